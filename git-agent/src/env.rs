@@ -1,0 +1,167 @@
+//! The outside world as one value: working directory, variables, clock, randomness, and what is a terminal.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::{Context, Result};
+
+/// Variables that tell git where a repository is. A command that we move to a worktree of our choice must not inherit them.
+pub const GIT_LOCATION_VARIABLES: [&str; 12] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+    "GIT_SHALLOW_FILE",
+    "GIT_INTERNAL_SUPER_PREFIX",
+];
+
+/// A moment, in milliseconds since 1970.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(transparent)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// Returns whole seconds since 1970.
+    pub fn seconds(self) -> i64 {
+        i64::try_from(self.0 / 1000).unwrap_or(i64::MAX)
+    }
+}
+
+/// Everything a command may know of its surroundings.
+#[derive(Debug)]
+pub struct Env {
+    /// The directory the command was started in.
+    pub cwd: PathBuf,
+    variables: BTreeMap<OsString, OsString>,
+    /// Whether standard input, output and error are terminals.
+    pub terminals: Terminals,
+    random_drawn: AtomicU64,
+}
+
+/// Which standard streams are terminals.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Terminals {
+    /// Standard input.
+    pub stdin: bool,
+    /// Standard output.
+    pub stdout: bool,
+    /// Standard error.
+    pub stderr: bool,
+}
+
+impl Env {
+    /// Reads the surroundings of this process.
+    pub fn from_process() -> Result<Self> {
+        let terminals = Terminals {
+            stdin: std::io::stdin().is_terminal(),
+            stdout: std::io::stdout().is_terminal(),
+            stderr: std::io::stderr().is_terminal(),
+        };
+        let cwd = std::env::current_dir().context(|| "cannot tell the current directory".into())?;
+        Ok(Env::new(cwd, std::env::vars_os(), terminals))
+    }
+
+    /// Builds surroundings from parts, as tests do.
+    pub fn new(
+        cwd: PathBuf,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+        terminals: Terminals,
+    ) -> Self {
+        Env {
+            cwd,
+            variables: variables.into_iter().collect(),
+            terminals,
+            random_drawn: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns a variable that is set, even if empty.
+    pub fn var_os(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
+        self.variables.get(name.as_ref()).map(OsString::as_os_str)
+    }
+
+    /// Returns a variable that is set to something readable and not empty.
+    pub fn var(&self, name: impl AsRef<OsStr>) -> Option<&str> {
+        self.var_os(name)
+            .and_then(OsStr::to_str)
+            .filter(|value| !value.is_empty())
+    }
+
+    /// Returns all variables.
+    pub fn vars_os(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.variables
+            .iter()
+            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
+    /// Returns a path as seen from the working directory.
+    pub fn absolute(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.cwd.join(path)
+    }
+
+    /// Returns the current time. `GIT_AGENT_TEST_CLOCK` (milliseconds) stands in for it.
+    pub fn now(&self) -> Millis {
+        if let Some(fixed) = self
+            .var("GIT_AGENT_TEST_CLOCK")
+            .and_then(|text| text.parse().ok())
+        {
+            return Millis(fixed);
+        }
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Returns fresh randomness. `GIT_AGENT_TEST_SEED` (a number) makes it repeatable within a process.
+    pub fn random<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        if let Some(seed) = self
+            .var("GIT_AGENT_TEST_SEED")
+            .and_then(|text| text.parse::<u64>().ok())
+        {
+            for byte in &mut bytes {
+                let drawn = self.random_drawn.fetch_add(1, Ordering::Relaxed);
+                // splitmix64
+                let mut z = seed.wrapping_add(drawn.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+                *byte = (z ^ (z >> 31)).to_le_bytes()[0];
+            }
+            return bytes;
+        }
+        let mut filled = 0;
+        while filled < N {
+            match rustix::rand::getrandom(
+                &mut bytes[filled..],
+                rustix::rand::GetRandomFlags::empty(),
+            ) {
+                Ok(count) => filled += count,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => panic!("the kernel gives no randomness: {error}"),
+            }
+        }
+        bytes
+    }
+}

@@ -1,0 +1,21 @@
+//! git-agent: many coding agents at once, each on its own branch in its own worktree, every word kept in git.
+//!
+//! # Map
+//!
+//! | module | owns |
+//! |---|---|
+//! | `error`, `env` | leaves: failures as values; the outside world as a value |
+//! | `session`, `transcript` | meaning: what a session is, what an event is. Pure |
+//! | `git` | the only door to git: the only module that starts `git` or names a git library |
+//! | `store` | the bytes of every record under `refs/agents/`, written with compare-and-swap |
+//! | `redact` | the only way from foreign text to an object |
+//! | `output` | the only writer to stdout and stderr |
+//! | `invoke` | the `main` shared by the three binaries |
+//!
+//! A module imports only from those above it in this order: leaves, meaning, git, store and redact, use cases,
+//! output, invoke, the binaries. `tests/suite/source.rs` holds the law.
+
+pub mod env;
+pub mod error;
+pub mod session;
+pub mod transcript;
