@@ -4,7 +4,7 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `error`, `env` | leaves: failures as values; the outside world as a value |
+//! | `error`, `env`, `fault` | leaves: failures as values; the outside world as a value; places where tests make a write fail |
 //! | `session`, `transcript` | meaning: what a session is, what an event is. Pure |
 //! | `git` | the only door to git: the only module that starts `git` or names a git library |
 //! | `store` | the bytes of every record under `refs/agents/`, written with compare-and-swap |
@@ -17,5 +17,6 @@
 
 pub mod env;
 pub mod error;
+pub mod fault;
 pub mod session;
 pub mod transcript;
