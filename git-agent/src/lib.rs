@@ -18,5 +18,6 @@
 pub mod env;
 pub mod error;
 pub mod fault;
+pub mod git;
 pub mod session;
 pub mod transcript;

@@ -1,0 +1,396 @@
+//! Starting the `git` program: every call names its repository explicitly and trusts nothing that an agent could edit.
+//!
+//! A worktree's `.git` file, `commondir`, hooks and `core.fsmonitor` can be rewritten by whoever works in it, and plain
+//! `git -C <worktree> status` would then run a command of theirs. So the git dir, common dir and work tree are always
+//! given, `core.fsmonitor` is off, and hooks are off unless a call asks for them.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use super::Repo;
+use crate::env::GIT_LOCATION_VARIABLES;
+use crate::error::{Context, Error, Result};
+
+/// The oldest git that has everything we use: `core.fsyncMethod=batch` and the `reference` component of `core.fsync`.
+pub const MINIMUM_VERSION: Version = Version {
+    major: 2,
+    minor: 36,
+    patch: 0,
+};
+
+/// A version of git.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// First number.
+    pub major: u32,
+    /// Second number.
+    pub minor: u32,
+    /// Third number.
+    pub patch: u32,
+}
+
+impl Version {
+    /// Reads the answer of `git version`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let numbers = text.trim().strip_prefix("git version ")?;
+        let mut parts = numbers
+            .split(|c: char| !c.is_ascii_digit())
+            .map(str::parse::<u32>);
+        let mut next = || parts.next().and_then(std::result::Result::ok);
+        Some(Version {
+            major: next()?,
+            minor: next()?,
+            patch: next().unwrap_or(0),
+        })
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+/// One call of the `git` program.
+#[derive(Debug)]
+pub struct Git {
+    command: Command,
+    settings: Vec<OsString>,
+    words: Vec<OsString>,
+    hooks: bool,
+    input: Option<Vec<u8>>,
+}
+
+/// What a call printed and how it ended.
+#[derive(Debug)]
+pub struct Answer {
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    pub stderr: Vec<u8>,
+    /// Exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+}
+
+impl Answer {
+    /// Returns standard output as text without its last newline; bytes that are no UTF-8 are replaced.
+    pub fn text(&self) -> String {
+        let text = String::from_utf8_lossy(&self.stdout);
+        text.strip_suffix('\n').unwrap_or(&text).to_owned()
+    }
+}
+
+impl Git {
+    /// Returns a call outside any repository.
+    pub fn outside() -> Self {
+        let mut command = Command::new("git");
+        for name in GIT_LOCATION_VARIABLES {
+            command.env_remove(name);
+        }
+        // Messages of git are parsed nowhere, but they end up in our errors: keep them in one language.
+        command.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
+        Git {
+            command,
+            settings: Vec::new(),
+            words: Vec::new(),
+            hooks: true,
+            input: None,
+        }
+    }
+
+    /// Returns a call on a repository, from the top of the given work tree if there is one.
+    pub fn new(git_dir: &Path, common_dir: &Path, work_tree: Option<&Path>) -> Self {
+        let mut git = Git::outside();
+        git.command
+            .env("GIT_DIR", git_dir)
+            .env("GIT_COMMON_DIR", common_dir);
+        match work_tree {
+            Some(top) => git.command.env("GIT_WORK_TREE", top).current_dir(top),
+            None => git.command.current_dir(common_dir),
+        };
+        git.hooks = false;
+        git.config("core.fsmonitor", "false")
+    }
+
+    /// Sets a configuration value for this call only.
+    #[must_use]
+    pub fn config(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
+        let mut setting = OsString::from(key);
+        setting.push("=");
+        setting.push(value);
+        self.settings.push(setting);
+        self
+    }
+
+    /// Adds a word to the command line.
+    #[must_use]
+    pub fn arg(mut self, word: impl AsRef<OsStr>) -> Self {
+        self.words.push(word.as_ref().to_owned());
+        self
+    }
+
+    /// Adds words to the command line.
+    #[must_use]
+    pub fn args<W: AsRef<OsStr>>(mut self, words: impl IntoIterator<Item = W>) -> Self {
+        self.words
+            .extend(words.into_iter().map(|word| word.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets a variable.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Removes a variable.
+    #[must_use]
+    pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// Uses this index file instead of the repository's.
+    #[must_use]
+    pub fn index_file(self, path: &Path) -> Self {
+        self.env("GIT_INDEX_FILE", path)
+    }
+
+    /// Lets the repository's own hooks run, for what a person would expect to run them.
+    #[must_use]
+    pub fn with_hooks(mut self) -> Self {
+        self.hooks = true;
+        self
+    }
+
+    /// Makes every object and ref this call writes durable before it counts.
+    #[must_use]
+    pub fn durable(self) -> Self {
+        self.config("core.fsync", "all")
+            .config("core.fsyncMethod", "batch")
+    }
+
+    /// Runs from this directory.
+    #[must_use]
+    pub fn current_dir(mut self, path: &Path) -> Self {
+        self.command.current_dir(path);
+        self
+    }
+
+    /// Gives these bytes on standard input.
+    #[must_use]
+    pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.input = Some(bytes.into());
+        self
+    }
+
+    /// Runs the call and returns its answer, whatever the exit code.
+    pub fn answer(mut self) -> Result<Answer> {
+        let name = self.describe();
+        self.complete();
+        self.command.stdin(if self.input.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        });
+        self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self
+            .command
+            .spawn()
+            .map_err(|error| cannot_start(&name, error))?;
+        // Feeding and reading must go on at the same time, or both sides block on a full pipe.
+        let feeder = self
+            .input
+            .zip(child.stdin.take())
+            .map(|(bytes, mut stdin)| {
+                std::thread::spawn(move || {
+                    let _ = stdin.write_all(&bytes);
+                })
+            });
+        let output = child
+            .wait_with_output()
+            .context(|| format!("cannot read the answer of '{name}'"))?;
+        if let Some(feeder) = feeder {
+            let _ = feeder.join();
+        }
+        Ok(Answer {
+            stdout: output.stdout,
+            stderr: output.stderr,
+            code: output.status.code(),
+        })
+    }
+
+    /// Runs the call and fails unless it exits 0.
+    pub fn run(self) -> Result<Answer> {
+        let name = self.describe();
+        let answer = self.answer()?;
+        if answer.code == Some(0) {
+            Ok(answer)
+        } else {
+            Err(failed(&name, &answer))
+        }
+    }
+
+    /// Starts the call with the given streams, for long conversations with it.
+    pub fn spawn(mut self, stdin: Stdio, stdout: Stdio, stderr: Stdio) -> Result<Child> {
+        let name = self.describe();
+        self.complete();
+        self.command.stdin(stdin).stdout(stdout).stderr(stderr);
+        self.command
+            .spawn()
+            .map_err(|error| cannot_start(&name, error))
+    }
+
+    /// Runs the call on the user's own terminal and returns its exit code.
+    pub fn interactive(mut self) -> Result<i32> {
+        let name = self.describe();
+        self.command
+            .env_remove("GIT_OPTIONAL_LOCKS")
+            .env_remove("LC_ALL");
+        self.complete();
+        let status = self
+            .command
+            .status()
+            .map_err(|error| cannot_start(&name, error))?;
+        Ok(status.code().unwrap_or(128))
+    }
+
+    fn complete(&mut self) {
+        if !self.hooks {
+            self.settings.push("core.hooksPath=/dev/null".into());
+        }
+        for setting in &self.settings {
+            self.command.arg("-c").arg(setting);
+        }
+        self.command.args(&self.words);
+    }
+
+    /// Returns the subcommand for messages.
+    fn describe(&self) -> String {
+        let mut name = String::from("git");
+        for word in &self.words {
+            let word = word.to_string_lossy();
+            name.push(' ');
+            name.push_str(&word);
+            if !word.starts_with('-') {
+                break;
+            }
+        }
+        name
+    }
+}
+
+fn cannot_start(name: &str, error: std::io::Error) -> Error {
+    let missing = error.kind() == std::io::ErrorKind::NotFound;
+    let failure = Error::fatal(format!("cannot start '{name}'")).because(error);
+    if missing {
+        failure.hint("install git 2.36 or newer")
+    } else {
+        failure
+    }
+}
+
+fn failed(name: &str, answer: &Answer) -> Error {
+    let stderr = String::from_utf8_lossy(&answer.stderr);
+    let said = stderr
+        .lines()
+        .map(|line| {
+            line.trim_start_matches("fatal: ")
+                .trim_start_matches("error: ")
+                .trim()
+        })
+        .filter(|line| !line.is_empty() && !line.starts_with("hint:"))
+        .collect::<Vec<_>>()
+        .join("; ");
+    match answer.code {
+        _ if !said.is_empty() => Error::fatal(format!("'{name}' failed: {said}")),
+        Some(code) => Error::fatal(format!("'{name}' failed (exit {code})")),
+        None => Error::fatal(format!("'{name}' was ended by a signal")),
+    }
+}
+
+impl Repo {
+    /// Returns a call of git on this repository.
+    pub fn git(&self) -> Git {
+        Git::new(self.git_dir(), self.common_dir(), self.work_tree())
+    }
+
+    /// Returns a call of git on the shared part of this repository, independent of any work tree.
+    pub fn git_common(&self) -> Git {
+        Git::new(self.common_dir(), self.common_dir(), None)
+    }
+
+    /// Returns a call of git on one linked worktree of this repository, by its admin directory and its top.
+    pub fn git_at(&self, admin_dir: &Path, top: &Path) -> Git {
+        Git::new(admin_dir, self.common_dir(), Some(top))
+    }
+}
+
+/// Returns the version of the `git` on PATH.
+pub fn version() -> Result<Version> {
+    let text = Git::outside().arg("version").run()?.text();
+    Version::parse(&text)
+        .ok_or_else(|| Error::fatal(format!("cannot understand the version of git: '{text}'")))
+}
+
+/// Fails with a clear message when git is too old. The answer is remembered per git binary.
+pub fn require_supported(memory: &Path) -> Result<()> {
+    let fingerprint = which::which("git").ok().and_then(|path| fingerprint(&path));
+    if let (Some(fingerprint), Ok(seen)) = (&fingerprint, std::fs::read_to_string(memory))
+        && seen == *fingerprint
+    {
+        return Ok(());
+    }
+    let version = version()?;
+    if version < MINIMUM_VERSION {
+        return Err(Error::fatal(format!(
+            "git {version} is too old: git-agent needs {MINIMUM_VERSION} or newer"
+        ))
+        .hint("install a newer git and put it first on PATH"));
+    }
+    if let Some(fingerprint) = fingerprint {
+        // Only a memory: failing to write it costs one process the next time.
+        let _ = std::fs::write(memory, fingerprint);
+    }
+    Ok(())
+}
+
+fn fingerprint(path: &Path) -> Option<String> {
+    let meta = std::fs::metadata(path).ok()?;
+    let modified = meta
+        .modified()
+        .ok()?
+        .duration_since(std::time::UNIX_EPOCH)
+        .ok()?;
+    Some(format!(
+        "{}\n{}\n{}\n",
+        path.display(),
+        meta.len(),
+        modified.as_nanos()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_and_ordered() {
+        let parse = |text| Version::parse(text).expect("a version");
+        assert_eq!(
+            parse("git version 2.47.3\n"),
+            Version {
+                major: 2,
+                minor: 47,
+                patch: 3
+            }
+        );
+        assert_eq!(parse("git version 2.39.5 (Apple Git-154)").patch, 5);
+        assert!(parse("git version 2.35.8") < MINIMUM_VERSION);
+        assert!(parse("git version 2.36.0-rc1") >= MINIMUM_VERSION);
+        assert!(Version::parse("hub version 1").is_none());
+    }
+}

@@ -1,0 +1,172 @@
+//! The one door to git: the only module that starts `git` or names a git library. It knows no product words.
+//!
+//! Objects are read through gix and written durably by [`object`]; refs are read through gix on the files backend and
+//! through the `git` program on reftable; everything that git must decide (merging, packing, pushing) is git's.
+
+pub mod command;
+pub mod config;
+pub mod object;
+pub mod refs;
+
+use std::path::{Path, PathBuf};
+
+use crate::env::Env;
+use crate::error::{Context, Error, Result};
+pub use command::Git;
+pub use gix::ObjectId;
+pub use gix::objs::Kind as ObjectKind;
+
+/// How a repository keeps its refs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefBackend {
+    /// Loose files and `packed-refs`: gix reads and we write.
+    Files,
+    /// Everything goes through the `git` program.
+    Reftable,
+}
+
+/// An open repository.
+#[derive(Debug, Clone)]
+pub struct Repo {
+    gix: gix::Repository,
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+    work_tree: Option<PathBuf>,
+    backend: RefBackend,
+}
+
+impl Repo {
+    /// Finds the repository of the current directory, as git would: `GIT_DIR` first, then upwards.
+    pub fn discover(env: &Env) -> Result<Self> {
+        let options = open_options(env);
+        let trust = gix::sec::trust::Mapping {
+            full: options.clone(),
+            reduced: options.bail_if_untrusted(true),
+        };
+        let upwards = gix::discover::upwards::Options {
+            match_ceiling_dir_or_error: false,
+            ..Default::default()
+        };
+        let found = gix::ThreadSafeRepository::discover_with_environment_overrides_opts(
+            &env.cwd, upwards, trust,
+        )
+        .map_err(|error| not_a_repository(env, error))?;
+        Repo::from_gix(env, found.to_thread_local())
+    }
+
+    /// Opens the repository with exactly this git directory.
+    pub fn open(env: &Env, git_dir: &Path) -> Result<Self> {
+        let found = open_options(env)
+            .open_path_as_is(true)
+            .open(git_dir)
+            .context(|| format!("cannot open repository '{}'", git_dir.display()))?;
+        Repo::from_gix(env, found.to_thread_local())
+    }
+
+    fn from_gix(env: &Env, mut gix: gix::Repository) -> Result<Self> {
+        // Listing touches each object once; a cache would only cost memory.
+        gix.object_cache_size(None);
+        let absolute = |path: &Path| -> Result<PathBuf> {
+            let joined = env.cwd.join(path);
+            std::fs::canonicalize(&joined)
+                .context(|| format!("cannot resolve '{}'", joined.display()))
+        };
+        let git_dir = absolute(gix.git_dir())?;
+        let common_dir = absolute(gix.common_dir())?;
+        let work_tree = gix.workdir().map(absolute).transpose()?;
+        let backend = match gix.config_snapshot().string("extensions.refStorage") {
+            None => RefBackend::Files,
+            Some(name) if name == "files" => RefBackend::Files,
+            Some(name) if name == "reftable" => RefBackend::Reftable,
+            Some(name) => {
+                return Err(Error::fatal(format!("unknown ref storage format '{name}'")));
+            }
+        };
+        Ok(Repo {
+            gix,
+            git_dir,
+            common_dir,
+            work_tree,
+            backend,
+        })
+    }
+
+    /// Returns this worktree's own git directory.
+    pub fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+
+    /// Returns the directory shared by all worktrees.
+    pub fn common_dir(&self) -> &Path {
+        &self.common_dir
+    }
+
+    /// Returns the top of the working tree, if there is one.
+    pub fn work_tree(&self) -> Option<&Path> {
+        self.work_tree.as_deref()
+    }
+
+    /// Returns the working tree or says that there is none.
+    pub fn require_work_tree(&self) -> Result<&Path> {
+        self.work_tree()
+            .ok_or_else(|| Error::fatal("this operation must be run in a work tree"))
+    }
+
+    /// Returns whether this is a linked worktree rather than the main one.
+    pub fn is_linked_worktree(&self) -> bool {
+        self.git_dir != self.common_dir
+    }
+
+    /// Returns how refs are kept.
+    pub fn ref_backend(&self) -> RefBackend {
+        self.backend
+    }
+
+    /// Returns the repository's hash function.
+    pub fn hash_kind(&self) -> gix::hash::Kind {
+        self.gix.object_hash()
+    }
+
+    /// Returns the id that stands for "no object".
+    pub fn null_id(&self) -> ObjectId {
+        self.hash_kind().null()
+    }
+
+    /// Parses a full object id of this repository's hash function.
+    pub fn parse_id(&self, hex: &str) -> Result<ObjectId> {
+        match ObjectId::from_hex(hex.as_bytes()) {
+            Ok(id) if id.kind() == self.hash_kind() => Ok(id),
+            _ => Err(Error::fatal("not an object id of this repository")),
+        }
+    }
+
+    /// Returns a place on the repository's own file system for files on their way to their final name.
+    pub fn scratch_dir(&self) -> PathBuf {
+        self.common_dir.join("agents").join("tmp")
+    }
+
+    /// Returns the gix view, for the modules of this door only.
+    pub(in crate::git) fn gix(&self) -> &gix::Repository {
+        &self.gix
+    }
+}
+
+fn open_options(env: &Env) -> gix::open::Options {
+    let overrides = env
+        .var_os("GIT_CONFIG_PARAMETERS")
+        .map(|value| config::parse_parameters(value.as_encoded_bytes()))
+        .unwrap_or_default();
+    gix::open::Options::default().cli_overrides(overrides)
+}
+
+fn not_a_repository(env: &Env, error: impl std::fmt::Display) -> Error {
+    let message = error.to_string();
+    if message.contains("untrusted") || message.contains("unsafe") || message.contains("trust") {
+        return Error::fatal(format!(
+            "repository at '{}' belongs to somebody else",
+            env.cwd.display()
+        ))
+        .hint("git config --global --add safe.directory <path>");
+    }
+    Error::fatal("not a git repository (or any of the parent directories)").hint("git init")
+}

@@ -1,0 +1,350 @@
+//! Objects: read with their size known beforehand, written so that a crash cannot leave a broken one behind.
+//!
+//! git by default fsyncs no loose object, and one truncated object that a ref of ours reaches would break the user's own
+//! `git fetch` and `git gc`. So an object is written to a temporary file (under a name that git's own gc cleans up),
+//! synced, and only then given its name; the directory is synced before any ref may point at it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gix::bstr::{BString, ByteSlice};
+use gix::objs::tree::EntryKind;
+
+use super::{ObjectId, ObjectKind, Repo};
+use crate::error::{Context, Error, Result};
+use crate::fault;
+
+/// A commit as far as we look at one.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    /// Its tree.
+    pub tree: ObjectId,
+    /// Its parents, in order.
+    pub parents: Vec<ObjectId>,
+    /// Author's name and email, as claimed.
+    pub author: (String, String),
+    /// Committer's time in seconds since 1970.
+    pub time: i64,
+    /// The message.
+    pub message: String,
+}
+
+impl Commit {
+    /// Returns the values of a trailer, found anywhere in the message (a squash indents them into the body).
+    pub fn trailers<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> + 'a {
+        self.message.lines().filter_map(move |line| {
+            let rest = line.trim_start().strip_prefix(key)?.strip_prefix(':')?;
+            Some(rest.trim())
+        })
+    }
+}
+
+/// One entry of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeEntry {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// What it is.
+    pub kind: EntryKind,
+    /// The object.
+    pub id: ObjectId,
+}
+
+/// Who and when, for a commit.
+#[derive(Debug, Clone)]
+pub struct Signature {
+    /// Name.
+    pub name: String,
+    /// Email address.
+    pub email: String,
+    /// Seconds since 1970.
+    pub seconds: i64,
+}
+
+/// Objects on their way into the repository: their ids are known, their bytes still in memory.
+#[derive(Debug)]
+pub struct Batch {
+    hash: gix::hash::Kind,
+    objects: Vec<(ObjectId, ObjectKind, Vec<u8>)>,
+}
+
+impl Batch {
+    /// Adds a blob.
+    pub(crate) fn blob(&mut self, data: Vec<u8>) -> ObjectId {
+        self.add(ObjectKind::Blob, data)
+    }
+
+    /// Adds a tree; its entries may come in any order.
+    pub(crate) fn tree(&mut self, entries: impl IntoIterator<Item = TreeEntry>) -> ObjectId {
+        let mut entries: Vec<gix::objs::tree::Entry> = entries
+            .into_iter()
+            .map(|entry| gix::objs::tree::Entry {
+                mode: entry.kind.into(),
+                filename: BString::from(entry.name),
+                oid: entry.id,
+            })
+            .collect();
+        entries.sort();
+        self.encode(&gix::objs::Tree { entries })
+    }
+
+    /// Adds a commit.
+    pub(crate) fn commit(
+        &mut self,
+        tree: ObjectId,
+        parents: &[ObjectId],
+        signature: &Signature,
+        message: &str,
+    ) -> ObjectId {
+        // git refuses identities with these characters; data of ours must never make a commit fail.
+        let plain = |text: &str| -> BString {
+            let kept: String = text
+                .chars()
+                .filter(|c| !matches!(c, '<' | '>' | '\n' | '\0'))
+                .collect();
+            if kept.trim().is_empty() {
+                "unknown".into()
+            } else {
+                kept.trim().into()
+            }
+        };
+        let who = gix::actor::Signature {
+            name: plain(&signature.name),
+            email: plain(&signature.email),
+            time: gix::date::Time::new(signature.seconds, 0),
+        };
+        self.encode(&gix::objs::Commit {
+            tree,
+            parents: parents.iter().copied().collect(),
+            author: who.clone(),
+            committer: who,
+            encoding: None,
+            message: message.into(),
+            extra_headers: Vec::new(),
+        })
+    }
+
+    fn encode(&mut self, object: &dyn gix::objs::WriteTo) -> ObjectId {
+        let mut data = Vec::new();
+        object
+            .write_to(&mut data)
+            .expect("writing to memory succeeds");
+        self.add(object.kind(), data)
+    }
+
+    fn add(&mut self, kind: ObjectKind, data: Vec<u8>) -> ObjectId {
+        let id = gix::objs::compute_hash(self.hash, kind, &data)
+            .expect("hashing fails only on crafted collisions");
+        if !self.objects.iter().any(|(known, ..)| *known == id) {
+            self.objects.push((id, kind, data));
+        }
+        id
+    }
+
+    /// Returns how many objects wait to be written.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Returns whether nothing waits to be written.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+}
+
+impl Repo {
+    /// Returns an empty batch.
+    pub fn batch(&self) -> Batch {
+        Batch {
+            hash: self.hash_kind(),
+            objects: Vec::new(),
+        }
+    }
+
+    /// Writes a batch durably. When this returns, every object survives a power cut.
+    pub fn write_batch(&self, batch: &Batch) -> Result<()> {
+        let mut touched = BTreeSet::new();
+        for (id, kind, data) in &batch.objects {
+            self.write_loose(*id, *kind, data, &mut touched)
+                .context(|| format!("cannot write object {id}"))?;
+        }
+        for dir in touched {
+            sync_dir(&dir).context(|| format!("cannot sync '{}'", dir.display()))?;
+        }
+        fault::point("object.dirs.synced").context(|| "cannot write objects".into())?;
+        Ok(())
+    }
+
+    fn write_loose(
+        &self,
+        id: ObjectId,
+        kind: ObjectKind,
+        data: &[u8],
+        touched: &mut BTreeSet<PathBuf>,
+    ) -> io::Result<()> {
+        let objects = self.common_dir().join("objects");
+        let hex = id.to_string();
+        let dir = objects.join(&hex[..2]);
+        let path = dir.join(&hex[2..]);
+        // An empty file under an object's name is the trace of somebody's crash: replace it.
+        if fs::metadata(&path).is_ok_and(|meta| meta.len() > 0) {
+            return Ok(());
+        }
+        let temporary = Temporary::create(&objects, "tmp_obj_", 0o444)?;
+        fault::point("object.tmp.created")?;
+        let mut deflate = gix::zlib::stream::deflate::Write::new(
+            &temporary.file,
+            gix::zlib::Compression::BEST_SPEED,
+        );
+        deflate.write_all(&gix::objs::encode::loose_header(kind, data.len() as u64))?;
+        deflate.write_all(data)?;
+        deflate.flush()?;
+        fault::point("object.tmp.written")?;
+        temporary.file.sync_all()?;
+        fault::point("object.tmp.synced")?;
+        match fs::create_dir(&dir) {
+            Ok(()) => {
+                touched.insert(objects);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        temporary.persist(&path)?;
+        fault::point("object.named")?;
+        touched.insert(dir);
+        Ok(())
+    }
+
+    /// Returns what an object is and how large, without reading it; `None` when it does not exist.
+    pub fn object_header(&self, id: ObjectId) -> Result<Option<(ObjectKind, u64)>> {
+        let header = self
+            .gix()
+            .try_find_header(id)
+            .context(|| format!("cannot read object {id}"))?;
+        Ok(header.map(|header| (header.kind(), header.size())))
+    }
+
+    /// Reads an object of the expected kind that is at most `limit` bytes long; nothing larger is ever loaded.
+    pub fn read_object(&self, id: ObjectId, kind: ObjectKind, limit: u64) -> Result<Vec<u8>> {
+        match self.object_header(id)? {
+            None => return Err(Error::fatal(format!("object {id} is missing"))),
+            Some((found, _)) if found != kind => {
+                return Err(Error::fatal(format!(
+                    "object {id} is a {found}, not a {kind}"
+                )));
+            }
+            Some((_, size)) if size > limit => {
+                return Err(Error::fatal(format!(
+                    "object {id} has {size} bytes, more than the {limit} allowed"
+                )));
+            }
+            Some(_) => {}
+        }
+        let mut object = self
+            .gix()
+            .find_object(id)
+            .context(|| format!("cannot read object {id}"))?;
+        Ok(std::mem::take(&mut object.data))
+    }
+
+    /// Reads a commit. Commits larger than 1 MiB are refused.
+    pub fn read_commit(&self, id: ObjectId) -> Result<Commit> {
+        let data = self.read_object(id, ObjectKind::Commit, 1 << 20)?;
+        let commit = gix::objs::CommitRef::from_bytes(&data, self.hash_kind())
+            .map_err(|_| Error::fatal(format!("commit {id} is malformed")))?;
+        let author = commit
+            .author()
+            .map(|who| (who.name.to_string(), who.email.to_string()));
+        Ok(Commit {
+            tree: commit.tree(),
+            parents: commit.parents().collect(),
+            author: author.unwrap_or_default(),
+            time: commit
+                .committer()
+                .ok()
+                .and_then(|who| who.time().ok())
+                .map_or(0, |time| time.seconds),
+            message: commit.message.to_str_lossy().into_owned(),
+        })
+    }
+
+    /// Reads a tree. Trees larger than `limit` bytes are refused.
+    pub fn read_tree(&self, id: ObjectId, limit: u64) -> Result<Vec<TreeEntry>> {
+        let data = self.read_object(id, ObjectKind::Tree, limit)?;
+        gix::objs::TreeRefIter::from_bytes(&data, self.hash_kind())
+            .map(|entry| {
+                let entry = entry.map_err(|_| Error::fatal(format!("tree {id} is malformed")))?;
+                Ok(TreeEntry {
+                    name: entry.filename.to_vec(),
+                    kind: entry.mode.kind(),
+                    id: entry.oid.to_owned(),
+                })
+            })
+            .collect()
+    }
+}
+
+/// A file that removes itself unless it is given a final name.
+#[derive(Debug)]
+pub(in crate::git) struct Temporary {
+    pub(in crate::git) file: File,
+    path: PathBuf,
+}
+
+impl Temporary {
+    /// Creates a file with a name of its own.
+    pub(in crate::git) fn create(dir: &Path, prefix: &str, mode: u32) -> io::Result<Self> {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+            let path = dir.join(format!(
+                "{prefix}{}-{:x}{count:x}",
+                std::process::id(),
+                jitter()
+            ));
+            match OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(mode)
+                .open(&path)
+            {
+                Ok(file) => return Ok(Temporary { file, path }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns where it is.
+    pub(in crate::git) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives it its final name, replacing what has it.
+    pub(in crate::git) fn persist(self, path: &Path) -> io::Result<()> {
+        fs::rename(&self.path, path)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Makes the names in a directory durable.
+pub(in crate::git) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Returns a number that differs between processes and calls, for file names and waiting times.
+pub(in crate::git) fn jitter() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new()
+        .build_hasher()
+        .finish()
+}
