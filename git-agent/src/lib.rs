@@ -20,4 +20,5 @@ pub mod error;
 pub mod fault;
 pub mod git;
 pub mod session;
+pub mod store;
 pub mod transcript;

@@ -1,0 +1,26 @@
+//! How large things may get. Writers keep to these, and readers check them before reading.
+
+/// One event's record.
+pub const EVENT: usize = 256 << 10;
+/// One commit's `events.jsonl`: what writers aim at.
+pub const CHUNK: usize = 1 << 20;
+/// One commit's `events.jsonl`: what readers accept.
+pub const EVENTS: u64 = 8 << 20;
+/// `state.json`.
+pub const STATE: u64 = 64 << 10;
+/// One attachment.
+pub const ATTACHMENT: usize = 5 << 20;
+/// Attachments of one commit.
+pub const ATTACHMENTS: usize = 56;
+/// A log commit's tree and its `att` tree, in bytes: 64 entries with room for long names.
+pub const TREE: u64 = 16 << 10;
+/// Commits of one session's log.
+pub const CHAIN: usize = 100_000;
+/// All of one session's events together.
+pub const SESSION: u64 = 256 << 20;
+/// The notes on one object.
+pub const NOTE: u64 = 1 << 20;
+/// One note record.
+pub const NOTE_LINE: usize = 64 << 10;
+/// Session refs that are looked at.
+pub const SESSIONS: usize = 20_000;

@@ -1,0 +1,251 @@
+//! Every name under which something is stored, in both directions. The only file that spells these names.
+//!
+//! `refs/agents/` has other tenants: editors keep checkpoints of whole worktrees there, secrets included. What is ours
+//! is exactly what [`RefName::parse`] accepts; nothing else is ever listed, pushed, fetched, packed or deleted.
+
+use std::fmt;
+
+use crate::session::{SessionId, WriterId};
+
+/// Where session logs live.
+pub const SESSIONS: &str = "refs/agents/sessions/";
+/// Where review notes live, one ref a writer.
+pub const REVIEW_NOTES: &str = "refs/agents/notes/review/";
+/// Where provenance notes live, one ref a writer.
+pub const PROVENANCE_NOTES: &str = "refs/agents/notes/provenance/";
+/// Where folded sessions live.
+pub const ARCHIVES: &str = "refs/agents/archive/";
+/// Where validated copies of teammates' refs live.
+pub const REMOTES: &str = "refs/agents-remote/";
+/// Where fetched refs wait to be checked.
+pub const INCOMING: &str = "refs/agents-in/";
+/// Where worktree snapshots live. Local: never pushed.
+pub const SNAPSHOTS: &str = "refs/agents-local/snapshots/";
+/// Where anything rewritten or deleted is kept for a while. Local: never pushed.
+pub const LOST: &str = "refs/agents-local/lost/";
+/// The rendered notes that plain `git log` can show.
+pub const DISPLAY_NOTES: &str = "refs/notes/agents/review";
+
+/// The shared refs of ours, and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RefName {
+    /// A session's log; its month is the session id's.
+    Session(SessionId),
+    /// A writer's comments and verdicts.
+    ReviewNotes(WriterId),
+    /// A writer's links from commits to sessions.
+    ProvenanceNotes(WriterId),
+    /// A writer's folded sessions of one month.
+    Archive {
+        /// `YYYY-MM`.
+        month: Month,
+        /// Whose.
+        writer: WriterId,
+    },
+}
+
+/// A month as it appears in ref names.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Month(String);
+
+impl Month {
+    /// Reads `YYYY-MM`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (year, month) = text.split_once('-')?;
+        let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        let valid = year.len() == 4
+            && month.len() == 2
+            && digits(year)
+            && digits(month)
+            && ("01"..="12").contains(&month);
+        valid.then(|| Month(text.to_owned()))
+    }
+
+    /// Returns the text form.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl RefName {
+    /// Reads a full ref name; anything that is not exactly one of ours is `None`.
+    pub fn parse(name: &str) -> Option<Self> {
+        if let Some(rest) = name.strip_prefix(SESSIONS) {
+            let (month, sid) = rest.split_once('/')?;
+            let sid: SessionId = sid.parse().ok()?;
+            return (sid.month() == month).then_some(RefName::Session(sid));
+        }
+        if let Some(writer) = name.strip_prefix(REVIEW_NOTES) {
+            return writer.parse().ok().map(RefName::ReviewNotes);
+        }
+        if let Some(writer) = name.strip_prefix(PROVENANCE_NOTES) {
+            return writer.parse().ok().map(RefName::ProvenanceNotes);
+        }
+        let (month, writer) = name.strip_prefix(ARCHIVES)?.split_once('/')?;
+        Some(RefName::Archive {
+            month: Month::parse(month)?,
+            writer: writer.parse().ok()?,
+        })
+    }
+
+    /// Returns the name of the validated copy of this ref as a remote has it.
+    pub fn at_remote(&self, remote: &str) -> String {
+        format!("{REMOTES}{}/{}", encode_remote(remote), self.tail())
+    }
+
+    /// Reads the name of a copy of a remote's ref, as `(remote, name)`.
+    pub fn parse_at_remote(name: &str) -> Option<(String, Self)> {
+        let (remote, tail) = name.strip_prefix(REMOTES)?.split_once('/')?;
+        Some((
+            decode_remote(remote)?,
+            RefName::parse(&format!("refs/agents/{tail}"))?,
+        ))
+    }
+
+    /// Returns the name of this ref while a fetch is checked.
+    pub fn incoming(&self, remote: &str, nonce: &str) -> String {
+        format!(
+            "{INCOMING}{}/{nonce}/{}",
+            encode_remote(remote),
+            self.tail()
+        )
+    }
+
+    /// Returns what comes after the shared prefix.
+    fn tail(&self) -> String {
+        self.to_string()["refs/agents/".len()..].to_owned()
+    }
+}
+
+impl fmt::Display for RefName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RefName::Session(sid) => write!(f, "{SESSIONS}{}/{sid}", sid.month()),
+            RefName::ReviewNotes(writer) => write!(f, "{REVIEW_NOTES}{writer}"),
+            RefName::ProvenanceNotes(writer) => write!(f, "{PROVENANCE_NOTES}{writer}"),
+            RefName::Archive { month, writer } => write!(f, "{ARCHIVES}{}/{writer}", month.0),
+        }
+    }
+}
+
+/// Returns the ref of a session's worktree snapshots.
+pub fn snapshots(sid: SessionId) -> String {
+    format!("{SNAPSHOTS}{sid}")
+}
+
+/// Returns the ref under which something lost is kept: when it was lost, then what it was called.
+///
+/// The old name is written with `/` as `,` so that it is one part, cannot nest, and reads well.
+pub fn lost(seconds: i64, nonce: &str, old_name: &str) -> String {
+    let flat: String = old_name
+        .trim_start_matches("refs/")
+        .chars()
+        .map(|c| match c {
+            '/' => ',',
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' => c,
+            _ => '_',
+        })
+        .take(120)
+        .collect();
+    format!("{LOST}{seconds}-{nonce}-{flat}")
+}
+
+/// Returns when a `lost` ref was made, in seconds.
+pub fn lost_since(name: &str) -> Option<i64> {
+    name.strip_prefix(LOST)?.split_once('-')?.0.parse().ok()
+}
+
+/// A remote's name becomes one ref part: plain names as they are, others in hexadecimal.
+fn encode_remote(remote: &str) -> String {
+    let plain = !remote.is_empty()
+        && !remote.starts_with(['.', '-'])
+        && !remote.starts_with("x--")
+        && !remote.ends_with('.')
+        && !remote.ends_with(".lock")
+        && !remote.contains("..")
+        && remote
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    if plain {
+        return remote.to_owned();
+    }
+    remote.bytes().fold(String::from("x--"), |mut name, byte| {
+        name.push_str(&format!("{byte:02x}"));
+        name
+    })
+}
+
+fn decode_remote(part: &str) -> Option<String> {
+    let Some(hex) = part.strip_prefix("x--") else {
+        return (encode_remote(part) == part).then(|| part.to_owned());
+    };
+    let bytes = (0..hex.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok())
+        .collect::<Option<Vec<u8>>>()?;
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::Millis;
+    use proptest::prelude::*;
+
+    fn sid() -> SessionId {
+        SessionId::from_parts(Millis(1_794_000_000_000), [9; 10])
+    }
+
+    #[test]
+    fn names_read_back() {
+        let writer: WriterId = "ada-1a2b".parse().expect("a writer");
+        let month = Month::parse("2026-11").expect("a month");
+        for name in [
+            RefName::Session(sid()),
+            RefName::ReviewNotes(writer.clone()),
+            RefName::ProvenanceNotes(writer.clone()),
+            RefName::Archive { month, writer },
+        ] {
+            assert_eq!(RefName::parse(&name.to_string()), Some(name.clone()));
+            for remote in ["origin", "my/remote", "x--1", "a..b", "é", "-rf"] {
+                let copy = name.at_remote(remote);
+                let read = RefName::parse_at_remote(&copy);
+                assert_eq!(read, Some((remote.to_owned(), name.clone())), "{copy}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_tenants_are_not_ours() {
+        let month_off = SESSIONS.to_owned() + "2020-01/" + sid().as_str();
+        for name in [
+            "refs/agents/abc/checkpoints/turn/0",
+            "refs/agents/sessions/x/y/z",
+            "refs/agents/sessions/2026-11/ABC",
+            "refs/agents/notes/review/A-1",
+            "refs/agents/notes/other/ada-1a2b",
+            "refs/agents/archive/2026-13/ada-1a2b",
+            "refs/agents/",
+            "refs/heads/main",
+            &month_off,
+        ] {
+            assert_eq!(RefName::parse(name), None, "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_parses_prints_the_same(name in "refs/agents/[a-z]{1,8}/[ -~]{0,40}|\\PC{0,60}") {
+            if let Some(parsed) = RefName::parse(&name) {
+                prop_assert_eq!(parsed.to_string(), name);
+            }
+        }
+
+        #[test]
+        fn a_remote_is_always_one_valid_part(remote in "\\PC{1,20}") {
+            let part = encode_remote(&remote);
+            prop_assert!(!part.contains('/'));
+            prop_assert_eq!(decode_remote(&part), Some(remote));
+        }
+    }
+}
