@@ -19,6 +19,7 @@ pub mod env;
 pub mod error;
 pub mod fault;
 pub mod git;
+pub mod output;
 pub mod session;
 pub mod store;
 pub mod transcript;

@@ -1,0 +1,142 @@
+//! Where bytes go in the end: a standard stream, the pager, or memory in tests.
+
+use std::fs::File;
+use std::io::{self, BufWriter, LineWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::cannot_write;
+use super::pager::Pager;
+use crate::error::{Context, Result};
+
+/// Long answers are written in pieces of this size.
+const BUFFER: usize = 64 * 1024;
+
+#[derive(Debug)]
+pub(super) enum Sink {
+    /// A terminal sees each line as it is written.
+    Terminal(LineWriter<Stream>),
+    /// A file or a program gets large pieces.
+    Piped(BufWriter<Stream>),
+    /// stderr holds nothing back.
+    Direct(Stream),
+    Pager(BufWriter<Pager>),
+    /// After the end nothing is taken any more.
+    Closed,
+    #[cfg(test)]
+    Memory(Vec<u8>),
+}
+
+impl Sink {
+    pub(super) fn stdout(is_terminal: bool) -> Result<Self> {
+        let stream = Stream::of(rustix::stdio::stdout())?;
+        Ok(match is_terminal {
+            true => Sink::Terminal(LineWriter::new(stream)),
+            false => Sink::Piped(BufWriter::with_capacity(BUFFER, stream)),
+        })
+    }
+
+    pub(super) fn stderr() -> Result<Self> {
+        Ok(Sink::Direct(Stream::of(rustix::stdio::stderr())?))
+    }
+
+    pub(super) fn pager(pager: Pager) -> Self {
+        Sink::Pager(BufWriter::with_capacity(BUFFER, pager))
+    }
+
+    #[cfg(test)]
+    pub(super) fn memory() -> Self {
+        Sink::Memory(Vec::new())
+    }
+
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> String {
+        match self {
+            Sink::Memory(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            _ => String::new(),
+        }
+    }
+
+    /// Writes out what is buffered, and waits for the pager.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        match std::mem::replace(self, Sink::Closed) {
+            Sink::Pager(mut buffer) => {
+                let flushed = buffer.flush();
+                let (pager, _) = buffer.into_parts();
+                let ended = pager.finish();
+                match flushed {
+                    // The reader has seen enough; only whether there was a reader matters.
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ended,
+                    Err(error) => Err(error).context(cannot_write),
+                    Ok(()) => ended,
+                }
+            }
+            mut other => other.flush().context(cannot_write),
+        }
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::Terminal(stream) => stream.write(bytes),
+            Sink::Piped(stream) => stream.write(bytes),
+            Sink::Direct(stream) => stream.write(bytes),
+            Sink::Pager(pager) => pager.write(bytes),
+            Sink::Closed => Err(io::ErrorKind::BrokenPipe.into()),
+            #[cfg(test)]
+            Sink::Memory(kept) => kept.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Sink::Terminal(stream) => stream.flush(),
+            Sink::Piped(stream) => stream.flush(),
+            Sink::Pager(pager) => pager.flush(),
+            Sink::Direct(_) | Sink::Closed => Ok(()),
+            #[cfg(test)]
+            Sink::Memory(_) => Ok(()),
+        }
+    }
+}
+
+/// A standard stream without the standard library's own buffer.
+#[derive(Debug)]
+pub(super) struct Stream(File);
+
+impl Stream {
+    fn of(fd: BorrowedFd<'_>) -> Result<Self> {
+        let owned = fd.try_clone_to_owned().context(cannot_write)?;
+        Ok(Stream(owned.into()))
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.0.write(bytes) {
+                // Some parents leave the stream they share with us non-blocking; waiting is what they would want.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let mut wanted = [PollFd::new(&self.0, PollFlags::OUT)];
+                    match poll(&mut wanted, None) {
+                        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

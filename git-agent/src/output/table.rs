@@ -1,0 +1,326 @@
+//! Columns that fit the terminal: header in bold, numbers to the right, `…` where something was cut, no trailing spaces.
+//!
+//! A width is given only for a terminal or a pager. Without one nothing is cut: `git agent list | grep` sees whole values,
+//! as it does in git's own listings.
+
+use std::io::{self, Write};
+
+use super::sanitize;
+use super::style::{Palette, Slot};
+
+/// What is between two columns.
+const GAP: usize = 2;
+
+/// A column's header and how it behaves.
+#[derive(Debug, Clone)]
+pub struct Column {
+    header: String,
+    right: bool,
+    min_width: Option<usize>,
+}
+
+impl Column {
+    /// Returns a column that is aligned to the left and never cut.
+    pub fn new(header: impl Into<String>) -> Self {
+        Column {
+            header: header.into(),
+            right: false,
+            min_width: None,
+        }
+    }
+
+    /// Aligns the column to the right, for numbers.
+    #[must_use]
+    pub fn right(mut self) -> Self {
+        self.right = true;
+        self
+    }
+
+    /// Lets the column be cut down to this many cells when the terminal is too narrow. The widest such column gives first.
+    #[must_use]
+    pub fn shrinks_to(mut self, cells: usize) -> Self {
+        self.min_width = Some(cells.max(1));
+        self
+    }
+}
+
+/// One value in a table. Any text may go in: it is escaped here.
+#[derive(Debug, Clone, Default)]
+pub struct Cell {
+    text: String,
+    slot: Option<Slot>,
+}
+
+impl Cell {
+    /// Returns a cell with this text on one line, escaped.
+    pub fn new<T: AsRef<[u8]>>(text: T) -> Self {
+        Cell {
+            text: sanitize::one_line(text.as_ref()).to_string(),
+            slot: None,
+        }
+    }
+
+    /// Gives the cell a colour.
+    #[must_use]
+    pub fn in_color(mut self, slot: Slot) -> Self {
+        self.slot = Some(slot);
+        self
+    }
+}
+
+impl<T: AsRef<[u8]>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Cell::new(text)
+    }
+}
+
+/// Rows under headers.
+#[derive(Debug, Clone)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+    show_header: bool,
+}
+
+impl Table {
+    /// Returns a table without rows.
+    pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+        Table {
+            columns: columns.into_iter().collect(),
+            rows: Vec::new(),
+            show_header: true,
+        }
+    }
+
+    /// Leaves the headers out.
+    #[must_use]
+    pub fn without_header(mut self) -> Self {
+        self.show_header = false;
+        self
+    }
+
+    /// Adds a row; cells that are missing are empty, surplus ones are left out.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let mut cells: Vec<Cell> = cells.into_iter().collect();
+        cells.resize_with(self.columns.len(), Cell::default);
+        self.rows.push(cells);
+    }
+
+    /// Returns whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Writes the table, cut to `width` cells when one is given. A table without rows writes nothing.
+    pub fn write(
+        &self,
+        out: &mut dyn Write,
+        palette: &Palette,
+        width: Option<usize>,
+    ) -> io::Result<()> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let widths = self.widths(width);
+        if self.show_header {
+            let header: Vec<Cell> = self
+                .columns
+                .iter()
+                .map(|column| Cell::new(&column.header).in_color(Slot::Header))
+                .collect();
+            self.write_row(out, palette, &widths, &header)?;
+        }
+        for row in &self.rows {
+            self.write_row(out, palette, &widths, row)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the cells each column gets; a column in which every row is empty gets none and is left out.
+    fn widths(&self, limit: Option<usize>) -> Vec<usize> {
+        let mut widths: Vec<usize> = (0..self.columns.len())
+            .map(|index| {
+                let widest = self
+                    .rows
+                    .iter()
+                    .map(|row| sanitize::width(&row[index].text));
+                match widest.max().unwrap_or(0) {
+                    0 => 0,
+                    width if self.show_header => {
+                        width.max(sanitize::width(&self.columns[index].header))
+                    }
+                    width => width,
+                }
+            })
+            .collect();
+        let Some(limit) = limit else {
+            return widths;
+        };
+        let shown = widths.iter().filter(|width| **width > 0).count();
+        let gaps = shown.saturating_sub(1) * GAP;
+        let mut excess = (widths.iter().sum::<usize>() + gaps).saturating_sub(limit);
+        while excess > 0 {
+            // The widest gives first, down to the next widest, so that narrow columns stay whole as long as possible.
+            let spare = |index: usize, widths: &[usize]| {
+                let min = self.columns[index].min_width?;
+                (widths[index] > min).then(|| widths[index] - min)
+            };
+            let candidates: Vec<usize> = (0..widths.len())
+                .filter(|index| spare(*index, &widths).is_some())
+                .collect();
+            let Some(&widest) = candidates.iter().max_by_key(|index| widths[**index]) else {
+                break;
+            };
+            let next = candidates
+                .iter()
+                .filter(|index| **index != widest)
+                .map(|index| widths[*index])
+                .max()
+                .unwrap_or(0);
+            let step = (widths[widest] - next.min(widths[widest]))
+                .max(1)
+                .min(excess)
+                .min(spare(widest, &widths).unwrap_or(1));
+            widths[widest] -= step;
+            excess -= step;
+        }
+        widths
+    }
+
+    fn write_row(
+        &self,
+        out: &mut dyn Write,
+        palette: &Palette,
+        widths: &[usize],
+        cells: &[Cell],
+    ) -> io::Result<()> {
+        // Spaces are owed until something visible follows, which is how none trail.
+        let mut owed = 0;
+        let mut first = true;
+        for ((column, &width), cell) in self.columns.iter().zip(widths).zip(cells) {
+            if width == 0 {
+                continue;
+            }
+            if !first {
+                owed += GAP;
+            }
+            first = false;
+            let text = match sanitize::width(&cell.text) > width {
+                true => sanitize::one_line(&cell.text).max_width(width).to_text(),
+                false => cell.text.as_str().into(),
+            };
+            let text = text.trim_end();
+            let padding = width.saturating_sub(sanitize::width(text));
+            if text.is_empty() {
+                owed += width;
+                continue;
+            }
+            if column.right {
+                owed += padding;
+            }
+            write!(out, "{:owed$}", "")?;
+            match cell.slot {
+                Some(slot) => write!(out, "{}", palette.paint(slot, text))?,
+                None => out.write_all(text.as_bytes())?,
+            }
+            owed = if column.right { 0 } else { padding };
+        }
+        out.write_all(b"\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sample() -> Table {
+        let mut table = Table::new([
+            Column::new("NAME").shrinks_to(6),
+            Column::new("STATE"),
+            Column::new("+").right(),
+            Column::new("GROUP"),
+            Column::new("TASK").shrinks_to(10),
+        ]);
+        table.row([
+            "wipe".into(),
+            "running".into(),
+            "5".into(),
+            Cell::default(),
+            "add a wipe command to the tool".into(),
+        ]);
+        table.row(["日本語名前".into(), "ready".into(), "1234".into()]);
+        table
+    }
+
+    fn shown(table: &Table, width: Option<usize>) -> String {
+        let mut out = Vec::new();
+        table
+            .write(&mut out, &Palette::plain(), width)
+            .expect("memory takes everything");
+        String::from_utf8(out).expect("tables are text")
+    }
+
+    #[test]
+    fn columns_line_up_and_empty_ones_go() {
+        assert_eq!(
+            shown(&sample(), None),
+            "NAME        STATE       +  TASK\n\
+             wipe        running     5  add a wipe command to the tool\n\
+             日本語名前  ready    1234\n"
+        );
+    }
+
+    #[test]
+    fn the_widest_gives_first() {
+        assert_eq!(
+            shown(&sample(), Some(45)),
+            "NAME        STATE       +  TASK\n\
+             wipe        running     5  add a wipe comman…\n\
+             日本語名前  ready    1234\n"
+        );
+        let narrow = shown(&sample(), Some(10));
+        assert!(
+            narrow.contains("add a wip…") && narrow.contains("日本…"),
+            "{narrow}"
+        );
+    }
+
+    #[test]
+    fn headers_are_bold_and_escapes_are_not_counted() {
+        let palette = Palette::load(&|_| None).expect("the defaults are valid");
+        let mut table = Table::new([Column::new("A"), Column::new("B")]);
+        table.row([Cell::new("x\x1b[2Jy").in_color(Slot::Good), "z".into()]);
+        let mut out = Vec::new();
+        table
+            .write(&mut out, &palette, None)
+            .expect("memory takes everything");
+        assert_eq!(
+            String::from_utf8_lossy(&out),
+            "\x1b[1mA\x1b[m          \x1b[1mB\x1b[m\n\x1b[32mx\\x1b[2Jy\x1b[m  z\n"
+        );
+    }
+
+    #[test]
+    fn no_rows_no_table() {
+        assert_eq!(shown(&Table::new([Column::new("A")]), None), "");
+    }
+
+    proptest! {
+        #[test]
+        fn fits_and_trails_no_spaces(rows in proptest::collection::vec(proptest::collection::vec(".{0,30}", 4), 1..6), width in 24usize..90) {
+            let mut table = Table::new([
+                Column::new("A").shrinks_to(4), Column::new("BB").shrinks_to(4).right(),
+                Column::new("C").shrinks_to(4), Column::new("D").shrinks_to(4),
+            ]);
+            for row in &rows {
+                table.row(row.iter().map(Cell::new));
+            }
+            for line in shown(&table, Some(width)).lines() {
+                prop_assert!(sanitize::width(line) <= width, "{line:?}");
+                prop_assert!(!line.ends_with(' '), "{line:?}");
+            }
+        }
+    }
+}
