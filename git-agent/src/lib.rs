@@ -5,6 +5,7 @@
 //! | module | owns |
 //! |---|---|
 //! | `error`, `env`, `fault` | leaves: failures as values; the outside world as a value; places where tests make a write fail |
+//! | `process` | processes as a supervisor needs them; knows nothing of sessions |
 //! | `session`, `transcript` | meaning: what a session is, what an event is. Pure |
 //! | `git` | the only door to git: the only module that starts `git` or names a git library |
 //! | `store` | the bytes of every record under `refs/agents/`, written with compare-and-swap |
@@ -20,6 +21,7 @@ pub mod error;
 pub mod fault;
 pub mod git;
 pub mod output;
+pub mod process;
 pub mod session;
 pub mod store;
 pub mod transcript;

@@ -1,0 +1,290 @@
+//! One process over time: a pid is reused, a pid with its start time and boot is not.
+//!
+//! A signal goes through a pidfd that was opened first and compared afterwards, so it reaches the recorded process or nobody.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+
+use crate::env::Env;
+use crate::error::{Context, Error, Result};
+
+pub use rustix::process::Signal;
+
+/// Returns the kernel's name for the time since the machine started. `GIT_AGENT_TEST_BOOT_ID` stands in for it.
+pub fn boot_id(env: &Env) -> Result<String> {
+    if let Some(fixed) = env.var("GIT_AGENT_TEST_BOOT_ID") {
+        return Ok(fixed.to_owned());
+    }
+    let path = "/proc/sys/kernel/random/boot_id";
+    let text = std::fs::read_to_string(path).context(|| format!("cannot read '{path}'"))?;
+    Ok(text.trim().to_owned())
+}
+
+/// A process that can be told from any later one with the same pid.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// The kernel's number for it.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot (field 22 of `/proc/PID/stat`).
+    pub start_time: u64,
+    /// The boot it belongs to.
+    pub boot_id: String,
+}
+
+impl ProcessId {
+    /// Returns this process.
+    pub fn current(env: &Env) -> Result<Self> {
+        ProcessId::of(env, std::process::id())?
+            .ok_or_else(|| Error::fatal("cannot find this process in '/proc'").hint("mount /proc"))
+    }
+
+    /// Returns the process that has this pid now, if there is one.
+    pub fn of(env: &Env, pid: u32) -> Result<Option<Self>> {
+        Ok(match Stat::of(pid) {
+            Some(stat) => Some(stat.id(&boot_id(env)?)),
+            None => None,
+        })
+    }
+
+    /// Returns whether this very process still runs: a zombie does not, nor does a successor of the pid.
+    pub fn is_alive(&self, env: &Env) -> bool {
+        boot_id(env).is_ok_and(|boot| boot == self.boot_id)
+            && Stat::of(self.pid)
+                .is_some_and(|stat| stat.start_time == self.start_time && !stat.is_dead())
+    }
+
+    /// Opens this very process for signals and waiting; `None` when it is gone or its pid belongs to another.
+    pub fn open(&self, env: &Env) -> Result<Option<Handle>> {
+        if boot_id(env)? != self.boot_id {
+            return Ok(None);
+        }
+        Handle::open(self.pid, self.start_time)
+    }
+}
+
+/// A hold on one process: the kernel keeps it from meaning another.
+#[derive(Debug)]
+pub struct Handle {
+    descriptor: OwnedFd,
+    pid: u32,
+}
+
+impl Handle {
+    /// Opens a process of this boot. The comparison comes after the opening, so that the pid cannot change hands between.
+    pub(super) fn open(pid: u32, start_time: u64) -> Result<Option<Self>> {
+        let Some(raw) = raw_pid(pid) else {
+            return Ok(None);
+        };
+        let descriptor = match pidfd_open(raw, PidfdFlags::empty()) {
+            Ok(descriptor) => descriptor,
+            // INVAL and NOENT: the number belongs to a thread.
+            Err(Errno::SRCH | Errno::INVAL | Errno::NOENT) => return Ok(None),
+            Err(error) => {
+                return Err(Error::fatal(format!("cannot open process {pid}")).because(error));
+            }
+        };
+        Ok(Stat::of(pid)
+            .filter(|stat| stat.start_time == start_time)
+            .map(|_| Handle { descriptor, pid }))
+    }
+
+    /// Returns the pid, for messages.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Sends a signal. Returns `false` when the process has already ended.
+    pub fn signal(&self, signal: Signal) -> Result<bool> {
+        match pidfd_send_signal(&self.descriptor, signal) {
+            Ok(()) => Ok(true),
+            Err(Errno::SRCH) => Ok(false),
+            Err(error) => {
+                Err(Error::fatal(format!("cannot signal process {}", self.pid)).because(error))
+            }
+        }
+    }
+
+    /// Waits until the process has ended, or until the time is over. Returns whether it has ended.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut poll = super::wait::Poll::new();
+        poll.read((), self);
+        Ok(!poll.wait(deadline)?.is_empty())
+    }
+}
+
+impl AsFd for Handle {
+    /// Returns the pidfd: it is readable once the process has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// Returns a pid as the kernel takes it; numbers that address groups or everybody are no pid.
+pub(super) fn raw_pid(pid: u32) -> Option<Pid> {
+    i32::try_from(pid)
+        .ok()
+        .filter(|pid| *pid > 0)
+        .and_then(Pid::from_raw)
+}
+
+/// What `/proc/PID/stat` says of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// The pid.
+    pub pid: u32,
+    /// The program's name as the kernel knows it: at most 15 bytes, and whatever the program chose.
+    pub name: String,
+    /// The state's letter: `R`, `S`, `D`, `T`, `Z` …
+    pub state: char,
+    /// The parent's pid.
+    pub parent: u32,
+    /// The process group.
+    pub group: u32,
+    /// The session, in the terminal's sense.
+    pub session: u32,
+    /// How many threads it has.
+    pub threads: u64,
+    /// When it started, in clock ticks since boot.
+    pub start_time: u64,
+}
+
+impl Stat {
+    /// Reads a process; `None` when there is none or it vanished meanwhile.
+    pub fn of(pid: u32) -> Option<Self> {
+        Stat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// Reads the text of a `stat` file. The name may hold spaces and parentheses: it ends at the last one.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let open = text.iter().position(|byte| *byte == b'(')?;
+        let close = text.iter().rposition(|byte| *byte == b')')?;
+        let name = text.get(open + 1..close)?;
+        let pid = std::str::from_utf8(&text[..open]).ok()?.trim();
+        let rest = std::str::from_utf8(&text[close + 1..]).ok()?;
+        // The first of these is field 3 in the manual's count.
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        let small = |field: usize| u32::try_from(number(field)?).ok();
+        Some(Stat {
+            pid: pid.parse().ok()?,
+            name: String::from_utf8_lossy(name).into_owned(),
+            state: fields.first()?.chars().next()?,
+            parent: small(4)?,
+            group: small(5)?,
+            session: small(6)?,
+            threads: number(20)?,
+            start_time: number(22)?,
+        })
+    }
+
+    /// Returns whether only its exit status is left. One whose first thread has ended before the others is not dead.
+    pub fn is_dead(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x') && self.threads <= 1
+    }
+
+    /// Returns its lasting identity, given the boot.
+    pub fn id(&self, boot_id: &str) -> ProcessId {
+        ProcessId {
+            pid: self.pid,
+            start_time: self.start_time,
+            boot_id: boot_id.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{env, env_with, sh};
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_is_read() {
+        let text = b"42 (a) S (b c) R 7 42 41 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 98765 2 3\n";
+        let stat = Stat::parse(text).expect("a stat line");
+        assert_eq!(stat.name, "a) S (b c");
+        assert_eq!(
+            (stat.state, stat.parent, stat.group, stat.session),
+            ('R', 7, 42, 41)
+        );
+        assert_eq!(stat.start_time, 98765);
+        for broken in [
+            &b""[..],
+            b"42",
+            b"42 (x",
+            b"42 (x) R 1 2",
+            b")42(",
+            b"1 () ",
+        ] {
+            assert_eq!(Stat::parse(broken), None);
+        }
+    }
+
+    #[test]
+    fn this_process_lives_and_survives_json() {
+        let env = env();
+        let me = ProcessId::current(&env).expect("this process");
+        assert!(me.is_alive(&env));
+        let text = serde_json::to_string(&me).expect("plain data");
+        let back: ProcessId = serde_json::from_str(&text).expect("its own text");
+        assert_eq!(back, me);
+        assert!(
+            !ProcessId {
+                pid: 0,
+                ..me.clone()
+            }
+            .is_alive(&env)
+        );
+        assert!(
+            ProcessId {
+                pid: u32::MAX,
+                ..me
+            }
+            .open(&env)
+            .expect("no such process is no failure")
+            .is_none()
+        );
+    }
+
+    #[test]
+    fn another_start_time_or_boot_is_another_process() {
+        let env = env();
+        let mut child = sh("exec sleep 30").spawn().expect("sh starts");
+        let id = ProcessId::of(&env, child.id())
+            .expect("readable")
+            .expect("alive");
+        let reused = ProcessId {
+            start_time: id.start_time + 1,
+            ..id.clone()
+        };
+        assert!(!reused.is_alive(&env));
+        assert!(reused.open(&env).expect("answers").is_none());
+        let later = env_with(&[("GIT_AGENT_TEST_BOOT_ID", "another-boot")]);
+        assert!(!id.is_alive(&later));
+        assert!(id.open(&later).expect("answers").is_none());
+        assert!(id.is_alive(&env), "nothing was signalled");
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+    }
+
+    #[test]
+    fn a_signal_reaches_it_and_its_end_is_seen() {
+        let env = env();
+        let mut child = sh("exec sleep 30").spawn().expect("sh starts");
+        let id = ProcessId::of(&env, child.id())
+            .expect("readable")
+            .expect("alive");
+        let handle = id.open(&env).expect("opens").expect("alive");
+        assert!(!handle.wait(Some(Duration::from_millis(20))).expect("waits"));
+        assert!(handle.signal(Signal::TERM).expect("sent"));
+        assert!(handle.wait(Some(Duration::from_secs(5))).expect("waits"));
+        assert!(!id.is_alive(&env), "a zombie is not alive");
+        child.wait().expect("ours");
+        assert!(!handle.signal(Signal::TERM).expect("gone is no failure"));
+        assert!(!id.is_alive(&env));
+    }
+}

@@ -1,0 +1,320 @@
+//! Locks that a crash releases: a file held with flock, and inside it who holds it.
+//!
+//! The kernel lets go when the holder ends in whatever way, so a dead holder needs no guessing and no clean-up. Descriptors
+//! close on exec (std's default), so no child keeps a lock alive.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+
+use super::identity::ProcessId;
+use crate::env::Env;
+use crate::error::{Context, Error, Result};
+
+/// A lock that this process holds until the value is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Takes the lock if nobody holds it. Missing directories are made, for the owner only.
+    pub fn try_acquire(env: &Env, path: impl Into<PathBuf>) -> Result<Option<Lock>> {
+        let path = path.into();
+        if let Some(parent) = path.parent() {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(parent)
+                .context(|| format!("cannot create '{}'", parent.display()))?;
+        }
+        loop {
+            let file = open(&path, true)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    if is_held_exclusively(&file, &path)? {
+                        return Ok(None);
+                    }
+                    // Somebody only looked: they let go at once.
+                    std::thread::yield_now();
+                    continue;
+                }
+                Err(TryLockError::Error(error)) => return Err(cannot_lock(&path).because(error)),
+            }
+            // The last holder may have removed the file between our opening and locking: then we hold nothing.
+            if is_at(&file, &path) {
+                let lock = Lock { file, path };
+                lock.sign(&ProcessId::current(env)?)?;
+                return Ok(Some(lock));
+            }
+        }
+    }
+
+    /// Takes the lock, waiting for a holder who works briefly. Looks ever less often, at most every 50 ms.
+    ///
+    /// This is for short stretches of work. To wait for long, without waking up, use [`super::slots::Slots`].
+    pub fn acquire(env: &Env, path: impl Into<PathBuf>, timeout: Duration) -> Result<Lock> {
+        let path = path.into();
+        let started = Instant::now();
+        let mut pause = Duration::from_millis(1);
+        loop {
+            if let Some(lock) = Lock::try_acquire(env, &path)? {
+                return Ok(lock);
+            }
+            let left = timeout.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                let holder = match holder(&path)? {
+                    Some(id) => format!("process {} holds it", id.pid),
+                    None => "another process holds it".into(),
+                };
+                return Err(cannot_lock(&path).hint(holder));
+            }
+            std::thread::sleep(pause.min(left));
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+    }
+
+    /// Returns where the lock's file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes the file and lets go. Others notice that their open file is no longer the lock.
+    pub fn remove(self) -> Result<()> {
+        std::fs::remove_file(&self.path)
+            .context(|| format!("cannot remove '{}'", self.path.display()))
+    }
+
+    /// Renames the file, which stays held.
+    pub(super) fn rename(&mut self, to: PathBuf) -> Result<()> {
+        std::fs::rename(&self.path, &to).context(|| format!("cannot create '{}'", to.display()))?;
+        self.path = to;
+        Ok(())
+    }
+
+    fn sign(&self, id: &ProcessId) -> Result<()> {
+        let mut text = serde_json::to_string(id)
+            .context(|| format!("cannot write '{}'", self.path.display()))?;
+        text.push('\n');
+        self.file
+            .set_len(0)
+            .and_then(|()| self.file.write_all_at(text.as_bytes(), 0))
+            .context(|| format!("cannot write '{}'", self.path.display()))
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing would do, but watchers are told of the close before the kernel gives up the lock. A failure here
+        // leaves it to the closing.
+        let _ = self.file.unlock();
+    }
+}
+
+/// Returns whether some process holds the lock. Does not create it, and does not make an attempt to take it fail.
+pub fn is_held(path: &Path) -> Result<bool> {
+    match open(path, false) {
+        Ok(file) => is_held_exclusively(&file, path),
+        Err(error) if error.is_io(std::io::ErrorKind::NotFound) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns who holds the lock: `None` when nobody does, or the holder has not yet signed.
+pub fn holder(path: &Path) -> Result<Option<ProcessId>> {
+    if !is_held(path)? {
+        return Ok(None);
+    }
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            return Err(Error::fatal(format!("cannot read '{}'", path.display())).because(error));
+        }
+    };
+    Ok(serde_json::from_slice(&text).ok())
+}
+
+/// Asks by a shared lock held for an instant: it fails beside an exclusive one, and [`Lock::try_acquire`] sees through it.
+fn is_held_exclusively(file: &File, path: &Path) -> Result<bool> {
+    match file.try_lock_shared() {
+        Ok(()) => {
+            let _ = file.unlock();
+            Ok(false)
+        }
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(cannot_lock(path).because(error)),
+    }
+}
+
+fn open(path: &Path, write: bool) -> Result<File> {
+    let no_follow = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
+    OpenOptions::new()
+        .read(true)
+        .write(write)
+        .create(write)
+        .truncate(false)
+        .mode(0o600)
+        // Neither a link to elsewhere nor a FIFO that would block us is a lock.
+        .custom_flags(no_follow)
+        .open(path)
+        .context(|| format!("cannot open '{}'", path.display()))
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::symlink_metadata(path)) {
+        (Ok(held), Ok(named)) => (held.dev(), held.ino()) == (named.dev(), named.ino()),
+        _ => false,
+    }
+}
+
+fn cannot_lock(path: &Path) -> Error {
+    Error::fatal(format!("cannot lock '{}'", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::super::testing::{env, rerun, sh, until};
+    use super::*;
+
+    #[test]
+    fn one_holds_it_and_says_who() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("run/deep/x.lock");
+        let env = env();
+        assert!(!is_held(&path).expect("missing is free"));
+        let lock = Lock::try_acquire(&env, &path)
+            .expect("locks")
+            .expect("free");
+        assert!(is_held(&path).expect("answers"));
+        assert_eq!(
+            holder(&path).expect("answers"),
+            Some(ProcessId::current(&env).expect("this process"))
+        );
+        assert!(Lock::try_acquire(&env, &path).expect("answers").is_none());
+        let error = Lock::acquire(&env, &path, Duration::from_millis(20)).expect_err("held");
+        assert!(error.hints()[0].contains("holds it"), "{error:?}");
+        let mode = |path: &Path| {
+            std::fs::metadata(path)
+                .expect("exists")
+                .permissions()
+                .mode()
+        };
+        assert_eq!(mode(&path) & 0o777, 0o600);
+        assert_eq!(mode(path.parent().expect("in a directory")) & 0o777, 0o700);
+        drop(lock);
+        assert!(!is_held(&path).expect("answers"));
+        assert_eq!(holder(&path).expect("a stale name is nobody's"), None);
+        let lock = Lock::acquire(&env, &path, Duration::from_secs(1)).expect("free");
+        lock.remove().expect("removes");
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let link = dir.path().join("x.lock");
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &link).expect("links");
+        assert!(Lock::try_acquire(&env(), &link).is_err());
+        assert!(!dir.path().join("elsewhere").exists());
+    }
+
+    #[test]
+    fn looking_never_makes_taking_fail() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("x.lock");
+        let env = env();
+        drop(Lock::try_acquire(&env, &path).expect("locks"));
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        is_held(&path).expect("answers");
+                    }
+                });
+            }
+            for round in 0..300 {
+                let lock = Lock::try_acquire(&env, &path).expect("locks");
+                if lock.is_none() {
+                    done.store(true, Ordering::Relaxed);
+                }
+                assert!(lock.is_some(), "round {round}");
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn a_child_does_not_keep_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("x.lock");
+        let lock = Lock::try_acquire(&env(), &path)
+            .expect("locks")
+            .expect("free");
+        let mut child = sh("exec sleep 30").spawn().expect("sh starts");
+        drop(lock);
+        assert!(!is_held(&path).expect("answers"));
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+    }
+
+    /// Is also the other process of `a_killed_holder_holds_nothing`.
+    #[test]
+    fn holds_for_another_test() {
+        if let Ok(path) = std::env::var("GIT_AGENT_TEST_HOLD") {
+            let _lock = Lock::try_acquire(&env(), path)
+                .expect("locks")
+                .expect("free");
+            std::thread::sleep(Duration::from_secs(20));
+        }
+    }
+
+    #[test]
+    fn a_killed_holder_holds_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("x.lock");
+        let mut child = rerun("process::lock::tests::holds_for_another_test")
+            .env("GIT_AGENT_TEST_HOLD", &path)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .expect("the test binary starts again");
+        until("the other holds it", || {
+            holder(&path)
+                .expect("answers")
+                .is_some_and(|id| id.pid == child.id())
+        });
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+        assert!(Lock::try_acquire(&env(), &path).expect("answers").is_some());
+    }
+
+    #[test]
+    fn removal_while_others_open_it_leaves_one_holder() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("x.lock");
+        let inside = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let env = env();
+                    for _ in 0..50 {
+                        let lock =
+                            Lock::acquire(&env, &path, Duration::from_secs(8)).expect("in time");
+                        assert!(!inside.swap(true, Ordering::SeqCst), "two hold it");
+                        inside.store(false, Ordering::SeqCst);
+                        lock.remove().expect("removes");
+                    }
+                });
+            }
+        });
+    }
+}

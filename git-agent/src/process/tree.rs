@@ -1,0 +1,389 @@
+//! The processes below us, or marked as ours by their environment, and ending every one of them.
+//!
+//! Agents start tools in sessions of their own, and launchers die before the program they launched: neither the child nor
+//! its process group is enough. A supervisor that [adopts orphans](adopt_orphans) finds everything below itself; what a
+//! supervisor killed by force left behind is found by its marker.
+//!
+//! Every signal goes to one process through a pidfd whose start time was compared (see [`super::identity`]), never to a number
+//! or a group number, so a reused pid is safe. This process, its ancestors and pid 1 are never touched.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use rustix::process::{WaitOptions, geteuid, getpid, set_child_subreaper, waitpid};
+
+use super::identity::{Handle, ProcessId, Signal, Stat, boot_id, raw_pid};
+use super::wait::Poll;
+use crate::env::Env;
+use crate::error::{Context, Error, Result};
+
+/// How many processes are waited for at once; more would use up this process's descriptors.
+const AT_ONCE: usize = 200;
+/// How much of an environment is read: the kernel's own bound for one is larger, but markers come first.
+const ENVIRONMENT: u64 = 2 << 20;
+/// How long processes may take to vanish after they were killed before they are given up.
+const STUBBORN: Duration = Duration::from_secs(5);
+
+/// Makes this process the parent of every orphan below it, so that none can escape.
+pub fn adopt_orphans() -> Result<()> {
+    set_child_subreaper(Some(getpid())).context(|| "cannot adopt orphaned processes".into())
+}
+
+/// Returns all processes below one, zombies too, parents first.
+pub fn descendants(pid: u32) -> Vec<Stat> {
+    let mut found: Vec<Stat> = Vec::new();
+    let mut parents = vec![pid];
+    while let Some(parent) = parents.pop() {
+        let Some(children) = children(parent) else {
+            // The kernel keeps no list of children: ask every process for its parent.
+            return below(&snapshot(), &BTreeSet::from([pid]), &|_| false);
+        };
+        for stat in children.into_iter().filter_map(Stat::of) {
+            // A pid may have passed on since the list was read.
+            if stat.parent == parent && !found.iter().any(|known| known.pid == stat.pid) {
+                parents.push(stat.pid);
+                found.push(stat);
+            }
+        }
+    }
+    found
+}
+
+/// Returns the living processes of this user that were started with `name=value` in their environment, except this one,
+/// its ancestors and pid 1.
+pub fn marked(name: &str, value: &str) -> Vec<Stat> {
+    let stats = snapshot();
+    let protected = protected(&stats);
+    stats
+        .into_values()
+        .filter(|stat| !protected.contains(&stat.pid) && !stat.is_dead())
+        .filter(|stat| has_marker(stat.pid, name, value))
+        .collect()
+}
+
+/// Takes the exit status of adopted processes that have ended, so that no zombie stays. Returns how many.
+///
+/// Children in `keep` are left to those who wait for them.
+pub fn reap(keep: &[u32]) -> usize {
+    let me = std::process::id();
+    let mut reaped = 0;
+    for stat in descendants(me) {
+        if stat.parent == me && stat.is_dead() && !keep.contains(&stat.pid) {
+            let taken = raw_pid(stat.pid).map(|pid| waitpid(Some(pid), WaitOptions::NOHANG));
+            reaped += usize::from(matches!(taken, Some(Ok(Some(_)))));
+        }
+    }
+    reaped
+}
+
+/// What must be respected while ending processes.
+#[derive(Clone, Copy)]
+pub struct Care<'a> {
+    /// How long they get between the polite signal and the forceful one.
+    pub grace: Duration,
+    /// Says which found process is left alone with all below it, such as the supervisor of another session.
+    pub spare: &'a dyn Fn(&Stat) -> bool,
+    /// Children whose exit status somebody else takes.
+    pub keep: &'a [u32],
+}
+
+impl Care<'_> {
+    /// Returns care for nothing but a time of grace.
+    pub fn new(grace: Duration) -> Self {
+        Care {
+            grace,
+            spare: &|_| false,
+            keep: &[],
+        }
+    }
+}
+
+/// What became of the processes that were to end.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// Those that ended when asked to.
+    pub asked: Vec<Stat>,
+    /// Those that had to be killed.
+    pub killed: Vec<Stat>,
+    /// Those that are still there: not ours to signal, or stuck in the kernel.
+    pub left: Vec<Stat>,
+}
+
+/// Ends every process below this one and reaps them. Needs [`adopt_orphans`] to have been called before they started.
+pub fn end_all(care: Care<'_>) -> Result<Ended> {
+    let mut end = End::new(care);
+    end.reaps = true;
+    end.run(&|stats| below(stats, &BTreeSet::from([std::process::id()]), care.spare))
+}
+
+/// Ends every process of this user that was started with `name=value` in its environment, and all below those.
+pub fn end_marked(name: &str, value: &str, care: Care<'_>) -> Result<Ended> {
+    End::new(care).run(&|stats| {
+        stats
+            .values()
+            .filter(|stat| has_marker(stat.pid, name, value))
+            .cloned()
+            .collect()
+    })
+}
+
+/// Ends recorded processes and all below them. Records of an earlier boot, of reused pids and of the dead are nobody.
+pub fn end_recorded(env: &Env, records: &[ProcessId], care: Care<'_>) -> Result<Ended> {
+    let boot = boot_id(env)?;
+    End::new(care).run(&|stats| {
+        stats
+            .values()
+            .filter(|stat| records.contains(&stat.id(&boot)))
+            .cloned()
+            .collect()
+    })
+}
+
+type Snapshot = BTreeMap<u32, Stat>;
+
+/// One ending in progress.
+struct End<'a> {
+    care: Care<'a>,
+    /// Whether ended children are ours to reap; who ends foreign processes may have children that others wait for.
+    reaps: bool,
+    /// Everything found so far, by pid and start time: a process stays a target when its parent dies.
+    seen: BTreeMap<(u32, u64), Stat>,
+    asked: BTreeSet<(u32, u64)>,
+    killed: BTreeSet<(u32, u64)>,
+    refused: BTreeSet<(u32, u64)>,
+}
+
+impl<'a> End<'a> {
+    fn new(care: Care<'a>) -> Self {
+        End {
+            care,
+            reaps: false,
+            seen: BTreeMap::new(),
+            asked: BTreeSet::new(),
+            killed: BTreeSet::new(),
+            refused: BTreeSet::new(),
+        }
+    }
+
+    fn run(mut self, find: &dyn Fn(&Snapshot) -> Vec<Stat>) -> Result<Ended> {
+        let grace = Instant::now().checked_add(self.care.grace);
+        loop {
+            let alive = self.scan(find);
+            if alive.is_empty() || grace.is_none_or(|grace| Instant::now() >= grace) {
+                break;
+            }
+            for stat in &alive {
+                if self.asked.insert(key(stat)) {
+                    self.signal(stat, Signal::TERM)?;
+                    // One that is stopped would act on it only after going on.
+                    if stat.state == 'T' {
+                        self.signal(stat, Signal::CONT)?;
+                    }
+                }
+            }
+            wait_for_any(&alive, grace)?;
+        }
+        let mut given_up = Instant::now() + STUBBORN;
+        loop {
+            let alive = self.scan(find);
+            if alive.is_empty() || Instant::now() >= given_up {
+                return Ok(self.outcome(&alive));
+            }
+            for stat in &alive {
+                if self.killed.insert(key(stat)) {
+                    // Somebody new: there was no time yet for it to vanish.
+                    given_up = Instant::now() + STUBBORN;
+                }
+                self.signal(stat, Signal::KILL)?;
+            }
+            wait_for_any(&alive, Some(Instant::now() + Duration::from_millis(100)))?;
+        }
+    }
+
+    /// Returns the living targets of this moment that may be signalled, and lets go of the dead.
+    fn scan(&mut self, find: &dyn Fn(&Snapshot) -> Vec<Stat>) -> Vec<Stat> {
+        if self.reaps {
+            reap(self.care.keep);
+        }
+        let stats = snapshot();
+        let protected = protected(&stats);
+        let mut targets: BTreeMap<u32, Stat> = find(&stats)
+            .into_iter()
+            .chain(self.seen.values().cloned())
+            .filter(|stat| !(self.care.spare)(stat))
+            .map(|stat| (stat.pid, stat))
+            .collect();
+        // A dead one says nothing of who has its pid now.
+        targets.retain(|pid, stat| stats.get(pid).is_some_and(|now| key(now) == key(stat)));
+        let roots: BTreeSet<u32> = targets
+            .keys()
+            .filter(|pid| !protected.contains(pid))
+            .copied()
+            .collect();
+        for stat in below(&stats, &roots, self.care.spare) {
+            targets.insert(stat.pid, stat);
+        }
+        // A group whose leader is a target belongs to it, even where its members were orphaned away from us.
+        for stat in stats.values() {
+            if roots.contains(&stat.group) && !(self.care.spare)(stat) {
+                targets.insert(stat.pid, stat.clone());
+            }
+        }
+        targets.retain(|pid, _| !protected.contains(pid));
+        for stat in targets.values() {
+            self.seen.insert(key(stat), stat.clone());
+        }
+        targets
+            .keys()
+            .filter_map(|pid| stats.get(pid))
+            .filter(|stat| !stat.is_dead() && !self.refused.contains(&key(stat)))
+            .cloned()
+            .collect()
+    }
+
+    fn signal(&mut self, stat: &Stat, signal: Signal) -> Result<()> {
+        let sent = match Handle::open(stat.pid, stat.start_time) {
+            Ok(Some(handle)) => handle.signal(signal).map(drop),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match sent {
+            // A program of another user, started through sudo or the like: said at the end, not fought.
+            Err(error) if is_permission(&error) => {
+                self.refused.insert(key(stat));
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn outcome(self, alive: &[Stat]) -> Ended {
+        // The last to die may have left its own zombies to us.
+        while self.reaps && reap(self.care.keep) > 0 {}
+        let left: BTreeSet<_> = alive.iter().map(key).chain(self.refused).collect();
+        let mut ended = Ended::default();
+        for (key, stat) in self.seen {
+            if left.contains(&key) {
+                ended.left.push(stat);
+            } else if self.killed.contains(&key) {
+                ended.killed.push(stat);
+            } else if self.asked.contains(&key) {
+                ended.asked.push(stat);
+            }
+        }
+        ended
+    }
+}
+
+fn key(stat: &Stat) -> (u32, u64) {
+    (stat.pid, stat.start_time)
+}
+
+fn is_permission(error: &Error) -> bool {
+    std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<rustix::io::Errno>())
+        .is_some_and(|errno| *errno == rustix::io::Errno::PERM)
+}
+
+/// Sleeps until one of these has ended, or the moment has come.
+fn wait_for_any(stats: &[Stat], deadline: Option<Instant>) -> Result<()> {
+    let mut handles = Vec::new();
+    for stat in stats.iter().take(AT_ONCE) {
+        match Handle::open(stat.pid, stat.start_time)? {
+            Some(handle) => handles.push(handle),
+            None => return Ok(()),
+        }
+    }
+    let mut poll = Poll::new();
+    for handle in &handles {
+        poll.read((), handle);
+    }
+    poll.wait(deadline).map(drop)
+}
+
+/// Returns every process there is.
+fn snapshot() -> Snapshot {
+    let Ok(listing) = std::fs::read_dir("/proc") else {
+        return Snapshot::new();
+    };
+    listing
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(Stat::of)
+        .map(|stat| (stat.pid, stat))
+        .collect()
+}
+
+/// Returns what is below these, without what is spared and all below that.
+fn below(stats: &Snapshot, roots: &BTreeSet<u32>, spare: &dyn Fn(&Stat) -> bool) -> Vec<Stat> {
+    let mut children: BTreeMap<u32, Vec<&Stat>> = BTreeMap::new();
+    for stat in stats.values() {
+        children.entry(stat.parent).or_default().push(stat);
+    }
+    let mut found = Vec::new();
+    let mut known = roots.clone();
+    let mut parents: Vec<u32> = roots.iter().copied().collect();
+    while let Some(parent) = parents.pop() {
+        for stat in children.get(&parent).into_iter().flatten() {
+            if !spare(stat) && known.insert(stat.pid) {
+                parents.push(stat.pid);
+                found.push((*stat).clone());
+            }
+        }
+    }
+    found
+}
+
+/// Returns those that are never signalled: this process, its ancestors, and pid 1.
+fn protected(stats: &Snapshot) -> BTreeSet<u32> {
+    let mut protected = BTreeSet::from([0, 1]);
+    let mut next = std::process::id();
+    // A pid seen twice would be a loop, which only a torn snapshot can show.
+    while protected.insert(next) {
+        next = match stats.get(&next) {
+            Some(stat) => stat.parent,
+            None => break,
+        };
+    }
+    protected
+}
+
+/// Returns the children of a process as the kernel lists them; `None` where it does not.
+fn children(pid: u32) -> Option<Vec<u32>> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Some(Vec::new());
+    };
+    let mut pids = Vec::new();
+    for thread in threads.flatten() {
+        match std::fs::read_to_string(thread.path().join("children")) {
+            Ok(text) => pids.extend(text.split_ascii_whitespace().flat_map(str::parse::<u32>)),
+            // The thread ended, or the kernel was built without the list.
+            Err(_) if thread.path().exists() => return None,
+            Err(_) => {}
+        }
+    }
+    Some(pids)
+}
+
+fn has_marker(pid: u32, name: &str, value: &str) -> bool {
+    let mine = std::fs::metadata(format!("/proc/{pid}"))
+        .is_ok_and(|metadata| metadata.uid() == geteuid().as_raw());
+    if !mine {
+        return false;
+    }
+    let mut environment = Vec::new();
+    let read = std::fs::File::open(format!("/proc/{pid}/environ"))
+        .and_then(|file| file.take(ENVIRONMENT).read_to_end(&mut environment));
+    read.is_ok()
+        && environment.split(|byte| *byte == 0).any(|variable| {
+            variable
+                .strip_prefix(name.as_bytes())
+                .and_then(|rest| rest.strip_prefix(b"="))
+                == Some(value.as_bytes())
+        })
+}
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+mod tests;

@@ -1,0 +1,375 @@
+//! Waiting for descriptors, signals, files and moments in one place, without waking up in between.
+//!
+//! A loop builds a [`Poll`] from what it cares for, gives it the next moment of its [`Timers`], and sleeps in the kernel.
+//! With no timer set there is no timeout, so an idle process makes no wake-up at all.
+
+use std::ffi::{OsStr, OsString};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::inotify;
+use rustix::io::Errno;
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::SignalOnly;
+
+use crate::error::{Context, Error, Result};
+
+/// A set of descriptors to wait for, each with the caller's own name for it.
+#[derive(Debug)]
+pub struct Poll<'fd, T> {
+    tokens: Vec<T>,
+    descriptors: Vec<PollFd<'fd>>,
+}
+
+impl<T> Default for Poll<'_, T> {
+    fn default() -> Self {
+        Poll {
+            tokens: Vec::new(),
+            descriptors: Vec::new(),
+        }
+    }
+}
+
+impl<'fd, T: Clone> Poll<'fd, T> {
+    /// Returns an empty set.
+    pub fn new() -> Self {
+        Poll::default()
+    }
+
+    /// Waits also until this can be read, has ended or has failed.
+    pub fn read(&mut self, token: T, descriptor: &'fd impl AsFd) {
+        self.add(token, descriptor.as_fd(), PollFlags::IN);
+    }
+
+    /// Waits also until this can be written, or nobody reads it any more.
+    pub fn write(&mut self, token: T, descriptor: &'fd impl AsFd) {
+        self.add(token, descriptor.as_fd(), PollFlags::OUT);
+    }
+
+    fn add(&mut self, token: T, descriptor: BorrowedFd<'fd>, events: PollFlags) {
+        self.tokens.push(token);
+        self.descriptors
+            .push(PollFd::from_borrowed_fd(descriptor, events));
+    }
+
+    /// Sleeps until something is ready or the moment has come. Returns what is ready; nothing means the moment has come.
+    pub fn wait(&mut self, deadline: Option<Instant>) -> Result<Vec<T>> {
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let timeout = left.map(timespec);
+            match poll(&mut self.descriptors, timeout.as_ref()) {
+                Ok(0) => return Ok(Vec::new()),
+                Ok(_) => {
+                    return Ok(self
+                        .tokens
+                        .iter()
+                        .zip(&self.descriptors)
+                        .filter(|(_, descriptor)| !descriptor.revents().is_empty())
+                        .map(|(token, _)| token.clone())
+                        .collect());
+                }
+                // A signal's handler has written to its pipe by now if anyone waits for it.
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(Error::fatal("cannot wait for events").because(error)),
+            }
+        }
+    }
+}
+
+/// Returns a duration as the kernel takes it.
+pub(super) fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+/// Moments that a loop waits for, each with the caller's own name for it.
+#[derive(Debug)]
+pub struct Timers<T> {
+    set: Vec<(Instant, T)>,
+}
+
+impl<T> Default for Timers<T> {
+    fn default() -> Self {
+        Timers { set: Vec::new() }
+    }
+}
+
+impl<T: PartialEq> Timers<T> {
+    /// Returns no timers.
+    pub fn new() -> Self {
+        Timers::default()
+    }
+
+    /// Sets or moves a timer.
+    pub fn set(&mut self, token: T, at: Instant) {
+        self.cancel(&token);
+        self.set.push((at, token));
+    }
+
+    /// Sets or moves a timer to a time from now. One that lies beyond all reckoning never comes.
+    pub fn set_after(&mut self, token: T, after: Duration) {
+        self.cancel(&token);
+        if let Some(at) = Instant::now().checked_add(after) {
+            self.set.push((at, token));
+        }
+    }
+
+    /// Forgets a timer.
+    pub fn cancel(&mut self, token: &T) {
+        self.set.retain(|(_, known)| known != token);
+    }
+
+    /// Returns the next moment, for [`Poll::wait`].
+    pub fn next(&self) -> Option<Instant> {
+        self.set.iter().map(|(at, _)| *at).min()
+    }
+
+    /// Takes out the timers whose moment has come, earliest first.
+    pub fn take_due(&mut self) -> Vec<T> {
+        let now = Instant::now();
+        let (mut due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.set)
+            .into_iter()
+            .partition(|(at, _)| *at <= now);
+        self.set = later;
+        due.sort_by_key(|(at, _)| *at);
+        due.into_iter().map(|(_, token)| token).collect()
+    }
+}
+
+/// Signals that arrive as something to read instead of ending the process.
+#[derive(Debug)]
+pub struct Signals {
+    delivery: SignalDelivery<UnixStream, SignalOnly>,
+}
+
+impl Signals {
+    /// Takes over these signals (numbers of `signal_hook::consts`) for as long as the value lives.
+    pub fn new(signals: &[i32]) -> Result<Self> {
+        let (read, write) = UnixStream::pair().context(|| "cannot listen for signals".into())?;
+        let delivery = SignalDelivery::with_pipe(read, write, SignalOnly, signals)
+            .context(|| "cannot listen for signals".into())?;
+        Ok(Signals { delivery })
+    }
+
+    /// Takes the signals that have arrived, each at most once.
+    pub fn take(&mut self) -> Vec<i32> {
+        self.delivery.pending().collect()
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.delivery.get_read().as_fd()
+    }
+}
+
+/// A bell that another thread can ring to end a wait.
+#[derive(Debug, Clone)]
+pub struct Bell {
+    descriptor: Arc<OwnedFd>,
+}
+
+impl Bell {
+    /// Returns a silent bell.
+    pub fn new() -> Result<Self> {
+        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .context(|| "cannot make an event descriptor".into())?;
+        Ok(Bell {
+            descriptor: Arc::new(descriptor),
+        })
+    }
+
+    /// Rings: every wait on it ends until somebody calls [`Bell::silence`].
+    pub fn ring(&self) {
+        // A full counter is a ringing bell, so a failure changes nothing.
+        let _ = rustix::io::write(&*self.descriptor, &1u64.to_ne_bytes());
+    }
+
+    /// Stops the ringing. Returns whether it rang.
+    pub fn silence(&self) -> bool {
+        rustix::io::read(&*self.descriptor, &mut [0u8; 8]).is_ok()
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// Tells of changes in directories or files.
+#[derive(Debug)]
+pub struct Watch {
+    descriptor: OwnedFd,
+}
+
+/// Which changes a [`Watch`] tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// A name came, went or was replaced, or a file was closed after writing.
+    Settled,
+    /// As [`Change::Settled`], and every write.
+    Written,
+}
+
+impl Watch {
+    /// Starts watching nothing. Fails when the user's inotify instances are used up: then look from time to time instead.
+    pub fn new() -> Result<Self> {
+        let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+        let descriptor = inotify::init(flags).context(|| "cannot watch files".into())?;
+        Ok(Watch { descriptor })
+    }
+
+    /// Watches a directory (its entries) or a file too.
+    pub fn add(&self, path: &Path, change: Change) -> Result<()> {
+        use inotify::WatchFlags as Flags;
+        let mut flags = Flags::CREATE
+            | Flags::DELETE
+            | Flags::MOVED_FROM
+            | Flags::MOVED_TO
+            | Flags::CLOSE_WRITE
+            | Flags::DELETE_SELF
+            | Flags::MOVE_SELF;
+        if change == Change::Written {
+            flags |= Flags::MODIFY;
+        }
+        inotify::add_watch(&self.descriptor, path, flags)
+            .map(drop)
+            .context(|| format!("cannot watch '{}'", path.display()))
+    }
+
+    /// Takes the names of what changed; an empty name is the watched thing itself, or too many changes to tell apart.
+    pub fn take(&self) -> Vec<OsString> {
+        let mut names: Vec<OsString> = Vec::new();
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(&self.descriptor, &mut buffer);
+        while let Ok(event) = reader.next() {
+            let name = event.file_name().map_or(&b""[..], |name| name.to_bytes());
+            let name = OsStr::from_bytes(name).to_owned();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+}
+
+impl AsFd for Watch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use signal_hook::consts::SIGUSR2;
+
+    use super::super::testing::until;
+    use super::*;
+
+    #[test]
+    fn what_is_ready_is_told_by_name() {
+        let (mut near, far) = UnixStream::pair().expect("a pair");
+        let bell = Bell::new().expect("a bell");
+        let mut poll = Poll::new();
+        poll.read("far", &far);
+        poll.read("bell", &bell);
+        let soon = Instant::now() + Duration::from_millis(10);
+        assert!(poll.wait(Some(soon)).expect("waits").is_empty());
+        near.write_all(b"x").expect("writes");
+        assert_eq!(poll.wait(None).expect("waits"), ["far"]);
+        bell.clone().ring();
+        assert_eq!(poll.wait(None).expect("waits"), ["far", "bell"]);
+        assert!(bell.silence());
+        assert!(!bell.silence());
+        assert_eq!(poll.wait(None).expect("waits"), ["far"]);
+    }
+
+    #[test]
+    fn timers_come_in_order_and_can_be_moved() {
+        let now = Instant::now();
+        let mut timers = Timers::new();
+        assert_eq!(timers.next(), None);
+        timers.set("b", now);
+        timers.set("a", now - Duration::from_millis(1));
+        timers.set("c", now + Duration::from_secs(60));
+        timers.set_after("never", Duration::MAX);
+        assert_eq!(timers.take_due(), ["a", "b"]);
+        assert_eq!(timers.next(), Some(now + Duration::from_secs(60)));
+        timers.set("c", now);
+        assert_eq!(timers.take_due(), ["c"]);
+        assert_eq!(timers.next(), None);
+    }
+
+    #[test]
+    fn a_signal_is_something_to_read() {
+        let mut signals = Signals::new(&[SIGUSR2]).expect("listens");
+        assert!(signals.take().is_empty());
+        signal_hook::low_level::raise(SIGUSR2).expect("raises");
+        let mut poll = Poll::new();
+        poll.read((), &signals);
+        let soon = Instant::now() + Duration::from_secs(5);
+        assert_eq!(poll.wait(Some(soon)).expect("waits").len(), 1);
+        assert_eq!(signals.take(), [SIGUSR2]);
+        assert!(signals.take().is_empty());
+    }
+
+    #[test]
+    fn changes_in_a_directory_are_told() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let watch = Watch::new().expect("inotify");
+        watch.add(dir.path(), Change::Settled).expect("watches");
+        assert!(watch.take().is_empty());
+        std::fs::write(dir.path().join("new"), "x").expect("writes");
+        assert_eq!(watch.take(), ["new"]);
+        assert!(watch.take().is_empty());
+        watch.add(dir.path(), Change::Written).expect("watches");
+        assert!(
+            watch
+                .add(&dir.path().join("none"), Change::Settled)
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn an_idle_wait_never_wakes_up() {
+        let bell = Bell::new().expect("a bell");
+        let heard = bell.clone();
+        let (send, receive) = std::sync::mpsc::channel();
+        let waiter = std::thread::spawn(move || {
+            send.send(rustix::thread::gettid().as_raw_nonzero().get())
+                .expect("the test listens");
+            let mut poll = Poll::new();
+            poll.read((), &heard);
+            poll.wait(Timers::<()>::new().next()).expect("waits").len()
+        });
+        let thread = receive.recv().expect("the thread's number");
+        let path = format!("/proc/self/task/{thread}/status");
+        let switches = || {
+            let text = std::fs::read_to_string(&path).expect("a living thread");
+            text.lines()
+                .filter(|line| line.contains("ctxt_switches"))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let stat = format!("/proc/self/task/{thread}/stat");
+        until("the thread sleeps", || {
+            std::fs::read_to_string(&stat).is_ok_and(|text| text.contains(") S "))
+        });
+        let before = switches();
+        std::thread::sleep(Duration::from_millis(400));
+        assert_eq!(switches(), before);
+        bell.ring();
+        assert_eq!(waiter.join().expect("no panic"), 1);
+    }
+}
