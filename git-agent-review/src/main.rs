@@ -1,1 +1,16 @@
-fn main() {}
+//! `git agent review`: the command line.
+
+mod args;
+
+use std::process::ExitCode;
+
+use git_agent::invoke;
+
+use args::Cli;
+
+fn main() -> ExitCode {
+    invoke::main("git-agent-review", |_env, arguments| {
+        let Cli {} = invoke::parse(arguments)?;
+        invoke::usage::<Cli>()
+    })
+}

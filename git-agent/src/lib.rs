@@ -20,6 +20,7 @@ pub mod env;
 pub mod error;
 pub mod fault;
 pub mod git;
+pub mod invoke;
 pub mod output;
 pub mod process;
 pub mod session;

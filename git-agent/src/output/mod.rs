@@ -23,6 +23,7 @@ use crate::env::{Env, Terminals};
 use crate::error::{Context, Error, Result};
 use pager::Pager;
 use sink::Sink;
+pub use sink::is_reader_gone;
 use style::{Color, Config, Palette, When};
 pub use terminal::columns;
 

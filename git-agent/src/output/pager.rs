@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
+use super::sink::mark_reader_gone;
 use super::style::{Config, parse_bool};
 use crate::env::Env;
 use crate::error::{Error, Result};
@@ -151,6 +152,7 @@ impl Write for Pager {
             Some(input) => input.write(bytes),
             None => Err(io::ErrorKind::BrokenPipe.into()),
         }
+        .map_err(mark_reader_gone)
     }
 
     fn flush(&mut self) -> io::Result<()> {

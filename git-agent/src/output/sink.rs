@@ -1,5 +1,6 @@
 //! Where bytes go in the end: a standard stream, the pager, or memory in tests.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, LineWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::cannot_write;
 use super::pager::Pager;
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 
 /// Long answers are written in pieces of this size.
 const BUFFER: usize = 64 * 1024;
@@ -84,7 +85,7 @@ impl Write for Sink {
             Sink::Piped(stream) => stream.write(bytes),
             Sink::Direct(stream) => stream.write(bytes),
             Sink::Pager(pager) => pager.write(bytes),
-            Sink::Closed => Err(io::ErrorKind::BrokenPipe.into()),
+            Sink::Closed => Err(mark_reader_gone(io::ErrorKind::BrokenPipe.into())),
             #[cfg(test)]
             Sink::Memory(kept) => kept.write(bytes),
         }
@@ -100,6 +101,43 @@ impl Write for Sink {
             Sink::Memory(_) => Ok(()),
         }
     }
+}
+
+/// The reader of the answer closed its end.
+///
+/// A broken pipe alone doesn't say that: one to a child that died is a failure of the work, and must not pass as success.
+#[derive(Debug)]
+struct ReaderGone;
+
+impl fmt::Display for ReaderGone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the reader of the output has left")
+    }
+}
+
+impl std::error::Error for ReaderGone {}
+
+/// Marks a broken pipe as one of the answer's.
+pub(super) fn mark_reader_gone(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => io::Error::new(io::ErrorKind::BrokenPipe, ReaderGone),
+        _ => error,
+    }
+}
+
+/// Returns whether an error comes from a reader of the answer who has seen enough, which is no failure.
+pub fn is_reader_gone(error: &Error) -> bool {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(current) = next {
+        let inner = current
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        if inner.is_some_and(|inner| inner.is::<ReaderGone>()) {
+            return true;
+        }
+        next = current.source();
+    }
+    false
 }
 
 /// A standard stream without the standard library's own buffer.
@@ -125,7 +163,7 @@ impl Write for Stream {
                         Err(error) => return Err(error.into()),
                     }
                 }
-                result => return result,
+                result => return result.map_err(mark_reader_gone),
             }
         }
     }
@@ -138,5 +176,22 @@ impl Write for Stream {
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_answers_reader_may_leave() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let of_answer = Err::<(), _>(mark_reader_gone(broken())).context(cannot_write);
+        let wrapped = of_answer.context(|| "cannot list".into());
+        assert!(is_reader_gone(&wrapped.expect_err("it failed")));
+        let of_child = Err::<(), _>(broken()).context(|| "cannot write to git".into());
+        assert!(!is_reader_gone(&of_child.expect_err("it failed")));
+        let other = mark_reader_gone(io::ErrorKind::StorageFull.into());
+        assert_eq!(other.kind(), io::ErrorKind::StorageFull);
     }
 }

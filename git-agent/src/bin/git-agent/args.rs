@@ -1,0 +1,31 @@
+//! What may be typed after `git agent`.
+
+use std::ffi::OsString;
+
+use clap::{Parser, Subcommand};
+
+/// Runs many coding agents at once, each on its own branch in its own worktree
+#[derive(Debug, Parser)]
+#[command(
+    name = "git-agent",
+    bin_name = "git agent",
+    version = concat!("version ", env!("CARGO_PKG_VERSION")),
+    arg_required_else_help = true,
+    subcommand_required = true,
+    subcommand_value_name = "command",
+    after_help = "A command that is not listed here runs the program 'git-agent-<command>', as 'git agent review' and\n\
+                  'git agent merge' do."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// A program of its own.
+    #[command(external_subcommand)]
+    External(Vec<OsString>),
+}

@@ -1,0 +1,179 @@
+//! The `main` shared by the three binaries: panics, a reader that left, how errors are printed, exit codes.
+
+mod external;
+mod parse;
+
+use std::any::Any;
+use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, PanicHookInfo};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::env::Env;
+use crate::error::{Error, Kind, Result};
+use crate::output;
+
+pub use external::external;
+pub use parse::{parse, usage};
+
+/// The version of all three binaries.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Runs a program: `run` gets the surroundings and the arguments without the program's name, and returns the exit code.
+///
+/// `--version` as the first argument is answered here, before anything else is looked at.
+pub fn main(name: &str, run: impl FnOnce(&Env, &[OsString]) -> Result<u8>) -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let panicked = remember_panics();
+    let result = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        if arguments
+            .first()
+            .is_some_and(|first| first == "--version" || first == "-V")
+        {
+            output::print(&format!("{name} version {VERSION}\n"), false)?;
+            return Ok(0);
+        }
+        run(&Env::from_process()?, &arguments)
+    }));
+    match result {
+        Ok(Ok(code)) => code.into(),
+        Ok(Err(error)) => end(&error).into(),
+        Err(payload) => {
+            let known = panicked.lock().ok().and_then(|mut message| message.take());
+            report_panic(&known.unwrap_or_else(|| panic_text(&*payload).to_owned()));
+            Kind::Fatal.exit_code().into()
+        }
+    }
+}
+
+/// Prints an error as git does and returns the exit code.
+fn end(error: &Error) -> u8 {
+    if output::is_reader_gone(error) {
+        return 0;
+    }
+    let prefix = match error.kind() {
+        Kind::Negative | Kind::Usage | Kind::Exit(_) => "error: ",
+        Kind::Fatal | Kind::Signal(_) => "fatal: ",
+    };
+    output::report(&describe(error), prefix);
+    for hint in error.hints() {
+        for line in hint.lines() {
+            output::report(line, "hint: ");
+        }
+    }
+    if let Kind::Signal(signal @ (SIGINT | SIGTERM | SIGHUP)) = error.kind() {
+        // A shell that runs us in a loop must see that a signal ended us; if that fails the exit code says it.
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
+    }
+    error.kind().exit_code()
+}
+
+/// Returns the message with its causes, each once: `cannot open 'x': Permission denied`.
+fn describe(error: &Error) -> String {
+    let mut text = error.message().to_owned();
+    if text.is_empty() {
+        return text;
+    }
+    let mut next = std::error::Error::source(error);
+    while let Some(cause) = next {
+        let mut words = cause.to_string();
+        let code = cause
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::raw_os_error);
+        if let Some(code) = code {
+            let suffix = format!(" (os error {code})");
+            words.truncate(words.strip_suffix(&suffix).map_or(words.len(), str::len));
+        }
+        // Many libraries repeat their cause in their own message.
+        if !words.is_empty() && !text.contains(&words) {
+            text += ": ";
+            text += &words;
+        }
+        next = cause.source();
+    }
+    text
+}
+
+/// Keeps the message of a panic of this thread for later, when everything that was on the screen has been taken down.
+/// Panics of other threads are printed at once: nobody may come back for them.
+fn remember_panics() -> Arc<Mutex<Option<String>>> {
+    let kept = Arc::new(Mutex::new(None));
+    let slot = Arc::clone(&kept);
+    let main_thread = std::thread::current().id();
+    std::panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
+        let place = info
+            .location()
+            .map(|place| format!(" ({}:{})", place.file(), place.line()))
+            .unwrap_or_default();
+        let message = format!("{}{place}", panic_text(info.payload()));
+        if std::thread::current().id() != main_thread {
+            return report_panic(&message);
+        }
+        if let Ok(mut slot) = slot.lock() {
+            *slot = Some(message);
+        }
+    }));
+    kept
+}
+
+fn panic_text(payload: &dyn Any) -> &str {
+    payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no reason given")
+}
+
+fn report_panic(message: &str) {
+    output::report(&format!("internal error: {message}"), "fatal: ");
+    output::report(
+        &format!("this is a bug in git-agent {VERSION}; please report it with the line above"),
+        "hint: ",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::error::Context;
+
+    #[test]
+    fn causes_follow_the_message_once() {
+        let missing = || io::Error::from_raw_os_error(2);
+        let error = Error::fatal("cannot open 'x'").because(missing());
+        assert_eq!(
+            describe(&error),
+            "cannot open 'x': No such file or directory"
+        );
+        let outer: Result<()> = Err(error).context(|| "cannot list".into());
+        let outer = outer.expect_err("it failed");
+        assert_eq!(
+            describe(&outer),
+            "cannot list: cannot open 'x': No such file or directory"
+        );
+        let twice =
+            Error::fatal("cannot list: nothing there").because(Error::fatal("nothing there"));
+        assert_eq!(describe(&twice), "cannot list: nothing there");
+        assert_eq!(
+            describe(&Error::new(Kind::Exit(3), "").because(missing())),
+            ""
+        );
+    }
+
+    #[test]
+    fn kinds_become_exit_codes() {
+        for (kind, code) in [
+            (Kind::Negative, 1),
+            (Kind::Fatal, 128),
+            (Kind::Usage, 129),
+            (Kind::Signal(13), 141),
+            (Kind::Exit(7), 7),
+        ] {
+            assert_eq!(end(&Error::new(kind, "")), code);
+        }
+    }
+}

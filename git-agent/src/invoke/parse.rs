@@ -1,0 +1,184 @@
+//! The command line, read by clap and answered as git answers: usage errors are 129, so is `-h`, and `--help` is 0.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::error::ErrorKind;
+use clap::{Command, Parser};
+
+use crate::error::{Error, Kind, Result};
+use crate::output::{self, sanitize};
+
+/// Help as git lays it out: how to call it first.
+const TEMPLATE: &str = "usage: {usage}\n\n{about-with-newline}\n{all-args}{after-help}";
+
+/// Reads the arguments (without the program's name). Help and usage errors are printed here and come back as an error
+/// that only carries the exit code.
+pub fn parse<A: Parser>(arguments: &[OsString]) -> Result<A> {
+    read(arguments).map_err(|stop| match output::print(&stop.text, stop.to_stderr) {
+        Ok(()) => Error::new(Kind::Exit(stop.code), ""),
+        Err(error) => error,
+    })
+}
+
+/// Prints what `-h` prints and returns its exit code, for a bare call that needs more than nothing.
+pub fn usage<A: Parser>() -> Result<u8> {
+    output::print(&dress(A::command()).render_help().to_string(), false)?;
+    Ok(Kind::Usage.exit_code())
+}
+
+/// Why there is nothing to run.
+#[derive(Debug, PartialEq)]
+struct Stop {
+    text: String,
+    to_stderr: bool,
+    code: u8,
+}
+
+fn read<A: Parser>(arguments: &[OsString]) -> Result<A, Stop> {
+    let mut command = dress(A::command()).no_binary_name(true);
+    command
+        .try_get_matches_from_mut(arguments)
+        .and_then(|matches| {
+            A::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+        })
+        .map_err(|error| stop(&error, arguments))
+}
+
+/// Gives a command and all below it our layout.
+fn dress(command: Command) -> Command {
+    command
+        .help_template(TEMPLATE)
+        .disable_help_subcommand(true)
+        .max_term_width(100)
+        .mut_subcommands(dress)
+}
+
+fn stop(error: &clap::Error, arguments: &[OsString]) -> Stop {
+    let text = error.render().to_string();
+    let code = match error.kind() {
+        ErrorKind::DisplayVersion => 0,
+        ErrorKind::DisplayHelp if asks_long_help(arguments) => 0,
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            Kind::Usage.exit_code()
+        }
+        _ => {
+            return Stop {
+                text: complaint(&text),
+                to_stderr: true,
+                code: Kind::Usage.exit_code(),
+            };
+        }
+    };
+    Stop {
+        text,
+        to_stderr: false,
+        code,
+    }
+}
+
+/// Returns whether help was asked for by `--help` rather than `-h`; clap tells both the same way.
+fn asks_long_help(arguments: &[OsString]) -> bool {
+    arguments
+        .iter()
+        .take_while(|argument| *argument != OsStr::new("--"))
+        .any(|argument| argument == "--help")
+}
+
+/// Turns clap's message into git's words. It quotes what was typed, which may be anything, so all of it is escaped.
+fn complaint(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let line = sanitize::block(line.trim_end()).to_string();
+        let line = match line.trim_start() {
+            "" => continue,
+            rest if rest.starts_with("For more information") => continue,
+            rest => match (rest.strip_prefix("tip: "), line.strip_prefix("Usage: ")) {
+                (Some(tip), _) => format!("hint: {tip}"),
+                (_, Some(usage)) => format!("usage: {usage}"),
+                _ => line,
+            },
+        };
+        lines.push(line);
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does something
+    #[derive(Debug, Parser)]
+    #[command(name = "git-x", bin_name = "git x", arg_required_else_help = true)]
+    struct Cli {
+        /// Say more
+        #[arg(short, long)]
+        verbose: bool,
+        #[command(subcommand)]
+        verb: Option<Verb>,
+    }
+
+    #[derive(Debug, clap::Subcommand)]
+    enum Verb {
+        /// Make one
+        New {
+            /// Its name
+            #[arg(long)]
+            name: Option<String>,
+        },
+    }
+
+    fn stopped(arguments: &[&str]) -> Stop {
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        read::<Cli>(&arguments).expect_err("there is nothing to run")
+    }
+
+    #[test]
+    fn short_help_is_usage_and_long_help_is_not() {
+        let short = stopped(&["-h"]);
+        assert_eq!((short.code, short.to_stderr), (129, false));
+        assert!(
+            short
+                .text
+                .starts_with("usage: git x [OPTIONS] [COMMAND]\n\nDoes something\n"),
+            "{}",
+            short.text
+        );
+        assert_eq!(stopped(&["-vh"]).code, 129);
+        assert_eq!(stopped(&["--help"]).code, 0);
+        let verb = stopped(&["new", "-h"]);
+        assert_eq!(verb.code, 129);
+        assert!(verb.text.starts_with("usage: git x new "), "{}", verb.text);
+        assert_eq!(
+            stopped(&[]).text,
+            short.text,
+            "a bare call says what -h says"
+        );
+        assert_eq!(stopped(&[]).code, 129);
+    }
+
+    #[test]
+    fn mistakes_go_to_stderr_with_the_usage() {
+        let unknown = stopped(&["--verbos\x1b[2J"]);
+        assert_eq!((unknown.code, unknown.to_stderr), (129, true));
+        assert!(unknown.text.starts_with("error: "), "{}", unknown.text);
+        assert!(unknown.text.contains("\\x1b[2J"), "{}", unknown.text);
+        assert!(unknown.text.contains("\nusage: git x "), "{}", unknown.text);
+        assert!(!unknown.text.contains("For more"), "{}", unknown.text);
+        let near = stopped(&["new", "--nam=x"]);
+        assert!(
+            near.text
+                .contains("\nhint: a similar argument exists: '--name'\n"),
+            "{}",
+            near.text
+        );
+        assert!(!stopped(&["nw"]).text.is_empty());
+    }
+
+    #[test]
+    fn what_is_right_is_read() {
+        let cli: Cli = read(&["-v".into(), "new".into(), "--name=a".into()]).expect("valid");
+        assert!(cli.verbose);
+        assert!(matches!(cli.verb, Some(Verb::New { name: Some(name) }) if name == "a"));
+    }
+}
