@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::env::Env;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind};
 use crate::output::{self, sanitize};
 
 /// Becomes the program `<prefix><verb>` from PATH, else from the directory of this one. Returns only when there is none, or it cannot run.

@@ -1,5 +1,6 @@
 //! The `main` shared by the three binaries: panics, a reader that left, how errors are printed, exit codes.
 
+mod args;
 mod external;
 mod parse;
 
@@ -15,6 +16,7 @@ use crate::env::Env;
 use crate::error::{Error, Kind, Result};
 use crate::output;
 
+pub use args::OutputArgs;
 pub use external::external;
 pub use parse::{parse, usage};
 

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use super::sink::mark_reader_gone;
 use super::style::{Config, parse_bool};
 use crate::env::Env;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 
 /// Characters for which git hands a command to the shell instead of starting it itself.
 const SHELL_CHARACTERS: &[char] = &[
@@ -125,16 +125,20 @@ impl Pager {
 
     /// Ends the output and waits until the reader has left the pager.
     pub fn finish(self) -> Result<()> {
-        let status = lock(&self.shared).wait();
-        match status {
-            // The shell's way to say that it did not find or could not run the program: nothing was shown.
-            Ok(Some(status)) if matches!(status.code(), Some(126 | 127)) => Err(Error::fatal(
-                format!("unable to execute pager '{}'", self.command),
-            )),
-            Ok(_) => Ok(()),
-            Err(error) => Err(
-                Error::fatal(format!("cannot wait for pager '{}'", self.command)).because(error),
-            ),
+        self.wait()
+            .context(|| format!("cannot end pager '{}'", self.command))
+    }
+
+    /// Waits for the pager; one that never ran is an error, because nothing was shown.
+    fn wait(&self) -> io::Result<()> {
+        let status = lock(&self.shared).wait()?;
+        // The shell's way to say that it did not find, or could not run, the program.
+        match status.and_then(|status| status.code()) {
+            Some(126 | 127) => Err(io::Error::other(format!(
+                "unable to execute pager '{}'",
+                self.command
+            ))),
+            _ => Ok(()),
         }
     }
 }
@@ -148,11 +152,17 @@ impl Drop for Pager {
 
 impl Write for Pager {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut lock(&self.shared).input {
+        let written = match &mut lock(&self.shared).input {
             Some(input) => input.write(bytes),
             None => Err(io::ErrorKind::BrokenPipe.into()),
+        };
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.wait()?;
+                Err(mark_reader_gone(error))
+            }
+            other => other,
         }
-        .map_err(mark_reader_gone)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -4,6 +4,9 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
+const AFTER_HELP: &str = "A command that is not listed here runs the program 'git-agent-<command>', \
+                          as 'git agent review' and 'git agent merge' do.";
+
 /// Runs many coding agents at once, each on its own branch in its own worktree
 #[derive(Debug, Parser)]
 #[command(
@@ -13,8 +16,7 @@ use clap::{Parser, Subcommand};
     arg_required_else_help = true,
     subcommand_required = true,
     subcommand_value_name = "command",
-    after_help = "A command that is not listed here runs the program 'git-agent-<command>', as 'git agent review' and\n\
-                  'git agent merge' do."
+    after_help = AFTER_HELP
 )]
 pub struct Cli {
     /// What to do.

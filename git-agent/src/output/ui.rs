@@ -1,0 +1,402 @@
+//! The two streams of a command: the answer on stdout, everything said about it on stderr.
+
+use std::fmt::Display;
+use std::io::{self, BufRead, Write};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use super::pager::{self, Pager};
+use super::sink::Sink;
+use super::style::{self, Color, Config, Palette, When};
+use super::table::Table;
+use super::{Format, Options, cannot_write, columns, message, report, sanitize};
+use crate::env::{Env, Terminals};
+use crate::error::{Context, Error, Result};
+
+/// How often a progress line is painted at most.
+const REPAINT: Duration = Duration::from_millis(50);
+
+/// The two streams of a command and everything that decides how they look.
+#[derive(Debug)]
+pub struct Ui {
+    options: Options,
+    terminals: Terminals,
+    width: usize,
+    /// Whether the answer ends on a screen of known width.
+    on_screen: bool,
+    palette: Palette,
+    hint_color: Color,
+    may_ask: bool,
+    state: Mutex<Streams>,
+}
+
+#[derive(Debug)]
+struct Streams {
+    out: Sink,
+    err: Sink,
+    /// The answer goes to a pager, and narration with it.
+    paging: bool,
+    progress: Option<Progress>,
+}
+
+#[derive(Debug)]
+struct Progress {
+    shown: String,
+    painted: Instant,
+}
+
+impl Ui {
+    /// Sets up the streams. `config` looks up git configuration; without a repository it may know nothing.
+    pub fn new(env: &Env, options: Options, config: &Config<'_>) -> Result<Self> {
+        let width = columns(env);
+        let mut out = Sink::stdout(env.terminals.stdout)?;
+        let mut paging = false;
+        let wants_pager = options.pager && options.format == Format::Human;
+        if let Some(command) = wants_pager.then(|| pager::choose(env, config)).flatten() {
+            match Pager::start(env, &command, width) {
+                Ok(pager) => {
+                    out = Sink::pager(pager);
+                    paging = true;
+                }
+                // Without its pager an answer is still an answer.
+                Err(error) => report(error.message(), "warning: "),
+            }
+        }
+        let through_pager = paging || pager::in_use(env);
+        let on_screen = env.terminals.stdout || through_pager;
+        let colors_in_pager = || {
+            let configured = config("color.pager").and_then(|value| style::parse_bool(&value));
+            configured.unwrap_or(true)
+        };
+        let shown = if through_pager {
+            colors_in_pager()
+        } else {
+            on_screen
+        };
+        let when = options
+            .color
+            .unwrap_or_else(|| When::configured(config, "color.agent"));
+        let palette = match options.format == Format::Human && when.decide(env, shown) {
+            true => Palette::load(config)?,
+            false => Palette::plain(),
+        };
+        let hint_color =
+            match When::configured(config, "color.advice").decide(env, env.terminals.stderr) {
+                true => config("color.advice.hint")
+                    .and_then(|words| words.parse().ok())
+                    .map_or_else(|| "yellow".parse(), Ok)?,
+                false => Color::default(),
+            };
+        Ok(Ui {
+            options,
+            terminals: env.terminals,
+            width,
+            on_screen,
+            palette,
+            hint_color,
+            may_ask: env.terminals.stdin
+                && env.terminals.stderr
+                && env
+                    .var("GIT_TERMINAL_PROMPT")
+                    .is_none_or(|value| style::parse_bool(value).unwrap_or(true)),
+            state: Mutex::new(Streams {
+                out,
+                err: Sink::stderr()?,
+                paging,
+                progress: None,
+            }),
+        })
+    }
+
+    /// Returns a user interface that keeps what is written, without terminals or colours.
+    #[cfg(test)]
+    pub(crate) fn in_memory(options: Options) -> Self {
+        Ui {
+            options,
+            terminals: Terminals::default(),
+            width: 80,
+            on_screen: false,
+            palette: Palette::plain(),
+            hint_color: Color::default(),
+            may_ask: false,
+            state: Mutex::new(Streams {
+                out: Sink::memory(),
+                err: Sink::memory(),
+                paging: false,
+                progress: None,
+            }),
+        }
+    }
+
+    /// Returns what was written to stdout and stderr of an [`Ui::in_memory`].
+    #[cfg(test)]
+    pub(crate) fn written(&self) -> (String, String) {
+        let streams = self.streams();
+        (streams.out.kept(), streams.err.kept())
+    }
+
+    /// Returns how the answer is to be written.
+    pub fn format(&self) -> Format {
+        self.options.format
+    }
+
+    /// Returns the colours of the answer.
+    pub fn palette(&self) -> &Palette {
+        &self.palette
+    }
+
+    /// Returns the width of the terminal as git sees it: `COLUMNS`, else what the terminal says, else 80.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Returns the width a table must fit in; none when the answer goes to a file or a program, which want whole values.
+    pub fn table_width(&self) -> Option<usize> {
+        self.on_screen.then_some(self.width)
+    }
+
+    /// Returns the writer for the answer. Any number of them may be in use; each write is whole.
+    pub fn out(&self) -> Out<'_> {
+        Out { ui: self }
+    }
+
+    /// Writes a table to the answer, fitted and coloured.
+    pub fn table(&self, table: &Table) -> Result<()> {
+        table
+            .write(&mut self.out(), &self.palette, self.table_width())
+            .context(cannot_write)
+    }
+
+    /// Says something about what is going on, unless `--quiet`.
+    pub fn narrate(&self, text: impl Display) {
+        if !self.options.quiet {
+            self.say("", &text.to_string());
+        }
+    }
+
+    /// Says that something is not as it should be.
+    pub fn warning(&self, text: impl Display) {
+        self.say("warning: ", &text.to_string());
+    }
+
+    /// Says that something failed while the command goes on.
+    pub fn error(&self, text: impl Display) {
+        self.say("error: ", &text.to_string());
+    }
+
+    /// Says what could be done next, unless `--quiet`.
+    pub fn hint(&self, text: impl Display) {
+        if self.options.quiet {
+            return;
+        }
+        let escape = self.hint_color.escape();
+        let end = if escape.is_empty() { "" } else { "\x1b[m" };
+        let text = text.to_string();
+        let mut lines = String::new();
+        for line in text.lines() {
+            lines += &format!("{escape}hint: {}{end}\n", sanitize::block(line));
+        }
+        self.put(&lines);
+    }
+
+    fn say(&self, prefix: &str, text: &str) {
+        self.put(&message(prefix, text));
+    }
+
+    /// Writes narration where the person is looking. A stderr that takes nothing must not end the command.
+    fn put(&self, lines: &str) {
+        let mut streams = self.streams();
+        streams.clear_progress();
+        let target = match streams.paging && self.terminals.stderr {
+            true => &mut streams.out,
+            false => {
+                if self.terminals.stdout {
+                    let _ = streams.out.flush();
+                }
+                &mut streams.err
+            }
+        };
+        let _ = target.write_all(lines.as_bytes());
+    }
+
+    /// Shows how far the work is, on one line that is painted over; only on a terminal.
+    pub fn progress(&self, text: impl Display) {
+        if self.options.quiet || !self.terminals.stderr {
+            return;
+        }
+        let mut streams = self.streams();
+        if streams.paging {
+            return;
+        }
+        let now = Instant::now();
+        let fresh = |shown: &Progress| now.duration_since(shown.painted) < REPAINT;
+        if streams.progress.as_ref().is_some_and(fresh) {
+            return;
+        }
+        let text = text.to_string();
+        let text = sanitize::one_line(&text)
+            .max_width(self.width.saturating_sub(1))
+            .to_string();
+        let old = streams
+            .progress
+            .take()
+            .map_or(0, |old| sanitize::width(&old.shown));
+        let padding = old.saturating_sub(sanitize::width(&text));
+        let _ = write!(streams.err, "\r{text}{:padding$}", "");
+        streams.progress = Some(Progress {
+            shown: text,
+            painted: now,
+        });
+    }
+
+    /// Takes the progress line away.
+    pub fn clear_progress(&self) {
+        self.streams().clear_progress();
+    }
+
+    /// Asks a yes-or-no question; anything but yes is no. Where nobody can answer, that is an error.
+    pub fn confirm(&self, question: &str) -> Result<bool> {
+        let shown = sanitize::one_line(question);
+        if !self.may_ask {
+            return Err(
+                Error::fatal(format!("cannot ask '{shown}' without a terminal"))
+                    .hint("pass --yes to go ahead without being asked"),
+            );
+        }
+        {
+            let mut streams = self.streams();
+            streams.clear_progress();
+            streams.out.flush().context(cannot_write)?;
+            write!(streams.err, "{shown} [y/N] ").context(cannot_write)?;
+        }
+        let mut answer = String::new();
+        io::stdin()
+            .lock()
+            .read_line(&mut answer)
+            .context(|| "cannot read the answer".into())?;
+        if !answer.ends_with('\n') {
+            let _ = self.streams().err.write_all(b"\n");
+        }
+        Ok(matches!(
+            answer.trim().to_ascii_lowercase().as_str(),
+            "y" | "yes"
+        ))
+    }
+
+    /// Returns whether [`Ui::confirm`] can reach a person.
+    pub fn may_ask(&self) -> bool {
+        self.may_ask
+    }
+
+    /// Writes out what is buffered and waits for the pager. An answer that could not be written whole is an error.
+    pub fn finish(self) -> Result<()> {
+        let mut streams = self
+            .state
+            .into_inner()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        streams.clear_progress();
+        streams.out.finish()
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Streams> {
+        self.state
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Streams {
+    fn clear_progress(&mut self) {
+        if let Some(progress) = self.progress.take() {
+            let width = sanitize::width(&progress.shown);
+            let _ = write!(self.err, "\r{:width$}\r", "");
+        }
+    }
+}
+
+impl Drop for Streams {
+    fn drop(&mut self) {
+        self.clear_progress();
+    }
+}
+
+/// A writer for the answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Out<'a> {
+    ui: &'a Ui,
+}
+
+impl Write for Out<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut streams = self.ui.streams();
+        if self.ui.terminals.stdout {
+            streams.clear_progress();
+        }
+        streams.out.write_all(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.ui.streams().out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::table;
+
+    #[test]
+    fn answer_and_narration_are_apart() {
+        let ui = Ui::in_memory(Options::default());
+        writeln!(ui.out(), "answer").expect("memory takes everything");
+        ui.narrate("making 'x\x1b[2J'");
+        ui.warning("two\nlines\r\nfatal: no");
+        ui.hint("run 'git agent list'\nor not");
+        ui.progress("never on a pipe");
+        let (out, err) = ui.written();
+        assert_eq!(out, "answer\n");
+        assert_eq!(
+            err,
+            "making 'x\\x1b[2J'\nwarning: two\n         lines\n         fatal: no\n\
+             hint: run 'git agent list'\nhint: or not\n"
+        );
+    }
+
+    #[test]
+    fn quiet_keeps_warnings() {
+        let ui = Ui::in_memory(Options {
+            quiet: true,
+            ..Options::default()
+        });
+        ui.narrate("a");
+        ui.hint("b");
+        ui.warning("c");
+        ui.error("d");
+        assert_eq!(ui.written().1, "warning: c\nerror: d\n");
+    }
+
+    #[test]
+    fn nobody_to_ask_is_an_error() {
+        let ui = Ui::in_memory(Options::default());
+        let error = ui.confirm("remove it?").expect_err("nobody is there");
+        assert_eq!(
+            error.message(),
+            "cannot ask 'remove it?' without a terminal"
+        );
+        assert_eq!(error.hints().len(), 1);
+    }
+
+    #[test]
+    fn tables_are_whole_where_nobody_looks() {
+        let ui = Ui::in_memory(Options::default());
+        let mut table = table::Table::new([table::Column::new("A").shrinks_to(3)]);
+        table.row(["x".repeat(200).into()]);
+        ui.table(&table).expect("memory takes everything");
+        assert_eq!(ui.written().0, format!("A\n{}\n", "x".repeat(200)));
+    }
+}
