@@ -43,6 +43,11 @@ pub fn point(name: &'static str) -> io::Result<()> {
     }
 }
 
+/// Returns whether a test watches or plans anything in this process.
+pub fn active() -> bool {
+    PLAN.get_or_init(Plan::from_process).is_some()
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Action {
     Kill,

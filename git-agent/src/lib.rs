@@ -16,6 +16,7 @@
 //! A module imports only from those above it in this order: leaves, meaning, git, store and redact, use cases,
 //! output, invoke, the binaries. `tests/suite/source.rs` holds the law.
 
+pub mod agent;
 pub mod env;
 pub mod error;
 pub mod fault;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::env::Millis;
 use crate::error::{Context, Error, Result};
-use crate::session::{Progress, State, Ulid, Usage};
+use crate::session::{Exit, Progress, State, Ulid, Usage};
 
 /// One event.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,13 +33,20 @@ pub struct Event {
 pub enum Body {
     /// The session was made.
     Created {
-        /// Its name.
-        name: String,
-        /// The agent that will work.
-        agent: String,
-        /// What was decided at creation, for the record.
-        #[serde(default, skip_serializing_if = "Map::is_empty")]
-        settings: Map<String, Value>,
+        /// The whole state it began with.
+        session: Map<String, Value>,
+    },
+    /// A field of the session's state changed.
+    Set {
+        /// The field; one that the state does not have goes to its `more`.
+        key: String,
+        /// Its new value; null removes it.
+        value: Value,
+    },
+    /// The vendor named the conversation.
+    Vendor {
+        /// The vendor's own id.
+        session: String,
     },
     /// What the agent was asked.
     Prompt {
@@ -127,6 +134,9 @@ pub enum Body {
         /// Why, in words.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
+        /// How the agent's process ended, when it did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit: Option<Exit>,
     },
     /// What the session used so far.
     Usage {
@@ -140,6 +150,9 @@ pub enum Body {
         commit: String,
         /// The tree it holds.
         tree: String,
+        /// The tip of the branch at that moment.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        head: Option<String>,
     },
     /// A line of a plain command's output.
     Output {
@@ -210,6 +223,8 @@ impl Body {
     pub fn kind(&self) -> &str {
         match self {
             Body::Created { .. } => "created",
+            Body::Set { .. } => "set",
+            Body::Vendor { .. } => "vendor",
             Body::Prompt { .. } => "prompt",
             Body::Assistant { .. } => "assistant",
             Body::Reasoning { .. } => "reasoning",
@@ -386,6 +401,7 @@ mod tests {
                 from: State::Running,
                 to: State::ChangesRequested,
                 reason: String::new(),
+                exit: None,
             },
             Body::Raw {
                 driver: "acp".into(),

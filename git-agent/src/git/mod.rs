@@ -15,6 +15,7 @@ use crate::error::{Context, Error, Result};
 pub use command::Git;
 pub use gix::ObjectId;
 pub use gix::objs::Kind as ObjectKind;
+pub use object::sha256;
 
 /// How a repository keeps its refs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,11 +12,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gix::bstr::{BString, ByteSlice};
-use gix::objs::tree::EntryKind;
+pub use gix::objs::tree::EntryKind;
 
 use super::{ObjectId, ObjectKind, Repo};
 use crate::error::{Context, Error, Result};
 use crate::fault;
+
+/// The kind of a plain file's entry.
+pub const BLOB: EntryKind = EntryKind::Blob;
+/// The kind of a directory's entry.
+pub const TREE: EntryKind = EntryKind::Tree;
 
 /// A commit as far as we look at one.
 #[derive(Debug, Clone)]
@@ -286,6 +291,16 @@ impl Repo {
             })
             .collect()
     }
+}
+
+/// Returns the SHA-256 of some bytes in hexadecimal, whatever the repository's own hash is.
+pub fn sha256(bytes: &[u8]) -> String {
+    let mut hasher = gix::hash::hasher(gix::hash::Kind::Sha256);
+    hasher.update(bytes);
+    hasher
+        .try_finalize()
+        .expect("SHA-256 has no known collisions to refuse")
+        .to_string()
 }
 
 /// A file that removes itself unless it is given a final name.

@@ -1,5 +1,6 @@
 //! What a session is: its identity, its state, and which state may follow which. Pure: no I/O, no clock, no git.
 
+pub mod fold;
 pub mod id;
 
 use std::collections::BTreeMap;
@@ -103,6 +104,11 @@ impl State {
             self,
             State::Queued | State::Preparing | State::Running | State::Waiting | State::Stuck
         )
+    }
+
+    /// Returns whether the agent is in the middle of a turn.
+    pub fn is_working(self) -> bool {
+        matches!(self, State::Running | State::Waiting | State::Stuck)
     }
 
     /// Returns whether nothing more is expected to happen.

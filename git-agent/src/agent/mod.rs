@@ -1,0 +1,205 @@
+//! What an agent is, and how it is spoken to: the interface between the supervisor and the drivers. Starts nothing itself.
+//!
+//! A driver knows one family of agents: what to start, what to write to it, and what its stream means in our events. It
+//! sees the world only through [`Link`], so it runs the same in the supervisor, in a test with a recorded stream, and in
+//! a bench. A driver never decides whether the work is good: it reports what the agent claims.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use crate::error::Result;
+use crate::session::Exit;
+use crate::transcript::Body;
+
+/// What a driver is told about one turn.
+#[derive(Debug, Clone, Default)]
+pub struct Turn {
+    /// What to ask.
+    pub prompt: String,
+    /// The number of this turn, from 1.
+    pub number: u32,
+    /// The vendor's id of the conversation to go on with, if there is one.
+    pub resume: Option<String>,
+    /// The session's worktree: where the agent works.
+    pub worktree: PathBuf,
+    /// A directory of the session's own, outside the worktree, for files handed to the agent.
+    pub scratch: PathBuf,
+    /// The conversation so far as plain text, for agents that cannot resume.
+    pub history: Option<PathBuf>,
+    /// The model, when one was chosen.
+    pub model: Option<String>,
+    /// Whether every request for permission goes to a person.
+    pub ask: bool,
+    /// Whether the agent may change nothing.
+    pub read_only: bool,
+    /// MCP servers to offer, as the configuration names them.
+    pub mcp_servers: Vec<McpServer>,
+    /// The agent's environment, complete: nothing else is inherited.
+    pub environment: BTreeMap<OsString, OsString>,
+}
+
+/// An MCP server offered to an agent over stdio.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpServer {
+    /// Its name.
+    pub name: String,
+    /// What to start.
+    pub command: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its environment.
+    pub env: Vec<(String, String)>,
+}
+
+/// A program to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// Variables added to the turn's environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Whether the driver writes to its standard input; otherwise that is empty.
+    pub stdin: bool,
+}
+
+/// Something that happened while a driver waited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// A line the agent printed, without its newline. `cut` counts bytes left out of a line that was too long.
+    Stdout {
+        /// The line.
+        line: Vec<u8>,
+        /// Bytes left out.
+        cut: u64,
+    },
+    /// A line the agent printed on standard error.
+    Stderr {
+        /// The line.
+        line: Vec<u8>,
+        /// Bytes left out.
+        cut: u64,
+    },
+    /// The agent's process ended, and everything it printed has been given.
+    Exited(Exit),
+    /// A person (or the policy) answered a request.
+    Answer {
+        /// The request's id.
+        request: String,
+        /// The chosen option's id, or free text.
+        choice: String,
+    },
+    /// The turn shall end now: the agent should be asked to cancel, if it can be.
+    Cancel,
+    /// The moment the driver wanted to be woken at has come.
+    Woken,
+}
+
+/// What a driver may do: record events, start the agent, write to it, and wait.
+pub trait Link {
+    /// Records an event.
+    fn event(&mut self, body: Body) -> Result<()>;
+    /// Starts the agent. Only one runs at a time; an earlier one must have ended.
+    fn start(&mut self, program: &Program) -> Result<()>;
+    /// Returns whether the agent's process runs.
+    fn is_running(&self) -> bool;
+    /// Writes to the agent's standard input.
+    fn write(&mut self, bytes: &[u8]) -> Result<()>;
+    /// Closes the agent's standard input.
+    fn close_stdin(&mut self) -> Result<()>;
+    /// Waits for the next input, at most until `wake`.
+    fn next(&mut self, wake: Option<Instant>) -> Result<Input>;
+    /// Ends the agent and everything it started: politely, then not.
+    fn end(&mut self) -> Result<Exit>;
+}
+
+/// What the agent claims about a turn that ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Claim {
+    /// Whether it says that all is well.
+    pub ok: bool,
+    /// Whether the turn was cancelled.
+    pub cancelled: bool,
+    /// What kind of trouble, in the words of `Body::Error`, when not.
+    pub trouble: Option<Trouble>,
+    /// The last thing it said.
+    pub final_text: String,
+    /// How its process ended, when it did.
+    pub exit: Option<Exit>,
+}
+
+/// Why a turn failed, told apart by what helps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// Which kind.
+    pub kind: TroubleKind,
+    /// What the agent said about it.
+    pub text: String,
+    /// When the provider says to try again, in seconds.
+    pub retry_after: Option<u64>,
+}
+
+/// The kinds of trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TroubleKind {
+    /// The program is not installed.
+    NotInstalled,
+    /// Not logged in, or a bad key.
+    Auth,
+    /// Too many requests.
+    RateLimit,
+    /// The model's service failed.
+    Model,
+    /// The conversation is too long for the model.
+    Context,
+    /// The agent's process died.
+    Crash,
+    /// The agent's stream made no sense.
+    Protocol,
+    /// Anything else.
+    Other,
+}
+
+impl TroubleKind {
+    /// Returns the word used in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TroubleKind::NotInstalled => "not-installed",
+            TroubleKind::Auth => "auth",
+            TroubleKind::RateLimit => "rate-limit",
+            TroubleKind::Model => "model",
+            TroubleKind::Context => "context",
+            TroubleKind::Crash => "crash",
+            TroubleKind::Protocol => "protocol",
+            TroubleKind::Other => "other",
+        }
+    }
+}
+
+/// What an agent family can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Capabilities {
+    /// It can go on with a conversation after its process ended.
+    pub resume: bool,
+    /// It can branch off a conversation.
+    pub fork: bool,
+    /// It asks for permission in its stream.
+    pub permissions: bool,
+    /// It tells what it cost.
+    pub cost: bool,
+    /// Its process serves further turns of the same conversation.
+    pub stays: bool,
+}
+
+/// One family of agents.
+pub trait Driver {
+    /// Returns what this family can do.
+    fn capabilities(&self) -> Capabilities;
+    /// Runs one turn to its end and reports what the agent claims. Everything seen is recorded through the link.
+    fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<Claim>;
+    /// Ends the conversation's process, if one stays between turns.
+    fn close(&mut self, link: &mut dyn Link) -> Result<()>;
+    /// Returns what opens the agent's own interface on the conversation, if it can.
+    fn attach(&self, turn: &Turn) -> Option<Program>;
+}
