@@ -82,10 +82,12 @@ pub fn report(text: &str, prefix: &str) {
 
 /// Writes text of our own to stdout or stderr as it is, for help and versions.
 pub fn print(text: &str, to_stderr: bool) -> Result<()> {
-    let mut sink = match to_stderr {
-        true => Sink::stderr()?,
-        false => Sink::stdout(false)?,
-    };
+    if to_stderr {
+        // As with any message: a stderr that takes nothing must not change how the command ends.
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+        return Ok(());
+    }
+    let mut sink = Sink::stdout(false)?;
     sink.write_all(text.as_bytes()).context(cannot_write)?;
     sink.finish()
 }
