@@ -1,1 +1,18 @@
-//! Harness.
+//! The harness: everything a test needs to run the real programs through real git in a world of its own.
+//!
+//! `tests/README.md` says how to run, name and write tests.
+
+pub mod binaries;
+pub mod faults;
+pub mod output;
+pub mod process;
+pub mod repo;
+pub mod sandbox;
+pub mod survivors;
+pub mod toolbox;
+
+pub use output::{Output, Run, text};
+pub use process::{Background, Cmd, wait_until};
+pub use repo::{Hash, RefFormat, Repo};
+pub use sandbox::Sandbox;
+pub use toolbox::Git;

@@ -1,1 +1,38 @@
-//! Suite.
+//! The one test binary: each module is one topic, named `<command>_<topic>` where it belongs to a command.
+
+mod hermetic;
+mod invoke;
+mod manual;
+mod source;
+
+/// A file that no `mod` line names is never compiled, so its tests would pass by silence.
+#[test]
+fn no_file_is_forgotten() {
+    let dir = git_agent_tests::binaries::workspace().join("tests/suite");
+    let main = std::fs::read_to_string(dir.join("main.rs")).expect("this file exists");
+    let named: Vec<&str> = main
+        .lines()
+        .filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'))
+        .collect();
+    let mut sorted = named.clone();
+    sorted.sort_unstable();
+    assert_eq!(named, sorted, "the list is kept in order");
+    for entry in std::fs::read_dir(&dir)
+        .expect("the directory is readable")
+        .flatten()
+    {
+        let path = entry.path();
+        let stem = path
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .expect("a plain name");
+        let is_module = path.extension().is_some_and(|extension| extension == "rs")
+            || path.join("mod.rs").is_file();
+        if is_module && stem != "main" {
+            assert!(
+                named.contains(&stem),
+                "tests/suite/main.rs lacks `mod {stem};`"
+            );
+        }
+    }
+}
