@@ -29,8 +29,12 @@ pub struct Binaries {
 
 /// Returns the programs, built on the first call of this process.
 pub fn binaries() -> &'static Binaries {
-    static BINARIES: OnceLock<Binaries> = OnceLock::new();
-    BINARIES.get_or_init(Binaries::find)
+    static BINARIES: OnceLock<Result<Binaries, String>> = OnceLock::new();
+    // A failure is kept too: the build need not fail once for every test.
+    match BINARIES.get_or_init(Binaries::find) {
+        Ok(binaries) => binaries,
+        Err(why) => panic!("{why}"),
+    }
 }
 
 /// Returns the top of the source tree.
@@ -60,7 +64,7 @@ pub fn exclusively<T>(f: impl FnOnce() -> T) -> T {
 }
 
 impl Binaries {
-    fn find() -> Self {
+    fn find() -> Result<Self, String> {
         let installed = std::env::var_os(INSTALLED).map(PathBuf::from);
         if let Some(dir) = &installed {
             assert!(dir.is_absolute(), "{INSTALLED} must be an absolute path");
@@ -74,12 +78,12 @@ impl Binaries {
             }
         }
         exclusively(|| {
-            let built = build(installed.is_none());
+            let built = build(installed.is_none())?;
             let pinned = pin(&built);
-            Binaries {
+            Ok(Binaries {
                 product: installed.unwrap_or_else(|| pinned.join("product")),
                 props: pinned.join("props"),
-            }
+            })
         })
     }
 }
@@ -90,7 +94,7 @@ struct Built {
     props: BTreeMap<String, PathBuf>,
 }
 
-fn build(with_product: bool) -> Built {
+fn build(with_product: bool) -> Result<Built, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args([
@@ -112,11 +116,10 @@ fn build(with_product: bool) -> Built {
         .stdin(Stdio::null())
         .output()
         .expect("cargo starts");
-    assert!(
-        output.status.success(),
-        "the programs under test do not build:\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("the programs under test do not build:\n{errors}"));
+    }
     let mut built = Built::default();
     for line in output.stdout.split(|byte| *byte == b'\n') {
         let Ok(message) = serde_json::from_slice::<serde_json::Value>(line) else {
@@ -151,7 +154,7 @@ fn build(with_product: bool) -> Built {
             "the workspace builds other programs than these three"
         );
     }
-    built
+    Ok(built)
 }
 
 fn pin(built: &Built) -> PathBuf {
