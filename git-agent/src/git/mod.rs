@@ -3,10 +3,12 @@
 //! Objects are read through gix and written durably by [`object`]; refs are read through gix on the files backend and
 //! through the `git` program on reftable; everything that git must decide (merging, packing, pushing) is git's.
 
+pub mod checkout;
 pub mod command;
 pub mod config;
 pub mod object;
 pub mod refs;
+pub mod worktree;
 
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,161 @@
+//! Another worktree to copy unmodified files from, and the proof each file needs before it is taken.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use gix::bstr::{BStr, ByteSlice};
+use gix::index::decode;
+use rustix::fs::{Mode, OFlags};
+
+use super::files::read_exactly;
+use super::plan::{Entry, StatData};
+
+/// Larger files are handed to the kernel, which shares their blocks where the filesystem can.
+const LARGE: u32 = 256 * 1024;
+
+/// What has to hold, beyond untouched metadata, before a file stands for its blob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// The blob has the file's size: what an earlier line ending or keyword conversion changed is not taken.
+    Size,
+    /// The content hashes to the blob's id: for worktrees whose index somebody else may have forged.
+    Content,
+}
+
+/// A worktree whose files may be copied.
+#[derive(Debug)]
+pub(super) struct Source {
+    root: OwnedFd,
+    pub(super) index: gix::index::File,
+    proof: Proof,
+}
+
+/// An open file of the source whose metadata are those its index remembers.
+#[derive(Debug)]
+pub(super) struct Original {
+    file: File,
+    stat: StatData,
+}
+
+impl Source {
+    /// Opens a worktree by its root and index; `None` if either can't be read.
+    pub(super) fn open_worktree(
+        root: &Path,
+        index: &Path,
+        hash: gix::hash::Kind,
+        proof: Proof,
+    ) -> Option<Self> {
+        let index = gix::index::File::at(index, hash, true, decode::Options::default()).ok()?;
+        if index.is_sparse() {
+            return None;
+        }
+        let root = rustix::fs::open(
+            root,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .ok()?;
+        Some(Source { root, index, proof })
+    }
+
+    /// Opens a file that is still what the index says.
+    pub(super) fn open(&self, path: &BStr, stat: &StatData) -> Option<Original> {
+        let file = File::from(
+            rustix::fs::openat(
+                &self.root,
+                path.as_bytes(),
+                // Without NONBLOCK a FIFO in the file's place would block forever.
+                OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC,
+                Mode::empty(),
+            )
+            .ok()?,
+        );
+        let original = Original { file, stat: *stat };
+        original.is_unchanged().then_some(original)
+    }
+
+    /// Fills `buffer` with a file's content and returns whether it is the entry's blob.
+    pub(super) fn read(
+        &self,
+        original: &Original,
+        repo: &gix::Repository,
+        entry: &Entry,
+        buffer: &mut Vec<u8>,
+    ) -> bool {
+        let size = original.stat.size as usize;
+        read_exactly(&mut &original.file, size, buffer).is_ok_and(|complete| complete)
+            && original.is_unchanged()
+            && self.proves(original, repo, entry, Some(buffer))
+    }
+
+    /// Copies a large file without reading it, and returns whether `target` now holds the entry's blob.
+    pub(super) fn copy(
+        &self,
+        original: &Original,
+        repo: &gix::Repository,
+        entry: &Entry,
+        target: &File,
+    ) -> bool {
+        copy_range(&original.file, target, u64::from(original.stat.size)).is_ok()
+            && original.is_unchanged()
+            && self.proves(original, repo, entry, None)
+    }
+
+    /// Returns whether this file is better copied by the kernel than through memory.
+    pub(super) fn prefers_copy(&self, original: &Original) -> bool {
+        original.stat.size > LARGE && self.proof == Proof::Size
+    }
+
+    fn proves(
+        &self,
+        original: &Original,
+        repo: &gix::Repository,
+        entry: &Entry,
+        content: Option<&[u8]>,
+    ) -> bool {
+        match (self.proof, content) {
+            (Proof::Size, _) => repo
+                .try_find_header(entry.id)
+                .ok()
+                .flatten()
+                .is_some_and(|header| header.size() == u64::from(original.stat.size)),
+            (Proof::Content, Some(content)) => {
+                gix::objs::compute_hash(repo.object_hash(), gix::objs::Kind::Blob, content)
+                    .is_ok_and(|id| id == entry.id)
+            }
+            (Proof::Content, None) => false,
+        }
+    }
+}
+
+impl Original {
+    fn is_unchanged(&self) -> bool {
+        rustix::fs::fstat(&self.file).is_ok_and(|stat| {
+            rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file()
+                && stat.st_size == i64::from(self.stat.size)
+                && StatData::from_stat(&stat).same_file(&self.stat)
+        })
+    }
+}
+
+/// Copies `length` bytes from the start of one file to another, sharing blocks where possible.
+fn copy_range(from: &File, to: &File, length: u64) -> std::io::Result<()> {
+    let mut offset = 0;
+    while offset < length {
+        let wanted = usize::try_from(length - offset).unwrap_or(usize::MAX);
+        let mut read_at = offset;
+        let done = rustix::fs::copy_file_range(
+            from.as_fd(),
+            Some(&mut read_at),
+            to.as_fd(),
+            None,
+            wanted,
+        )?;
+        if done == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        offset += done as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,274 @@
+//! Adds a linked worktree on a new branch: registered as git does, filled by [`checkout`](crate::git::checkout) or by
+//! git itself, and taken back whole if anything fails.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use super::branch::{self, Branch};
+use super::hook::{self, Hook};
+use super::list::read_gitdir;
+use super::place::Undo;
+use crate::error::{Context, Error, Result};
+use crate::fault;
+use crate::git::checkout::{self, Donor, Job, Proof, Refusal, Report};
+use crate::git::{ObjectId, Repo};
+
+/// What to add.
+#[derive(Debug)]
+pub struct AddOptions<'a> {
+    /// Where: a path that does not exist, or an empty directory.
+    pub path: &'a Path,
+    /// The short name of the branch to create.
+    pub branch: &'a str,
+    /// The commit it starts at.
+    pub start: ObjectId,
+    /// What the user called that commit, for the reflog; the id otherwise.
+    pub start_name: Option<&'a str>,
+    /// What the admin directory should be called; the path's last component otherwise.
+    pub name_hint: Option<&'a str>,
+    /// Whether to leave the worktree without files.
+    pub no_checkout: bool,
+    /// Set by a signal handler to give up, undoing everything.
+    pub interrupt: &'a AtomicBool,
+}
+
+/// How the files came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Copied and written here.
+    Fast(Report),
+    /// Checked out by git, for this reason.
+    Git(&'static str),
+    /// Not wanted.
+    NoCheckout,
+}
+
+/// A worktree that was added.
+#[derive(Debug)]
+pub struct Added {
+    /// Its name below `worktrees/`.
+    pub id: String,
+    /// Its real path.
+    pub path: PathBuf,
+    /// Its own git directory.
+    pub admin_dir: PathBuf,
+    /// How it was filled.
+    pub way: Way,
+    /// The hook's answer, if there is a hook. As with git, one that fails does not undo the worktree.
+    pub hook: Option<Hook>,
+}
+
+/// Adds a worktree. After an error nothing is left of it, and nothing else was touched.
+pub fn add(repo: &Repo, options: &AddOptions<'_>) -> Result<Added> {
+    let full_name = branch::full_name(options.branch)?;
+    if repo.find_ref(&full_name)?.is_some() {
+        return Err(branch::already_exists(options.branch));
+    }
+    let tree = repo
+        .gix()
+        .find_commit(options.start)
+        .and_then(|commit| Ok(commit.tree_id()?.detach()))
+        .context(|| format!("'{}' is not a commit", options.start))?;
+
+    let mut undo = Undo::default();
+    let path = undo.make_folder(options.path)?;
+    refuse_registered(repo, &path)?;
+    let branch = Branch::create(repo, options.branch, options.start, options.start_name)?;
+    let added = fill(repo, options, &mut undo, &path, tree, &branch).inspect_err(|_| {
+        branch.release(repo);
+    })?;
+    undo.keep();
+    let hook = match added.way {
+        Way::NoCheckout => None,
+        _ => hook::post_checkout(repo, &added.path, options.start)?,
+    };
+    Ok(Added { hook, ..added })
+}
+
+fn fill(
+    repo: &Repo,
+    options: &AddOptions<'_>,
+    undo: &mut Undo,
+    path: &Path,
+    tree: ObjectId,
+    branch: &Branch,
+) -> Result<Added> {
+    let by_git = checkout::why_git(repo).or(branch.by_git);
+    let admin_dir = match by_git {
+        Some(_) => register_by_git(repo, options, undo, path)?,
+        None => register(repo, options, undo, path, branch)?,
+    };
+    fault::point("worktree.registered").context(|| "cannot add the worktree".into())?;
+    let way = if options.no_checkout {
+        Way::NoCheckout
+    } else {
+        check_out(repo, options, undo, path, &admin_dir, tree, by_git)?
+    };
+    fault::point("worktree.filled").context(|| "cannot add the worktree".into())?;
+    match fs::remove_file(admin_dir.join("locked")) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Error::fatal("cannot unlock the new worktree").because(error));
+        }
+        _ => {}
+    }
+    Ok(Added {
+        id: admin_dir
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        path: path.to_owned(),
+        admin_dir,
+        way,
+        hook: None,
+    })
+}
+
+/// Writes what git writes for a new worktree on a branch.
+fn register(
+    repo: &Repo,
+    options: &AddOptions<'_>,
+    undo: &mut Undo,
+    path: &Path,
+    branch: &Branch,
+) -> Result<PathBuf> {
+    let hint = match options.name_hint {
+        Some(hint) => OsStr::new(hint),
+        None => path.file_name().unwrap_or(OsStr::new("")),
+    };
+    let admin_dir = undo.make_admin_dir(repo, hint)?;
+    (|| {
+        fs::write(admin_dir.join("gitdir"), line(b"", &path.join(".git")))?;
+        fs::write(path.join(".git"), line(b"gitdir: ", &admin_dir))?;
+        fs::write(admin_dir.join("commondir"), "../..\n")?;
+        fs::create_dir(admin_dir.join("refs"))?;
+        if let Some(line) = &branch.log_line {
+            branch::append_log(&admin_dir.join("logs/HEAD"), line, "")?;
+        }
+        fs::write(
+            admin_dir.join("HEAD"),
+            format!("ref: {}\n", branch.full_name),
+        )
+    })()
+    .context(|| format!("cannot write to '{}'", admin_dir.display()))?;
+    Ok(admin_dir)
+}
+
+fn line(prefix: &[u8], path: &Path) -> Vec<u8> {
+    [prefix, path.as_os_str().as_bytes(), b"\n"].concat()
+}
+
+/// Lets git register the worktree, with all that its settings ask for.
+fn register_by_git(
+    repo: &Repo,
+    options: &AddOptions<'_>,
+    undo: &mut Undo,
+    path: &Path,
+) -> Result<PathBuf> {
+    repo.git()
+        .args(["worktree", "add", "--quiet", "--no-checkout", "--"])
+        .arg(path)
+        .arg(options.branch)
+        .run()?;
+    let text = fs::read(path.join(".git"))
+        .context(|| format!("cannot read '{}'", path.join(".git").display()))?;
+    let target = text
+        .strip_prefix(b"gitdir: ")
+        .map(|rest| rest.strip_suffix(b"\n").unwrap_or(rest))
+        .unwrap_or_default();
+    let target = path.join(OsStr::from_bytes(target));
+    let admin_dir =
+        fs::canonicalize(&target).context(|| format!("cannot resolve '{}'", target.display()))?;
+    undo.adopt_admin_dir(admin_dir.clone());
+    Ok(admin_dir)
+}
+
+fn check_out(
+    repo: &Repo,
+    options: &AddOptions<'_>,
+    undo: &Undo,
+    path: &Path,
+    admin_dir: &Path,
+    tree: ObjectId,
+    by_git: Option<&'static str>,
+) -> Result<Way> {
+    let reason = match by_git {
+        Some(reason) => reason,
+        None => {
+            let donor = main_donor(repo);
+            let job = Job {
+                tree,
+                destination: path,
+                index: &admin_dir.join("index"),
+                donor: donor.as_ref(),
+                interrupt: options.interrupt,
+            };
+            match checkout::check_out(repo, &job) {
+                Ok(report) => {
+                    finish_as_reset(repo, admin_dir, options.start)
+                        .context(|| format!("cannot write to '{}'", admin_dir.display()))?;
+                    return Ok(Way::Fast(report));
+                }
+                Err(Refusal::Failed(error)) => return Err(error),
+                Err(Refusal::Git(reason)) => reason,
+            }
+        }
+    };
+    undo.clear()?;
+    // The same words by which `git worktree add` fills a worktree. Its filters and hooks are the user's own.
+    repo.git_at(admin_dir, path)
+        .with_hooks()
+        .args(["reset", "--hard", "--quiet", "--no-recurse-submodules"])
+        .run()?;
+    Ok(Way::Git(reason))
+}
+
+/// Leaves the traces of the `git reset --hard` by which git would have filled the worktree.
+fn finish_as_reset(repo: &Repo, admin_dir: &Path, start: ObjectId) -> std::io::Result<()> {
+    fs::write(admin_dir.join("ORIG_HEAD"), format!("{start}\n"))?;
+    // Asked from a worktree, no repository is bare: only an explicit no keeps this line out.
+    let wanted = branch::log_setting(repo).unwrap_or(true);
+    match branch::log_line(repo, start, start).filter(|_| wanted) {
+        Some(line) => {
+            branch::append_log(&admin_dir.join("logs/HEAD"), &line, "reset: moving to HEAD")
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns the main worktree as a place to copy from. Its index is the user's own.
+fn main_donor(repo: &Repo) -> Option<Donor> {
+    let common = repo.common_dir();
+    let root = if repo.is_linked_worktree() {
+        let config = repo.gix().config_snapshot();
+        if config.boolean("core.bare") == Some(true) || config.string("core.worktree").is_some() {
+            return None;
+        }
+        (common.file_name()? == ".git")
+            .then(|| common.parent())??
+            .to_owned()
+    } else {
+        repo.work_tree()?.to_owned()
+    };
+    Some(Donor {
+        root,
+        index: common.join("index"),
+        proof: Proof::Size,
+    })
+}
+
+fn refuse_registered(repo: &Repo, path: &Path) -> Result<()> {
+    let base = repo.common_dir().join("worktrees");
+    for entry in fs::read_dir(&base).into_iter().flatten().flatten() {
+        if read_gitdir(&entry.path()).is_some_and(|known| known == path) {
+            return Err(Error::fatal(format!(
+                "'{}' is a missing but already registered worktree",
+                path.display()
+            ))
+            .hint("git worktree prune"));
+        }
+    }
+    Ok(())
+}

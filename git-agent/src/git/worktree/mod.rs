@@ -1,0 +1,16 @@
+//! Worktrees as git registers them: added, listed, found again after a move, removed. The truth is what git says; there
+//! is no second registry.
+
+mod add;
+mod branch;
+mod hook;
+mod list;
+mod place;
+mod remove;
+#[cfg(test)]
+mod tests;
+
+pub use add::{AddOptions, Added, Way, add};
+pub use hook::Hook;
+pub use list::{Worktree, list};
+pub use remove::{Finding, ProvenSafe, inspect, prune_missing, remove, repair, search_moved};

@@ -1,0 +1,263 @@
+//! The folder and the admin directory of a worktree that is being made, and how to take back exactly what was made.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::{Context, Error, Result};
+use crate::git::Repo;
+
+/// Resolves `.` and `..` without asking the file system, for paths whose end does not exist.
+pub(super) fn normalize(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// What has been made so far. Dropped without [`Undo::keep`], it takes everything back and nothing else.
+#[derive(Debug, Default)]
+pub(super) struct Undo {
+    parents: Vec<PathBuf>,
+    folder: Option<Folder>,
+    admin_dir: Option<PathBuf>,
+    kept: bool,
+}
+
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    existed: bool,
+}
+
+impl Undo {
+    /// Declares the work done.
+    pub(super) fn keep(mut self) {
+        self.kept = true;
+    }
+
+    /// Remembers an admin directory that git made.
+    pub(super) fn adopt_admin_dir(&mut self, path: PathBuf) {
+        self.admin_dir = Some(path);
+    }
+
+    /// Makes the folder of a worktree, or takes an empty one, and returns its real path.
+    pub(super) fn make_folder(&mut self, wanted: &Path) -> Result<PathBuf> {
+        let cannot = || format!("cannot create '{}'", wanted.display());
+        let absolute = std::path::absolute(wanted).context(cannot)?;
+        let Some(name) = absolute.file_name() else {
+            return Err(Error::fatal(format!(
+                "'{}' is no place for a worktree",
+                wanted.display()
+            )));
+        };
+        let parent = absolute.parent().unwrap_or(Path::new("/"));
+        // A neighbour that gives up may remove a parent it made between our look and our use of it.
+        for _ in 0..16 {
+            self.make_parents(parent).context(cannot)?;
+            let real = match fs::canonicalize(parent) {
+                Ok(real) => real.join(name),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(Error::fatal(cannot()).because(error)),
+            };
+            match fs::create_dir(&real) {
+                Ok(()) => {
+                    self.folder = Some(Folder {
+                        path: real.clone(),
+                        existed: false,
+                    });
+                    return Ok(real);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    if !is_empty_directory(&real) {
+                        return Err(Error::fatal(format!("'{}' already exists", real.display())));
+                    }
+                    self.folder = Some(Folder {
+                        path: real.clone(),
+                        existed: true,
+                    });
+                    return Ok(real);
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::fatal(cannot()).because(error)),
+            }
+        }
+        Err(Error::fatal(cannot()))
+    }
+
+    fn make_parents(&mut self, path: &Path) -> io::Result<()> {
+        let mut missing = Vec::new();
+        let mut next = Some(path);
+        while let Some(current) = next {
+            match fs::metadata(current) {
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => missing.push(current),
+                Err(error) => return Err(error),
+            }
+            next = current.parent();
+        }
+        for directory in missing.into_iter().rev() {
+            match fs::create_dir(directory) {
+                Ok(()) => self.parents.push(directory.to_owned()),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes an admin directory with a name of its own, locked while the worktree is being prepared.
+    pub(super) fn make_admin_dir(&mut self, repo: &Repo, hint: &OsStr) -> Result<PathBuf> {
+        let base = repo.common_dir().join("worktrees");
+        let cannot = || format!("cannot create a directory in '{}'", base.display());
+        match fs::create_dir(&base) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Error::fatal(cannot()).because(error));
+            }
+            _ => {}
+        }
+        let name = admin_name(hint);
+        for counter in 0u32..100_000 {
+            let path = match counter {
+                0 => base.join(&name),
+                n => base.join(format!("{name}{n}")),
+            };
+            match fs::create_dir(&path) {
+                Ok(()) => {
+                    self.admin_dir = Some(path.clone());
+                    fs::write(path.join("locked"), "initializing\n").context(cannot)?;
+                    return Ok(path);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                // git removes an empty `worktrees` with the last entry of it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let _ = fs::create_dir(&base);
+                }
+                Err(error) => return Err(Error::fatal(cannot()).because(error)),
+            }
+        }
+        Err(Error::fatal(cannot()))
+    }
+
+    /// Empties the folder but for `.git`, and forgets the index, for another way of filling it.
+    pub(super) fn clear(&self) -> Result<()> {
+        if let Some(folder) = &self.folder {
+            empty(&folder.path, true)
+                .context(|| format!("cannot empty '{}'", folder.path.display()))?;
+        }
+        if let Some(admin_dir) = &self.admin_dir {
+            for name in ["index", "index.lock"] {
+                let _ = fs::remove_file(admin_dir.join(name));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        if let Some(folder) = &self.folder {
+            if folder.existed {
+                let _ = fs::create_dir(&folder.path);
+                let _ = empty(&folder.path, false);
+            } else {
+                let _ = fs::remove_dir_all(&folder.path);
+            }
+        }
+        for parent in self.parents.iter().rev() {
+            let _ = fs::remove_dir(parent);
+        }
+        if let Some(admin_dir) = &self.admin_dir {
+            let _ = fs::remove_dir_all(admin_dir);
+            // git keeps no empty `worktrees` directory; one in use is not empty.
+            if let Some(base) = admin_dir.parent() {
+                let _ = fs::remove_dir(base);
+            }
+        }
+    }
+}
+
+/// Removes what is in a directory, never following a symlink.
+pub(super) fn empty(directory: &Path, keep_link: bool) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if keep_link && entry.file_name() == ".git" {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn is_empty_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
+        && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// Turns any text into a name that git accepts for an admin directory.
+fn admin_name(hint: &OsStr) -> String {
+    let text = String::from_utf8_lossy(hint.as_bytes());
+    let mut name = String::new();
+    for character in text.chars() {
+        let plain = character.is_alphanumeric() || matches!(character, '-' | '_' | '.' | '+' | '=');
+        let character = if plain { character } else { '-' };
+        if character == '.' && (name.is_empty() || name.ends_with('.')) {
+            continue;
+        }
+        name.push(character);
+    }
+    // Room for a counter within the 255 bytes of a file name.
+    while name.len() > 200 {
+        name.pop();
+    }
+    while name.ends_with('.') || name.ends_with(".lock") {
+        name.pop();
+    }
+    if name.is_empty() {
+        name.push_str("worktree");
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn admin_names_are_plain() {
+        for (hint, name) in [
+            ("fix it", "fix-it"),
+            ("..a..b", "a.b"),
+            ("x.lock", "x.loc"),
+            ("", "worktree"),
+            (".", "worktree"),
+            ("é\n\"'", "é---"),
+            ("a/b:c~", "a-b-c-"),
+        ] {
+            assert_eq!(admin_name(OsStr::new(hint)), name, "{hint:?}");
+        }
+        assert_eq!(admin_name(OsStr::from_bytes(b"a\xffb")), "a-b");
+        assert!(admin_name(OsStr::new(&"ü".repeat(400))).len() <= 200);
+    }
+
+    #[test]
+    fn paths_are_normalized() {
+        assert_eq!(normalize(Path::new("/a/b/../../c/./d")), Path::new("/c/d"));
+    }
+}
