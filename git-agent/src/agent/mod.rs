@@ -3,6 +3,9 @@
 //! A driver knows one family of agents: what to start, what to write to it, and what its stream means in our events. It
 //! sees the world only through [`Link`], so it runs the same in the supervisor, in a test with a recorded stream, and in
 //! a bench. A driver never decides whether the work is good: it reports what the agent claims.
+//!
+//! Who records what: the driver records what the agent says and does, and the answers that its policy gave. The
+//! supervisor records the prompt, a person's answers, changes of state, and `Body::Error` from a claim's trouble.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,12 +13,14 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::error::Result;
-use crate::session::Exit;
+use crate::session::{Exit, Usage};
 use crate::transcript::Body;
 
 /// What a driver is told about one turn.
 #[derive(Debug, Clone, Default)]
 pub struct Turn {
+    /// The session's own id, as text: what ids that we choose for vendors are made from.
+    pub session: String,
     /// What to ask.
     pub prompt: String,
     /// The number of this turn, from 1.
@@ -38,6 +43,8 @@ pub struct Turn {
     pub mcp_servers: Vec<McpServer>,
     /// The agent's environment, complete: nothing else is inherited.
     pub environment: BTreeMap<OsString, OsString>,
+    /// What the session had used before this turn. `Body::Usage` carries totals of the session, not of a turn.
+    pub used: Usage,
 }
 
 /// An MCP server offered to an agent over stdio.
@@ -83,11 +90,12 @@ pub enum Input {
     },
     /// The agent's process ended, and everything it printed has been given.
     Exited(Exit),
-    /// A person (or the policy) answered a request.
+    /// A person answered a request, or nobody did in time.
     Answer {
         /// The request's id.
         request: String,
-        /// The chosen option's id, or free text.
+        /// The chosen option's id, one of the option kinds (`allow_once`, `reject_once` …), or free text. An answer that
+        /// fits nothing makes the driver record the same request again.
         choice: String,
     },
     /// The turn shall end now: the agent should be asked to cancel, if it can be.
@@ -121,7 +129,7 @@ pub struct Claim {
     pub ok: bool,
     /// Whether the turn was cancelled.
     pub cancelled: bool,
-    /// What kind of trouble, in the words of `Body::Error`, when not.
+    /// Why not, when not. The supervisor records it; the driver does not.
     pub trouble: Option<Trouble>,
     /// The last thing it said.
     pub final_text: String,
