@@ -16,7 +16,8 @@ use std::time::{Duration, SystemTime};
 pub const PRODUCT: [&str; 3] = ["git-agent", "git-agent-review", "git-agent-merge"];
 
 const INSTALLED: &str = "GIT_AGENT_TEST_INSTALLED";
-const KEEP_BUILDS: Duration = Duration::from_secs(24 * 60 * 60);
+/// Longer than any test process lives.
+const KEEP_BUILDS: Duration = Duration::from_secs(60 * 60);
 
 /// Where the programs are.
 #[derive(Debug)]

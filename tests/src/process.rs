@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -123,6 +124,25 @@ impl Cmd {
     /// Makes the product's randomness repeatable. Two processes with one seed draw the same: give each its own.
     pub fn seed(self, seed: u64) -> Self {
         self.env("GIT_AGENT_TEST_SEED", seed.to_string())
+    }
+
+    /// Starts the program on a terminal of its own, 80 columns wide, that understands colours. What it writes to the
+    /// terminal, lines ending in `\r\n`, becomes the standard output of the run.
+    pub fn on_terminal(mut self) -> Self {
+        let mut script = OsString::from("stty cols 80 rows 24; exec");
+        for word in std::iter::once(&self.program).chain(&self.args) {
+            script.push(" ");
+            script.push(quoted(word));
+        }
+        self.program = "script".into();
+        self.args = vec![
+            "-q".into(),
+            "-e".into(),
+            "-c".into(),
+            script,
+            "/dev/null".into(),
+        ];
+        self.env_remove("COLUMNS").env("TERM", "xterm-256color")
     }
 
     /// Returns the command as a person would read it.
@@ -382,6 +402,19 @@ impl Collector {
             .recv_timeout(deadline.saturating_duration_since(Instant::now()))
             .is_ok()
     }
+}
+
+/// Returns a word that a shell reads as this one word.
+fn quoted(word: &OsStr) -> OsString {
+    let mut bytes = vec![b'\''];
+    for byte in word.as_bytes() {
+        match byte {
+            b'\'' => bytes.extend_from_slice(br"'\''"),
+            other => bytes.push(*other),
+        }
+    }
+    bytes.push(b'\'');
+    OsString::from_vec(bytes)
 }
 
 /// Waits until something holds, and fails the test naming it if it never does.

@@ -146,6 +146,17 @@ fn commits_are_repeatable() {
 }
 
 #[test]
+fn a_program_can_be_given_a_terminal() {
+    let sandbox = Sandbox::new();
+    let test = "test -t 0 && test -t 1 && test -t 2 && stty size && printf '%s\\n' \"$1\"; exit 7";
+    let on_terminal = sandbox
+        .command("sh")
+        .args(["-c", test, "sh", "it's"])
+        .on_terminal();
+    assert_eq!(on_terminal.run().code(7).stdout(), "24 80\r\nit's\r\n");
+}
+
+#[test]
 fn a_slow_program_is_ended() {
     let sandbox = Sandbox::new();
     let slow = std::panic::catch_unwind(|| {
