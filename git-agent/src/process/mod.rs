@@ -15,9 +15,14 @@
 //! | `spawn`, `shim` | starting an agent's program: our half, and the half that runs just before it |
 //! | `detach` | starting our own program so that it outlives the terminal |
 
+pub mod detach;
 pub mod identity;
+pub mod limits;
+pub mod lines;
 pub mod lock;
+pub mod shim;
 pub mod slots;
+pub mod spawn;
 pub mod tree;
 pub mod wait;
 

@@ -1,0 +1,447 @@
+//! Starting our own program so that it outlives the terminal, and hearing from it whether it began well.
+//!
+//! The new process's standard output is a pipe to the starter until it has said one word: ready, or why not. From its
+//! first moment it leads a session of its own, so that no terminal's end reaches it; its standard error is a log file, and
+//! so is its standard output once the word is said.
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::process::{getpid, getsid, setsid};
+use rustix::stdio::dup2_stdout;
+
+use super::identity::{Handle, ProcessId};
+use super::wait::Poll;
+use crate::env::Env;
+use crate::error::{Context, Error, Kind, Result};
+
+/// The word of a process that began well.
+const READY: &str = "ready";
+/// What ends it.
+const END: u8 = 0;
+/// How much of what a failing process wrote to its log is passed on.
+const LOG_TAIL: u64 = 2000;
+/// How much a new process may say.
+const WORD: usize = 64 << 10;
+
+/// A process to start.
+#[derive(Debug)]
+pub struct Spec {
+    /// Our program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// All that is in its environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Where it starts; `/` keeps no file system busy.
+    pub directory: PathBuf,
+    /// The file to which its standard streams are appended.
+    pub log: PathBuf,
+}
+
+/// A process that was started.
+#[derive(Debug)]
+pub struct Started {
+    /// Who it is.
+    pub id: ProcessId,
+    /// What it said with its word; `None` if it had said nothing when the time was over. It runs on then.
+    pub word: Option<String>,
+    child: Child,
+}
+
+impl Started {
+    /// Takes its exit status when it ends, for a starter that may live longer than it.
+    pub fn reap_in_background(mut self) {
+        std::thread::spawn(move || self.child.wait());
+    }
+}
+
+/// Returns this program, for [`Spec::program`]: by its name, or as the kernel holds it if the name now means another file.
+pub fn own_program() -> PathBuf {
+    std::env::current_exe()
+        .ok()
+        .filter(|path| path.is_file())
+        .unwrap_or_else(|| "/proc/self/exe".into())
+}
+
+/// Starts a process and waits for its word. An error means that it ended or gave up, and says why.
+pub fn start(env: &Env, spec: &Spec, timeout: Duration) -> Result<Started> {
+    let log = open_log(&spec.log)?;
+    let log_start = log.metadata().map_or(0, |metadata| metadata.len());
+    let mut child = command_line(spec, &inherited())
+        .env_clear()
+        .envs(spec.environment.iter().map(|(name, value)| (name, value)))
+        .current_dir(&spec.directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .context(|| format!("cannot start '{}'", spec.program.display()))?;
+    let id = ProcessId::of(env, child.id())?
+        .ok_or_else(|| Error::fatal("cannot find the new process in '/proc'"))?;
+    let handle = Handle::open(id.pid, id.start_time)?;
+    let Some(mut pipe) = child.stdout.take() else {
+        return Err(Error::fatal("a process started without its pipe"));
+    };
+    let deadline = Instant::now().checked_add(timeout);
+    let mut said = Vec::new();
+    loop {
+        let mut poll = Poll::new();
+        poll.read((), &pipe);
+        if poll.wait(deadline)?.is_empty() {
+            return Ok(Started {
+                id,
+                word: None,
+                child,
+            });
+        }
+        let mut chunk = [0; 4096];
+        let count = pipe
+            .read(&mut chunk)
+            .context(|| "cannot hear from the new process".into())?;
+        said.extend_from_slice(&chunk[..count]);
+        // The end of the word counts, not of the pipe: something the process started may hold that open.
+        let end = said.iter().position(|byte| *byte == END);
+        said.truncate(end.unwrap_or(said.len()));
+        if end.is_some() || count == 0 || said.len() > WORD {
+            break;
+        }
+    }
+    let said = String::from_utf8_lossy(&said);
+    if let Some(word) = said.strip_prefix(READY) {
+        return Ok(Started {
+            id,
+            word: Some(word.trim().to_owned()),
+            child,
+        });
+    }
+    // It gave up or is gone, so it ends now, if it has not yet.
+    let ended = handle.is_none_or(|handle| {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        handle.wait(left).unwrap_or(false)
+    });
+    let status = if ended { child.wait().ok() } else { None };
+    Err(failure(&said, status, spec, log_start))
+}
+
+fn failure(
+    said: &str,
+    status: Option<std::process::ExitStatus>,
+    spec: &Spec,
+    log_start: u64,
+) -> Error {
+    let mut parts = said.splitn(2, ' ');
+    let code = parts.next().and_then(|code| code.parse::<u8>().ok());
+    if let (Some(code), Some(text)) = (code, parts.next()) {
+        let kind = match code {
+            1 => Kind::Negative,
+            128 => Kind::Fatal,
+            129 => Kind::Usage,
+            other => Kind::Exit(other),
+        };
+        let mut lines = text.lines();
+        let error = Error::new(kind, lines.next().unwrap_or_default());
+        return lines.fold(error, Error::hint);
+    }
+    let how = match status {
+        Some(status) => format!("ended at once ({status})"),
+        None => "said nothing".into(),
+    };
+    let error = Error::fatal(format!("the background process {how}"));
+    let tail = log_tail(&spec.log, log_start);
+    let error = tail.lines().fold(error, Error::hint);
+    error.hint(format!("its log is '{}'", spec.log.display()))
+}
+
+fn log_tail(path: &Path, start: u64) -> String {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|mut file| {
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(start.max(length.saturating_sub(LOG_TAIL))))?;
+        file.take(LOG_TAIL).read_to_end(&mut bytes)
+    });
+    match read {
+        Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(_) => String::new(),
+    }
+}
+
+fn open_log(path: &Path) -> Result<File> {
+    let cannot = || format!("cannot write '{}'", path.display());
+    if let Some(parent) = path.parent() {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(parent)
+            .context(cannot)?;
+    }
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600);
+    options.open(path).context(cannot)
+}
+
+/// Returns the command, through a shell that closes what we inherited and must not pass on: a lock or a pipe of the
+/// starter's own starter would otherwise be held for as long as the new process lives.
+fn command_line(spec: &Spec, inherited: &[u32]) -> Command {
+    let bash = Path::new("/bin/bash");
+    let shell = match inherited.iter().max() {
+        None => {
+            let mut command = Command::new(&spec.program);
+            command.args(&spec.arguments);
+            return command;
+        }
+        // A plain shell knows descriptors of one digit only.
+        Some(10..) if bash.exists() => bash,
+        Some(_) => Path::new("/bin/sh"),
+    };
+    let mut script = String::from("exec");
+    for descriptor in inherited {
+        if *descriptor < 10 || shell == bash {
+            script.push_str(&format!(" {descriptor}<&-"));
+        }
+    }
+    script.push_str("; exec \"$0\" \"$@\"");
+    let mut command = Command::new(shell);
+    command.arg("-c").arg(script).arg(&spec.program);
+    command.args(&spec.arguments);
+    command
+}
+
+/// Returns the descriptors, besides the standard ones, that this process would pass on: those it inherited itself, as
+/// everything opened by this program closes on exec.
+pub(super) fn inherited() -> Vec<u32> {
+    let Ok(listing) = std::fs::read_dir("/proc/self/fd") else {
+        return Vec::new();
+    };
+    let mut numbers: Vec<u32> = listing
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|number| *number > 2)
+        .filter(|number| {
+            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}"));
+            let flags = info.ok().and_then(|info| {
+                let text = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
+                u32::from_str_radix(text.trim(), 8).ok()
+            });
+            flags.is_some_and(|flags| flags & rustix::fs::OFlags::CLOEXEC.bits() == 0)
+        })
+        .collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// The new process's side: it must say its word once.
+#[derive(Debug)]
+pub struct Ready {
+    pipe: File,
+}
+
+/// Makes this process the leader of a session of its own, without a terminal, and turns its standard output to the log.
+/// To be called first, before anything is written or started.
+pub fn become_session_leader() -> Result<Ready> {
+    if let Err(error) = setsid()
+        && getsid(None).ok() != Some(getpid())
+    {
+        return Err(Error::fatal("cannot leave the terminal").because(error));
+    }
+    let pipe = fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)
+        .context(|| "cannot keep the starter's pipe".into())?;
+    dup2_stdout(rustix::stdio::stderr()).context(|| "cannot write to the log".into())?;
+    Ok(Ready { pipe: pipe.into() })
+}
+
+impl Ready {
+    /// Tells the starter that all is well. A starter that is gone is no failure.
+    pub fn done(self, word: &str) {
+        self.say(format!("{READY} {word}"));
+    }
+
+    /// Tells the starter why it cannot be.
+    pub fn failed(self, error: &Error) {
+        let mut text = format!("{} {error}", error.kind().exit_code());
+        let mut cause = std::error::Error::source(error);
+        while let Some(next) = cause {
+            text.push_str(&format!(": {next}"));
+            cause = next.source();
+        }
+        // One line is the message, each further one a hint.
+        text = text.replace('\n', " ");
+        for hint in error.hints() {
+            text.push('\n');
+            text.push_str(&hint.replace('\n', " "));
+        }
+        self.say(text);
+    }
+
+    fn say(mut self, text: String) {
+        let mut bytes = text.into_bytes();
+        bytes.retain(|byte| *byte != END);
+        bytes.truncate(WORD);
+        bytes.push(END);
+        let _ = self.pipe.write_all(&bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+
+    use rustix::process::{Signal, kill_process_group};
+
+    use super::super::identity::Stat;
+    use super::super::lock::{Lock, is_held};
+    use super::super::testing::{env, rerun, until};
+    use super::*;
+
+    const CHILD: &str = "GIT_AGENT_TEST_DETACHED";
+    const STARTER: &str = "GIT_AGENT_TEST_STARTER";
+
+    /// Returns a process that runs [`acts_as_detached`] in one of its ways.
+    fn spec(directory: &Path, way: &str) -> Spec {
+        let name = "process::detach::tests::acts_as_detached";
+        let arguments = ["--exact", name, "--nocapture", "--test-threads=1"];
+        Spec {
+            // The test runner's own words must not reach the pipe, so a shell keeps it as 3 and a test puts it back.
+            program: "/bin/sh".into(),
+            arguments: ["-c", "exec \"$0\" \"$@\" 3>&1 >&2"]
+                .into_iter()
+                .map(OsString::from)
+                .chain([std::env::current_exe().expect("this binary").into()])
+                .chain(arguments.map(OsString::from))
+                .collect(),
+            environment: vec![
+                (CHILD.into(), way.into()),
+                ("DIRECTORY".into(), directory.into()),
+            ],
+            directory: "/".into(),
+            log: directory.join("logs/x.log"),
+        }
+    }
+
+    /// Is the process that the other tests start.
+    #[test]
+    fn acts_as_detached() {
+        let Ok(way) = std::env::var(CHILD) else {
+            return;
+        };
+        let directory = PathBuf::from(std::env::var("DIRECTORY").expect("given"));
+        let kept = OpenOptions::new().write(true).open("/proc/self/fd/3");
+        dup2_stdout(kept.expect("the starter's pipe")).expect("puts it back");
+        let ready = become_session_leader().expect("detaches");
+        let env = env();
+        match way.as_str() {
+            "run" => match Lock::try_acquire(&env, directory.join("lock")).expect("answers") {
+                Some(lock) => {
+                    ready.done("as told");
+                    std::thread::sleep(Duration::from_secs(20));
+                    drop(lock);
+                }
+                None => ready.failed(&Error::negative("already running").hint("look\nthere")),
+            },
+            "crash" => {
+                let _ = std::io::stderr().write_all(b"it burns\n");
+                std::process::exit(3);
+            }
+            "slow" => std::thread::sleep(Duration::from_secs(3)),
+            other => unreachable!("{other}"),
+        }
+    }
+
+    #[test]
+    fn it_says_that_it_runs_and_only_one_does() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let env = env();
+        let long = Duration::from_secs(8);
+        let started = start(&env, &spec(dir.path(), "run"), long).expect("starts");
+        assert_eq!(started.word.as_deref(), Some("as told"));
+        assert!(is_held(&dir.path().join("lock")).expect("answers"));
+        let stat = Stat::of(started.id.pid).expect("alive");
+        assert_eq!(stat.session, stat.pid, "a session of its own");
+        let error = start(&env, &spec(dir.path(), "run"), long).expect_err("runs already");
+        assert_eq!(error.message(), "already running");
+        assert_eq!(error.kind(), Kind::Negative);
+        assert_eq!(error.hints(), ["look there"]);
+        let handle = started.id.open(&env).expect("opens").expect("alive");
+        handle.signal(Signal::KILL).expect("ours");
+        started.reap_in_background();
+        until("reaped", || Stat::of(handle.pid()).is_none());
+    }
+
+    #[test]
+    fn an_immediate_end_and_a_slow_start_are_told() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let env = env();
+        let crash = start(&env, &spec(dir.path(), "crash"), Duration::from_secs(8));
+        let error = crash.expect_err("ends");
+        assert!(error.message().contains("exit status: 3"), "{error}");
+        let burns = |hint: &String| hint.ends_with("it burns");
+        assert!(error.hints().iter().any(burns), "{error:?}");
+        let slow = start(&env, &spec(dir.path(), "slow"), Duration::from_millis(100));
+        let slow = slow.expect("goes on");
+        assert_eq!(slow.word, None);
+        let handle = slow.id.open(&env).expect("opens").expect("alive");
+        handle.signal(Signal::KILL).expect("ours");
+        slow.reap_in_background();
+        let mut nothing = spec(dir.path(), "run");
+        nothing.program = dir.path().join("none");
+        assert!(start(&env, &nothing, Duration::from_secs(8)).is_err());
+    }
+
+    /// Is the starter of `the_end_of_the_terminal_does_not_reach_it`, with a descriptor that it inherited.
+    #[test]
+    fn acts_as_starter() {
+        let Ok(directory) = std::env::var(STARTER) else {
+            return;
+        };
+        let directory = PathBuf::from(directory);
+        assert!(inherited().contains(&7));
+        let spec = spec(&directory, "run");
+        let started = start(&env(), &spec, Duration::from_secs(8)).expect("starts");
+        let text = serde_json::to_string(&started.id).expect("plain data");
+        std::fs::write(directory.join("id.new"), text).expect("writes");
+        std::fs::rename(directory.join("id.new"), directory.join("id")).expect("renames");
+        std::thread::sleep(Duration::from_secs(20));
+    }
+
+    #[test]
+    fn the_end_of_the_terminal_does_not_reach_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let plain = rerun("process::detach::tests::acts_as_starter");
+        let mut starter = Command::new("/bin/sh")
+            .args([
+                "-c",
+                "exec \"$0\" \"$@\" 7>\"$GIT_AGENT_TEST_STARTER/seven\"",
+            ])
+            .arg(plain.get_program())
+            .args(plain.get_args())
+            .env(STARTER, dir.path())
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("sh starts");
+        until("it runs", || dir.path().join("id").exists());
+        let text = std::fs::read(dir.path().join("id")).expect("written");
+        let id: ProcessId = serde_json::from_slice(&text).expect("a record");
+        let descriptors: Vec<PathBuf> = std::fs::read_dir(format!("/proc/{}/fd", id.pid))
+            .expect("alive")
+            .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+            .collect();
+        assert!(
+            !descriptors.contains(&dir.path().join("seven")),
+            "{descriptors:?}"
+        );
+        let group = super::super::identity::raw_pid(starter.id()).expect("a pid");
+        kill_process_group(group, Signal::HUP).expect("ours");
+        starter.wait().expect("ours");
+        let env = env();
+        assert!(id.is_alive(&env));
+        let handle = id.open(&env).expect("opens").expect("alive");
+        handle.signal(Signal::KILL).expect("ours");
+        assert!(handle.wait(Some(Duration::from_secs(5))).expect("waits"));
+    }
+}

@@ -1,0 +1,293 @@
+//! The half of starting a program that runs in the new process, just before it becomes that program.
+//!
+//! Our own binary is started first, as `git-agent __exec OPTIONS -- PROGRAM ARGUMENTS`. It ties itself to the supervisor's
+//! life, takes on the limits, and execs. What goes wrong here is told to the supervisor through its pipe, so that it is
+//! never taken for a failure of the program.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{
+    Resource, Rlimit, getpid, getppid, getpriority_process, getrlimit,
+    set_parent_process_death_signal, setpriority_process, setrlimit,
+};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::identity::Signal;
+use crate::error::{Context, Error, Kind, Result};
+
+/// The verb under which the shim runs.
+pub const VERB: &str = "__exec";
+/// The shim's first word to the supervisor: its pipe works.
+pub(super) const HERE: &str = "here\n";
+/// What the shell would say too: the program exists but cannot be run, or was not found.
+const CANNOT_RUN: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// What the supervisor tells the shim.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Orders {
+    /// The supervisor's pid, and the number its status pipe has there.
+    pub supervisor: u32,
+    pub status: i32,
+    /// The signal that the supervisor's death sends.
+    pub death_signal: i32,
+    pub memory: Option<u64>,
+    pub cpu_seconds: Option<u64>,
+    pub nice: Option<i32>,
+    pub cores: Option<usize>,
+    /// The file of a cgroup that takes our pid.
+    pub cgroup: Option<OsString>,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+}
+
+impl Orders {
+    /// Returns the shim's arguments.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = Vec::new();
+        let mut add = |name: &str, value: Option<OsString>| {
+            if let Some(value) = value {
+                arguments.extend([name.into(), value]);
+            }
+        };
+        add("--supervisor", Some(self.supervisor.to_string().into()));
+        add("--status", Some(self.status.to_string().into()));
+        add("--death-signal", Some(self.death_signal.to_string().into()));
+        add("--limit-memory", self.memory.map(|n| n.to_string().into()));
+        let seconds = self.cpu_seconds.map(|n| n.to_string().into());
+        add("--limit-cpu-seconds", seconds);
+        add("--nice", self.nice.map(|n| n.to_string().into()));
+        add("--cores", self.cores.map(|n| n.to_string().into()));
+        add("--cgroup", self.cgroup.clone());
+        arguments.push("--".into());
+        arguments.extend(self.command.iter().cloned());
+        arguments
+    }
+
+    /// Reads the shim's arguments.
+    pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Self> {
+        let mut orders = Orders::default();
+        let mut arguments = arguments.into_iter();
+        while let Some(name) = arguments.next() {
+            if name == "--" {
+                orders.command = arguments.collect();
+                break;
+            }
+            let value = arguments
+                .next()
+                .ok_or_else(|| Error::usage(format!("option {name:?} needs a value")))?;
+            match name.to_str() {
+                Some("--supervisor") => orders.supervisor = number(&name, &value)?,
+                Some("--status") => orders.status = number(&name, &value)?,
+                Some("--death-signal") => orders.death_signal = number(&name, &value)?,
+                Some("--limit-memory") => orders.memory = Some(number(&name, &value)?),
+                Some("--limit-cpu-seconds") => orders.cpu_seconds = Some(number(&name, &value)?),
+                Some("--nice") => orders.nice = Some(number(&name, &value)?),
+                Some("--cores") => orders.cores = Some(number(&name, &value)?),
+                Some("--cgroup") => orders.cgroup = Some(value),
+                _ => return Err(Error::usage(format!("unknown option {name:?}"))),
+            }
+        }
+        if orders.command.is_empty() {
+            return Err(Error::usage("no program to start"));
+        }
+        Ok(orders)
+    }
+}
+
+fn number<T: std::str::FromStr>(name: &OsStr, value: &OsStr) -> Result<T> {
+    value
+        .to_str()
+        .and_then(|text| text.parse().ok())
+        .ok_or_else(|| Error::usage(format!("option {name:?} needs a number")))
+}
+
+/// Becomes the program named in the arguments. Returns only if that failed, after telling the supervisor.
+pub fn exec_shim(arguments: impl IntoIterator<Item = OsString>) -> Error {
+    let orders = match Orders::parse(arguments) {
+        Ok(orders) => orders,
+        Err(error) => return error,
+    };
+    if let Err(error) = stay_with(&orders) {
+        return error;
+    }
+    let mut status = match open_status(&orders) {
+        Ok(status) => status,
+        Err(error) => return error,
+    };
+    let error = match limit(&orders) {
+        Ok(()) => become_program(&orders.command),
+        Err(error) => error,
+    };
+    // If the supervisor is gone, so are we.
+    let cause = std::error::Error::source(&error)
+        .map(|cause| format!(": {cause}"))
+        .unwrap_or_default();
+    let code = error.kind().exit_code();
+    let _ = write!(status, "{code} {error}{cause}");
+    error
+}
+
+/// Ties this process to its supervisor's life. The supervisor may have died before that: then our parent is another.
+fn stay_with(orders: &Orders) -> Result<()> {
+    set_parent_process_death_signal(Signal::from_named_raw(orders.death_signal))
+        .context(|| "cannot follow the supervisor".into())?;
+    let parent = getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+    if parent == Some(orders.supervisor) {
+        Ok(())
+    } else {
+        Err(Error::fatal("the supervisor is gone"))
+    }
+}
+
+/// Opens the supervisor's pipe by its place in `/proc`: nothing has to be inherited, and the exec closes it.
+fn open_status(orders: &Orders) -> Result<File> {
+    let path = format!("/proc/{}/fd/{}", orders.supervisor, orders.status);
+    let mut status = OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .context(|| format!("cannot reach the supervisor at '{path}'"))?;
+    status
+        .write_all(HERE.as_bytes())
+        .context(|| "cannot reach the supervisor".into())?;
+    Ok(status)
+}
+
+fn limit(orders: &Orders) -> Result<()> {
+    if let Some(file) = &orders.cgroup {
+        std::fs::write(file, getpid().as_raw_nonzero().to_string())
+            .context(|| format!("cannot join the cgroup at {file:?}"))?;
+    }
+    let lower = |resource: Resource, value: u64, what: &str| {
+        // Nobody may raise a maximum, and one that is lower already is kept.
+        let allowed = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+        let value = Some(value.min(allowed));
+        let limit = Rlimit {
+            current: value,
+            maximum: value,
+        };
+        setrlimit(resource, limit).context(|| format!("cannot limit {what}"))
+    };
+    // A dump of an agent's memory would hold keys and prompts.
+    lower(Resource::Core, 0, "core dumps")?;
+    if let Some(bytes) = orders.memory {
+        // Not the address space: language runtimes reserve far more of it than they use.
+        lower(Resource::Data, bytes, "memory")?;
+    }
+    if let Some(seconds) = orders.cpu_seconds {
+        lower(Resource::Cpu, seconds.max(1), "cpu time")?;
+    }
+    if let Some(nice) = orders.nice {
+        let now = getpriority_process(None).context(|| "cannot read the priority".into())?;
+        setpriority_process(None, nice.clamp(now, 19))
+            .context(|| "cannot set the priority".into())?;
+    }
+    if let Some(cores) = orders.cores {
+        bind_to_cores(cores).context(|| "cannot choose cores".into())?;
+    }
+    Ok(())
+}
+
+/// Binds to so many of the allowed cores, starting at one that depends on the pid so that agents spread out.
+fn bind_to_cores(cores: usize) -> rustix::io::Result<()> {
+    let allowed = sched_getaffinity(None)?;
+    let all: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|core| allowed.is_set(*core))
+        .collect();
+    let mut chosen = CpuSet::new();
+    let start = usize::try_from(getpid().as_raw_nonzero().get()).unwrap_or(0);
+    for offset in 0..cores.clamp(1, all.len().max(1)) {
+        chosen.set(all[(start + offset) % all.len()]);
+    }
+    sched_setaffinity(None, &chosen)
+}
+
+fn become_program(command: &[OsString]) -> Error {
+    let program = &command[0];
+    let cause = Command::new(program).args(&command[1..]).exec();
+    let not_found = cause.kind() == std::io::ErrorKind::NotFound;
+    let code = if not_found { NOT_FOUND } else { CANNOT_RUN };
+    let path = std::path::Path::new(program);
+    let message = if not_found && path.components().count() > 1 && path.exists() {
+        format!(
+            "cannot start '{}': the program it is written for is missing",
+            path.display()
+        )
+    } else {
+        format!("cannot start '{}'", path.display())
+    };
+    Error::new(Kind::Exit(code), message).because(cause)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Under this name a test's shell hands the shim's arguments to [`acts_as_shim`].
+    const ARGUMENTS: &str = "GIT_AGENT_TEST_SHIM";
+
+    /// Returns a command that acts as the shim without the real binary: a shell that runs this test binary again.
+    pub fn shim() -> (std::path::PathBuf, Vec<OsString>) {
+        let script = format!(
+            "IFS=$(printf '\\037'); export {ARGUMENTS}=\"$*\"; unset IFS; \
+             exec \"$0\" --exact process::shim::tests::acts_as_shim --nocapture --test-threads=1"
+        );
+        let own = std::env::current_exe()
+            .expect("this binary")
+            .into_os_string();
+        ("/bin/sh".into(), vec!["-c".into(), script.into(), own])
+    }
+
+    #[test]
+    fn acts_as_shim() {
+        if let Ok(arguments) = std::env::var(ARGUMENTS) {
+            let error = exec_shim(arguments.split('\x1f').map(OsString::from));
+            std::process::exit(error.kind().exit_code().into());
+        }
+    }
+
+    #[test]
+    fn orders_survive_the_command_line() {
+        let orders = Orders {
+            supervisor: 12,
+            status: 5,
+            death_signal: 9,
+            memory: Some(1 << 40),
+            cpu_seconds: Some(3),
+            nice: Some(7),
+            cores: Some(2),
+            cgroup: Some("/sys/x y".into()),
+            command: vec!["--".into(), "--nice".into(), "".into()],
+        };
+        assert_eq!(Orders::parse(orders.arguments()).expect("its own"), orders);
+        let bare = Orders {
+            command: vec!["true".into()],
+            ..Orders::default()
+        };
+        assert_eq!(Orders::parse(bare.arguments()).expect("its own"), bare);
+        for wrong in [
+            &["--nice"][..],
+            &["--nice", "x", "--", "a"],
+            &["--foo", "1"],
+            &["--"],
+        ] {
+            assert!(Orders::parse(wrong.iter().map(OsString::from)).is_err());
+        }
+    }
+
+    #[test]
+    fn another_parent_is_noticed() {
+        let orders = Orders {
+            supervisor: 1,
+            ..Orders::default()
+        };
+        // The parent of this test is whoever started it, never pid 1 itself under cargo; no signal is asked for.
+        if getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(1) {
+            assert!(stay_with(&orders).is_err());
+        }
+    }
+}
