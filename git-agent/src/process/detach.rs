@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{getpid, getsid, setsid};
-use rustix::stdio::dup2_stdout;
+use rustix::stdio::{dup2_stdout, stderr, stdout};
 
 use super::identity::{Handle, ProcessId};
 use super::wait::Poll;
@@ -249,9 +249,9 @@ pub fn become_session_leader() -> Result<Ready> {
     {
         return Err(Error::fatal("cannot leave the terminal").because(error));
     }
-    let pipe = fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)
-        .context(|| "cannot keep the starter's pipe".into())?;
-    dup2_stdout(rustix::stdio::stderr()).context(|| "cannot write to the log".into())?;
+    let pipe =
+        fcntl_dupfd_cloexec(stdout(), 3).context(|| "cannot keep the starter's pipe".into())?;
+    dup2_stdout(stderr()).context(|| "cannot write to the log".into())?;
     Ok(Ready { pipe: pipe.into() })
 }
 
@@ -295,7 +295,7 @@ mod tests {
 
     use super::super::identity::Stat;
     use super::super::lock::{Lock, is_held};
-    use super::super::testing::{env, rerun, until};
+    use super::super::tests::{env, rerun, until};
     use super::*;
 
     const CHILD: &str = "GIT_AGENT_TEST_DETACHED";

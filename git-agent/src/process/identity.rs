@@ -199,7 +199,7 @@ impl Stat {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{env, env_with, sh};
+    use super::super::tests::{env, env_with, sh};
     use super::*;
 
     #[test]

@@ -360,7 +360,7 @@ fn memory_of(pid: u32) -> Option<u64> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::testing::{env_with, sh, until};
+    use super::super::tests::{env_with, sh, until};
     use super::*;
 
     fn limits() -> Limits {
@@ -496,7 +496,10 @@ mod tests {
         let mut child = sh("x=$(head -c 8000000 /dev/zero | tr '\\0' x); sleep 30 & wait")
             .spawn()
             .expect("sh starts");
-        until("the sleeping child", || descendants(child.id()).len() == 1);
+        until(
+            "the sleeping child",
+            || matches!(&descendants(child.id())[..], [one] if one.name == "sleep"),
+        );
         assert!(memory_of(child.id()).expect("alive") > 8_000_000);
         let below = memory_below(child.id());
         assert_eq!(below.processes, 1);

@@ -288,7 +288,7 @@ mod tests {
     use std::process::Stdio;
     use std::time::Duration;
 
-    use super::super::testing::{alone, sh};
+    use super::super::tests::{alone, sh};
     use super::super::wait::Poll;
     use super::*;
 

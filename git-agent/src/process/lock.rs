@@ -182,7 +182,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::super::testing::{env, rerun, sh, until};
+    use super::super::tests::{env, rerun, sh, until};
     use super::*;
 
     #[test]

@@ -27,4 +27,4 @@ pub mod tree;
 pub mod wait;
 
 #[cfg(test)]
-mod testing;
+mod tests;

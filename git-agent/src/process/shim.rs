@@ -123,10 +123,11 @@ pub fn exec_shim(arguments: impl IntoIterator<Item = OsString>) -> Error {
         Ok(()) => become_program(&orders.command),
         Err(error) => error,
     };
+    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+    let mut cause = cause.unwrap_or_default();
+    // The number says nothing to a person.
+    cause.truncate(cause.find(" (os error ").unwrap_or(cause.len()));
     // If the supervisor is gone, so are we.
-    let cause = std::error::Error::source(&error)
-        .map(|cause| format!(": {cause}"))
-        .unwrap_or_default();
     let code = error.kind().exit_code();
     let _ = write!(status, "{code} {error}{cause}");
     error
@@ -224,27 +225,13 @@ fn become_program(command: &[OsString]) -> Error {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
+    use super::super::tests::SHIM_ARGUMENTS;
     use super::*;
-
-    /// Under this name a test's shell hands the shim's arguments to [`acts_as_shim`].
-    const ARGUMENTS: &str = "GIT_AGENT_TEST_SHIM";
-
-    /// Returns a command that acts as the shim without the real binary: a shell that runs this test binary again.
-    pub fn shim() -> (std::path::PathBuf, Vec<OsString>) {
-        let script = format!(
-            "IFS=$(printf '\\037'); export {ARGUMENTS}=\"$*\"; unset IFS; \
-             exec \"$0\" --exact process::shim::tests::acts_as_shim --nocapture --test-threads=1"
-        );
-        let own = std::env::current_exe()
-            .expect("this binary")
-            .into_os_string();
-        ("/bin/sh".into(), vec!["-c".into(), script.into(), own])
-    }
 
     #[test]
     fn acts_as_shim() {
-        if let Ok(arguments) = std::env::var(ARGUMENTS) {
+        if let Ok(arguments) = std::env::var(SHIM_ARGUMENTS) {
             let error = exec_shim(arguments.split('\x1f').map(OsString::from));
             std::process::exit(error.kind().exit_code().into());
         }

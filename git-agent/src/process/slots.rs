@@ -353,7 +353,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::super::testing::{env, rerun, until};
+    use super::super::tests::{env, rerun, until};
     use super::*;
 
     fn soon() -> Option<Instant> {
@@ -477,6 +477,35 @@ mod tests {
     }
 
     #[test]
+    fn one_killed_after_another_hands_on_the_slot() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let slots = Slots::new(dir.path(), 1);
+        let mut others: Vec<_> = (0..8)
+            .map(|_| {
+                rerun("process::slots::tests::holds_or_waits_for_another_test")
+                    .env("GIT_AGENT_TEST_SLOTS", dir.path())
+                    .stdout(Stdio::null())
+                    .spawn()
+                    .expect("the test binary starts again")
+            })
+            .collect();
+        until("one holds, the others wait", || {
+            slots.held().expect("answers") == 1 && slots.waiting().expect("answers") == 7
+        });
+        while !others.is_empty() {
+            let holder = || super::super::lock::holder(&slots.slots().join("0")).expect("answers");
+            until("somebody holds it", || holder().is_some());
+            let pid = holder().expect("somebody").pid;
+            let index = others.iter().position(|other| other.id() == pid);
+            let mut child = others.swap_remove(index.expect("one of ours"));
+            child.kill().expect("ours");
+            child.wait().expect("ours");
+            assert!(slots.held().expect("answers") <= 1);
+        }
+        assert_eq!(slots.waiting().expect("answers"), 0);
+    }
+
+    #[test]
     fn those_killed_make_room() {
         let dir = tempfile::tempdir().expect("a directory");
         let (env, slots) = (env(), Slots::new(dir.path(), 1));
@@ -504,11 +533,12 @@ mod tests {
                 .map(str::to_owned)
                 .collect::<Vec<_>>()
         };
-        // The few looks after joining are over after about a second; then it must sleep.
-        std::thread::sleep(Duration::from_millis(1300));
-        let before = switches();
-        std::thread::sleep(Duration::from_millis(400));
-        assert_eq!(switches(), before, "a queued process wakes up");
+        // After joining it looks a few times within a second or so; then it must sleep.
+        until("a queued process sleeps", || {
+            let before = switches();
+            std::thread::sleep(Duration::from_millis(400));
+            switches() == before && before.len() > 2
+        });
         let mut third = slots.wait(&env, 0).expect("queues");
         for child in [&mut waiter, &mut holder] {
             child.kill().expect("ours");

@@ -316,5 +316,5 @@ fn first_words(stderr: ChildStderr) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "spawn_tests.rs"]
+#[path = "tests/spawn.rs"]
 mod tests;

@@ -385,5 +385,5 @@ fn has_marker(pid: u32, name: &str, value: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "tree_tests.rs"]
+#[path = "tests/tree.rs"]
 mod tests;

@@ -274,7 +274,7 @@ mod tests {
 
     use signal_hook::consts::SIGUSR2;
 
-    use super::super::testing::until;
+    use super::super::tests::until;
     use super::*;
 
     #[test]

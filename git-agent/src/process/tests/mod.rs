@@ -1,6 +1,7 @@
 //! What the tests of this module share: small shell programs, surroundings, and a process of one's own.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,20 @@ use crate::env::{Env, Terminals};
 
 /// Says in its environment which test a re-executed test binary runs.
 const ALONE: &str = "GIT_AGENT_TEST_ALONE";
+
+/// Under this name the shell of [`shim`] hands the shim's arguments to the test that acts as the shim.
+pub const SHIM_ARGUMENTS: &str = "GIT_AGENT_TEST_SHIM";
+
+/// Returns a command that acts as the shim without the real binary: a shell that runs this test binary again.
+pub fn shim() -> (PathBuf, Vec<OsString>) {
+    let script = format!(
+        "IFS=$(printf '\\037'); export {SHIM_ARGUMENTS}=\"$*\"; unset IFS; \
+         exec \"$0\" --exact process::shim::tests::acts_as_shim --nocapture --test-threads=1"
+    );
+    let own = std::env::current_exe().expect("this binary");
+    let arguments = ["-c".into(), script.into(), own.into_os_string()];
+    ("/bin/sh".into(), arguments.into())
+}
 
 /// Returns the surroundings of this process.
 pub fn env() -> Env {

@@ -1,6 +1,6 @@
 //! Ending processes, tried on the kinds that get away. Each test that ends all its descendants runs in a process of its own.
 
-use super::super::testing::{alone, env, sh, until};
+use super::super::tests::{alone, env, sh, until};
 use super::*;
 
 fn second() -> Duration {

@@ -3,12 +3,12 @@
 use std::io::Write;
 
 use super::super::limits::{Limits, Machine};
-use super::super::testing::{alone, env, until};
+use super::super::tests::{alone, env, until};
 use super::super::tree;
 use super::*;
 
 fn shim() -> Shim {
-    let (program, arguments) = super::super::shim::tests::shim();
+    let (program, arguments) = super::super::tests::shim();
     Shim { program, arguments }
 }
 
@@ -235,7 +235,7 @@ fn the_program_dies_with_its_supervisor() {
     }
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("record");
-    let mut supervisor = super::super::testing::rerun(NAME)
+    let mut supervisor = super::super::tests::rerun(NAME)
         .env("GIT_AGENT_TEST_RECORD", &file)
         .stdout(Stdio::null())
         .spawn()
