@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `error`, `env`, `fault` | leaves: failures as values; the outside world as a value; places where tests make a write fail |
 //! | `process` | processes as a supervisor needs them; knows nothing of sessions |
-//! | `session`, `transcript` | meaning: what a session is, what an event is. Pure |
+//! | `session`, `transcript`, `review`, `provenance` | meaning: what a session, an event, a review and a commit's origin are. Pure |
 //! | `git` | the only door to git: the only module that starts `git` or names a git library |
 //! | `store` | the bytes of every record under `refs/agents/`, written with compare-and-swap |
 //! | `redact` | the only way from foreign text to an object |
@@ -24,6 +24,8 @@ pub mod git;
 pub mod invoke;
 pub mod output;
 pub mod process;
+pub mod provenance;
+pub mod review;
 pub mod session;
 pub mod store;
 pub mod transcript;
