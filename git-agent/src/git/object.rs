@@ -4,7 +4,7 @@
 //! `git fetch` and `git gc`. So an object is written to a temporary file (under a name that git's own gc cleans up),
 //! synced, and only then given its name; the directory is synced before any ref may point at it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -22,6 +22,9 @@ use crate::fault;
 pub const BLOB: EntryKind = EntryKind::Blob;
 /// The kind of a directory's entry.
 pub const TREE: EntryKind = EntryKind::Tree;
+
+/// How many files of a batch are open at the same time.
+const OPEN_AT_ONCE: usize = 128;
 
 /// A commit as far as we look at one.
 #[derive(Debug, Clone)]
@@ -75,6 +78,7 @@ pub struct Signature {
 pub struct Batch {
     hash: gix::hash::Kind,
     objects: Vec<(ObjectId, ObjectKind, Vec<u8>)>,
+    known: HashSet<ObjectId>,
 }
 
 impl Batch {
@@ -144,7 +148,7 @@ impl Batch {
     fn add(&mut self, kind: ObjectKind, data: Vec<u8>) -> ObjectId {
         let id = gix::objs::compute_hash(self.hash, kind, &data)
             .expect("hashing fails only on crafted collisions");
-        if !self.objects.iter().any(|(known, ..)| *known == id) {
+        if self.known.insert(id) {
             self.objects.push((id, kind, data));
         }
         id
@@ -167,60 +171,64 @@ impl Repo {
         Batch {
             hash: self.hash_kind(),
             objects: Vec::new(),
+            known: HashSet::new(),
         }
     }
 
+    /// Takes out of a batch what the repository has already.
+    pub(in crate::git) fn drop_stored(&self, batch: &mut Batch) {
+        batch.objects.retain(|(id, ..)| {
+            // An empty file under an object's name counts as missing, as it does when writing.
+            match fs::metadata(self.loose_path(*id)) {
+                Ok(meta) => meta.len() == 0,
+                Err(_) => !self.gix().has_object(id),
+            }
+        });
+    }
+
+    fn loose_path(&self, id: ObjectId) -> PathBuf {
+        let hex = id.to_string();
+        let mut path = self.common_dir().join("objects");
+        path.push(&hex[..2]);
+        path.push(&hex[2..]);
+        path
+    }
+
     /// Writes a batch durably. When this returns, every object survives a power cut.
+    ///
+    /// All files of a group are written and handed to the disk before the first one is waited for: syncing one after
+    /// the other would make each wait for a commit of the file system's journal of its own.
     pub fn write_batch(&self, batch: &Batch) -> Result<()> {
+        let objects = self.common_dir().join("objects");
         let mut touched = BTreeSet::new();
-        for (id, kind, data) in &batch.objects {
-            self.write_loose(*id, *kind, data, &mut touched)
-                .context(|| format!("cannot write object {id}"))?;
+        for group in batch.objects.chunks(OPEN_AT_ONCE) {
+            let mut written = Vec::with_capacity(group.len());
+            for (id, kind, data) in group {
+                let path = self.loose_path(*id);
+                // An empty file under an object's name is the trace of somebody's crash: replace it.
+                if fs::metadata(&path).is_ok_and(|meta| meta.len() > 0) {
+                    continue;
+                }
+                let temporary = write_temporary(&objects, *kind, data)
+                    .context(|| format!("cannot write object {id}"))?;
+                written.push((*id, path, temporary));
+            }
+            for (id, _, temporary) in &written {
+                temporary
+                    .file
+                    .sync_all()
+                    .and_then(|()| fault::point("object.tmp.synced"))
+                    .context(|| format!("cannot write object {id}"))?;
+            }
+            for (id, path, temporary) in written {
+                name_object(&objects, temporary, &path, &mut touched)
+                    .context(|| format!("cannot write object {id}"))?;
+            }
         }
         for dir in touched {
             sync_dir(&dir).context(|| format!("cannot sync '{}'", dir.display()))?;
         }
         fault::point("object.dirs.synced").context(|| "cannot write objects".into())?;
-        Ok(())
-    }
-
-    fn write_loose(
-        &self,
-        id: ObjectId,
-        kind: ObjectKind,
-        data: &[u8],
-        touched: &mut BTreeSet<PathBuf>,
-    ) -> io::Result<()> {
-        let objects = self.common_dir().join("objects");
-        let hex = id.to_string();
-        let dir = objects.join(&hex[..2]);
-        let path = dir.join(&hex[2..]);
-        // An empty file under an object's name is the trace of somebody's crash: replace it.
-        if fs::metadata(&path).is_ok_and(|meta| meta.len() > 0) {
-            return Ok(());
-        }
-        let temporary = Temporary::create(&objects, "tmp_obj_", 0o444)?;
-        fault::point("object.tmp.created")?;
-        let mut deflate = gix::zlib::stream::deflate::Write::new(
-            &temporary.file,
-            gix::zlib::Compression::BEST_SPEED,
-        );
-        deflate.write_all(&gix::objs::encode::loose_header(kind, data.len() as u64))?;
-        deflate.write_all(data)?;
-        deflate.flush()?;
-        fault::point("object.tmp.written")?;
-        temporary.file.sync_all()?;
-        fault::point("object.tmp.synced")?;
-        match fs::create_dir(&dir) {
-            Ok(()) => {
-                touched.insert(objects);
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-        temporary.persist(&path)?;
-        fault::point("object.named")?;
-        touched.insert(dir);
         Ok(())
     }
 
@@ -301,6 +309,43 @@ pub fn sha256(bytes: &[u8]) -> String {
         .try_finalize()
         .expect("SHA-256 has no known collisions to refuse")
         .to_string()
+}
+
+/// Writes an object to a file without its name yet, and starts moving it to the disk.
+fn write_temporary(objects: &Path, kind: ObjectKind, data: &[u8]) -> io::Result<Temporary> {
+    let temporary = Temporary::create(objects, "tmp_obj_", 0o444)?;
+    fault::point("object.tmp.created")?;
+    let mut deflate =
+        gix::zlib::stream::deflate::Write::new(&temporary.file, gix::zlib::Compression::BEST_SPEED);
+    deflate.write_all(&gix::objs::encode::loose_header(kind, data.len() as u64))?;
+    deflate.write_all(data)?;
+    deflate.flush()?;
+    fault::point("object.tmp.written")?;
+    // Only advice: where it does nothing, the sync that follows does all the work.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::fs::fadvise(&temporary.file, 0, None, rustix::fs::Advice::DontNeed);
+    Ok(temporary)
+}
+
+/// Gives a synced object its name.
+fn name_object(
+    objects: &Path,
+    temporary: Temporary,
+    path: &Path,
+    touched: &mut BTreeSet<PathBuf>,
+) -> io::Result<()> {
+    let dir = path.parent().unwrap_or(objects);
+    match fs::create_dir(dir) {
+        Ok(()) => {
+            touched.insert(objects.to_owned());
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    temporary.persist(path)?;
+    fault::point("object.named")?;
+    touched.insert(dir.to_owned());
+    Ok(())
 }
 
 /// A file that removes itself unless it is given a final name.
