@@ -3,11 +3,18 @@
 //! Objects are read through gix and written durably by [`object`]; refs are read through gix on the files backend and
 //! through the `git` program on reftable; everything that git must decide (merging, packing, pushing) is git's.
 
+pub mod capture;
 pub mod checkout;
 pub mod command;
 pub mod config;
+mod convert;
+mod disk;
+mod index;
 pub mod object;
 pub mod refs;
+pub mod restore;
+pub mod scan;
+pub mod snapshot;
 pub mod worktree;
 
 use std::path::{Path, PathBuf};
@@ -173,3 +180,10 @@ fn not_a_repository(env: &Env, error: impl std::fmt::Display) -> Error {
     }
     Error::fatal("not a git repository (or any of the parent directories)").hint("git init")
 }
+
+#[cfg(test)]
+mod snapshot_cases;
+#[cfg(test)]
+mod snapshot_random;
+#[cfg(test)]
+mod snapshot_world;

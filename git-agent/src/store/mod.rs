@@ -4,7 +4,9 @@
 //! in the spool. A read is always the union of this clone's refs and the validated copies of teammates' refs.
 
 pub mod limits;
+pub mod lost;
 pub mod refname;
+pub mod snapshot;
 pub mod writer;
 
 use std::fs;

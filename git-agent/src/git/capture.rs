@@ -1,0 +1,514 @@
+//! The whole state of a working tree as object ids: files as they are on disk, and the index as it was staged.
+//!
+//! Nothing of the user's is touched: the index is read, never written or locked, and HEAD is only looked at. git says
+//! which untracked files count. Changed files without any conversion are stored here; where attributes, line endings,
+//! sizes or submodules come in, git stores them through a private copy of the index, by its own rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use gix::bstr::ByteSlice;
+use gix::index::entry::{Flags, Mode};
+
+use super::command::Git;
+use super::convert::Raw;
+use super::disk::{Content, Disk, is_safe};
+use super::index::{Item, OddEntry, ScratchIndex, build_trees, odd_entries, staged_items};
+use super::object::Batch;
+use super::scan::{Hidden, LeftOut, Manner, Reason, Scan};
+use super::{ObjectId, ObjectKind, RefBackend, Repo};
+use crate::error::{Context, Error, Result};
+
+/// Above these, git streams files into the object database better than we do from memory.
+const LARGE_FILE: u64 = 8 << 20;
+const LARGE_TOTAL: u64 = 32 << 20;
+const MANY_FILES: usize = 256;
+/// How often a tree that changes while it is looked at is looked at again.
+const ATTEMPTS: usize = 4;
+
+/// One working tree of a repository: where its files are, and where git keeps its HEAD and index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkout {
+    /// Its own git directory: the repository's for the main working tree, `worktrees/<name>` below it for others.
+    pub admin_dir: PathBuf,
+    /// The top of its files.
+    pub top: PathBuf,
+}
+
+/// A working tree's state. Objects that the repository lacks are still in memory.
+#[derive(Debug)]
+pub struct Captured {
+    /// The commit checked out; `None` before the first one.
+    pub head: Option<ObjectId>,
+    /// The files, untracked ones included.
+    pub tree: ObjectId,
+    /// What was staged.
+    pub index_tree: ObjectId,
+    /// What of the index no tree can hold, sorted by path and stage.
+    pub odd: Vec<OddEntry>,
+    /// Files whose bytes on disk are not what a checkout would make of them, sorted by path.
+    pub raw: Vec<Raw>,
+    /// What is there but not part of this.
+    pub left_out: Vec<LeftOut>,
+    pub(in crate::git) batch: Batch,
+}
+
+impl Captured {
+    /// Returns whether there are neither staged nor unstaged nor untracked changes.
+    pub fn is_clean(&self, repo: &Repo) -> Result<bool> {
+        let committed = match self.head {
+            Some(head) => repo.read_commit(head)?.tree,
+            None => ObjectId::empty_tree(repo.hash_kind()),
+        };
+        Ok(self.tree == committed && self.index_tree == committed && self.is_settled())
+    }
+
+    /// Returns whether the index holds nothing that is only half there: no conflict, nothing merely announced.
+    pub fn is_settled(&self) -> bool {
+        !self
+            .odd
+            .iter()
+            .any(|entry| entry.stage != 0 || entry.intent_to_add)
+    }
+}
+
+impl Repo {
+    /// Returns this repository's own working tree.
+    pub fn checkout(&self) -> Result<Checkout> {
+        Ok(Checkout {
+            admin_dir: self.git_dir().to_owned(),
+            top: self.require_work_tree()?.to_owned(),
+        })
+    }
+
+    /// Writes the files of a working tree as a tree, durably, and returns it.
+    pub fn snapshot_tree(&self, at: &Checkout) -> Result<ObjectId> {
+        let mut captured = self.capture(at, Hidden::Look)?;
+        self.store_captured(&mut captured)?;
+        Ok(captured.tree)
+    }
+
+    /// Makes durable what a captured state consists of.
+    pub(in crate::git) fn store_captured(&self, captured: &mut Captured) -> Result<()> {
+        self.drop_stored(&mut captured.batch);
+        self.write_batch(&captured.batch)
+    }
+
+    /// Looks at a working tree.
+    pub fn capture(&self, at: &Checkout, hidden: Hidden) -> Result<Captured> {
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            match self.capture_once(at, hidden) {
+                Ok(Some(captured)) => return Ok(captured),
+                Ok(None) => {}
+                // A file that vanished or changed its kind under git's hands; the next look shows whether it was that.
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| {
+            Error::fatal(format!(
+                "the files in '{}' change faster than they can be recorded",
+                at.top.display()
+            ))
+        }))
+    }
+
+    /// Returns `None` when what was seen contradicts itself because it changed meanwhile.
+    fn capture_once(&self, at: &Checkout, hidden: Hidden) -> Result<Option<Captured>> {
+        let lister = self
+            .git_in(at)
+            .args(["ls-files", "-z", "--others", "--exclude-standard"])
+            .spawn(Stdio::null(), Stdio::piped(), Stdio::piped())?;
+        // While git walks the directories, the entries of the index are compared here.
+        let seen = self.look(at, hidden);
+        let listed = lister
+            .wait_with_output()
+            .context(|| "cannot list untracked files".into())?;
+        let mut seen = seen?;
+        if !listed.status.success() {
+            return Err(Error::fatal(format!(
+                "cannot list untracked files: {}",
+                String::from_utf8_lossy(&listed.stderr).trim()
+            )));
+        }
+        let mut paths = BTreeSet::new();
+        for path in listed.stdout.split(|byte| *byte == 0) {
+            match path.strip_suffix(b"/") {
+                _ if path.is_empty() => {}
+                Some(repository) => seen.scan.left_out.push(LeftOut {
+                    path: repository.to_vec(),
+                    reason: Reason::Repository,
+                }),
+                None if is_safe(path) => {
+                    paths.insert(path.to_vec());
+                }
+                None => {}
+            }
+        }
+        // git says on stderr which directories it may not read, and goes on.
+        if !listed.stderr.is_empty() {
+            seen.scan.left_out.push(LeftOut {
+                path: listed.stderr.trim_ascii().to_vec(),
+                reason: Reason::Unreadable,
+            });
+        }
+        paths.extend(std::mem::take(&mut seen.scan.changed));
+        self.settle(at, seen, paths)
+    }
+
+    fn look(&self, at: &Checkout, hidden: Hidden) -> Result<Seen> {
+        let cannot = || format!("cannot open '{}'", at.top.display());
+        let head = self.head_of(at)?;
+        let path = at.admin_dir.join("index");
+        let mut index = self.read_index(&path)?;
+        let mut disk = Disk::open(&at.top).context(cannot)?;
+        if self.needs_expansion(&index, &mut disk)? {
+            index = self.expanded_index(at, &path)?;
+        }
+        let sparse = is_sparse(at);
+        let scan = self.scan(&index, &mut disk, Manner { hidden, sparse })?;
+        Ok(Seen {
+            head,
+            index,
+            disk,
+            scan,
+        })
+    }
+
+    /// Stores what changed and puts everything together.
+    fn settle(
+        &self,
+        at: &Checkout,
+        mut seen: Seen,
+        paths: BTreeSet<Vec<u8>>,
+    ) -> Result<Option<Captured>> {
+        let mut batch = self.batch();
+        let mut changes = Changes {
+            gone: seen.scan.deleted.drain(..).collect(),
+            found: BTreeMap::new(),
+        };
+        let staged = staged_items(&seen.index);
+        let index_tree = build_trees(&mut batch, &staged).ok_or_else(|| {
+            let top = at.top.display();
+            Error::fatal(format!("the index of '{top}' contradicts itself"))
+        })?;
+        let committed = match seen.head {
+            Some(head) => Some(self.read_commit(head)?.tree),
+            None => None,
+        };
+        let something = !paths.is_empty() || Some(index_tree) != committed;
+        let converts = something && self.may_convert(at, &seen.index, &mut seen.disk, &paths)?;
+        let plain = !converts && paths.len() <= MANY_FILES;
+        let for_git = self.store_plain(&mut seen, paths, plain, &mut batch, &mut changes)?;
+        let mut private = None;
+        if !for_git.is_empty() {
+            let updated = self.update_private_index(at, &seen.index, &for_git)?;
+            for path in for_git {
+                match updated.entry_by_path(path.as_bstr()) {
+                    None => {
+                        changes.gone.insert(path);
+                    }
+                    Some(entry) => {
+                        let (mode, id) = (entry.mode, entry.id);
+                        changes.found.insert(path.clone(), Item { path, mode, id });
+                    }
+                }
+            }
+            private = Some(updated);
+        }
+        let files = changes.apply(&staged);
+        let mut raw = Vec::new();
+        if converts {
+            let unsaved = self.differing(&files, &staged, index_tree, committed)?;
+            let stored = [private.as_ref(), Some(&seen.index)];
+            match self.raw_files(at, &mut seen.disk, &stored, &unsaved, &mut batch)? {
+                Some(found) => raw = found,
+                None => return Ok(None),
+            }
+        }
+        let Some(tree) = build_trees(&mut batch, &files) else {
+            return Ok(None);
+        };
+        Ok(Some(Captured {
+            head: seen.head,
+            tree,
+            index_tree,
+            odd: odd_entries(&seen.index, is_sparse(at)),
+            raw,
+            left_out: seen.scan.left_out,
+            batch,
+        }))
+    }
+
+    /// Stores the files that need no conversion, and returns those that git must store.
+    fn store_plain(
+        &self,
+        seen: &mut Seen,
+        paths: BTreeSet<Vec<u8>>,
+        plain: bool,
+        batch: &mut Batch,
+        changes: &mut Changes,
+    ) -> Result<Vec<Vec<u8>>> {
+        let mut for_git: Vec<Vec<u8>> = seen.scan.submodules.clone();
+        let mut total = 0;
+        for path in paths {
+            let small = match seen.disk.stat(&path) {
+                Ok(Some(stat)) => {
+                    let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
+                    total += size;
+                    size <= LARGE_FILE && total <= LARGE_TOTAL
+                }
+                _ => true,
+            };
+            let readable = if plain && small {
+                read_item(&mut seen.disk, &path, batch).map(|item| match item {
+                    Some(item) => {
+                        changes.found.insert(path.clone(), item);
+                    }
+                    None => {
+                        changes.gone.insert(path.clone());
+                    }
+                })
+            } else {
+                let opened = seen.disk.open_file(&path).map(drop);
+                if opened.is_ok() {
+                    for_git.push(path.clone());
+                }
+                opened
+            };
+            match readable {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    seen.scan.left_out.push(LeftOut {
+                        path,
+                        reason: Reason::Unreadable,
+                    });
+                }
+                Err(error) => {
+                    let path = String::from_utf8_lossy(&path).into_owned();
+                    return Err(Error::fatal(format!("cannot read '{path}'")).because(error));
+                }
+            }
+        }
+        Ok(for_git)
+    }
+
+    /// Returns the files that are not as they are committed.
+    fn differing<'a>(
+        &self,
+        files: &'a [Item],
+        staged: &[Item],
+        index_tree: ObjectId,
+        committed: Option<ObjectId>,
+    ) -> Result<Vec<&'a Item>> {
+        let known;
+        let base = match committed {
+            Some(tree) if tree == index_tree => staged,
+            Some(tree) => {
+                known = self.tree_items(tree)?;
+                &known
+            }
+            None => &[],
+        };
+        Ok(files
+            .iter()
+            .filter(|item| {
+                base.binary_search_by(|other| other.path.cmp(&item.path))
+                    .map_or(true, |at| base[at] != **item)
+            })
+            .collect())
+    }
+
+    /// Lets git store paths in a copy of the index and returns that.
+    fn update_private_index(
+        &self,
+        at: &Checkout,
+        index: &gix::index::File,
+        paths: &[Vec<u8>],
+    ) -> Result<gix::index::File> {
+        let marked = Flags::ASSUME_VALID | Flags::SKIP_WORKTREE;
+        let has_marks = paths.iter().any(|path| {
+            index
+                .entry_by_path(path.as_bstr())
+                .is_some_and(|entry| entry.flags.intersects(marked))
+        });
+        // git would look away from marked entries, and the file is what counts here.
+        let unmarked = |index: &gix::index::File| -> Result<ScratchIndex> {
+            let mut state = gix::index::State::clone(index);
+            state.remove_tree();
+            for entry in state.entries_mut() {
+                entry
+                    .flags
+                    .remove(Flags::ASSUME_VALID | Flags::SKIP_WORKTREE);
+            }
+            self.write_scratch_index(state)
+        };
+        let scratch = if has_marks {
+            unmarked(index)?
+        } else {
+            match self.copy_scratch_index(&at.admin_dir.join("index"))? {
+                Some(scratch) => scratch,
+                None => self.write_scratch_index(gix::index::State::new(self.hash_kind()))?,
+            }
+        };
+        let mut input = Vec::new();
+        for path in paths {
+            input.extend_from_slice(path);
+            input.push(0);
+        }
+        self.git_in(at)
+            .durable()
+            // The scratch index itself need not survive anything.
+            .config("core.fsync", "loose-object,pack,pack-metadata")
+            .config("core.safecrlf", "false")
+            .index_file(scratch.path())
+            .args([
+                "update-index",
+                "--add",
+                "--remove",
+                "--replace",
+                "-z",
+                "--stdin",
+            ])
+            .input(input)
+            .run()?;
+        self.read_index(scratch.path())
+    }
+
+    /// Returns whether a directory that the index keeps as one entry is there on disk.
+    fn needs_expansion(&self, index: &gix::index::File, disk: &mut Disk) -> Result<bool> {
+        for entry in index
+            .entries()
+            .iter()
+            .filter(|entry| entry.mode == Mode::DIR)
+        {
+            let path: &[u8] = entry.path(index);
+            let path = path.strip_suffix(b"/").unwrap_or(path);
+            let there = is_safe(path)
+                && disk
+                    .stat(path)
+                    .context(|| "cannot look at a directory".into())?
+                    .is_some();
+            if there {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns a sparse index with every file as an entry of its own.
+    pub(in crate::git) fn expanded_index(
+        &self,
+        at: &Checkout,
+        path: &Path,
+    ) -> Result<gix::index::File> {
+        let Some(scratch) = self.copy_scratch_index(path)? else {
+            return self.read_index(path);
+        };
+        self.git_in(at)
+            .index_file(scratch.path())
+            .args(["update-index", "--force-write-index"])
+            .run()?;
+        self.read_index(scratch.path())
+    }
+
+    /// Returns a call of git on a working tree that writes nothing next to the user's index.
+    pub(in crate::git) fn git_in(&self, at: &Checkout) -> Git {
+        let git = self
+            .git_at(&at.admin_dir, &at.top)
+            .env_remove("GIT_ATTR_SOURCE")
+            .env_remove("GIT_LITERAL_PATHSPECS")
+            .config("core.splitIndex", "false")
+            .config("index.sparse", "false")
+            .config("submodule.recurse", "false");
+        // Told to ignore case where the file system does not, git overlooks files: believe the file system.
+        let ignores = self.config_bool("core.ignoreCase").ok().flatten() == Some(true);
+        if ignores && std::fs::symlink_metadata(at.top.join(".gIt")).is_err() {
+            git.config("core.ignoreCase", "false")
+        } else {
+            git
+        }
+    }
+
+    /// Returns the commit that a working tree has checked out; `None` before the first one.
+    pub fn head_of(&self, at: &Checkout) -> Result<Option<ObjectId>> {
+        let path = at.admin_dir.join("HEAD");
+        let text = std::fs::read_to_string(&path)
+            .context(|| format!("cannot read '{}'", path.display()))?;
+        let found = match (self.ref_backend(), text.trim().strip_prefix("ref:")) {
+            (RefBackend::Files, None) => Some(self.parse_id(text.trim())?),
+            (RefBackend::Files, Some(name)) if name.trim().starts_with("refs/heads/") => {
+                self.find_ref(name.trim())?
+            }
+            _ => {
+                let answer = self
+                    .git_in(at)
+                    .args(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
+                    .answer()?;
+                match answer.code {
+                    Some(0) => Some(self.parse_id(&answer.text())?),
+                    _ => None,
+                }
+            }
+        };
+        if let Some(id) = found
+            && !matches!(self.object_header(id)?, Some((ObjectKind::Commit, _)))
+        {
+            return Err(Error::fatal(format!(
+                "HEAD of '{}' is not a commit",
+                at.top.display()
+            )));
+        }
+        Ok(found)
+    }
+}
+
+/// What one look at a working tree showed.
+struct Seen {
+    head: Option<ObjectId>,
+    index: gix::index::File,
+    disk: Disk,
+    scan: Scan,
+}
+
+/// How the files differ from what is staged.
+struct Changes {
+    gone: BTreeSet<Vec<u8>>,
+    found: BTreeMap<Vec<u8>, Item>,
+}
+
+impl Changes {
+    /// Returns the files, sorted.
+    fn apply(self, staged: &[Item]) -> Vec<Item> {
+        let mut files: Vec<Item> = staged
+            .iter()
+            .filter(|item| !self.gone.contains(&item.path) && !self.found.contains_key(&item.path))
+            .cloned()
+            .collect();
+        files.extend(self.found.into_values());
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        files
+    }
+}
+
+/// Returns whether git derives skip-worktree marks from patterns here.
+pub(in crate::git) fn is_sparse(at: &Checkout) -> bool {
+    at.admin_dir.join("info/sparse-checkout").exists()
+}
+
+/// Reads a file or link into a batch; `None` when it is gone.
+fn read_item(disk: &mut Disk, path: &[u8], batch: &mut Batch) -> io::Result<Option<Item>> {
+    let (mode, data) = match disk.read(path)? {
+        None => return Ok(None),
+        Some(Content::Link(target)) => (Mode::SYMLINK, target),
+        Some(Content::File(data, true)) => (Mode::FILE_EXECUTABLE, data),
+        Some(Content::File(data, false)) => (Mode::FILE, data),
+    };
+    Ok(Some(Item {
+        path: path.to_vec(),
+        mode,
+        id: batch.blob(data),
+    }))
+}

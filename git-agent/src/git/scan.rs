@@ -1,0 +1,217 @@
+//! What of a working tree differs from its index, found with one `lstat` an entry.
+//!
+//! The rule is git's: an entry whose recorded stat data equals the file's, and that is not too young to be sure, is
+//! unchanged. Where git's rule leaves room, the stricter reading is taken: a file looked at twice costs time only.
+
+use gix::index::entry::{Flags, Mode, Stage};
+use rustix::fs::{FileType, Stat};
+
+use super::disk::{Disk, is_safe};
+use super::{ObjectId, Repo};
+use crate::error::{Context, Error, Result};
+
+/// Files younger than this before the index was written are looked into: clocks of file systems tick coarsely.
+const YOUNG_NANOS: i128 = 20_000_000;
+
+/// What is done about entries that the user told git to look away from (`--assume-unchanged`, `--skip-worktree`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hidden {
+    /// The file counts, if there is one: nothing may be lost.
+    Look,
+    /// The entry counts, as it does for git.
+    LookAway,
+}
+
+/// Why something is not part of a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// A repository of its own inside the working tree, not known as a submodule; its files stay where they are.
+    Repository,
+    /// A checked-out submodule: its commit is recorded, its uncommitted changes are not.
+    Submodule,
+    /// Neither a file nor a link nor a directory.
+    Special,
+    /// Nobody let us read it.
+    Unreadable,
+}
+
+/// Something that is in the working tree and not in its snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Where, from the top, in git's form.
+    pub path: Vec<u8>,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// The difference between an index and the files.
+#[derive(Debug, Default)]
+pub(in crate::git) struct Scan {
+    /// Paths of the index whose file is there and may differ, sorted.
+    pub(in crate::git) changed: Vec<Vec<u8>>,
+    /// Submodules that are checked out, sorted.
+    pub(in crate::git) submodules: Vec<Vec<u8>>,
+    /// Paths of the index whose file is gone, sorted.
+    pub(in crate::git) deleted: Vec<Vec<u8>>,
+    /// What cannot be recorded.
+    pub(in crate::git) left_out: Vec<LeftOut>,
+}
+
+/// How a working tree is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::git) struct Manner {
+    /// What to do about entries that git was told to look away from.
+    pub(in crate::git) hidden: Hidden,
+    /// Whether files outside a cone are meant to be missing.
+    pub(in crate::git) sparse: bool,
+}
+
+/// How stat data is compared.
+#[derive(Debug, Clone, Copy)]
+struct Rules {
+    trust_ctime: bool,
+    minimal: bool,
+    empty_blob: ObjectId,
+}
+
+impl Repo {
+    /// Compares an index with the files below a top.
+    pub(in crate::git) fn scan(
+        &self,
+        index: &gix::index::File,
+        disk: &mut Disk,
+        manner: Manner,
+    ) -> Result<Scan> {
+        let rules = Rules {
+            trust_ctime: self.config_bool("core.trustctime")?.unwrap_or(true),
+            minimal: self.config_string("core.checkStat").as_deref() == Some("minimal"),
+            empty_blob: ObjectId::empty_blob(self.hash_kind()),
+        };
+        let written = index.timestamp();
+        let written =
+            i128::from(written.unix_seconds()) * 1_000_000_000 + i128::from(written.nanoseconds());
+        let mut scan = Scan::default();
+        let mut last_unmerged: &[u8] = &[];
+        for entry in index.entries() {
+            let path: &[u8] = entry.path(index);
+            let bare = path.strip_suffix(b"/").unwrap_or(path);
+            if !is_safe(bare) {
+                return Err(Error::fatal(format!(
+                    "the index has an entry with the impossible path '{}'",
+                    String::from_utf8_lossy(path).escape_debug()
+                )));
+            }
+            if entry.mode == Mode::DIR {
+                continue;
+            }
+            let looked_away = entry
+                .flags
+                .intersects(Flags::ASSUME_VALID | Flags::SKIP_WORKTREE);
+            if looked_away && manner.hidden == Hidden::LookAway {
+                continue;
+            }
+            let unmerged = entry.stage() != Stage::Unconflicted;
+            if unmerged && path == last_unmerged {
+                continue;
+            }
+            let stat = disk
+                .stat(path)
+                .context(|| format!("cannot look at '{}'", String::from_utf8_lossy(path)))?;
+            let Some(stat) = stat else {
+                if unmerged {
+                    last_unmerged = path;
+                }
+                // Outside a sparse checkout's cone, and nothing there: as the index has it.
+                if !(manner.sparse && entry.flags.contains(Flags::SKIP_WORKTREE)) {
+                    scan.deleted.push(path.to_vec());
+                }
+                continue;
+            };
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            if unmerged {
+                last_unmerged = path;
+            }
+            match kind {
+                FileType::Directory if entry.mode == Mode::COMMIT => {
+                    let mut dot_git = path.to_vec();
+                    dot_git.extend_from_slice(b"/.git");
+                    let checked_out = disk
+                        .stat(&dot_git)
+                        .context(|| "cannot look at a submodule".to_owned())?;
+                    if checked_out.is_some() {
+                        scan.submodules.push(path.to_vec());
+                        scan.left_out.push(LeftOut {
+                            path: path.to_vec(),
+                            reason: Reason::Submodule,
+                        });
+                    }
+                }
+                // Its place is taken by a directory, whose files count by themselves.
+                FileType::Directory => scan.deleted.push(path.to_vec()),
+                FileType::RegularFile | FileType::Symlink => {
+                    let known = !unmerged
+                        && !entry.flags.contains(Flags::INTENT_TO_ADD)
+                        && is_unchanged(entry, &stat, written, rules);
+                    if !known {
+                        scan.changed.push(path.to_vec());
+                    }
+                }
+                _ => {
+                    scan.deleted.push(path.to_vec());
+                    scan.left_out.push(LeftOut {
+                        path: path.to_vec(),
+                        reason: Reason::Special,
+                    });
+                }
+            }
+        }
+        Ok(scan)
+    }
+}
+
+fn is_unchanged(entry: &gix::index::Entry, stat: &Stat, index_written: i128, rules: Rules) -> bool {
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    let executable = stat.st_mode & 0o100 != 0;
+    let right_kind = match entry.mode {
+        Mode::FILE => kind == FileType::RegularFile && !executable,
+        Mode::FILE_EXECUTABLE => kind == FileType::RegularFile && executable,
+        Mode::SYMLINK => kind == FileType::Symlink,
+        _ => false,
+    };
+    let known = &entry.stat;
+    // git empties the recorded size of an entry that it is not sure about.
+    let unsure = known.size == 0 && entry.id != rules.empty_blob;
+    // The index keeps the low 32 bits of everything.
+    let low = |value: i64| value as u32;
+    let (mtime, ctime) = (
+        (low(stat.st_mtime), stat.st_mtime_nsec as u32),
+        (low(stat.st_ctime), stat.st_ctime_nsec as u32),
+    );
+    let same_time = |known: gix::index::entry::stat::Time, now: (u32, u32)| {
+        known.secs == now.0 && (known.nsecs == now.1 || known.nsecs == 0 || rules.minimal)
+    };
+    if !right_kind
+        || unsure
+        || known.size != low(stat.st_size)
+        || !same_time(known.mtime, mtime)
+        || (rules.trust_ctime && !rules.minimal && !same_time(known.ctime, ctime))
+    {
+        return false;
+    }
+    if !rules.minimal
+        && (known.ino != stat.st_ino as u32 || known.uid != stat.st_uid || known.gid != stat.st_gid)
+    {
+        return false;
+    }
+    // Without nanoseconds anything in the index's own second is too young.
+    let (at, margin) = if known.mtime.nsecs == 0 || rules.minimal {
+        (i128::from(known.mtime.secs) * 1_000_000_000, 1_000_000_000)
+    } else {
+        let nanos = i128::from(known.mtime.nsecs);
+        (
+            i128::from(known.mtime.secs) * 1_000_000_000 + nanos,
+            YOUNG_NANOS,
+        )
+    };
+    at + margin < index_written
+}
