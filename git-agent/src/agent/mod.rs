@@ -7,6 +7,22 @@
 //! Who records what: the driver records what the agent says and does, and the answers that its policy gave. The
 //! supervisor records the prompt, a person's answers, changes of state, and `Body::Error` from a claim's trouble.
 
+pub mod acp;
+mod builtin;
+pub mod command;
+pub mod environment;
+mod history;
+mod printed;
+pub mod registry;
+pub mod spec;
+mod streamed;
+mod template;
+#[cfg(test)]
+pub mod testing;
+mod trouble;
+
+pub use spec::{AgentSpec, Family};
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -135,6 +151,16 @@ pub struct Claim {
     pub final_text: String,
     /// How its process ended, when it did.
     pub exit: Option<Exit>,
+}
+
+impl Claim {
+    /// Returns the claim of a turn that failed.
+    pub fn failed(trouble: Trouble) -> Self {
+        Claim {
+            trouble: Some(trouble),
+            ..Claim::default()
+        }
+    }
 }
 
 /// Why a turn failed, told apart by what helps.

@@ -1,0 +1,326 @@
+//! Tool calls as the protocol tells them: in any number of updates, in any order, each with some of the facts.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::agent::Link;
+use crate::error::Result;
+use crate::transcript::Body;
+
+/// What is known of one call.
+#[derive(Debug, Default)]
+struct Call {
+    title: String,
+    kind: String,
+    input: Value,
+    output: Value,
+    content: Vec<Value>,
+    paths: Vec<String>,
+    status: String,
+    /// What was recorded of it: name, kind and input.
+    told: Option<(String, String, Value)>,
+    done: bool,
+}
+
+/// The calls of a turn.
+#[derive(Debug, Default)]
+pub struct Calls {
+    calls: BTreeMap<String, Call>,
+}
+
+impl Calls {
+    /// Takes in a `tool_call` or `tool_call_update`, and records what has become known.
+    pub fn update(&mut self, update: &Value, worktree: &Path, link: &mut dyn Link) -> Result<()> {
+        let Some(id) = update.get("toolCallId").map(super::wire::id_text) else {
+            return link.event(super::raw(update));
+        };
+        let call = self.calls.entry(id.clone()).or_default();
+        let status_before = call.status.clone();
+        call.take(update);
+        let changed = call.status != status_before;
+        let ended = matches!(call.status.as_str(), "completed" | "failed");
+        // The first sight is told at once; what is filled in later, when the call moves on.
+        if call.told.is_none() || changed || call.done {
+            call.tell(&id, link)?;
+        }
+        if ended && !call.done {
+            call.finish(&id, worktree, link)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the kind of a call that was heard of.
+    pub fn kind(&self, id: &str) -> Option<&str> {
+        self.calls
+            .get(id)
+            .map(|call| call.kind.as_str())
+            .filter(|kind| !kind.is_empty())
+    }
+
+    /// Records that the turn ended before the calls that are left did.
+    pub fn end(&mut self, link: &mut dyn Link) -> Result<()> {
+        for (id, call) in std::mem::take(&mut self.calls) {
+            if !call.done && call.told.is_some() {
+                link.event(Body::ToolResult {
+                    output: call.output_text(),
+                    call: id,
+                    ok: false,
+                    attachment: None,
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Call {
+    fn take(&mut self, update: &Value) {
+        let text = |key: &str| update.get(key).and_then(Value::as_str);
+        if let Some(title) = text("title").filter(|title| !title.is_empty()) {
+            self.title = title.to_owned();
+        }
+        if let Some(kind) = text("kind") {
+            self.kind = kind_word(kind).to_owned();
+        }
+        // An agent that tells of the call after its end does not mean that it goes on.
+        if let Some(status) = text("status").filter(|_| !self.done) {
+            self.status = status.to_owned();
+        }
+        let given = |key: &str| update.get(key).filter(|value| !is_empty(value)).cloned();
+        self.input = given("rawInput").unwrap_or(std::mem::take(&mut self.input));
+        self.output = given("rawOutput").unwrap_or(std::mem::take(&mut self.output));
+        if let Some(Value::Array(content)) = given("content") {
+            self.content = content;
+        }
+        if let Some(Value::Array(locations)) = given("locations") {
+            self.paths = locations
+                .iter()
+                .filter_map(|location| location.get("path")?.as_str())
+                .map(ToOwned::to_owned)
+                .collect();
+        }
+    }
+
+    fn tell(&mut self, id: &str, link: &mut dyn Link) -> Result<()> {
+        let name = match self.title.as_str() {
+            "" => "tool".to_owned(),
+            title => title.to_owned(),
+        };
+        let told = (name, self.kind.clone(), self.input.clone());
+        if self.told.as_ref() == Some(&told) {
+            return Ok(());
+        }
+        self.told = Some(told.clone());
+        let (name, kind, input) = told;
+        link.event(Body::ToolCall {
+            call: id.to_owned(),
+            name,
+            kind,
+            input,
+        })
+    }
+
+    fn finish(&mut self, id: &str, worktree: &Path, link: &mut dyn Link) -> Result<()> {
+        self.done = true;
+        let ok = self.status == "completed";
+        link.event(Body::ToolResult {
+            call: id.to_owned(),
+            ok,
+            output: self.output_text(),
+            attachment: None,
+        })?;
+        if ok {
+            for (path, change) in self.edits() {
+                link.event(Body::Edit {
+                    path: relative(&path, worktree),
+                    change: change.to_owned(),
+                })?;
+            }
+        }
+        // Only the name, the kind and the input may still change; the rest can be large.
+        (self.output, self.content) = (Value::Null, Vec::new());
+        Ok(())
+    }
+
+    fn edits(&self) -> Vec<(String, &'static str)> {
+        let mut edits = Vec::new();
+        for item in self.content.iter().filter(|item| item["type"] == "diff") {
+            let Some(path) = item["path"].as_str() else {
+                continue;
+            };
+            let change = match item.get("oldText").and_then(Value::as_str) {
+                None | Some("") => "add",
+                Some(_) => "change",
+            };
+            if !edits.iter().any(|(known, _)| known == path) {
+                edits.push((path.to_owned(), change));
+            }
+        }
+        if edits.is_empty() && self.kind == "edit" {
+            edits.extend(self.paths.iter().map(|path| (path.clone(), "change")));
+            edits.dedup();
+        }
+        edits
+    }
+
+    fn output_text(&self) -> String {
+        let said: Vec<&str> = self
+            .content
+            .iter()
+            .filter_map(|item| item.get("content")?.get("text")?.as_str())
+            .collect();
+        if !said.is_empty() {
+            return said.join("\n");
+        }
+        match &self.output {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            output => ["output", "stdout", "formatted_output", "content", "result"]
+                .iter()
+                .find_map(|key| output.get(*key)?.as_str())
+                .map_or_else(|| output.to_string(), ToOwned::to_owned),
+        }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    }
+}
+
+/// Returns our word for the protocol's kind of tool.
+pub fn kind_word(kind: &str) -> &'static str {
+    match kind {
+        "edit" | "delete" | "move" => "edit",
+        "execute" => "execute",
+        "read" => "read",
+        "search" => "search",
+        "fetch" => "fetch",
+        _ => "other",
+    }
+}
+
+/// Returns a path as seen from the worktree; one outside stays as it is.
+pub fn relative(path: &str, worktree: &Path) -> String {
+    match Path::new(path).strip_prefix(worktree) {
+        Ok(inside) if !inside.as_os_str().is_empty() => inside.to_string_lossy().into_owned(),
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::agent::testing::Script;
+
+    fn told(updates: &[Value]) -> Vec<Body> {
+        let mut link = Script::default();
+        let mut calls = Calls::default();
+        for update in updates {
+            calls
+                .update(update, Path::new("/w"), &mut link)
+                .expect("recorded");
+        }
+        calls.end(&mut link).expect("recorded");
+        link.events
+    }
+
+    fn summary(events: &[Body]) -> Vec<String> {
+        events
+            .iter()
+            .map(|event| match event {
+                Body::ToolCall {
+                    name, kind, input, ..
+                } => format!("call {name}/{kind} {input}"),
+                Body::ToolResult { ok, output, .. } => format!("result {ok} {output}"),
+                Body::Edit { path, change } => format!("{change} {path}"),
+                other => other.kind().to_owned(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_call_is_told_when_seen_when_filled_in_and_when_done() {
+        let events = told(&[
+            json!({"toolCallId": "1", "title": "write", "kind": "edit", "status": "pending", "rawInput": {}}),
+            json!({"toolCallId": "1", "rawInput": {"path": "a"}}),
+            json!({"toolCallId": "1", "status": "in_progress", "rawInput": {"path": "a.txt"}}),
+            json!({"toolCallId": "1", "status": "completed", "content": [
+                {"type": "diff", "path": "/w/a.txt", "oldText": null, "newText": "x"},
+                {"type": "content", "content": {"type": "text", "text": "wrote it"}}]}),
+            json!({"toolCallId": "1", "status": "completed"}),
+        ]);
+        assert_eq!(
+            summary(&events),
+            [
+                "call write/edit null",
+                "call write/edit {\"path\":\"a.txt\"}",
+                "result true wrote it",
+                "add a.txt",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_update_may_come_before_its_call() {
+        let events = told(&[
+            json!({"toolCallId": 7, "status": "completed", "rawOutput": {"output": "hi", "code": 0}}),
+            json!({"toolCallId": 7, "title": "bash", "kind": "execute", "status": "pending"}),
+        ]);
+        assert_eq!(
+            summary(&events),
+            [
+                "call tool/ null",
+                "result true hi",
+                "call bash/execute null"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_the_turn_left_unfinished_has_failed() {
+        let events = told(&[
+            json!({"toolCallId": "x", "title": "sleep", "kind": "execute", "content": [
+                {"type": "content", "content": {"type": "text", "text": "half"}}]}),
+            json!({"toolCallId": "y", "title": "rm", "kind": "delete", "status": "failed", "rawOutput": [1]}),
+        ]);
+        assert_eq!(
+            summary(&events),
+            [
+                "call sleep/execute null",
+                "call rm/edit null",
+                "result false [1]",
+                "result false half"
+            ]
+        );
+    }
+
+    #[test]
+    fn edits_are_known_by_diff_or_by_place() {
+        let events = told(&[
+            json!({"toolCallId": "1", "title": "e", "kind": "edit", "status": "completed",
+                "locations": [{"path": "/w/d/f"}, {"path": "/elsewhere/g"}]}),
+            json!({"toolCallId": "2", "title": "e", "kind": "edit", "status": "completed",
+                "content": [{"type": "diff", "path": "/w/b", "oldText": "o", "newText": "n"}, {"type": "diff"}, 7]}),
+        ]);
+        let edits: Vec<String> = summary(&events)
+            .into_iter()
+            .filter(|line| line.starts_with("change"))
+            .collect();
+        assert_eq!(edits, ["change d/f", "change /elsewhere/g", "change b"]);
+    }
+
+    #[test]
+    fn a_call_without_an_id_is_kept_as_it_came() {
+        assert_eq!(summary(&told(&[json!({"title": "x"})])), ["raw"]);
+    }
+}

@@ -1,0 +1,511 @@
+//! One turn's exchange: our requests and their answers, and everything that arrives while we wait for them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::calls::Calls;
+use super::permission::{self, Request};
+use super::wire::{self, Fault, Message};
+use super::{Peer, raw};
+use crate::agent::printed::{Printed, Stream};
+use crate::agent::spec::{AgentSpec, Tokens};
+use crate::agent::streamed::{Streamed, Voice};
+use crate::agent::{Claim, Input, Link, Trouble, TroubleKind, Turn};
+use crate::error::{Error, Result};
+use crate::session::{Exit, Usage};
+use crate::transcript::{Body, PlanEntry};
+
+/// How long the agent may take to end a turn that is cancelled.
+const CANCEL: Duration = Duration::from_secs(10);
+/// How long updates that belong to an answer may come after it.
+const AFTERMATH: Duration = Duration::from_millis(100);
+
+/// Why an exchange ended early.
+#[derive(Debug)]
+pub enum Halt {
+    /// Our side failed.
+    Failed(Error),
+    /// The agent refused a request.
+    Fault(Fault),
+    /// The agent's process ended; with the last it printed on standard error.
+    Exited(Exit, String),
+    /// No answer to this method, and no other sign of life.
+    Silent(String),
+    /// The turn was cancelled, and the agent did not end it by itself.
+    Cancelled,
+    /// Something that cannot go on, in our words.
+    Trouble(Trouble),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        Halt::Failed(error)
+    }
+}
+
+/// One turn's exchange.
+pub struct Dialogue<'a> {
+    pub(super) spec: &'a AgentSpec,
+    pub(super) turn: &'a Turn,
+    pub(super) peer: &'a mut Peer,
+    pub(super) link: &'a mut dyn Link,
+    /// While a conversation is loaded, what was said in it comes again, and is not recorded again.
+    pub(super) replaying: bool,
+    text: Streamed,
+    message: Option<String>,
+    calls: Calls,
+    printed: Printed,
+    asked: BTreeMap<String, Request>,
+    refused: bool,
+    cancelled: Option<Instant>,
+    prompting: bool,
+    usage: Usage,
+}
+
+impl<'a> Dialogue<'a> {
+    /// Returns an exchange about a turn.
+    pub(super) fn new(
+        spec: &'a AgentSpec,
+        turn: &'a Turn,
+        peer: &'a mut Peer,
+        link: &'a mut dyn Link,
+    ) -> Self {
+        Dialogue {
+            spec,
+            turn,
+            peer,
+            link,
+            replaying: false,
+            text: Streamed::default(),
+            message: None,
+            calls: Calls::default(),
+            printed: Printed::default(),
+            asked: BTreeMap::new(),
+            refused: false,
+            cancelled: None,
+            prompting: false,
+            usage: turn.used,
+        }
+    }
+
+    /// Returns the last message of the agent.
+    pub fn last_said(&self) -> &str {
+        self.text.last().trim()
+    }
+
+    /// Records whatever still waits.
+    pub fn finish(&mut self) -> Result<()> {
+        self.text.end(self.link)?;
+        self.calls.end(self.link)?;
+        self.printed.finish(self.link)
+    }
+
+    /// Asks, and waits until the agent says that the turn is over.
+    pub fn prompt(&mut self, text: &str) -> Result<Claim, Halt> {
+        let params = json!({
+            "sessionId": self.conversation(),
+            "prompt": [{"type": "text", "text": text}],
+        });
+        self.prompting = true;
+        let answer = self.call("session/prompt", &params, None);
+        self.prompting = false;
+        let claim = match answer {
+            Ok(result) => {
+                let claim = self.conclude(&result)?;
+                self.settle()?;
+                claim
+            }
+            // The process can be asked again: a failed request does not end it.
+            Err(Halt::Fault(_)) if self.cancelled.is_some() => Claim {
+                cancelled: true,
+                ..Claim::default()
+            },
+            Err(Halt::Fault(fault)) => Claim::failed(fault.trouble()),
+            Err(halt) => return Err(halt),
+        };
+        Ok(claim)
+    }
+
+    /// Returns the id of the open conversation.
+    pub(super) fn conversation(&self) -> &str {
+        self.peer
+            .conversation
+            .as_ref()
+            .map_or("", |(id, _)| id.as_str())
+    }
+
+    /// Sends a request and waits for its answer; with `patience`, only as long as the agent shows signs of life.
+    pub(super) fn call(
+        &mut self,
+        method: &str,
+        params: &Value,
+        patience: Option<Duration>,
+    ) -> Result<Value, Halt> {
+        self.peer.last_id += 1;
+        let id = self.peer.last_id;
+        self.send(&wire::request(id, method, params))?;
+        let mut heard = Instant::now();
+        loop {
+            let silent = patience.map(|patience| heard + patience);
+            match self.wait(silent)? {
+                Heard::Answer(answered, result) if wire::same_id(id, &answered) => {
+                    return result.map_err(Halt::Fault);
+                }
+                Heard::Answer(..) | Heard::Something => heard = Instant::now(),
+                Heard::Nothing => {}
+            }
+            let now = Instant::now();
+            if silent.is_some_and(|silent| silent <= now) && heard + AFTERMATH < now {
+                return Err(Halt::Silent(method.to_owned()));
+            }
+        }
+    }
+
+    /// Waits for what belongs to an answer and comes after it.
+    pub(super) fn settle(&mut self) -> Result<(), Halt> {
+        let quiet = Instant::now() + AFTERMATH;
+        while Instant::now() < quiet {
+            match self.wait(Some(quiet)) {
+                // The turn is over: that the process ends now takes nothing back.
+                Err(Halt::Exited(..)) => return Ok(()),
+                Err(halt) => return Err(halt),
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for one input and deals with it.
+    pub(super) fn wait(&mut self, wake: Option<Instant>) -> Result<Heard, Halt> {
+        let dues = [wake, self.text.due(), self.printed.due(), self.cancelled];
+        let heard = match self.link.next(dues.into_iter().flatten().min())? {
+            Input::Stdout { line, cut } => self.line(&line, cut)?,
+            Input::Stderr { line, cut } => {
+                self.printed.line(Stream::Stderr, &line, cut, self.link)?;
+                Heard::Something
+            }
+            Input::Exited(exit) => {
+                let printed = self.printed.last_stderr().to_owned();
+                return match self.cancelled {
+                    Some(_) => Err(Halt::Cancelled),
+                    None => Err(Halt::Exited(exit, printed)),
+                };
+            }
+            Input::Answer { request, choice } => {
+                self.answered(&request, &choice)?;
+                Heard::Something
+            }
+            Input::Cancel => {
+                self.cancel()?;
+                Heard::Something
+            }
+            Input::Woken => Heard::Nothing,
+        };
+        let now = Instant::now();
+        self.text.flush_due(now, self.link)?;
+        self.printed.flush_due(now, self.link)?;
+        match self.cancelled {
+            Some(patience) if patience <= now => Err(Halt::Cancelled),
+            _ => Ok(heard),
+        }
+    }
+
+    /// Writes to the agent. That it has gone is heard of as its exit, not here.
+    pub(super) fn send(&mut self, line: &[u8]) -> Result<()> {
+        match self.link.write(line) {
+            Err(error) if error.is_broken_pipe() => Ok(()),
+            result => result,
+        }
+    }
+
+    fn cancel(&mut self) -> Result<(), Halt> {
+        if !self.prompting {
+            return Err(Halt::Cancelled);
+        }
+        if self.cancelled.is_some() {
+            return Ok(());
+        }
+        self.cancelled = Some(Instant::now() + CANCEL);
+        let params = json!({"sessionId": self.conversation()});
+        self.send(&wire::notification("session/cancel", &params))?;
+        for (_, request) in std::mem::take(&mut self.asked) {
+            self.send(&wire::answer(&request.id, &permission::outcome(None)))?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &[u8], cut: u64) -> Result<Heard> {
+        if cut > 0 {
+            return self.cut_line(line, cut);
+        }
+        match wire::parse(line) {
+            Message::Response { id, result } => return Ok(Heard::Answer(id, result)),
+            Message::Request { id, method, params } => self.request(id, &method, params)?,
+            Message::Notification { method, params } => {
+                let foreign = params
+                    .get("sessionId")
+                    .and_then(Value::as_str)
+                    .is_some_and(|session| session != self.conversation());
+                match params.get("update") {
+                    Some(_) if self.replaying => {}
+                    Some(update) if method == "session/update" && !foreign => {
+                        self.update(update)?;
+                    }
+                    _ => self.keep(&json!({"method": method, "params": params}))?,
+                }
+            }
+            Message::Odd(value) => self.keep(&value)?,
+            Message::Noise => self.printed.line(Stream::Stdout, line, 0, self.link)?,
+        }
+        Ok(Heard::Something)
+    }
+
+    /// Deals with a message that was too long to be read whole: whoever waits for it must not wait for ever.
+    fn cut_line(&mut self, line: &[u8], cut: u64) -> Result<Heard> {
+        let size = line.len() as u64 + cut;
+        let (id, method) = wire::parse_head(line);
+        self.keep(&json!({
+            "cut": size,
+            "head": String::from_utf8_lossy(&line[..line.len().min(1024)]),
+        }))?;
+        let message = format!("a message of {size} bytes is too long");
+        match (id, method) {
+            (Some(id), Some(_)) => {
+                self.send(&wire::refusal(&id, wire::INTERNAL_ERROR, &message))?;
+                Ok(Heard::Something)
+            }
+            (Some(id), None) => {
+                let fault = Fault {
+                    code: -32600,
+                    message,
+                    data: Value::Null,
+                };
+                Ok(Heard::Answer(id, Err(fault)))
+            }
+            _ => Ok(Heard::Something),
+        }
+    }
+
+    fn keep(&mut self, message: &Value) -> Result<()> {
+        self.text.end(self.link)?;
+        self.link.event(raw(message))
+    }
+
+    fn update(&mut self, update: &Value) -> Result<()> {
+        let kind = update
+            .get("sessionUpdate")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        match kind {
+            "agent_message_chunk" => self.chunk(Voice::Assistant, update),
+            "agent_thought_chunk" => self.chunk(Voice::Reasoning, update),
+            "tool_call" | "tool_call_update" => {
+                self.text.end(self.link)?;
+                self.calls.update(update, &self.turn.worktree, self.link)
+            }
+            "plan" | "plan_update" => {
+                self.text.end(self.link)?;
+                let entries = update
+                    .get("entries")
+                    .or_else(|| update.get("plan")?.get("entries"));
+                match entries.and_then(Value::as_array) {
+                    Some(entries) => self.link.event(Body::Plan {
+                        entries: entries.iter().filter_map(plan_entry).collect(),
+                    }),
+                    None => self.link.event(raw(update)),
+                }
+            }
+            "usage_update" => {
+                let cost = update.get("cost");
+                let dollars = cost
+                    .filter(|cost| cost.get("currency").is_none_or(|unit| unit == "USD"))
+                    .and_then(|cost| cost.get("amount")?.as_f64());
+                self.note_usage(None, dollars)
+            }
+            // What we said ourselves, and menus for an editor.
+            "user_message_chunk"
+            | "available_commands_update"
+            | "config_option_update"
+            | "session_info_update" => Ok(()),
+            _ => self.keep(update),
+        }
+    }
+
+    fn chunk(&mut self, voice: Voice, update: &Value) -> Result<()> {
+        let content = update.get("content").unwrap_or(&Value::Null);
+        let Some(text) = content.get("text").and_then(Value::as_str) else {
+            return self.keep(update);
+        };
+        let message = update.get("messageId").map(wire::id_text);
+        if message.is_some() && self.message != message {
+            self.text.end(self.link)?;
+            self.message = message;
+        }
+        self.text.push(voice, text, self.link)
+    }
+
+    fn request(&mut self, id: Value, method: &str, params: Value) -> Result<()> {
+        if method != "session/request_permission" {
+            let message = format!("'{method}' is not offered");
+            self.send(&wire::refusal(&id, wire::METHOD_NOT_FOUND, &message))?;
+            return self.keep(&json!({"id": id, "method": method, "params": params}));
+        }
+        self.text.end(self.link)?;
+        let call = params.get("toolCall").unwrap_or(&Value::Null);
+        let call_id = call.get("toolCallId").map(wire::id_text);
+        if call_id.is_some() {
+            self.calls.update(call, &self.turn.worktree, self.link)?;
+        }
+        let kind = call_id.and_then(|id| self.calls.kind(&id).map(ToOwned::to_owned));
+        let request = Request::from_params(id, &params);
+        let name = format!("{}.{}", self.turn.number, wire::id_text(&request.id));
+        self.link.event(question(&name, &request))?;
+        let harmless = matches!(kind.as_deref(), Some("read" | "search" | "fetch"));
+        if self.turn.read_only && !harmless {
+            self.refused = true;
+            return self.decide(&name, &request, request.refusing());
+        }
+        if self.cancelled.is_some() {
+            return self.send(&wire::answer(&request.id, &permission::outcome(None)));
+        }
+        if !self.turn.ask {
+            return self.decide(&name, &request, request.allowing());
+        }
+        self.asked.insert(name, request);
+        Ok(())
+    }
+
+    /// Answers by policy.
+    fn decide(
+        &mut self,
+        name: &str,
+        request: &Request,
+        choice: Option<&crate::transcript::Choice>,
+    ) -> Result<()> {
+        self.link.event(Body::Answer {
+            request: name.to_owned(),
+            choice: choice.map_or_else(|| "cancelled".to_owned(), |choice| choice.id.clone()),
+            by: "policy".to_owned(),
+        })?;
+        self.send(&wire::answer(&request.id, &permission::outcome(choice)))
+    }
+
+    /// Passes on a person's answer; one that fits nothing is asked for again.
+    fn answered(&mut self, name: &str, answer: &str) -> Result<()> {
+        let Some(request) = self.asked.remove(name) else {
+            return Ok(());
+        };
+        let Some(choice) = request.chosen(answer) else {
+            self.link.event(question(name, &request))?;
+            self.asked.insert(name.to_owned(), request);
+            return Ok(());
+        };
+        self.refused |= choice.kind.starts_with("reject");
+        self.send(&wire::answer(
+            &request.id,
+            &permission::outcome(Some(choice)),
+        ))
+    }
+
+    /// Turns the agent's word that the turn is over into a claim.
+    fn conclude(&mut self, result: &Value) -> Result<Claim> {
+        self.note_usage(tokens_in(result), None)?;
+        let reason = result
+            .get("stopReason")
+            .and_then(Value::as_str)
+            .unwrap_or("end_turn");
+        let cancelled = self.cancelled.take().is_some();
+        let trouble = match reason {
+            _ if cancelled => None,
+            "end_turn" => None,
+            "max_tokens" => Some("the model reached its limit of tokens"),
+            "max_turn_requests" => Some("the agent reached its limit of requests in one turn"),
+            "refusal" => Some("the agent refused to go on"),
+            "cancelled" if self.refused => Some("the agent stopped after a refused permission"),
+            "cancelled" => Some("the agent stopped the turn"),
+            _ => Some("the agent stopped"),
+        };
+        Ok(Claim {
+            ok: trouble.is_none() && !cancelled,
+            cancelled,
+            trouble: trouble.map(|text| {
+                let known = ["max_tokens", "refusal", "max_turn_requests", "cancelled"];
+                let text = match known.contains(&reason) {
+                    true => text.to_owned(),
+                    false => format!("{text}: {reason}"),
+                };
+                Trouble::new(TroubleKind::Other, text)
+            }),
+            ..Claim::default()
+        })
+    }
+
+    /// Records figures, when they say something new.
+    fn note_usage(&mut self, tokens: Option<(u64, u64)>, cost: Option<f64>) -> Result<()> {
+        let mut usage = self.usage;
+        if let Some((input, output)) = tokens {
+            let before = match self.spec.tokens {
+                Tokens::Process => self.peer.used_before,
+                Tokens::Turn | Tokens::LastRequest => self.turn.used,
+            };
+            usage.input_tokens = Some(before.input_tokens.unwrap_or(0) + input);
+            usage.output_tokens = Some(before.output_tokens.unwrap_or(0) + output);
+        }
+        if let Some(cost) = cost {
+            let total = self.peer.cost_before + cost;
+            usage.cost_usd = Some(total.max(self.usage.cost_usd.unwrap_or(0.0)));
+        }
+        if usage == self.usage {
+            return Ok(());
+        }
+        self.usage = usage;
+        self.link.event(Body::Usage { usage })
+    }
+}
+
+/// What a wait gave.
+#[derive(Debug)]
+pub enum Heard {
+    /// An answer to some request.
+    Answer(Value, Result<Value, Fault>),
+    /// A sign of life.
+    Something,
+    /// The moment to wake has come.
+    Nothing,
+}
+
+fn question(name: &str, request: &Request) -> Body {
+    Body::Permission {
+        request: name.to_owned(),
+        kind: "permission".to_owned(),
+        title: request.title.clone(),
+        options: request.options.clone(),
+    }
+}
+
+fn plan_entry(entry: &Value) -> Option<PlanEntry> {
+    let text = |key: &str| entry.get(key).and_then(Value::as_str);
+    Some(PlanEntry {
+        text: text("content")?.to_owned(),
+        status: text("status").unwrap_or("pending").to_owned(),
+    })
+}
+
+/// Finds the tokens read and written in the answer to a prompt; agents put them in different places.
+fn tokens_in(result: &Value) -> Option<(u64, u64)> {
+    let number = |value: &Value, names: [&str; 2]| {
+        names
+            .iter()
+            .find_map(|name| value.get(*name).and_then(Value::as_u64))
+    };
+    let usage = result
+        .get("usage")
+        .filter(|usage| usage.is_object())
+        .or_else(|| result.pointer("/_meta/quota/token_count"))
+        .or_else(|| result.pointer("/_meta/usage"))?;
+    let input = number(usage, ["inputTokens", "input_tokens"]);
+    let output = number(usage, ["outputTokens", "output_tokens"]);
+    Some((input?, output.unwrap_or(0)))
+}

@@ -1,0 +1,204 @@
+//! The Agent Client Protocol, spoken by hand over a child's standard input and output.
+//!
+//! No file system and no terminal are offered: the agent works in its worktree directly. Its process stays between
+//! turns. `end_turn` is not taken as proof of anything: some agents put a failed model's error into their text.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `wire` | messages: JSON-RPC 2.0, one a line |
+//! | `dialogue` | one turn's exchange: requests of ours and their answers, whatever else arrives meanwhile |
+//! | `opening` | from a started process to a conversation: handshake, new or loaded session, model and mode |
+//! | `calls` | tool calls, told in any number of updates |
+//! | `permission` | requests for permission and what is answered |
+
+mod calls;
+mod dialogue;
+mod opening;
+mod permission;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::{Value, json};
+
+use self::dialogue::{Dialogue, Halt};
+use super::history::with_history;
+use super::spec::AgentSpec;
+use super::{Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn};
+use crate::error::Result;
+use crate::session::Usage;
+use crate::transcript::Body;
+
+/// How long a process whose input was closed may take to end by itself.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// The largest foreign message that is kept whole.
+const LARGEST_RAW: usize = 64 * 1024;
+
+/// Drives any agent that speaks the protocol.
+#[derive(Debug)]
+pub struct Acp {
+    spec: AgentSpec,
+    peer: Peer,
+    clock: fn() -> SystemTime,
+}
+
+/// What is known about the running process.
+#[derive(Debug, Default)]
+struct Peer {
+    last_id: u64,
+    /// What it said it can do.
+    capabilities: Value,
+    /// The ways to authenticate it offered.
+    auth_methods: Vec<Value>,
+    /// The open conversation: its id, and what may be set in it.
+    conversation: Option<(String, Value)>,
+    /// What the session had used when the process started.
+    used_before: Usage,
+    /// What the session had cost when the conversation began.
+    cost_before: f64,
+}
+
+impl Acp {
+    /// Returns a driver for an agent.
+    pub fn new(spec: AgentSpec) -> Self {
+        Acp {
+            spec,
+            peer: Peer::default(),
+            clock: SystemTime::now,
+        }
+    }
+
+    /// Turns the end of an exchange into a claim, and leaves no process behind that the next turn could not use.
+    fn halted(&mut self, halt: Halt, link: &mut dyn Link) -> Result<Claim> {
+        let mut claim = match halt {
+            Halt::Failed(error) => return Err(error),
+            Halt::Cancelled => Claim {
+                cancelled: true,
+                ..Claim::default()
+            },
+            Halt::Exited(exit, printed) => Claim {
+                exit: Some(exit.clone()),
+                ..Claim::failed(Trouble::from_exit(&exit, &printed))
+            },
+            Halt::Silent(method) => Claim::failed(Trouble::new(
+                TroubleKind::Protocol,
+                format!("the agent did not answer {method}"),
+            )),
+            Halt::Fault(fault) => Claim::failed(self.explained(fault.trouble())),
+            Halt::Trouble(trouble) => Claim::failed(trouble),
+        };
+        if link.is_running() {
+            claim.exit = Some(link.end()?);
+        }
+        self.peer = Peer::default();
+        Ok(claim)
+    }
+
+    /// Adds what would help to a trouble that only a person can end.
+    fn explained(&self, mut trouble: Trouble) -> Trouble {
+        let ways: Vec<&str> = self
+            .peer
+            .auth_methods
+            .iter()
+            .filter_map(|method| method.get("name")?.as_str())
+            .collect();
+        if trouble.kind == TroubleKind::Auth && !ways.is_empty() {
+            trouble
+                .text
+                .push_str(&format!(" (ways to log in: {})", ways.join(", ")));
+        }
+        trouble
+    }
+}
+
+impl Driver for Acp {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            resume: true,
+            fork: false,
+            permissions: true,
+            cost: true,
+            stays: true,
+        }
+    }
+
+    fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<Claim> {
+        if !link.is_running() {
+            self.peer = Peer::default();
+            if let Some(trouble) = self.spec.missing(&turn.environment, &turn.worktree) {
+                return Ok(Claim::failed(trouble));
+            }
+        }
+        let mut dialogue = Dialogue::new(&self.spec, turn, &mut self.peer, link);
+        let outcome = dialogue.open(self.clock).and_then(|opened| {
+            let history = turn.history.as_deref().filter(|_| opened.forgotten);
+            let text = with_history(&turn.prompt, history);
+            dialogue.prompt(&text)
+        });
+        dialogue.finish()?;
+        let said = dialogue.last_said().to_owned();
+        let mut claim = match outcome {
+            Ok(claim) => claim,
+            Err(halt) => self.halted(halt, link)?,
+        };
+        claim.final_text = said;
+        if claim.ok
+            && let Some(trouble) = self.spec.failure_in(&claim.final_text)
+        {
+            claim = Claim {
+                ok: false,
+                trouble: Some(trouble),
+                ..claim
+            };
+        }
+        // Somebody will log in before the next try, and a process that was started before may not notice.
+        let auth = |trouble: &Trouble| trouble.kind == TroubleKind::Auth;
+        if claim.trouble.as_ref().is_some_and(auth) && link.is_running() {
+            claim.exit = Some(link.end()?);
+            self.peer = Peer::default();
+        }
+        Ok(claim)
+    }
+
+    fn close(&mut self, link: &mut dyn Link) -> Result<()> {
+        self.peer = Peer::default();
+        if !link.is_running() {
+            return Ok(());
+        }
+        link.close_stdin()?;
+        let patience = Instant::now() + FAREWELL;
+        while link.is_running() && Instant::now() < patience {
+            if let Input::Exited(_) = link.next(Some(patience))? {
+                break;
+            }
+        }
+        // Also when it ended by itself: tools of some agents live on.
+        link.end()?;
+        Ok(())
+    }
+
+    fn attach(&self, turn: &Turn) -> Option<Program> {
+        Some(Program {
+            argv: self.spec.attach_argv(turn)?,
+            env: self.spec.variables(turn),
+            stdin: false,
+        })
+    }
+}
+
+/// Returns a foreign message as an event, cut down when it is very large.
+fn raw(data: &Value) -> Body {
+    let text = data.to_string();
+    let data = if text.len() > LARGEST_RAW {
+        json!({"cut": text.len(), "head": text[..text.floor_char_boundary(1024)]})
+    } else {
+        data.clone()
+    };
+    Body::Raw {
+        driver: "acp".to_owned(),
+        data,
+    }
+}

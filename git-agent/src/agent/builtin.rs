@@ -1,0 +1,241 @@
+//! The agents known without configuration: what starts each, what it needs, and which of its habits to turn off.
+//!
+//! Command lines, switches and peculiarities were taken from runs of the programs, not from their documentation alone.
+
+use super::spec::{AgentSpec, Asking, Family, Tokens};
+
+/// Keys and addresses of model providers, for agents that speak to many of them.
+const PROVIDERS: [&str; 20] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "OPENAI_ORG_ID",
+    "OPENROUTER_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "GOOGLE_GENERATIVE_AI_API_KEY",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "MISTRAL_API_KEY",
+    "GROQ_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "XAI_API_KEY",
+    "CEREBRAS_API_KEY",
+    "TOGETHER_API_KEY",
+    "FIREWORKS_API_KEY",
+    "AWS_*",
+    "AZURE_*",
+    "OLLAMA_*",
+];
+
+/// Returns all built-in agents, in the order in which they are listed.
+pub fn all() -> Vec<AgentSpec> {
+    vec![
+        kilo(),
+        opencode(),
+        gemini(),
+        qwen(),
+        goose(),
+        copilot(),
+        cline(),
+        aider(),
+        pi(),
+        cn(),
+    ]
+}
+
+fn spec(name: &str, family: Family, words: &str, install: &str) -> AgentSpec {
+    let argv = words.split(' ').map(Into::into).collect();
+    AgentSpec {
+        install: install.to_owned(),
+        ..AgentSpec::new(name, family, argv)
+    }
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+fn names(own: &[&str], providers: bool) -> Vec<String> {
+    let providers = if providers { &PROVIDERS[..] } else { &[] };
+    own.iter()
+        .chain(providers)
+        .map(|name| (*name).to_owned())
+        .collect()
+}
+
+fn words(words: &str) -> Vec<std::ffi::OsString> {
+    words.split(' ').map(Into::into).collect()
+}
+
+fn kilo() -> AgentSpec {
+    AgentSpec {
+        env: pairs(&[
+            ("KILO_DISABLE_AUTOUPDATE", "1"),
+            ("KILO_TELEMETRY_LEVEL", "off"),
+            ("KILO_DISABLE_SESSION_INGEST", "1"),
+            ("KILO_DISABLE_SHARE", "1"),
+        ]),
+        ask_env: pairs(&[("KILO_PERMISSION", r#"{"edit":"ask","bash":"ask"}"#)]),
+        env_names: names(&["KILO_*"], true),
+        attach: words("kilo --session {session}"),
+        tokens: Tokens::LastRequest,
+        ..spec(
+            "kilo",
+            Family::Acp,
+            "kilo acp",
+            "npm install -g @kilocode/cli",
+        )
+    }
+}
+
+fn opencode() -> AgentSpec {
+    AgentSpec {
+        env: pairs(&[
+            ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+            ("OPENCODE_DISABLE_SHARE", "1"),
+        ]),
+        ask_env: pairs(&[("OPENCODE_PERMISSION", r#"{"edit":"ask","bash":"ask"}"#)]),
+        env_names: names(&["OPENCODE_*"], true),
+        attach: words("opencode --session {session}"),
+        asking: Asking::Never,
+        tokens: Tokens::LastRequest,
+        ..spec(
+            "opencode",
+            Family::Acp,
+            "opencode acp",
+            "npm install -g opencode-ai",
+        )
+    }
+}
+
+fn gemini() -> AgentSpec {
+    AgentSpec {
+        env: pairs(&[
+            ("GEMINI_TELEMETRY_ENABLED", "false"),
+            // Without it the program starts itself again, and the first process only waits.
+            ("GEMINI_CLI_NO_RELAUNCH", "true"),
+        ]),
+        env_names: names(&["GEMINI_*", "GOOGLE_*"], false),
+        attach: words("gemini --resume {session}"),
+        auth_methods: pairs(&[("gemini-api-key", "GEMINI_API_KEY")]),
+        loses_young_conversations: true,
+        ..spec(
+            "gemini",
+            Family::Acp,
+            "gemini --acp --skip-trust -m {model}",
+            "npm install -g @google/gemini-cli",
+        )
+    }
+}
+
+fn qwen() -> AgentSpec {
+    AgentSpec {
+        env_names: names(&["OPENAI_*", "QWEN_*", "DASHSCOPE_*"], false),
+        attach: words("qwen --resume {session}"),
+        auth_methods: pairs(&[("openai", "OPENAI_API_KEY")]),
+        ..spec(
+            "qwen",
+            Family::Acp,
+            "qwen --acp -m {model}",
+            "npm install -g @qwen-code/qwen-code",
+        )
+    }
+}
+
+fn goose() -> AgentSpec {
+    AgentSpec {
+        env: pairs(&[("GOOSE_TELEMETRY_ENABLED", "false")]),
+        ask_env: pairs(&[("GOOSE_MODE", "approve")]),
+        env_names: names(&["GOOSE_*", "OPENAI_HOST", "OPENAI_BASE_PATH"], true),
+        attach: words("goose session --resume --session-id {session}"),
+        asking: Asking::Never,
+        tokens: Tokens::LastRequest,
+        failure_texts: vec!["Ran into this error:".to_owned()],
+        ..spec(
+            "goose",
+            Family::Acp,
+            "goose acp --with-builtin developer",
+            "see https://goose-docs.ai, or npm install -g @aaif/goose-binary-linux-x64",
+        )
+    }
+}
+
+fn copilot() -> AgentSpec {
+    AgentSpec {
+        env: pairs(&[("COPILOT_AUTO_UPDATE", "false")]),
+        env_names: names(&["COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN"], false),
+        attach: words("copilot --resume={session}"),
+        asking: Asking::Always,
+        tokens: Tokens::Process,
+        ..spec(
+            "copilot",
+            Family::Acp,
+            "copilot --acp --model {model}",
+            "npm install -g @github/copilot",
+        )
+    }
+}
+
+fn cline() -> AgentSpec {
+    AgentSpec {
+        // Otherwise a process of its own stays behind after every run.
+        env: pairs(&[("CLINE_SESSION_BACKEND_MODE", "local")]),
+        env_names: names(&["CLINE_*"], true),
+        attach: words("cline --id {session}"),
+        asking: Asking::Always,
+        ..spec("cline", Family::Acp, "cline --acp", "npm install -g cline")
+    }
+}
+
+fn aider() -> AgentSpec {
+    AgentSpec {
+        env: pairs(&[("AIDER_ANALYTICS_DISABLE", "true")]),
+        env_names: names(&["AIDER_*", "OPENAI_API_BASE"], true),
+        attach: words(
+            "aider --model {model} --chat-history-file {scratch}/aider.md --restore-chat-history",
+        ),
+        failure_texts: vec!["litellm.".to_owned()],
+        ..spec(
+            "aider",
+            Family::Command,
+            "aider --model {model} --yes-always --no-pretty --no-stream --no-check-update --no-show-release-notes \
+             --no-analytics --no-show-model-warnings --no-gitignore --no-auto-commits --no-dirty-commits \
+             --chat-history-file {scratch}/aider.md --input-history-file {scratch}/aider.in --restore-chat-history \
+             --message-file {prompt_file}",
+            "pip install aider-chat",
+        )
+    }
+}
+
+fn pi() -> AgentSpec {
+    AgentSpec {
+        env: pairs(&[("PI_TELEMETRY", "0"), ("PI_SKIP_VERSION_CHECK", "1")]),
+        env_names: names(&["PI_*"], true),
+        ..spec(
+            "pi",
+            Family::Command,
+            "pi --model {model} -p {prompt}",
+            "npm install -g @mariozechner/pi-coding-agent",
+        )
+    }
+}
+
+fn cn() -> AgentSpec {
+    AgentSpec {
+        env: pairs(&[
+            ("CONTINUE_TELEMETRY_ENABLED", "0"),
+            ("CONTINUE_CLI_ENABLE_TELEMETRY", "0"),
+        ]),
+        env_names: names(&["CONTINUE_*"], true),
+        ..spec(
+            "cn",
+            Family::Command,
+            "cn --auto -p {prompt}",
+            "npm install -g @continuedev/cli",
+        )
+    }
+}

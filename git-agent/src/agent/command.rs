@@ -1,0 +1,323 @@
+//! Any program as an agent: it gets the prompt, what it prints is the transcript, and its exit code is its claim.
+//!
+//! The prompt is in `$GIT_AGENT_PROMPT_FILE`, in `$GIT_AGENT_PROMPT` when it is short enough for a variable, and at
+//! `{prompt}` or `{prompt_file}` of the command line. A follow-up runs the program again, with the conversation so far in
+//! `$GIT_AGENT_HISTORY_FILE`.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use super::printed::{Printed, Stream};
+use super::spec::{AgentSpec, conversation_id};
+use super::{
+    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, template,
+};
+use crate::error::{Context, Result};
+use crate::session::Exit;
+use crate::transcript::Body;
+
+/// The kernel takes at most 128 KiB in one argument or variable.
+const LONGEST_WORD: usize = 100 * 1024;
+
+/// Drives any program.
+#[derive(Debug)]
+pub struct Command {
+    spec: AgentSpec,
+}
+
+impl Command {
+    /// Returns a driver for a program.
+    pub fn new(spec: AgentSpec) -> Self {
+        Command { spec }
+    }
+
+    fn program(&self, turn: &Turn, prompt_file: PathBuf, session: Option<&str>) -> Program {
+        let model = self.spec.model_of(turn);
+        let short = turn.prompt.len() < LONGEST_WORD;
+        let prompt = if short {
+            OsString::from(&turn.prompt)
+        } else {
+            let mut words = OsString::from("Read the file ");
+            words.push(&prompt_file);
+            words.push(" and do what it says.");
+            words
+        };
+        let new_session = turn.resume.is_none().then_some(session).flatten();
+        let values = [
+            ("prompt", Some(prompt.as_os_str())),
+            ("prompt_file", Some(prompt_file.as_os_str())),
+            ("session", turn.resume.as_deref().map(OsStr::new)),
+            ("new_session", new_session.map(OsStr::new)),
+            ("model", model.map(OsStr::new)),
+            ("scratch", Some(turn.scratch.as_os_str())),
+            (
+                "history_file",
+                turn.history.as_deref().map(|path| path.as_os_str()),
+            ),
+        ];
+        let argv = template::fill(&self.spec.argv, &values);
+        let mut env = self.spec.variables(turn);
+        let mut set = |name: &str, value: Option<&OsStr>| {
+            env.extend(value.map(|value| (name.into(), value.to_owned())));
+        };
+        set("GIT_AGENT_PROMPT", short.then_some(prompt.as_os_str()));
+        set("GIT_AGENT_PROMPT_FILE", Some(prompt_file.as_os_str()));
+        set(
+            "GIT_AGENT_HISTORY_FILE",
+            turn.history.as_deref().map(|path| path.as_os_str()),
+        );
+        set("GIT_AGENT_MODEL", model.map(OsStr::new));
+        set("GIT_AGENT_TURN", Some(OsStr::new(&turn.number.to_string())));
+        Program {
+            argv,
+            env,
+            stdin: false,
+        }
+    }
+
+    fn claim(&self, exit: Exit, cancelled: bool, printed: &Printed) -> Claim {
+        let trouble = match exit.code {
+            _ if cancelled => None,
+            Some(0) => printed
+                .last_stdout()
+                .lines()
+                .rev()
+                .chain(printed.last_stderr().lines().rev())
+                .find_map(|line| self.spec.failure_in(line)),
+            _ => {
+                let said = match printed.last_stderr() {
+                    "" => printed.last_stdout(),
+                    stderr => stderr,
+                };
+                Some(Trouble::from_exit(&exit, last_line(said)))
+            }
+        };
+        Claim {
+            ok: exit.code == Some(0) && !cancelled && trouble.is_none(),
+            cancelled,
+            trouble,
+            final_text: printed.last_stdout().to_owned(),
+            exit: Some(exit),
+        }
+    }
+}
+
+impl Driver for Command {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            resume: template::has(&self.spec.argv, "session"),
+            ..Capabilities::default()
+        }
+    }
+
+    fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<Claim> {
+        if let Some(trouble) = self.spec.missing(&turn.environment, &turn.worktree) {
+            return Ok(Claim::failed(trouble));
+        }
+        let prompt_file = turn.scratch.join(format!("prompt-{}.txt", turn.number));
+        std::fs::write(&prompt_file, &turn.prompt)
+            .context(|| format!("cannot write '{}'", prompt_file.display()))?;
+        let session = match &turn.resume {
+            Some(session) => Some(session.clone()),
+            None => template::has(&self.spec.argv, "new_session").then(|| conversation_id(turn, 0)),
+        };
+        let program = self.program(turn, prompt_file, session.as_deref());
+        if let (None, Some(session)) = (&turn.resume, session) {
+            // Said before the start, so that a run that is killed can still be resumed.
+            link.event(Body::Vendor { session })?;
+        }
+        if let Err(error) = link.start(&program) {
+            if error.is_io(std::io::ErrorKind::NotFound) {
+                let text = format!("'{}' cannot be started", program.argv[0].to_string_lossy());
+                return Ok(Claim::failed(Trouble::new(TroubleKind::NotInstalled, text)));
+            }
+            return Err(error);
+        }
+        let mut printed = Printed::default();
+        let mut cancelled = false;
+        let exit = loop {
+            match link.next(printed.due())? {
+                Input::Stdout { line, cut } => printed.line(Stream::Stdout, &line, cut, link)?,
+                Input::Stderr { line, cut } => printed.line(Stream::Stderr, &line, cut, link)?,
+                Input::Exited(exit) => break exit,
+                Input::Cancel => {
+                    cancelled = true;
+                    printed.flush(link)?;
+                    break link.end()?;
+                }
+                // A plain program asks nothing, so there is nothing to answer.
+                Input::Answer { .. } | Input::Woken => {}
+            }
+            printed.flush_due(Instant::now(), link)?;
+        };
+        printed.finish(link)?;
+        Ok(self.claim(exit, cancelled, &printed))
+    }
+
+    fn close(&mut self, _link: &mut dyn Link) -> Result<()> {
+        Ok(())
+    }
+
+    fn attach(&self, turn: &Turn) -> Option<Program> {
+        Some(Program {
+            argv: self.spec.attach_argv(turn)?,
+            env: self.spec.variables(turn),
+            stdin: false,
+        })
+    }
+}
+
+fn last_line(text: &str) -> &str {
+    text.lines().next_back().unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::spec::Family;
+    use crate::agent::testing::{Script, exited, stdout};
+
+    fn turn(scratch: &tempfile::TempDir, prompt: &str) -> Turn {
+        Turn {
+            session: "s".into(),
+            prompt: prompt.into(),
+            number: 1,
+            worktree: scratch.path().into(),
+            scratch: scratch.path().into(),
+            environment: [("PATH".into(), "/usr/bin:/bin".into())].into(),
+            ..Turn::default()
+        }
+    }
+
+    fn driver(words: &[&str]) -> Command {
+        let argv = words.iter().map(OsString::from).collect();
+        Command::new(AgentSpec::new("x", Family::Command, argv))
+    }
+
+    fn variable(program: &Program, name: &str) -> Option<String> {
+        program
+            .env
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.to_string_lossy().into_owned())
+    }
+
+    #[test]
+    fn a_program_gets_its_prompt_and_its_lines_are_events() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let turn = turn(&scratch, "do\nit");
+        let mut link = Script::printing(["one", "two"]);
+        link.push(exited(0));
+        let mut driver = driver(&["sh", "-c", "cat {prompt}", "--", "{prompt}"]);
+        let claim = driver.turn(&turn, &mut link).expect("a claim");
+        assert!(claim.ok && claim.trouble.is_none());
+        assert_eq!(claim.final_text, "one\ntwo");
+        let program = &link.started[0];
+        assert_eq!(program.argv, ["sh", "-c", "cat {prompt}", "--", "do\nit"]);
+        assert_eq!(
+            variable(program, "GIT_AGENT_PROMPT").as_deref(),
+            Some("do\nit")
+        );
+        let file = variable(program, "GIT_AGENT_PROMPT_FILE").expect("always set");
+        assert_eq!(std::fs::read_to_string(file).expect("written"), "do\nit");
+        assert_eq!(variable(program, "GIT_AGENT_HISTORY_FILE"), None);
+        assert_eq!(link.kinds(), ["output"]);
+    }
+
+    #[test]
+    fn a_long_prompt_is_only_in_the_file() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let turn = turn(&scratch, &"x".repeat(200_000));
+        let mut link = Script::default();
+        link.push(exited(0));
+        driver(&["sh", "{prompt}"])
+            .turn(&turn, &mut link)
+            .expect("a claim");
+        let program = &link.started[0];
+        assert_eq!(variable(program, "GIT_AGENT_PROMPT"), None);
+        assert!(program.argv[1].len() < 4096);
+    }
+
+    #[test]
+    fn failing_is_told_with_the_last_line() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let mut link = Script::printing(["working"]);
+        link.push(Input::Stderr {
+            line: b"fatal: 401 unauthorized".to_vec(),
+            cut: 0,
+        });
+        link.push(exited(3));
+        let claim = driver(&["sh"])
+            .turn(&turn(&scratch, "p"), &mut link)
+            .expect("a claim");
+        let trouble = claim.trouble.expect("it failed");
+        assert_eq!((claim.ok, trouble.kind), (false, TroubleKind::Auth));
+        assert!(trouble.text.contains("exit code 3"), "{}", trouble.text);
+    }
+
+    #[test]
+    fn an_exit_of_zero_after_a_known_failure_is_no_success() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let mut driver = driver(&["sh"]);
+        driver.spec.failure_texts = vec!["litellm.".into()];
+        let mut link = Script::printing(["litellm.RateLimitError: slow down", "bye"]);
+        link.push(exited(0));
+        let claim = driver
+            .turn(&turn(&scratch, "p"), &mut link)
+            .expect("a claim");
+        assert_eq!(
+            claim.trouble.map(|trouble| trouble.kind),
+            Some(TroubleKind::RateLimit)
+        );
+    }
+
+    #[test]
+    fn a_missing_program_and_a_cancelled_turn_are_told() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let turn = turn(&scratch, "p");
+        let mut link = Script::default();
+        let claim = driver(&["no-such-program-here"])
+            .turn(&turn, &mut link)
+            .expect("a claim");
+        assert_eq!(
+            claim.trouble.map(|trouble| trouble.kind),
+            Some(TroubleKind::NotInstalled)
+        );
+        assert!(link.started.is_empty());
+        link.push(stdout("begun"));
+        link.push(Input::Cancel);
+        let claim = driver(&["sh"]).turn(&turn, &mut link).expect("a claim");
+        assert!(claim.cancelled && !claim.ok && link.ended);
+        assert_eq!(link.kinds(), ["output"]);
+    }
+
+    #[test]
+    fn an_id_of_our_choice_is_said_before_the_start_and_used_again() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let mut turn = turn(&scratch, "p");
+        let mut driver = driver(&["sh", "--id", "{new_session}", "--resume", "{session}"]);
+        let mut link = Script::default();
+        link.push(exited(0));
+        driver.turn(&turn, &mut link).expect("a claim");
+        let Body::Vendor { session } = &link.events[0] else {
+            panic!("the id is said")
+        };
+        assert_eq!(link.started[0].argv, ["sh", "--id", session]);
+        turn.resume = Some(session.clone());
+        turn.history = Some("/h".into());
+        let mut link = Script::default();
+        link.push(exited(0));
+        driver.turn(&turn, &mut link).expect("a claim");
+        assert!(link.events.is_empty());
+        assert_eq!(
+            link.started[0].argv[1..],
+            ["--resume", turn.resume.as_deref().expect("set")]
+        );
+        assert_eq!(
+            variable(&link.started[0], "GIT_AGENT_HISTORY_FILE").as_deref(),
+            Some("/h")
+        );
+        assert!(driver.capabilities().resume);
+    }
+}

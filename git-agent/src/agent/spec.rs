@@ -1,0 +1,285 @@
+//! One agent as data: what starts it, what it needs, and how it differs from others of its family.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use super::acp::Acp;
+use super::command::Command;
+use super::{Driver, Trouble, TroubleKind, Turn, template};
+use crate::error::{Error, Result};
+
+/// The families of agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// Any program that prints.
+    Command,
+    /// The Agent Client Protocol over standard input and output.
+    Acp,
+}
+
+impl Family {
+    /// Every family.
+    pub const ALL: [Family; 2] = [Family::Command, Family::Acp];
+
+    /// Returns the word used in configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Family::Command => "command",
+            Family::Acp => "acp",
+        }
+    }
+
+    /// Reads the word used in configuration.
+    pub fn parse(text: &str) -> Result<Self> {
+        Family::ALL
+            .into_iter()
+            .find(|family| family.as_str() == text)
+            .ok_or_else(|| {
+                let known: Vec<&str> = Family::ALL.iter().map(|family| family.as_str()).collect();
+                Error::usage(format!("unknown driver '{text}'"))
+                    .hint(format!("known drivers: {}", known.join(", ")))
+            })
+    }
+}
+
+/// How an agent handles permissions when it is not told to skip them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asking {
+    /// It asks before it changes or runs anything.
+    Always,
+    /// It asks before some things and does others unasked.
+    Sometimes,
+    /// It never asks.
+    Never,
+}
+
+impl Asking {
+    /// Returns the words shown to people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Asking::Always => "asks",
+            Asking::Sometimes => "asks for some",
+            Asking::Never => "never asks",
+        }
+    }
+}
+
+/// What an agent's token figures count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tokens {
+    /// One turn; totals are sums.
+    #[default]
+    Turn,
+    /// The last request of a turn only; sums are a lower bound.
+    LastRequest,
+    /// All turns of the running process.
+    Process,
+}
+
+/// One agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentSpec {
+    /// Its name.
+    pub name: String,
+    /// Which driver speaks to it.
+    pub family: Family,
+    /// The program and its arguments, with places to fill in (see [`template::fill`]).
+    pub argv: Vec<OsString>,
+    /// Variables set for it, in every turn.
+    pub env: Vec<(String, String)>,
+    /// Variables set in addition when every request goes to a person.
+    pub ask_env: Vec<(String, String)>,
+    /// Names of the user's variables it needs. One that ends in `*` stands for all that begin so.
+    pub env_names: Vec<String>,
+    /// What opens its own interface on a conversation, with places to fill in; empty when it has none.
+    pub attach: Vec<OsString>,
+    /// How it handles permissions.
+    pub asking: Asking,
+    /// The model to use when none was chosen.
+    pub model: Option<String>,
+    /// What its token figures count.
+    pub tokens: Tokens,
+    /// Beginnings of a final text or a printed line that are really a failed model, told as success.
+    pub failure_texts: Vec<String>,
+    /// Ways to authenticate that it offers, each with the variable that makes it possible.
+    pub auth_methods: Vec<(String, String)>,
+    /// Whether loading a conversation in the clock minute it was made in destroys it.
+    pub loses_young_conversations: bool,
+    /// What to install, in words, when it is missing.
+    pub install: String,
+}
+
+impl AgentSpec {
+    /// Returns an agent of a family with nothing special about it.
+    pub fn new(name: impl Into<String>, family: Family, argv: Vec<OsString>) -> Self {
+        AgentSpec {
+            name: name.into(),
+            family,
+            argv,
+            env: Vec::new(),
+            ask_env: Vec::new(),
+            env_names: Vec::new(),
+            attach: Vec::new(),
+            asking: match family {
+                Family::Command => Asking::Never,
+                Family::Acp => Asking::Sometimes,
+            },
+            model: None,
+            tokens: Tokens::default(),
+            failure_texts: Vec::new(),
+            auth_methods: Vec::new(),
+            loses_young_conversations: false,
+            install: String::new(),
+        }
+    }
+
+    /// Returns the agent that is a command given on the command line: one word is a script, several are run as they are.
+    pub fn from_words(words: &[OsString]) -> Result<Self> {
+        let argv = match words {
+            [] => return Err(Error::usage("no command given")),
+            [script] => vec!["sh".into(), "-c".into(), script.clone()],
+            words => words.to_vec(),
+        };
+        Ok(AgentSpec::new("command", Family::Command, argv))
+    }
+
+    /// Returns the driver that speaks to this agent.
+    pub fn driver(&self) -> Box<dyn Driver> {
+        match self.family {
+            Family::Command => Box::new(Command::new(self.clone())),
+            Family::Acp => Box::new(Acp::new(self.clone())),
+        }
+    }
+
+    /// Returns the program it is started by.
+    pub fn program(&self) -> &OsStr {
+        self.argv
+            .first()
+            .map_or(OsStr::new(""), OsString::as_os_str)
+    }
+
+    /// Returns where its program is, looking through `path` (the value of `PATH`); a relative one is seen from `cwd`.
+    pub fn find(&self, path: Option<&OsStr>, cwd: &Path) -> Option<PathBuf> {
+        which::which_in(self.program(), path, cwd).ok()
+    }
+
+    /// Returns whether a variable of the user is one this agent needs.
+    pub fn needs_variable(&self, name: &str) -> bool {
+        self.env_names
+            .iter()
+            .any(|known| match known.strip_suffix('*') {
+                Some(start) => name.starts_with(start),
+                None => known == name,
+            })
+    }
+
+    /// Returns the model of a turn: the one chosen, or the configured one.
+    pub fn model_of<'a>(&'a self, turn: &'a Turn) -> Option<&'a str> {
+        turn.model.as_deref().or(self.model.as_deref())
+    }
+
+    /// Returns the variables to set for a turn.
+    pub(super) fn variables(&self, turn: &Turn) -> Vec<(OsString, OsString)> {
+        let ask = if turn.ask { &self.ask_env[..] } else { &[] };
+        let pair = |(name, value): &(String, String)| (name.into(), value.into());
+        self.env.iter().chain(ask).map(pair).collect()
+    }
+
+    /// Returns what opens the agent's own interface on the turn's conversation.
+    pub(super) fn attach_argv(&self, turn: &Turn) -> Option<Vec<OsString>> {
+        let values = [
+            ("session", turn.resume.as_deref().map(OsStr::new)),
+            ("model", self.model_of(turn).map(OsStr::new)),
+            ("scratch", Some(turn.scratch.as_os_str())),
+        ];
+        (!self.attach.is_empty()).then(|| template::fill(&self.attach, &values))
+    }
+
+    /// Says that the program is missing, if it is.
+    pub(super) fn missing(
+        &self,
+        environment: &BTreeMap<OsString, OsString>,
+        cwd: &Path,
+    ) -> Option<Trouble> {
+        let path = environment.get(OsStr::new("PATH")).map(OsString::as_os_str);
+        if self.find(path, cwd).is_some() {
+            return None;
+        }
+        let mut text = format!("'{}' is not installed", self.program().to_string_lossy());
+        if !self.install.is_empty() {
+            text.push_str(&format!(": {}", self.install));
+        }
+        Some(Trouble::new(TroubleKind::NotInstalled, text))
+    }
+
+    /// Returns the trouble that a text is, when it is one told as success.
+    pub(super) fn failure_in(&self, text: &str) -> Option<Trouble> {
+        let text = text.trim_start();
+        self.failure_texts
+            .iter()
+            .any(|start| text.starts_with(start.as_str()))
+            .then(|| Trouble::from_words(text, TroubleKind::Model))
+    }
+}
+
+/// Returns an id for a vendor's conversation, in the form of a UUID: the same for the same session, turn and attempt.
+pub(super) fn conversation_id(turn: &Turn, attempt: u8) -> String {
+    let text = format!("{}/{}/{attempt}", turn.session, turn.number);
+    // FNV-1a over the text, twice from different starts. Uniqueness comes from the session's own random id.
+    let hash = |mut hash: u64| {
+        for byte in text.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        hash ^ (hash >> 29)
+    };
+    let (high, low) = (hash(0xcbf2_9ce4_8422_2325), hash(0x8422_2325_cbf2_9ce4));
+    format!(
+        "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xffff,
+        high & 0x0fff,
+        0x8000 | ((low >> 48) & 0x3fff),
+        low & 0xffff_ffff_ffff
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_have_the_form_of_a_uuid_and_differ() {
+        let mut turn = Turn {
+            session: "01jd0000000000000000000000".into(),
+            number: 1,
+            ..Turn::default()
+        };
+        let first = conversation_id(&turn, 0);
+        assert_eq!(first, conversation_id(&turn, 0));
+        assert_ne!(first, conversation_id(&turn, 1));
+        turn.number = 2;
+        assert_ne!(first, conversation_id(&turn, 0));
+        let parts: Vec<usize> = first.split('-').map(str::len).collect();
+        assert_eq!(parts, [8, 4, 4, 4, 12]);
+        assert!(first[14..].starts_with('4'), "{first}");
+        assert!("89ab".contains(&first[19..20]), "{first}");
+    }
+
+    #[test]
+    fn variables_are_named_whole_or_by_their_beginning() {
+        let mut spec = AgentSpec::new("x", Family::Acp, vec!["x".into()]);
+        spec.env_names = vec!["KEY".into(), "AWS_*".into()];
+        assert!(spec.needs_variable("KEY") && spec.needs_variable("AWS_REGION"));
+        assert!(!spec.needs_variable("KEYS") && !spec.needs_variable("AW"));
+    }
+
+    #[test]
+    fn one_word_is_a_script_and_several_are_not() {
+        let spec = AgentSpec::from_words(&["echo hi".into()]).expect("a command");
+        assert_eq!(spec.argv, ["sh", "-c", "echo hi"]);
+        let spec = AgentSpec::from_words(&["echo".into(), "$x".into()]).expect("a command");
+        assert_eq!(spec.argv, ["echo", "$x"]);
+        assert!(AgentSpec::from_words(&[]).is_err());
+    }
+}

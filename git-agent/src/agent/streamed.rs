@@ -1,0 +1,202 @@
+//! Text that arrives in pieces of a few letters, gathered into events of a readable size.
+//!
+//! The events of one message, put together, are exactly what was said. A piece ends at a newline where that is
+//! possible, so that whoever shows one event a line shows it well.
+
+use std::time::{Duration, Instant};
+
+use super::Link;
+use crate::error::Result;
+use crate::transcript::Body;
+
+/// From this size on, a newline ends a piece.
+const FULL: usize = 2 * 1024;
+/// At this size a piece ends, newline or not.
+const LARGEST: usize = 16 * 1024;
+/// How long text may wait to be recorded.
+const WAIT: Duration = Duration::from_secs(1);
+/// How much of the last message is kept to tell what the agent said at the end.
+const KEPT: usize = 64 * 1024;
+
+/// Who or what speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Voice {
+    /// The agent, to the person.
+    Assistant,
+    /// The agent, thinking aloud.
+    Reasoning,
+}
+
+/// Text being gathered.
+#[derive(Debug, Default)]
+pub struct Streamed {
+    pending: Option<(Voice, Instant)>,
+    text: String,
+    last: String,
+    ended: bool,
+}
+
+impl Streamed {
+    /// Takes in the next piece; a change of voice records what the other said.
+    pub fn push(&mut self, voice: Voice, text: &str, link: &mut dyn Link) -> Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        if self.pending.is_some_and(|(earlier, _)| earlier != voice) {
+            self.end(link)?;
+        }
+        if voice == Voice::Assistant {
+            if std::mem::take(&mut self.ended) {
+                self.last.clear();
+            }
+            self.last.push_str(text);
+            keep_tail(&mut self.last, KEPT);
+        }
+        self.pending.get_or_insert_with(|| (voice, Instant::now()));
+        self.text.push_str(text);
+        if self.text.len() >= FULL
+            && let Some(newline) = self.text.rfind('\n')
+        {
+            self.record(newline + 1, link)?;
+        }
+        while self.text.len() >= LARGEST {
+            let end = self.text.floor_char_boundary(LARGEST);
+            self.record(end, link)?;
+        }
+        Ok(())
+    }
+
+    /// Returns when waiting text must be recorded.
+    pub fn due(&self) -> Option<Instant> {
+        self.pending.map(|(_, since)| since + WAIT)
+    }
+
+    /// Records text that has waited long enough.
+    pub fn flush_due(&mut self, now: Instant, link: &mut dyn Link) -> Result<()> {
+        if self.due().is_some_and(|due| due <= now) {
+            let end = self
+                .text
+                .rfind('\n')
+                .map_or(self.text.len(), |newline| newline + 1);
+            self.record(end, link)?;
+        }
+        Ok(())
+    }
+
+    /// Records all that waits: the message is over, something else happened.
+    pub fn end(&mut self, link: &mut dyn Link) -> Result<()> {
+        self.ended = true;
+        self.record(self.text.len(), link)
+    }
+
+    /// Returns the last message of the assistant, or its end when it is very long.
+    pub fn last(&self) -> &str {
+        &self.last
+    }
+
+    fn record(&mut self, end: usize, link: &mut dyn Link) -> Result<()> {
+        let Some((voice, _)) = self.pending else {
+            return Ok(());
+        };
+        let rest = self.text.split_off(end);
+        let text = std::mem::replace(&mut self.text, rest);
+        self.pending = (!self.text.is_empty()).then(|| (voice, Instant::now()));
+        if text.is_empty() {
+            return Ok(());
+        }
+        link.event(match voice {
+            Voice::Assistant => Body::Assistant { text },
+            Voice::Reasoning => Body::Reasoning { text },
+        })
+    }
+}
+
+/// Shortens text to its last `limit` bytes.
+pub(super) fn keep_tail(text: &mut String, limit: usize) {
+    // Cutting only when it is twice too long keeps the cost of many small pieces linear.
+    if text.len() > 2 * limit {
+        let start = text.ceil_char_boundary(text.len() - limit);
+        text.drain(..start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::testing::Script;
+
+    fn said(link: &Script) -> Vec<String> {
+        link.events
+            .iter()
+            .map(|body| match body {
+                Body::Assistant { text } => text.clone(),
+                Body::Reasoning { text } => format!("({text})"),
+                other => panic!("unexpected {other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn pieces_become_one_event_and_a_change_of_voice_ends_it() {
+        let mut link = Script::default();
+        let mut text = Streamed::default();
+        for (voice, piece) in [
+            (Voice::Reasoning, "let "),
+            (Voice::Reasoning, "me see"),
+            (Voice::Assistant, "Step"),
+            (Voice::Assistant, " 1\n"),
+            (Voice::Assistant, ""),
+            (Voice::Assistant, "done"),
+        ] {
+            text.push(voice, piece, &mut link).expect("recorded");
+        }
+        text.end(&mut link).expect("recorded");
+        assert_eq!(said(&link), ["(let me see)", "Step 1\ndone"]);
+        assert_eq!(text.last(), "Step 1\ndone");
+        text.push(Voice::Assistant, "more", &mut link)
+            .expect("recorded");
+        assert_eq!(text.last(), "more");
+    }
+
+    #[test]
+    fn long_text_is_recorded_on_the_way_and_nothing_changes() {
+        let mut link = Script::default();
+        let mut text = Streamed::default();
+        let mut whole = String::new();
+        for number in 0..6_000 {
+            let piece = if number % 700 == 0 {
+                "ä\n"
+            } else {
+                "wörter "
+            };
+            whole.push_str(piece);
+            text.push(Voice::Assistant, piece, &mut link)
+                .expect("recorded");
+        }
+        text.push(Voice::Assistant, &"x".repeat(100_000), &mut link)
+            .expect("recorded");
+        whole.push_str(&"x".repeat(100_000));
+        text.end(&mut link).expect("recorded");
+        let pieces = said(&link);
+        assert!(pieces.len() > 10);
+        assert!(pieces.iter().all(|piece| piece.len() <= LARGEST));
+        assert_eq!(pieces.concat(), whole);
+    }
+
+    #[test]
+    fn waiting_text_is_recorded_up_to_its_last_newline() {
+        let mut link = Script::default();
+        let mut text = Streamed::default();
+        text.push(Voice::Assistant, "one\ntw", &mut link)
+            .expect("recorded");
+        let due = text.due().expect("something waits");
+        text.flush_due(due - Duration::from_millis(1), &mut link)
+            .expect("recorded");
+        assert!(link.events.is_empty());
+        text.flush_due(due, &mut link).expect("recorded");
+        assert_eq!(said(&link), ["one\n"]);
+        text.flush_due(due + WAIT * 2, &mut link).expect("recorded");
+        assert_eq!(said(&link), ["one\n", "tw"]);
+        assert_eq!(text.due(), None);
+    }
+}

@@ -1,0 +1,259 @@
+//! Telling kinds of trouble apart from what agents say about it: a status, an error code, or only words.
+
+use super::{Trouble, TroubleKind};
+use crate::session::Exit;
+
+/// The longest account of a trouble that is kept; what an agent printed is in the transcript anyway.
+const LONGEST: usize = 2_000;
+
+/// Words by which each kind is known, tried in this order: a message about an exceeded context often also says "limit",
+/// and one about a limit often also carries a number that looks like a server's failure.
+const WORDS: [(TroubleKind, &[&str]); 4] = [
+    (
+        TroubleKind::Context,
+        &[
+            "context length",
+            "context window",
+            "context_length",
+            "maximum context",
+            "prompt is too long",
+            "input is too long",
+            "too many tokens",
+            "exceeds the maximum number of tokens",
+        ],
+    ),
+    (
+        TroubleKind::RateLimit,
+        &[
+            "rate limit",
+            "rate_limit",
+            "ratelimit",
+            "too many requests",
+            "quota exceeded",
+            "exceeded your current quota",
+            "resource_exhausted",
+            "usage limit",
+            "overloaded",
+        ],
+    ),
+    (
+        TroubleKind::Auth,
+        &[
+            "unauthorized",
+            "unauthenticated",
+            "authentication",
+            "authenticationerror",
+            "invalid api key",
+            "invalid x-api-key",
+            "incorrect api key",
+            "api key not",
+            "no api key",
+            "missing api key",
+            "api_key",
+            "permission_denied",
+            "not logged in",
+            "please log in",
+            "please run /login",
+            "login required",
+            "auth required",
+            "credentials",
+        ],
+    ),
+    (
+        TroubleKind::Model,
+        &[
+            "internal server error",
+            "internalservererror",
+            "server error",
+            "server_error",
+            "service unavailable",
+            "bad gateway",
+            "gateway timeout",
+            "connection refused",
+            "connection error",
+            "connect error",
+            "stream disconnected",
+            "fetch failed",
+            "econnrefused",
+            "econnreset",
+        ],
+    ),
+];
+
+impl TroubleKind {
+    /// Returns the kind that an HTTP status stands for, if it stands for one.
+    pub fn from_status(status: u64) -> Option<Self> {
+        match status {
+            401 | 403 => Some(TroubleKind::Auth),
+            // 529 is a provider's "overloaded": waiting helps, as with a limit.
+            429 | 529 => Some(TroubleKind::RateLimit),
+            413 => Some(TroubleKind::Context),
+            500..=599 => Some(TroubleKind::Model),
+            _ => None,
+        }
+    }
+
+    /// Returns the kind that words stand for, if they stand for one.
+    pub fn from_words(text: &str) -> Option<Self> {
+        let text = text.to_ascii_lowercase();
+        let by_words = WORDS
+            .iter()
+            .find(|(_, words)| words.iter().any(|word| text.contains(word)))
+            .map(|(kind, _)| *kind);
+        match by_words {
+            Some(TroubleKind::Context) => by_words,
+            _ => status_in(&text)
+                .and_then(TroubleKind::from_status)
+                .or(by_words),
+        }
+    }
+}
+
+impl Trouble {
+    /// Returns a trouble of a known kind.
+    pub fn new(kind: TroubleKind, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let text = text.trim();
+        Trouble {
+            kind,
+            retry_after: retry_after(text),
+            text: crate::session::fold::shorten(text, LONGEST),
+        }
+    }
+
+    /// Returns the trouble that words stand for, or one of the given kind when they are not understood.
+    pub fn from_words(text: impl Into<String>, otherwise: TroubleKind) -> Self {
+        let text = text.into();
+        Trouble::new(TroubleKind::from_words(&text).unwrap_or(otherwise), text)
+    }
+
+    /// Returns the trouble of a process that ended when it should not have, with what it printed last.
+    pub fn from_exit(exit: &Exit, printed: &str) -> Self {
+        let how = match (exit.code, exit.signal) {
+            (_, Some(signal)) => format!("the agent was ended by signal {signal}"),
+            (Some(code), None) => format!("the agent ended with exit code {code}"),
+            (None, None) => "the agent ended".to_owned(),
+        };
+        let printed = printed.trim();
+        if printed.is_empty() {
+            return Trouble::new(TroubleKind::Crash, how);
+        }
+        // Only what was said last explains the end: earlier lines may talk of errors that were overcome.
+        let kind = match exit.signal {
+            Some(_) => TroubleKind::Crash,
+            None => TroubleKind::from_words(printed).unwrap_or(TroubleKind::Crash),
+        };
+        Trouble::new(kind, format!("{how}: {printed}"))
+    }
+}
+
+/// Finds an HTTP status in words: a number from 400 to 599 that stands alone, in the neighbourhood of a word for it.
+fn status_in(text: &str) -> Option<u64> {
+    const NEAR: [&str; 8] = [
+        "status", "http", "error", "code", "api", "failed", "response", "request",
+    ];
+    if !NEAR.iter().any(|word| text.contains(word)) {
+        return None;
+    }
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.')
+        .filter(|word| word.len() == 3)
+        .filter_map(|word| word.parse().ok())
+        .find(|number| (400..600).contains(number))
+}
+
+/// Finds how many seconds the provider wants to be left alone.
+fn retry_after(text: &str) -> Option<u64> {
+    let text = text.to_ascii_lowercase();
+    let rest = [
+        "retry-after",
+        "retry after",
+        "retry_after",
+        "try again in",
+        "retry in",
+    ]
+    .iter()
+    .find_map(|words| text.find(words).map(|at| &text[at + words.len()..]))?;
+    let rest = rest.trim_start_matches(|c: char| !c.is_ascii_digit() && c != '\n');
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(rest.len());
+    let number: f64 = rest[..end].trim_end_matches('.').parse().ok()?;
+    let unit = rest[end..].trim_start();
+    let seconds = match unit {
+        unit if unit.starts_with("ms") || unit.starts_with("milli") => number / 1000.0,
+        unit if unit.starts_with('m') => number * 60.0,
+        unit if unit.starts_with('h') => number * 3600.0,
+        _ => number,
+    };
+    // A day is longer than any provider's window: more than that is a number that meant something else.
+    (seconds.is_finite() && seconds <= 86_400.0).then_some(seconds.ceil() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_told_apart() {
+        use TroubleKind::*;
+        for (text, kind) in [
+            ("unexpected status 401 Unauthorized: bad key", Some(Auth)),
+            (
+                "API Error: 500 {\"type\":\"error\",\"error\":{\"type\":\"api_error\"}}",
+                Some(Model),
+            ),
+            ("Request failed with status code 429", Some(RateLimit)),
+            ("litellm.RateLimitError: slow down", Some(RateLimit)),
+            (
+                "error 400: This model's maximum context length is 8192 tokens",
+                Some(Context),
+            ),
+            ("Prompt is too long", Some(Context)),
+            ("Invalid API key · Please run /login", Some(Auth)),
+            ("Authentication required", Some(Auth)),
+            ("error: no such file 'a500.txt'", None),
+            ("all 500 tests pass", None),
+            ("", None),
+        ] {
+            assert_eq!(TroubleKind::from_words(text), kind, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_wait_is_found() {
+        for (text, seconds) in [
+            ("rate limited; retry-after: 17", Some(17)),
+            ("Please try again in 1.5s.", Some(2)),
+            ("try again in 3 minutes", Some(180)),
+            ("retry in 250ms", Some(1)),
+            ("retry after a while", None),
+            ("429", None),
+            ("retry after 99999999999", None),
+        ] {
+            assert_eq!(
+                Trouble::new(TroubleKind::RateLimit, text).retry_after,
+                seconds,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_end_is_explained_by_its_last_words() {
+        let exit = |code, signal| Exit {
+            code,
+            signal,
+            reason: String::new(),
+        };
+        let kind = |exit, printed| Trouble::from_exit(&exit, printed).kind;
+        assert_eq!(kind(exit(Some(1), None), ""), TroubleKind::Crash);
+        assert_eq!(
+            kind(exit(Some(1), None), "fatal: not logged in"),
+            TroubleKind::Auth
+        );
+        assert_eq!(
+            kind(exit(None, Some(9)), "not logged in"),
+            TroubleKind::Crash
+        );
+    }
+}
