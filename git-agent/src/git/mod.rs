@@ -3,6 +3,7 @@
 //! Objects are read through gix and written durably by [`object`]; refs are read through gix on the files backend and
 //! through the `git` program on reftable; everything that git must decide (merging, packing, pushing) is git's.
 
+mod ancestry;
 pub mod capture;
 pub mod checkout;
 pub mod command;

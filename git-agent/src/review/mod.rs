@@ -252,7 +252,7 @@ impl Record {
             return Err(Error::fatal("review record has no op"));
         }
         let action = serde_json::from_value(Value::Object(fields.clone()))
-            .unwrap_or_else(|_| Action::Unknown(fields));
+            .unwrap_or(Action::Unknown(fields));
         Ok(Record {
             id: header.id,
             sid: header.sid,

@@ -18,9 +18,19 @@ pub const TREE: u64 = 16 << 10;
 pub const CHAIN: usize = 100_000;
 /// All of one session's events together.
 pub const SESSION: u64 = 256 << 20;
-/// The notes on one object.
+/// The notes on one object: what readers accept.
 pub const NOTE: u64 = 1 << 20;
+/// The notes on one object: what writers keep to, so that two diverged versions always fit together.
+pub const NOTE_WRITE: usize = 512 << 10;
 /// One note record.
 pub const NOTE_LINE: usize = 64 << 10;
+/// One tree of a notes tree, in bytes: other programs never open directories.
+pub const NOTES_TREE: u64 = 16 << 20;
+/// Tree entries of one notes ref that are looked at.
+pub const NOTES: usize = 1_000_000;
+/// All notes of one ref together.
+pub const NOTES_BYTES: u64 = 32 << 20;
+/// Things wrong with notes that are listed; a hostile ref can have a million.
+pub const NOTE_PROBLEMS: usize = 1_000;
 /// Session refs that are looked at.
 pub const SESSIONS: usize = 20_000;

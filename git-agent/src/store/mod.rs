@@ -5,6 +5,7 @@
 
 pub mod limits;
 pub mod lost;
+pub mod notes;
 pub mod refname;
 pub mod snapshot;
 pub mod writer;

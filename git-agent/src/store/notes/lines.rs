@@ -1,0 +1,102 @@
+//! The lines of a note: each one record, in a sorted set, so that a union of notes is a union of sets.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::store::limits;
+use crate::transcript::to_ascii_json;
+
+/// One record's line: ASCII JSON with its keys sorted, without a newline.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Line(Vec<u8>);
+
+impl Line {
+    /// Returns the line of a record. What is no object or too long is refused.
+    pub fn new(record: &Value) -> Result<Self> {
+        if !record.is_object() {
+            return Err(Error::fatal("a note record must be a JSON object"));
+        }
+        let line = to_ascii_json(record);
+        if line.len() > limits::NOTE_LINE {
+            return Err(Error::fatal(format!(
+                "record has {} bytes, more than the {} allowed",
+                line.len(),
+                limits::NOTE_LINE
+            )));
+        }
+        Ok(Line(line.into_bytes()))
+    }
+}
+
+/// All lines of one note, also those that are no records: a write never drops what it does not understand.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Lines(BTreeSet<Vec<u8>>);
+
+impl Lines {
+    /// Reads a note.
+    pub fn parse(blob: &[u8]) -> Self {
+        Lines(
+            blob.split(|byte| *byte == b'\n')
+                .filter(|line| !line.is_empty())
+                .map(<[u8]>::to_vec)
+                .collect(),
+        )
+    }
+
+    /// Returns the note: every line ended, in byte order.
+    pub fn to_blob(&self) -> Vec<u8> {
+        let mut blob = Vec::with_capacity(self.0.iter().map(|line| line.len() + 1).sum());
+        for line in &self.0 {
+            blob.extend_from_slice(line);
+            blob.push(b'\n');
+        }
+        blob
+    }
+
+    /// Adds a line; says whether it was new.
+    pub fn insert(&mut self, line: &Line) -> bool {
+        self.0.insert(line.0.clone())
+    }
+
+    /// Keeps only the lines that are wanted.
+    pub fn retain(&mut self, mut keep: impl FnMut(&[u8]) -> bool) {
+        self.0.retain(|line| keep(line));
+    }
+
+    /// Adds all lines of another note.
+    pub fn union(&mut self, other: Lines) {
+        self.0.extend(other.0);
+    }
+
+    /// Returns whether there is no line.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Splits a note into the lines that can be records, sorted, and what is wrong with others.
+    pub fn readable(self) -> (BTreeSet<String>, Vec<String>) {
+        let mut good = BTreeSet::new();
+        let mut long = 0;
+        let mut raw = 0;
+        for line in self.0 {
+            if line.len() > limits::NOTE_LINE {
+                long += 1;
+            } else if !line.iter().all(|byte| (0x20..0x7f).contains(byte)) {
+                raw += 1;
+            } else if let Ok(text) = String::from_utf8(line) {
+                good.insert(text);
+            }
+        }
+        let mut bad = Vec::new();
+        if long > 0 {
+            let most = limits::NOTE_LINE;
+            bad.push(format!("lines longer than {most} bytes: {long}"));
+        }
+        if raw > 0 {
+            bad.push(format!("lines that are not plain ASCII: {raw}"));
+        }
+        (good, bad)
+    }
+}

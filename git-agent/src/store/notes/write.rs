@@ -1,0 +1,204 @@
+//! Writing notes: records are added to this clone's own ref under a lock, and the ref moves by compare-and-swap.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::lines::{Line, Lines};
+use super::tree::NotesTree;
+use super::{Kind, merge};
+use crate::error::{Context, Error, Result};
+use crate::fault;
+use crate::git::ObjectId;
+use crate::git::object::{Batch, Signature};
+use crate::git::refs::{Expected, RefChange, Swap};
+use crate::process::lock::Lock;
+use crate::store::refname::RefName;
+use crate::store::{Store, limits};
+
+/// How often a write starts over because somebody else moved the ref.
+const ATTEMPTS: u32 = 8;
+/// How long a write waits for others of this clone.
+const PATIENCE: Duration = Duration::from_secs(30);
+const ADDED: &str = "Notes added by git-agent\n";
+const PURGED: &str = "Notes purged by git-agent\n";
+
+/// A new version of a notes ref: its commit, and the objects it needs.
+struct Version {
+    commit: ObjectId,
+    batch: Batch,
+}
+
+impl Store<'_> {
+    /// Adds records to this clone's notes of a kind, all in one commit; returns the ref's tip.
+    ///
+    /// A record that is already there is not added again, so a repeated call is harmless. `None` when there is no ref
+    /// and nothing to add.
+    pub fn append_notes(
+        &self,
+        kind: Kind,
+        records: &[(ObjectId, Value)],
+    ) -> Result<Option<ObjectId>> {
+        let mut wanted: BTreeMap<ObjectId, BTreeSet<Line>> = BTreeMap::new();
+        for (on, record) in records {
+            if on.kind() != self.repo.hash_kind() {
+                return Err(Error::fatal(format!(
+                    "'{on}' is not an object id of this repository"
+                )));
+            }
+            wanted.entry(*on).or_default().insert(Line::new(record)?);
+        }
+        let name = kind.ref_name(self.require_writer()?);
+        self.change_notes(&name, &mut |tip| self.added(tip, &wanted))
+    }
+
+    fn added(
+        &self,
+        tip: Option<ObjectId>,
+        wanted: &BTreeMap<ObjectId, BTreeSet<Line>>,
+    ) -> Result<Option<Version>> {
+        let mut notes = self.open_notes(tip)?;
+        let mut changed = false;
+        for (on, new) in wanted {
+            let mut lines = notes.lines(on)?;
+            let mut grown = false;
+            for line in new {
+                grown |= lines.insert(line);
+            }
+            if grown {
+                check_room(on, &lines)?;
+                notes.set_lines(*on, lines)?;
+                changed = true;
+            }
+        }
+        if !changed {
+            return Ok(None);
+        }
+        fault::point("notes.lines.added").context(|| "cannot build notes".into())?;
+        let (tree, mut batch) = notes.build()?;
+        fault::point("notes.tree.built").context(|| "cannot build notes".into())?;
+        let commit = batch.commit(tree, tip.as_slice(), &self.notes_signature()?, ADDED);
+        Ok(Some(Version { commit, batch }))
+    }
+
+    /// Removes lines from this clone's notes of a kind for good: the ref starts anew as one commit without history.
+    ///
+    /// Only records whose line `keep` refuses go. Whoever has fetched the old version still has it.
+    pub fn purge_notes(
+        &self,
+        kind: Kind,
+        on: ObjectId,
+        keep: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Option<ObjectId>> {
+        let name = kind.ref_name(self.require_writer()?);
+        self.change_notes(&name, &mut |tip| {
+            let mut notes = self.open_notes(tip)?;
+            let before = notes.lines(&on)?;
+            let mut after = before.clone();
+            after.retain(keep);
+            if after == before {
+                return Ok(None);
+            }
+            notes.set_lines(on, after)?;
+            let (tree, mut batch) = notes.build()?;
+            fault::point("notes.tree.built").context(|| "cannot build notes".into())?;
+            let commit = batch.commit(tree, &[], &self.notes_signature()?, PURGED);
+            Ok(Some(Version { commit, batch }))
+        })
+    }
+
+    /// Brings another version of one of this clone's own notes refs into it: a copied clone or a shared writer wrote
+    /// it. Both sides come to the same commit.
+    pub fn join_notes(&self, name: &RefName, theirs: ObjectId) -> Result<Option<ObjectId>> {
+        self.change_notes(name, &mut |tip| {
+            let Some(ours) = tip else {
+                let batch = self.repo.batch();
+                return Ok(Some(Version {
+                    commit: theirs,
+                    batch,
+                }));
+            };
+            let (commit, batch) = merge::union(self.repo, ours, theirs)?;
+            Ok((commit != ours).then_some(Version { commit, batch }))
+        })
+    }
+
+    /// Moves a notes ref to the version that `next` builds on its tip, starting over when somebody else was faster.
+    fn change_notes(
+        &self,
+        name: &RefName,
+        next: &mut dyn FnMut(Option<ObjectId>) -> Result<Option<Version>>,
+    ) -> Result<Option<ObjectId>> {
+        let cannot = || format!("cannot update ref '{name}'");
+        let _lock = self.lock_notes(name)?;
+        fault::point("notes.locked").context(cannot)?;
+        let name = name.to_string();
+        for attempt in 0..ATTEMPTS {
+            let tip = self.repo.find_ref(&name)?;
+            fault::point("notes.tip.read").context(cannot)?;
+            let Some(version) = next(tip)? else {
+                return Ok(tip);
+            };
+            fault::point("notes.commit.built").context(cannot)?;
+            self.repo.write_batch(&version.batch)?;
+            fault::point("notes.objects.written").context(cannot)?;
+            let swapped = self.repo.swap_ref(&RefChange {
+                name: name.clone(),
+                expected: tip.map_or(Expected::Absent, Expected::At),
+                new: Some(version.commit),
+            })?;
+            fault::point("notes.ref.swapped").context(cannot)?;
+            if swapped == Swap::Done {
+                return Ok(Some(version.commit));
+            }
+            std::thread::sleep(self.pause(attempt));
+        }
+        Err(Error::fatal(format!(
+            "ref '{name}' kept changing while it was being updated"
+        )))
+    }
+
+    fn lock_notes(&self, name: &RefName) -> Result<Lock> {
+        let flat: String = name
+            .to_string()
+            .trim_start_matches("refs/")
+            .replace('/', "-");
+        let path = self.require_dir("locks")?.join(format!("{flat}.lock"));
+        Lock::acquire(self.env, path, PATIENCE)
+    }
+
+    fn open_notes(&self, tip: Option<ObjectId>) -> Result<NotesTree<'_>> {
+        match tip {
+            Some(tip) => NotesTree::open(self.repo, self.repo.read_commit(tip)?.tree),
+            None => Ok(NotesTree::empty(self.repo)),
+        }
+    }
+
+    fn notes_signature(&self) -> Result<Signature> {
+        let (name, email) = self.repo.committer()?;
+        Ok(Signature {
+            name,
+            email,
+            seconds: self.env.now().seconds(),
+        })
+    }
+
+    /// Returns how long to wait before starting over: growing, with jitter.
+    fn pause(&self, attempt: u32) -> Duration {
+        let ceiling = 4u64 << attempt.min(5);
+        let [random] = self.env.random::<1>();
+        Duration::from_millis(ceiling / 2 + u64::from(random) % ceiling)
+    }
+}
+
+fn check_room(on: &ObjectId, lines: &Lines) -> Result<()> {
+    let size = lines.to_blob().len();
+    if size > limits::NOTE_WRITE {
+        return Err(Error::fatal(format!(
+            "notes on {on} would have {size} bytes, more than the {} allowed",
+            limits::NOTE_WRITE
+        )));
+    }
+    Ok(())
+}
