@@ -9,6 +9,7 @@
 //! | `session`, `transcript`, `review`, `provenance` | meaning: what a session, an event, a review and a commit's origin are. Pure |
 //! | `git` | the only door to git: the only module that starts `git` or names a git library |
 //! | `store` | the bytes of every record under `refs/agents/`, written with compare-and-swap |
+//! | `guard` | what keeps an agent on its own branch: hooks its environment brings in, and refs compared afterwards |
 //! | `redact` | the only way from foreign text to an object |
 //! | `output` | the only writer to stdout and stderr |
 //! | `invoke` | the `main` shared by the three binaries |
@@ -21,6 +22,7 @@ pub mod env;
 pub mod error;
 pub mod fault;
 pub mod git;
+pub mod guard;
 pub mod invoke;
 pub mod output;
 pub mod process;

@@ -46,6 +46,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("worktree", 5),
     ("agent", 5),
     ("doctor", 5),
+    ("guard", 5),
     ("session", 5),
     // What people see.
     ("output", 6),

@@ -1,5 +1,7 @@
 //! Reading configuration with git's precedence: `-c`, environment, worktree, repository, user, system, includes.
 
+use std::path::Path;
+
 use super::Repo;
 use crate::error::{Context, Error, Result};
 
@@ -101,6 +103,86 @@ pub(super) fn parse_parameters(text: &[u8]) -> Vec<gix::bstr::BString> {
     }
 }
 
+/// Returns one setting as it stands in `GIT_CONFIG_PARAMETERS`.
+///
+/// One variable for all settings, unlike `GIT_CONFIG_KEY_<n>`: tools that hide secrets drop whatever is named `*KEY*`, and
+/// git refuses to start when a counted one is missing.
+pub fn parameter(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for (index, word) in [key, value].into_iter().enumerate() {
+        if index > 0 {
+            text.push(b'=');
+        }
+        text.push(b'\'');
+        for byte in word {
+            match byte {
+                b'\'' | b'!' => text.extend([b'\'', b'\\', *byte, b'\'']),
+                other => text.push(*other),
+            }
+        }
+        text.push(b'\'');
+    }
+    text
+}
+
+/// Returns `GIT_CONFIG_PARAMETERS` without these settings of the form that [`parameter`] writes; all else stays as it is.
+pub fn without_parameters(text: &[u8], unwanted: &[Vec<u8>]) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let mut rest = text.trim_ascii_start();
+    while let Some((key, after)) = unquote(rest) {
+        let after = match after.strip_prefix(b"=") {
+            Some(value) => unquote(value).map_or(value, |(_, after)| after),
+            None => after,
+        };
+        if !unwanted.contains(&key) {
+            if !kept.is_empty() {
+                kept.push(b' ');
+            }
+            kept.extend(&rest[..rest.len() - after.len()]);
+        }
+        rest = after.trim_ascii_start();
+    }
+    kept.extend(rest);
+    kept
+}
+
+/// Returns a value as it stands in a configuration file.
+pub fn quote_value(value: &[u8]) -> Vec<u8> {
+    let mut text = vec![b'"'];
+    for byte in value {
+        match byte {
+            b'\n' => text.extend(b"\\n"),
+            b'"' | b'\\' => text.extend([b'\\', *byte]),
+            other => text.push(*other),
+        }
+    }
+    text.push(b'"');
+    text
+}
+
+/// Returns a subsection's name as it stands in a configuration file. It must have no newline.
+pub fn quote_subsection(name: &[u8]) -> Vec<u8> {
+    debug_assert!(!name.contains(&b'\n'), "git reads no such name");
+    quote_value(name)
+}
+
+/// Returns the conditions under which a file is included for one repository, all its worktrees, and nothing else, as
+/// subsections of `includeIf`.
+pub fn conditions_for(common_dir: &Path) -> [Vec<u8>; 2] {
+    let mut exact = b"gitdir:".to_vec();
+    for byte in common_dir.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'*' | b'?' | b'[' | b']' | b'\\' => exact.extend([b'\\', *byte]),
+            // git takes no newline in a name, and `key=value` no second `=`; the pattern may leave them open.
+            b'\n' | b'=' => exact.push(b'?'),
+            other => exact.push(*other),
+        }
+    }
+    let mut below = exact.clone();
+    below.push(b'/');
+    [exact, below]
+}
+
 /// Reads one shell-quoted word, in which git writes `'` as `'\''` and `!` as `'\!'`.
 fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut rest = text.strip_prefix(b"'")?;
@@ -121,7 +203,8 @@ fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_parameters;
+    use super::{conditions_for, parameter, parse_parameters, quote_value, without_parameters};
+    use std::path::Path;
 
     #[test]
     fn reads_both_forms_of_parameters() {
@@ -130,5 +213,38 @@ mod tests {
         assert_eq!(words, ["a.b=c d", "e.f=it's", "g.h", "i.j=wow!"]);
         assert!(parse_parameters(b"").is_empty());
         assert!(parse_parameters(b"'unclosed").is_empty());
+    }
+    #[test]
+    fn what_is_written_reads_back() {
+        let mut text = parameter(b"a.b", b"it's a 'wow!'");
+        text.push(b' ');
+        text.extend(parameter(b"c.d", b""));
+        let words: Vec<String> = parse_parameters(&text)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(words, ["a.b=it's a 'wow!'", "c.d="]);
+        text.extend(b" 'old.form=x y'");
+        let rest = without_parameters(&text, &[b"a.b".to_vec()]);
+        assert_eq!(rest, b"'c.d'='' 'old.form=x y'");
+        assert_eq!(without_parameters(&text, &[]), text);
+        let quoted = quote_value(b" a\"b\\c\nd#");
+        let mut file = b"[x]\n\ty = ".to_vec();
+        file.extend(quoted);
+        let parsed = gix::config::File::from_bytes_no_includes(
+            &file,
+            gix::config::file::Metadata::api(),
+            Default::default(),
+        )
+        .expect("a configuration file");
+        let value = parsed.string("x.y").expect("a value");
+        assert_eq!(value.to_string(), " a\"b\\c\nd#");
+    }
+
+    #[test]
+    fn conditions_name_one_repository() {
+        let [exact, below] = conditions_for(Path::new("/a b/[x]*=\n/.git"));
+        assert_eq!(exact, b"gitdir:/a b/\\[x\\]\\*??/.git");
+        assert_eq!(below, b"gitdir:/a b/\\[x\\]\\*??/.git/");
     }
 }

@@ -10,6 +10,7 @@ pub mod command;
 pub mod config;
 mod convert;
 mod disk;
+pub mod hooks;
 mod index;
 pub mod object;
 pub mod refs;

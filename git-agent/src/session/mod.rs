@@ -1,5 +1,6 @@
 //! What a session is: its identity, its state, and which state may follow which. Pure: no I/O, no clock, no git.
 
+pub mod environment;
 pub mod fold;
 pub mod id;
 

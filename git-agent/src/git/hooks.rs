@@ -1,0 +1,171 @@
+//! A repository as a hook of it sees it: found from git's variables, and where its own hooks are. Opens nothing else.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::Git;
+use crate::env::Env;
+
+/// The repository that a hook was called for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The git directory of the worktree.
+    pub git_dir: PathBuf,
+    /// The directory shared by all worktrees.
+    pub common_dir: PathBuf,
+}
+
+/// What a worktree is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Head {
+    /// A branch, by its full name.
+    Branch(String),
+    /// A commit.
+    Detached,
+    /// Nothing yet: the worktree is being made, or its refs are kept elsewhere.
+    Unknown,
+}
+
+impl Surroundings {
+    /// Finds the repository: git tells a hook where it is, or starts it at its top.
+    pub fn of_hook(env: &Env) -> Self {
+        let git_dir = match env.var_os("GIT_DIR").filter(|dir| !dir.is_empty()) {
+            Some(dir) => env.absolute(dir),
+            None => git_dir_at(&env.cwd),
+        };
+        let common_dir = match env.var_os("GIT_COMMON_DIR").filter(|dir| !dir.is_empty()) {
+            Some(dir) => env.absolute(dir),
+            None => match first_line(&git_dir.join("commondir")) {
+                Some(path) => git_dir.join(path),
+                None => git_dir.clone(),
+            },
+        };
+        Surroundings {
+            git_dir,
+            common_dir,
+        }
+    }
+
+    /// Returns what the worktree is on, as far as its file tells.
+    pub fn head(&self) -> Head {
+        let Some(line) = first_line(&self.git_dir.join("HEAD")) else {
+            return Head::Unknown;
+        };
+        let line = line.to_string_lossy();
+        match line.strip_prefix("ref:") {
+            // What git writes where a ref cannot be: a worktree being made, or another ref backend.
+            Some(name) if name.trim() == "refs/heads/.invalid" => Head::Unknown,
+            Some(name) => Head::Branch(name.trim().to_owned()),
+            None if line.bytes().all(|byte| byte == b'0') => Head::Unknown,
+            None => Head::Detached,
+        }
+    }
+
+    /// Returns the directory of the repository's own hooks, as it would be without any setting from outside it.
+    ///
+    /// `user_path` is the `core.hooksPath` of the user or the machine, which the repository's own outranks.
+    pub fn hooks_dir(
+        &self,
+        env: &Env,
+        user_path: Option<&OsStr>,
+        user_config: Option<&OsStr>,
+    ) -> PathBuf {
+        let path = match self.local_hooks_path() {
+            Ok(local) => local.or_else(|| user_path.map(OsStr::to_owned).map(PathBuf::from)),
+            Err(NeedsGit) => self.ask_git(user_config),
+        };
+        match path {
+            Some(path) => env.absolute(with_home(env, &path)),
+            None => self.common_dir.join("hooks"),
+        }
+    }
+
+    /// Reads the setting from the repository's own files.
+    fn local_hooks_path(&self) -> Result<Option<PathBuf>, NeedsGit> {
+        let Some(shared) = load(&self.common_dir.join("config"))? else {
+            return Ok(None);
+        };
+        let per_worktree = matches!(shared.boolean("extensions.worktreeConfig"), Ok(Some(true)));
+        let own = match per_worktree {
+            true => load(&self.git_dir.join("config.worktree"))?,
+            false => None,
+        };
+        let path = own
+            .and_then(|own| own.string("core.hooksPath").map(|path| path.to_vec()))
+            .or_else(|| shared.string("core.hooksPath").map(|path| path.to_vec()));
+        Ok(path
+            .filter(|path| !path.is_empty())
+            .map(|path| PathBuf::from(OsStr::from_bytes(&path))))
+    }
+
+    /// Asks git, without the settings of our own environment. Slow, and rare: only where a repository's file includes others.
+    fn ask_git(&self, user_config: Option<&OsStr>) -> Option<PathBuf> {
+        let git = Git::new(&self.git_dir, &self.common_dir, None)
+            .with_hooks()
+            .env_remove("GIT_CONFIG_PARAMETERS");
+        let git = match user_config {
+            Some(file) => git.env("GIT_CONFIG_GLOBAL", file),
+            None => git.env_remove("GIT_CONFIG_GLOBAL"),
+        };
+        let answer = git
+            .args(["config", "-z", "--type=path", "--get", "core.hooksPath"])
+            .answer()
+            .ok()?;
+        let path = answer.stdout.strip_suffix(b"\0")?;
+        (!path.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(path)))
+    }
+}
+
+/// A file cannot be understood alone.
+struct NeedsGit;
+
+fn load(path: &Path) -> Result<Option<gix::config::File>, NeedsGit> {
+    let Ok(bytes) = std::fs::read(path) else {
+        return Ok(None);
+    };
+    let file = gix::config::File::from_bytes_no_includes(
+        &bytes,
+        gix::config::file::Metadata::api(),
+        Default::default(),
+    )
+    .map_err(|_| NeedsGit)?;
+    let includes = |name| {
+        file.sections_by_name(name)
+            .is_some_and(|mut found| found.next().is_some())
+    };
+    match includes("include") || includes("includeIf") {
+        true => Err(NeedsGit),
+        false => Ok(Some(file)),
+    }
+}
+
+fn with_home(env: &Env, path: &Path) -> PathBuf {
+    match (path.strip_prefix("~"), env.var_os("HOME")) {
+        (Ok(rest), Some(home)) => Path::new(home).join(rest),
+        _ => path.to_owned(),
+    }
+}
+
+fn git_dir_at(top: &Path) -> PathBuf {
+    let inside = top.join(".git");
+    if inside.is_dir() {
+        return inside;
+    }
+    let pointed = first_line(&inside).and_then(|line| {
+        let path = line
+            .as_os_str()
+            .as_bytes()
+            .strip_prefix(b"gitdir: ")?
+            .to_vec();
+        Some(top.join(OsStr::from_bytes(&path)))
+    });
+    pointed.unwrap_or_else(|| top.to_owned())
+}
+
+/// Returns a file's content without the newline at its end: a path may have one within.
+fn first_line(path: &Path) -> Option<std::ffi::OsString> {
+    let bytes = std::fs::read(path).ok()?;
+    let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+    (!line.is_empty()).then(|| OsStr::from_bytes(line).to_owned())
+}

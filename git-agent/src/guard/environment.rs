@@ -1,0 +1,356 @@
+//! The variables that put an agent's git under guard, and take it out again.
+//!
+//! Two ways lead to the hooks. `GIT_CONFIG_PARAMETERS` outranks the repository's own `core.hooksPath`. It is taken away
+//! from the other end of a push, so a generated `GIT_CONFIG_GLOBAL` names the hooks as well. Both include them only
+//! for the session's repository: what an agent does in others (a test's fixtures, a clone) is none of our business.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use super::hooks::{self, Hooks};
+use super::policy::Own;
+use super::{
+    COMMON_VARIABLE, DIR_VARIABLE, GLOBAL_VARIABLE, HOOKS_VARIABLE, LOG_VARIABLE, OWN_VARIABLE,
+};
+use crate::env::GIT_LOCATION_VARIABLES;
+use crate::error::{Context, Result};
+use crate::git::Repo;
+use crate::git::config::{
+    conditions_for, parameter, quote_subsection, quote_value, without_parameters,
+};
+
+const PARAMETERS: &str = "GIT_CONFIG_PARAMETERS";
+const GLOBAL: &str = "GIT_CONFIG_GLOBAL";
+
+/// Variables by name.
+pub type Variables = BTreeMap<OsString, OsString>;
+
+/// Everything that puts one session under guard.
+#[derive(Debug, Clone)]
+pub struct Guard {
+    own: Own,
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+    hooks: Hooks,
+    user_hooks: Option<PathBuf>,
+    directory: PathBuf,
+}
+
+/// What a guard is made for.
+#[derive(Debug)]
+pub struct Options<'a> {
+    /// This program, which the hooks are links to.
+    pub program: &'a Path,
+    /// What the session may move.
+    pub own: Own,
+    /// The git directory of the session's worktree.
+    pub git_dir: &'a Path,
+    /// A directory of the session's own for the generated configuration and the log.
+    pub directory: &'a Path,
+}
+
+impl Guard {
+    /// Installs the hooks and makes the guard of one session, for commands that run with these variables.
+    pub fn prepare(repo: &Repo, variables: &Variables, options: Options<'_>) -> Result<Self> {
+        let hooks = hooks::install(repo.common_dir(), options.program)?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(options.directory)
+            .context(|| format!("cannot create '{}'", options.directory.display()))?;
+        Ok(Guard {
+            user_hooks: user_hooks_path(repo, variables, &hooks)?,
+            own: options.own,
+            git_dir: options.git_dir.to_owned(),
+            common_dir: repo.common_dir().to_owned(),
+            hooks,
+            directory: options.directory.to_owned(),
+        })
+    }
+
+    /// Returns where hooks note what they refused; [`super::log::read`] reads it.
+    pub fn log(&self) -> PathBuf {
+        self.directory.join("refused")
+    }
+
+    /// Returns what the session may move.
+    pub fn own(&self) -> &Own {
+        &self.own
+    }
+
+    /// Returns the generated stand-in for the user's configuration.
+    ///
+    /// It is the session's own: `git config --global` by an agent writes here and not to the user's file.
+    pub fn global_config(&self) -> PathBuf {
+        self.directory.join("gitconfig")
+    }
+
+    /// Puts these variables under guard. What another guard did to them is undone first.
+    pub fn enter(&self, variables: &mut Variables) -> Result<()> {
+        leave(variables);
+        let path = self.global_config();
+        let fresh = self
+            .directory
+            .join(format!("gitconfig.{}", std::process::id()));
+        fs::write(&fresh, self.global_text(variables))
+            .and_then(|()| fs::rename(&fresh, &path))
+            .context(|| format!("cannot write '{}'", path.display()))?;
+        self.set(variables);
+        Ok(())
+    }
+
+    /// Sets the variables.
+    fn set(&self, variables: &mut Variables) {
+        for name in GIT_LOCATION_VARIABLES {
+            variables.remove(OsStr::new(name));
+        }
+        let mut parameters = variables
+            .remove(OsStr::new(PARAMETERS))
+            .map(OsString::into_vec)
+            .unwrap_or_default();
+        for setting in self.settings() {
+            if !parameters.is_empty() {
+                parameters.push(b' ');
+            }
+            parameters.extend(setting);
+        }
+        let mut set = |name: &str, value: OsString| variables.insert(name.into(), value);
+        set(PARAMETERS, OsString::from_vec(parameters));
+        set(OWN_VARIABLE, self.own.to_string().into());
+        set(DIR_VARIABLE, self.git_dir.clone().into());
+        set(COMMON_VARIABLE, self.common_dir.clone().into());
+        set(LOG_VARIABLE, self.log().into());
+        if let Some(path) = &self.user_hooks {
+            set(HOOKS_VARIABLE, path.clone().into());
+        }
+        if let Some(before) = set(GLOBAL, self.global_config().into()) {
+            set(GLOBAL_VARIABLE, before);
+        }
+    }
+
+    /// Returns the settings that bring the hooks in, as `GIT_CONFIG_PARAMETERS` has them.
+    fn settings(&self) -> impl Iterator<Item = Vec<u8>> {
+        keys(&self.common_dir).map(|key| parameter(&key, self.hooks.config.as_os_str().as_bytes()))
+    }
+
+    /// Returns the generated configuration: the user's, then the hooks.
+    fn global_text(&self, variables: &Variables) -> Vec<u8> {
+        let mut text = Vec::new();
+        let mut include = |section: &[u8], path: &Path| {
+            text.extend(section);
+            text.extend(b"\n\tpath = ");
+            text.extend(quote_value(path.as_os_str().as_bytes()));
+            text.push(b'\n');
+        };
+        for path in user_configs(variables) {
+            include(b"[include]", &path);
+        }
+        for condition in conditions_for(&self.common_dir) {
+            let section = [b"[includeIf ", &*quote_subsection(&condition), b"]"].concat();
+            include(&section, &self.hooks.config);
+        }
+        text
+    }
+}
+
+/// Takes variables out of guard: they are as they were before [`Guard::enter`], but for git's location.
+pub fn leave(variables: &mut Variables) {
+    if !variables.contains_key(OsStr::new(OWN_VARIABLE)) {
+        return;
+    }
+    let mut take = |name: &str| variables.remove(OsStr::new(name));
+    for name in [OWN_VARIABLE, DIR_VARIABLE, LOG_VARIABLE, HOOKS_VARIABLE] {
+        take(name);
+    }
+    let common = take(COMMON_VARIABLE);
+    let before = take(GLOBAL_VARIABLE);
+    take(GLOBAL);
+    let parameters = take(PARAMETERS);
+    if let Some(before) = before {
+        variables.insert(GLOBAL.into(), before);
+    }
+    let (Some(parameters), Some(common)) = (parameters, common) else {
+        return;
+    };
+    // Ours are found by their keys; what git appended after them (a `-c` on the way here) stays.
+    let ours: Vec<Vec<u8>> = keys(Path::new(&common)).collect();
+    let rest = without_parameters(parameters.as_bytes(), &ours);
+    if !rest.is_empty() {
+        variables.insert(PARAMETERS.into(), OsString::from_vec(rest));
+    }
+}
+
+/// Returns the keys of the settings that bring the hooks in.
+fn keys(common_dir: &Path) -> impl Iterator<Item = Vec<u8>> + use<> {
+    conditions_for(common_dir)
+        .into_iter()
+        .map(|condition| [b"includeif.", condition.as_slice(), b".path"].concat())
+}
+
+/// Makes git ask nobody: no editor, no pager, no password on a terminal.
+pub fn ask_nobody(variables: &mut Variables) {
+    for (name, value) in [
+        ("GIT_EDITOR", "true"),
+        ("GIT_SEQUENCE_EDITOR", "true"),
+        ("GIT_MERGE_AUTOEDIT", "no"),
+        ("GIT_PAGER", "cat"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+    ] {
+        variables.insert(name.into(), value.into());
+    }
+}
+
+/// Returns the files that git reads as the user's configuration, in its order.
+fn user_configs(variables: &Variables) -> Vec<PathBuf> {
+    let var = |name: &str| {
+        variables
+            .get(OsStr::new(name))
+            .filter(|value| !value.is_empty())
+    };
+    let home = var("HOME").map(PathBuf::from);
+    let files = match variables.get(OsStr::new(GLOBAL)) {
+        // Set to nothing means: no such file.
+        Some(path) if path.is_empty() => Vec::new(),
+        Some(path) => vec![PathBuf::from(path)],
+        None => {
+            let xdg = var("XDG_CONFIG_HOME")
+                .map(PathBuf::from)
+                .or_else(|| Some(home.as_ref()?.join(".config")));
+            [
+                xdg.map(|dir| dir.join("git").join("config")),
+                home.map(|dir| dir.join(".gitconfig")),
+            ]
+            .into_iter()
+            .flatten()
+            .collect()
+        }
+    };
+    // git passes over an unreadable file of the user, but not over an unreadable included one.
+    let readable = |path: &PathBuf| match rustix::fs::access(path, rustix::fs::Access::READ_OK) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => true,
+        Err(_) => false,
+    };
+    files
+        .into_iter()
+        .filter(|path| path.is_absolute() && readable(path))
+        .collect()
+}
+
+/// Returns `core.hooksPath` as the user or the machine sets it for this repository; the repository's own is read when a
+/// hook runs, because it may change during the session.
+fn user_hooks_path(repo: &Repo, variables: &Variables, hooks: &Hooks) -> Result<Option<PathBuf>> {
+    let mut before = variables.clone();
+    leave(&mut before);
+    let mut git = repo.git_common().with_hooks();
+    for name in [PARAMETERS, GLOBAL] {
+        git = match before.get(OsStr::new(name)) {
+            Some(value) => git.env(name, value),
+            None => git.env_remove(name),
+        };
+    }
+    let answer = git
+        .args(["config", "-z", "--show-scope", "--type=path", "--get-all"])
+        .arg("core.hooksPath")
+        .answer()?;
+    let fields: Vec<&[u8]> = answer.stdout.split(|byte| *byte == 0).collect();
+    let path = fields
+        .chunks_exact(2)
+        .filter(|pair| matches!(pair[0], b"system" | b"global" | b"command"))
+        .map(|pair| PathBuf::from(OsStr::from_bytes(pair[1])))
+        .rfind(|path| !path.as_os_str().is_empty());
+    Ok(path.filter(|path| !path.starts_with(hooks.dir.parent().unwrap_or(&hooks.dir))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(directory: &Path) -> Guard {
+        Guard {
+            own: Own::branch("agent/fix"),
+            git_dir: "/r/.git/worktrees/w".into(),
+            common_dir: "/it' s [a] repo/.git".into(),
+            hooks: Hooks {
+                dir: "/it' s [a] repo/.git/agents/hooks/1".into(),
+                config: "/it' s [a] repo/.git/agents/hooks/1/config".into(),
+            },
+            user_hooks: Some("/hooks".into()),
+            directory: directory.to_owned(),
+        }
+    }
+
+    fn variables(pairs: &[(&str, &str)]) -> Variables {
+        pairs
+            .iter()
+            .map(|(name, value)| (OsString::from(name), OsString::from(value)))
+            .collect()
+    }
+
+    #[test]
+    fn entering_and_leaving_changes_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for before in [
+            variables(&[("PATH", "/bin")]),
+            variables(&[
+                ("GIT_CONFIG_GLOBAL", "/home/me/my config"),
+                ("GIT_CONFIG_PARAMETERS", "'a.b'='c d' 'e.f=g'"),
+                ("GIT_CONFIG_COUNT", "1"),
+            ]),
+        ] {
+            let mut inside = before.clone();
+            guard(dir.path()).enter(&mut inside).expect("entered");
+            assert_eq!(inside[OsStr::new(OWN_VARIABLE)], "refs/heads/agent/fix");
+            let once = inside.clone();
+            guard(dir.path()).enter(&mut inside).expect("entered again");
+            assert_eq!(inside, once, "guards do not pile up");
+            if let Some(parameters) = inside.get_mut(OsStr::new(PARAMETERS)) {
+                parameters.push(" 'x.y'='z'");
+            }
+            leave(&mut inside);
+            let mut expected = before.clone();
+            let parameters = expected.entry(PARAMETERS.into()).or_default();
+            if !parameters.is_empty() {
+                parameters.push(" ");
+            }
+            parameters.push("'x.y'='z'");
+            assert_eq!(inside, expected);
+        }
+    }
+
+    #[test]
+    fn the_location_of_a_repository_does_not_come_along() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut inside = variables(&[("GIT_DIR", "/x"), ("GIT_INDEX_FILE", "/y")]);
+        guard(dir.path()).enter(&mut inside).expect("entered");
+        assert!(!inside.contains_key(OsStr::new("GIT_DIR")));
+        assert!(!inside.contains_key(OsStr::new("GIT_INDEX_FILE")));
+    }
+
+    #[test]
+    fn the_user_s_files_are_those_git_reads() {
+        let list = |pairs: &[(&str, &str)]| -> Vec<String> {
+            user_configs(&variables(pairs))
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect()
+        };
+        assert_eq!(
+            list(&[("HOME", "/no/home")]),
+            ["/no/home/.config/git/config", "/no/home/.gitconfig"]
+        );
+        assert_eq!(
+            list(&[("HOME", "/no/home"), ("XDG_CONFIG_HOME", "/no/xdg")]),
+            ["/no/xdg/git/config", "/no/home/.gitconfig"]
+        );
+        assert_eq!(
+            list(&[("HOME", "/no/home"), ("GIT_CONFIG_GLOBAL", "/no/file")]),
+            ["/no/file"]
+        );
+        assert!(list(&[("HOME", "/no/home"), ("GIT_CONFIG_GLOBAL", "")]).is_empty());
+        assert!(list(&[]).is_empty());
+    }
+}

@@ -1,0 +1,202 @@
+//! The directory of hooks: one link to this program, and a name for every hook that git may call.
+//!
+//! The program is hard-linked where possible, so that replacing or removing the installed one takes the guard from no
+//! running session. Each piece takes its name by a rename: any number of processes may do this at once.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Context, Error, Result};
+use crate::git::config::quote_value;
+use crate::git::sha256;
+
+/// The hook that judges.
+pub const REFERENCE_TRANSACTION: &str = "reference-transaction";
+
+/// Every hook of git that can stand in for one that is absent by doing nothing.
+///
+/// Left out are those whose mere presence changes what git does: `push-to-checkout` replaces git's own update of a
+/// checkout, `proc-receive` takes over a push, and `fsmonitor-watchman` is found by another setting.
+pub const NAMES: [&str; 25] = [
+    REFERENCE_TRANSACTION,
+    "applypatch-msg",
+    "commit-msg",
+    "p4-changelist",
+    "p4-post-changelist",
+    "p4-pre-submit",
+    "p4-prepare-changelist",
+    "post-applypatch",
+    "post-checkout",
+    "post-commit",
+    "post-index-change",
+    "post-merge",
+    "post-receive",
+    "post-rewrite",
+    "post-update",
+    "pre-applypatch",
+    "pre-auto-gc",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-push",
+    "pre-rebase",
+    "pre-receive",
+    "prepare-commit-msg",
+    "sendemail-validate",
+    "update",
+];
+
+/// What the hooks are links to, inside their directory.
+const PROGRAM: &str = "git-agent";
+/// The configuration that brings the hooks in, inside their directory.
+const CONFIG: &str = "config";
+
+/// An installed directory of hooks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hooks {
+    /// The directory.
+    pub dir: PathBuf,
+    /// The configuration file that brings it in.
+    pub config: PathBuf,
+}
+
+/// Makes sure that a repository has the hooks of this version of `program`, and returns where they are.
+pub fn install(common_dir: &Path, program: &Path) -> Result<Hooks> {
+    let cannot = || format!("cannot install hooks for '{}'", common_dir.display());
+    let program = program.canonicalize().context(cannot)?;
+    let digest = sha256(program.as_os_str().as_encoded_bytes());
+    let key: String = digest.chars().take(12).collect();
+    let dir = common_dir
+        .join("agents")
+        .join("hooks")
+        .join(format!("{}-{key}", env!("CARGO_PKG_VERSION")));
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&dir)
+        .context(cannot)?;
+    link_program(&program, &dir.join(PROGRAM)).context(cannot)?;
+    for name in NAMES {
+        let path = dir.join(name);
+        if fs::read_link(&path).is_ok_and(|target| target == Path::new(PROGRAM)) {
+            continue;
+        }
+        placed(&path, |fresh| std::os::unix::fs::symlink(PROGRAM, fresh)).context(cannot)?;
+    }
+    let config = dir.join(CONFIG);
+    let mut text = b"[core]\n\thooksPath = ".to_vec();
+    text.extend(quote_value(dir.as_os_str().as_encoded_bytes()));
+    // Packing refs looks like moving them all, so git must not begin it by itself.
+    text.extend(b"\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n");
+    if fs::read(&config).ok().as_deref() != Some(&text) {
+        placed(&config, |fresh| fs::write(fresh, &text)).context(cannot)?;
+    }
+    if !is_executable(&dir.join(REFERENCE_TRANSACTION)) {
+        return Err(Error::fatal(format!(
+            "git could not run the hooks in '{}'",
+            dir.display()
+        ))
+        .hint("is the file system mounted with noexec?"));
+    }
+    Ok(Hooks { dir, config })
+}
+
+/// Makes `link` another name of `program`.
+fn link_program(program: &Path, link: &Path) -> io::Result<()> {
+    if is_same_file(program, link) && is_executable(link) {
+        return Ok(());
+    }
+    let linked = placed(link, |fresh| fs::hard_link(program, fresh));
+    if linked.is_ok() && is_executable(link) {
+        return Ok(());
+    }
+    // Another file system, somebody else's file, or no execution in there.
+    placed(link, |fresh| std::os::unix::fs::symlink(program, fresh))
+}
+
+/// Makes something under a name of its own, then gives it its real name.
+fn placed(path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(
+        ".{}-{}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    ));
+    let fresh = PathBuf::from(name);
+    let done = make(&fresh).and_then(|()| fs::rename(&fresh, path));
+    // Also after success: renaming one hard link over another of the same file leaves both.
+    let _ = fs::remove_file(&fresh);
+    done
+}
+
+pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
+    match (fs::metadata(one), fs::metadata(other)) {
+        (Ok(one), Ok(other)) => one.dev() == other.dev() && one.ino() == other.ino(),
+        _ => false,
+    }
+}
+
+pub(super) fn is_executable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && !path.is_dir()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn program(dir: &Path, name: &str) -> PathBuf {
+        let path = dir.join(name);
+        fs::write(&path, name).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
+        path
+    }
+
+    #[test]
+    fn installed_once_and_repaired() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let own = program(dir.path(), "own program");
+        let hooks = install(dir.path(), &own).expect("installed");
+        assert_eq!(install(dir.path(), &own).expect("again"), hooks);
+        for name in NAMES {
+            assert!(is_same_file(&hooks.dir.join(name), &own), "{name}");
+        }
+        // A new version under the old name, a lost link, a spoilt configuration.
+        fs::remove_file(&own).expect("removed");
+        assert!(
+            is_executable(&hooks.dir.join("pre-commit")),
+            "the old program still serves"
+        );
+        program(dir.path(), "own program");
+        fs::remove_file(hooks.dir.join("pre-commit")).expect("removed");
+        fs::write(&hooks.config, "").expect("spoilt");
+        assert_eq!(install(dir.path(), &own).expect("repaired"), hooks);
+        assert!(is_same_file(&hooks.dir.join("pre-commit"), &own));
+        assert!(
+            fs::read_to_string(&hooks.config).is_ok_and(|text| text.contains("hooksPath")),
+            "the configuration is back"
+        );
+        let left = fs::read_dir(&hooks.dir).expect("readable").count();
+        assert_eq!(left, NAMES.len() + 2, "no file on its way is left");
+    }
+
+    #[test]
+    fn many_install_at_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let own = program(dir.path(), "program");
+        std::thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| install(dir.path(), &own).expect("installed"));
+            }
+        });
+        let hooks = install(dir.path(), &own).expect("installed");
+        assert_eq!(
+            fs::read_dir(&hooks.dir).expect("readable").count(),
+            NAMES.len() + 2
+        );
+    }
+}

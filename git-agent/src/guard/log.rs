@@ -1,0 +1,141 @@
+//! What the guard noted during a turn: one JSON line a transaction, written by hooks, read by the supervisor.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::policy::Update;
+use crate::env::Millis;
+use crate::error::{Context, Result};
+
+/// How many refs of one transaction are noted by name.
+const NAMED: usize = 20;
+/// How much is read at once; an agent could write the file itself.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// What one transaction wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// When.
+    pub at: Millis,
+    /// Whether it was refused; otherwise it was an exception worth knowing, such as a tag that a fetch brought.
+    pub refused: bool,
+    /// The refs in question, the first few.
+    pub refs: Vec<NotedRef>,
+    /// How many more there were.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more: usize,
+}
+
+/// One ref of a [`Note`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotedRef {
+    /// Full name.
+    pub name: String,
+    /// The value git gave as old.
+    pub old: String,
+    /// The value it should have got.
+    pub new: String,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+impl Note {
+    /// Returns a note on these updates.
+    pub fn new(at: Millis, refused: bool, updates: &[Update]) -> Self {
+        Note {
+            at,
+            refused,
+            refs: updates
+                .iter()
+                .take(NAMED)
+                .map(|update| NotedRef {
+                    name: update.name.clone(),
+                    old: update.old.clone(),
+                    new: update.new.clone(),
+                })
+                .collect(),
+            more: updates.len().saturating_sub(NAMED),
+        }
+    }
+
+    /// Adds this note to the end of a log, in one write so that notes of several processes never mix.
+    pub fn append(&self, log: &Path) -> Result<()> {
+        let cannot = || format!("cannot write '{}'", log.display());
+        let mut line = serde_json::to_vec(self).context(cannot)?;
+        line.push(b'\n');
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(log)
+            .and_then(|mut file| file.write_all(&line))
+            .context(cannot)
+    }
+}
+
+/// Returns the notes from an offset on, and the offset after them. What is no note is passed over.
+pub fn read(log: &Path, offset: u64) -> Result<(Vec<Note>, u64)> {
+    let cannot = || format!("cannot read '{}'", log.display());
+    let mut file = match File::open(log) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok((Vec::new(), offset));
+        }
+        other => other.context(cannot)?,
+    };
+    file.seek(SeekFrom::Start(offset)).context(cannot)?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES)
+        .read_to_end(&mut bytes)
+        .context(cannot)?;
+    let full = bytes.len() as u64 == MOST_BYTES;
+    let complete = match bytes.iter().rposition(|byte| *byte == b'\n') {
+        Some(last) => last + 1,
+        // A line longer than any of ours is nobody's note.
+        None if full => bytes.len(),
+        None => 0,
+    };
+    let notes = bytes[..complete]
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect();
+    Ok((notes, offset + complete as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_read_back_from_where_one_stopped() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let log = dir.path().join("log");
+        assert_eq!(read(&log, 0).expect("an absent log is empty").0, []);
+        let update = |n: usize| Update {
+            old: "0".repeat(40),
+            new: "1".repeat(40),
+            name: format!("refs/tags/line\nbreak-{n}"),
+        };
+        let updates: Vec<Update> = (0..25).map(update).collect();
+        let first = Note::new(Millis(1), true, &updates);
+        assert_eq!(first.more, 5);
+        first.append(&log).expect("it is written");
+        let (notes, offset) = read(&log, 0).expect("it is read");
+        assert_eq!(notes, [first]);
+        let second = Note::new(Millis(2), false, &updates[..1]);
+        second.append(&log).expect("it is written");
+        OpenOptions::new()
+            .append(true)
+            .open(&log)
+            .and_then(|mut file| file.write_all(b"garbage\n{\"at\":3,"))
+            .expect("somebody else writes");
+        let (notes, after) = read(&log, offset).expect("it is read");
+        assert_eq!(notes, [second]);
+        assert_eq!(read(&log, after).expect("it is read"), (Vec::new(), after));
+    }
+}

@@ -1,0 +1,409 @@
+//! Which refs a session may move, and what it is told when it may not. Pure.
+
+use std::fmt;
+
+use crate::error::Error;
+
+/// How many refs a message names.
+const NAMED: usize = 5;
+
+/// The refs a session may move: full names, and prefixes that end in `/`. None at all means that it may only read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Own(Vec<String>);
+
+impl Own {
+    /// Returns the right to move these refs.
+    pub fn new(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Own(names
+            .into_iter()
+            .map(Into::into)
+            .filter(|name: &String| !name.is_empty())
+            .collect())
+    }
+
+    /// Returns the right to move a branch, given by its short name.
+    pub fn branch(short: &str) -> Self {
+        Own::new([format!("refs/heads/{short}")])
+    }
+
+    /// Returns the right to move nothing.
+    pub fn read_only() -> Self {
+        Own::default()
+    }
+
+    /// Reads what [`Own`]'s text form says. No ref has a colon in its name.
+    pub fn parse(text: &str) -> Self {
+        Own::new(text.split(':'))
+    }
+
+    /// Returns whether nothing may be moved.
+    pub fn is_read_only(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns whether a ref, by its full name, may be moved.
+    pub fn owns(&self, name: &str) -> bool {
+        self.0.iter().any(|own| match own.strip_suffix('/') {
+            Some(_) => name.len() > own.len() && name.starts_with(own.as_str()),
+            None => name == own,
+        })
+    }
+
+    /// Returns the names and prefixes.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// Returns the first whole ref, which is the session's branch.
+    pub fn first(&self) -> Option<&str> {
+        self.names().find(|name| !name.ends_with('/'))
+    }
+}
+
+impl fmt::Display for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(":"))
+    }
+}
+
+/// Whose worktree a git command works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The session's own worktree.
+    Own,
+    /// Another one that is on a branch of the session, or is just being made.
+    OnOwnBranch,
+    /// Somebody else's.
+    Foreign,
+}
+
+/// One line of a reference transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Update {
+    /// What it was, as git says: an id, zeros for "absent" and also for "whatever it was", or `ref:<target>`.
+    pub old: String,
+    /// What it shall be: an id, zeros for a deletion, or `ref:<target>`.
+    pub new: String,
+    /// The ref's full name.
+    pub name: String,
+}
+
+impl Update {
+    /// Reads one line of the hook's standard input.
+    pub fn parse(line: &str) -> Option<Self> {
+        let mut parts = line.splitn(3, ' ');
+        Some(Update {
+            old: parts.next()?.to_owned(),
+            new: parts.next()?.to_owned(),
+            name: parts.next().filter(|name| !name.is_empty())?.to_owned(),
+        })
+    }
+
+    /// Returns whether something is there after it, and was not or may not have been before.
+    pub fn is_creation(&self) -> bool {
+        is_zero(&self.old) && !is_zero(&self.new)
+    }
+
+    fn symbolic_target(&self) -> Option<&str> {
+        self.new.strip_prefix("ref:")
+    }
+}
+
+fn is_zero(value: &str) -> bool {
+    !value.is_empty() && value.bytes().all(|byte| byte == b'0')
+}
+
+/// What a session may do with refs.
+#[derive(Debug)]
+pub struct Policy<'a> {
+    /// What it may move.
+    pub own: &'a Own,
+    /// Where it does it.
+    pub place: Place,
+    /// Whether `git fetch` does it.
+    pub is_fetch: bool,
+}
+
+impl Policy<'_> {
+    /// Returns whether this change may happen.
+    ///
+    /// Equal values never make a change harmless by themselves: a deletion without a known value has zeros on both sides.
+    pub fn allows(&self, update: &Update) -> bool {
+        if self.own.is_read_only() {
+            return false;
+        }
+        let name = update.name.as_str();
+        if let Some(target) = update.symbolic_target()
+            && !name.starts_with("refs/remotes/")
+        {
+            // Whoever may point a ref at `main` moves `main` with the next commit.
+            let movable = self.own.owns(name) || (name == "HEAD" && self.place != Place::Foreign);
+            return movable && self.own.owns(target);
+        }
+        if self.own.owns(name) || name.starts_with("refs/remotes/") {
+            return true;
+        }
+        if name == "HEAD" {
+            // Making a worktree resets it to where it already is.
+            let stays = update.old == update.new && !is_zero(&update.new);
+            return self.place != Place::Foreign || stays;
+        }
+        if name == "ORIG_HEAD" {
+            return true;
+        }
+        if is_per_worktree(name) {
+            return self.place != Place::Foreign;
+        }
+        name.starts_with("refs/tags/") && self.is_fetch && update.is_creation()
+    }
+
+    /// Returns the error for changes that may not happen.
+    pub fn refuse(&self, refused: &[Update]) -> Error {
+        let mut names: Vec<String> = refused
+            .iter()
+            .take(NAMED)
+            .map(|update| format!("'{}'", self.described(update)))
+            .collect();
+        if refused.len() > NAMED {
+            names.push(format!("{} more", refused.len() - NAMED));
+        }
+        let names = names.join(", ");
+        if self.own.is_read_only() {
+            return Error::negative(format!(
+                "git-agent: this session may only read: {names} stays as it is"
+            ))
+            .hint("report what should change instead of changing it");
+        }
+        let own: Vec<&str> = self.own.names().map(short).collect();
+        let own = own.join("', '");
+        let error = Error::negative(format!(
+            "git-agent: this session may move only '{own}', not {names}"
+        ));
+        let Some(first) = refused.first() else {
+            return error;
+        };
+        error.hint(self.advice(first))
+    }
+
+    fn described(&self, update: &Update) -> String {
+        match (update.name.as_str(), update.symbolic_target()) {
+            ("HEAD", Some(target)) => format!("HEAD -> {}", short(target)),
+            ("HEAD", None) => "HEAD of another worktree".to_owned(),
+            (name, _) => short(name).to_owned(),
+        }
+    }
+
+    fn advice(&self, update: &Update) -> String {
+        let branch = self.own.first().map_or("its own branch", short);
+        let name = update.name.as_str();
+        if name == "refs/stash" {
+            return "commit the work in progress instead: git commit -am wip".to_owned();
+        }
+        match (name, update.symbolic_target()) {
+            ("HEAD", Some(target)) => format!(
+                "stay on '{branch}'; to look at '{0}': git switch --detach {0}",
+                short(target)
+            ),
+            ("HEAD", None) => "work in this session's own worktree".to_owned(),
+            _ if name.starts_with("refs/heads/") => format!(
+                "commit on '{branch}'; git agent merge brings it to other branches after review"
+            ),
+            _ if name.starts_with("refs/tags/") => {
+                "name the commit in the answer; tags are made after the merge".to_owned()
+            }
+            _ => format!("everything but '{branch}' belongs to the repository"),
+        }
+    }
+}
+
+/// Returns whether every worktree has a ref of this name of its own, besides `HEAD`.
+fn is_per_worktree(name: &str) -> bool {
+    let root = !name.contains('/')
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    root || ["refs/bisect/", "refs/worktree/", "refs/rewritten/"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+}
+
+/// Returns a ref's name as people say it.
+pub fn short(name: &str) -> &str {
+    name.strip_prefix("refs/heads/").unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZERO: &str = "0000000000000000000000000000000000000000";
+    const ONE: &str = "1111111111111111111111111111111111111111";
+    const TWO: &str = "2222222222222222222222222222222222222222";
+
+    fn own() -> Own {
+        Own::parse("refs/heads/agent/fix:refs/heads/agent/fix-parts/")
+    }
+
+    fn allows(place: Place, line: &str) -> bool {
+        let update = Update::parse(line).expect("a line");
+        let own = own();
+        Policy {
+            own: &own,
+            place,
+            is_fetch: false,
+        }
+        .allows(&update)
+    }
+
+    #[test]
+    fn names_and_prefixes_are_owned() {
+        let own = own();
+        assert_eq!(Own::parse(&own.to_string()), own);
+        for name in [
+            "refs/heads/agent/fix",
+            "refs/heads/agent/fix-parts/a",
+            "refs/heads/agent/fix-parts/a/b",
+        ] {
+            assert!(own.owns(name), "{name}");
+        }
+        for name in [
+            "refs/heads/agent/fix2",
+            "refs/heads/agent/fix/a",
+            "refs/heads/agent/fix-parts/",
+            "refs/heads/agent/fix-parts",
+            "agent/fix",
+            "refs/tags/agent/fix",
+            "",
+        ] {
+            assert!(!own.owns(name), "{name}");
+        }
+        assert!(Own::parse("").is_read_only());
+        assert!(Own::parse(":").is_read_only());
+    }
+
+    #[test]
+    fn own_refs_move_and_no_others() {
+        for (old, new) in [(ZERO, ONE), (ONE, TWO), (ONE, ZERO), (ZERO, ZERO)] {
+            let allowed = |name| allows(Place::Own, &format!("{old} {new} {name}"));
+            for name in [
+                "refs/heads/agent/fix",
+                "refs/heads/agent/fix-parts/x",
+                "refs/remotes/origin/main",
+                "HEAD",
+                "ORIG_HEAD",
+                "AUTO_MERGE",
+                "CHERRY_PICK_HEAD",
+                "refs/bisect/bad",
+                "refs/worktree/x",
+                "refs/rewritten/onto",
+            ] {
+                assert!(allowed(name), "{name}");
+            }
+            for name in [
+                "refs/heads/main",
+                "refs/stash",
+                "refs/tags/v1",
+                "refs/notes/commits",
+                "refs/replace/1",
+                "refs/anything/else",
+                "main-worktree/HEAD",
+                "worktrees/b/HEAD",
+                "refs/remotes",
+            ] {
+                assert!(!allowed(name), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn symbolic_refs_lead_to_own_refs_only() {
+        for (line, allowed) in [
+            (format!("{ZERO} ref:refs/heads/agent/fix HEAD"), true),
+            (format!("{ZERO} ref:refs/heads/main HEAD"), false),
+            (
+                format!("{ZERO} ref:refs/heads/main refs/heads/agent/fix"),
+                false,
+            ),
+            (
+                format!("{ZERO} ref:refs/heads/agent/fix refs/heads/main"),
+                false,
+            ),
+            (
+                format!("{ZERO} ref:refs/remotes/origin/main refs/remotes/origin/HEAD"),
+                true,
+            ),
+        ] {
+            assert_eq!(allows(Place::Own, &line), allowed, "{line}");
+        }
+    }
+
+    #[test]
+    fn other_worktrees_stay_where_they_are() {
+        for (line, allowed) in [
+            (format!("{ONE} {TWO} HEAD"), false),
+            (format!("{ZERO} {TWO} HEAD"), false),
+            (format!("{ZERO} {ZERO} HEAD"), false),
+            (format!("{ONE} {ONE} HEAD"), true),
+            (format!("{ZERO} ref:refs/heads/agent/fix HEAD"), false),
+            (format!("{ZERO} {ONE} refs/bisect/bad"), false),
+            (format!("{ZERO} {ONE} refs/heads/agent/fix"), true),
+        ] {
+            assert_eq!(allows(Place::Foreign, &line), allowed, "{line}");
+        }
+        assert!(allows(Place::OnOwnBranch, &format!("{ONE} {TWO} HEAD")));
+    }
+
+    #[test]
+    fn only_a_fetch_brings_tags_and_only_new_ones() {
+        let own = own();
+        let policy = |is_fetch| Policy {
+            own: &own,
+            place: Place::Own,
+            is_fetch,
+        };
+        let update = |old: &str, new: &str| {
+            Update::parse(&format!("{old} {new} refs/tags/v1")).expect("a line")
+        };
+        assert!(policy(true).allows(&update(ZERO, ONE)));
+        assert!(!policy(true).allows(&update(ONE, TWO)));
+        assert!(!policy(true).allows(&update(ONE, ZERO)));
+        assert!(!policy(false).allows(&update(ZERO, ONE)));
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        let own = Own::branch("agent/fix");
+        let policy = Policy {
+            own: &own,
+            place: Place::Own,
+            is_fetch: false,
+        };
+        let stash = Update::parse(&format!("{ZERO} {ONE} refs/stash")).expect("a line");
+        let error = policy.refuse(&[stash]);
+        assert_eq!(
+            error.message(),
+            "git-agent: this session may move only 'agent/fix', not 'refs/stash'"
+        );
+        assert_eq!(
+            error.hints(),
+            ["commit the work in progress instead: git commit -am wip"]
+        );
+        let head = Update::parse(&format!("{ZERO} ref:refs/heads/main HEAD")).expect("a line");
+        assert!(
+            policy
+                .refuse(&[head])
+                .message()
+                .ends_with("not 'HEAD -> main'")
+        );
+        let many: Vec<Update> = (0..9)
+            .map(|n| Update::parse(&format!("{ZERO} {ONE} refs/x/{n}")).expect("a line"))
+            .collect();
+        assert!(policy.refuse(&many).message().ends_with(", 4 more"));
+        let nothing = Own::read_only();
+        let policy = Policy {
+            own: &nothing,
+            ..policy
+        };
+        assert!(policy.refuse(&many[..1]).message().contains("only read"));
+    }
+}

@@ -1,0 +1,378 @@
+//! Refs before and after a turn: what changed that the session may not change, and what puts it back.
+//!
+//! Nothing here can tell who moved a ref. People and other sessions work at the same time, and a reflog carries no
+//! mark of ours: `GIT_REFLOG_ACTION` is ignored by the very commands the hook can't see (`branch`, `update-ref`,
+//! `symbolic-ref`, a push), and it would break `git switch -`, which reads the message it replaces. So a change is
+//! reported with its [`Evidence`] and put back only when somebody asks for it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::policy::{Own, short};
+use crate::env::Env;
+use crate::error::{Context, Error, Result};
+use crate::git::refs::{Expected, RefChange, Swap};
+use crate::git::{ObjectId, Repo};
+use crate::store::refname;
+
+/// What a ref holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// An object.
+    At(ObjectId),
+    /// The name of another ref.
+    Symbolic(String),
+}
+
+/// Every ref of a repository, and what each worktree is on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Refs {
+    values: BTreeMap<String, Value>,
+    heads: BTreeMap<PathBuf, Value>,
+}
+
+/// Whose changes are looked at.
+pub struct Scope<'a> {
+    /// What the session may move.
+    pub own: &'a Own,
+    /// The top of its worktree.
+    pub worktree: &'a Path,
+    /// The git directory of its worktree.
+    pub git_dir: &'a Path,
+    /// Returns whether somebody known moved this ref: another live session, or a command of ours.
+    pub is_known: &'a dyn Fn(&str) -> bool,
+}
+
+/// What changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// A ref, by its full name.
+    Ref(String),
+    /// What a worktree is on, by the worktree's top. Nothing afterwards: the worktree is gone.
+    Head(PathBuf),
+}
+
+/// What ties a change to the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Evidence {
+    /// Nothing: anybody may have done it.
+    None,
+    /// The reflog says that this branch of the session was renamed to it.
+    RenamedFrom(String),
+    /// The reflog says that this branch of the session was copied over it.
+    CopiedFrom(String),
+    /// It is the session's own worktree.
+    OwnWorktree,
+}
+
+/// A change that the session may not make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// What changed.
+    pub subject: Subject,
+    /// What it was; nothing if it is new.
+    pub before: Option<Value>,
+    /// What it is now; nothing if it is gone.
+    pub after: Option<Value>,
+    /// What ties it to the session.
+    pub evidence: Evidence,
+}
+
+/// How putting back ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Restored {
+    /// It is as it was; what it had become is kept under this ref, if it was anything.
+    Done(Option<String>),
+    /// It has changed again since; nothing was done.
+    Stale,
+    /// It can't be put back, for this reason.
+    Kept(&'static str),
+}
+
+impl Refs {
+    /// Reads all refs and heads.
+    pub fn take(repo: &Repo) -> Result<Self> {
+        Ok(Refs {
+            values: values(repo)?,
+            heads: heads(repo)?,
+        })
+    }
+
+    /// Returns what differs in `after` that the session may not change and nobody known did.
+    pub fn compare(&self, repo: &Repo, after: &Refs, scope: &Scope<'_>) -> Result<Vec<Change>> {
+        let mut changes = Vec::new();
+        let names = self.values.keys().chain(
+            after
+                .values
+                .keys()
+                .filter(|name| !self.values.contains_key(*name)),
+        );
+        for name in names {
+            let (before, now) = (self.values.get(name), after.values.get(name));
+            let exempt = name.starts_with("refs/remotes/") || scope.own.owns(name);
+            if before == now || exempt || (scope.is_known)(name) {
+                continue;
+            }
+            changes.push(Change {
+                evidence: evidence(repo, name, now, scope.own)?,
+                subject: Subject::Ref(name.clone()),
+                before: before.cloned(),
+                after: now.cloned(),
+            });
+        }
+        for (top, before) in &self.heads {
+            let now = after.heads.get(top);
+            let is_own = is_same_place(top, scope.worktree);
+            let allowed = match now {
+                Some(Value::Symbolic(name)) => is_own && scope.own.owns(name),
+                Some(Value::At(_)) => is_own && !scope.own.is_read_only(),
+                None => false,
+            };
+            if Some(before) == now || allowed {
+                continue;
+            }
+            changes.push(Change {
+                subject: Subject::Head(top.clone()),
+                before: Some(before.clone()),
+                after: now.cloned(),
+                evidence: match is_own {
+                    true => Evidence::OwnWorktree,
+                    false => Evidence::None,
+                },
+            });
+        }
+        Ok(changes)
+    }
+}
+
+impl Change {
+    /// Puts it back, if it still is what it had become. What it had become is kept under a ref of its own first.
+    pub fn restore(&self, env: &Env, repo: &Repo, scope: &Scope<'_>) -> Result<Restored> {
+        match &self.subject {
+            Subject::Ref(name) => self.restore_ref(env, repo, name),
+            Subject::Head(_) if self.evidence == Evidence::OwnWorktree => {
+                self.restore_own_head(repo, scope)
+            }
+            Subject::Head(_) => Ok(Restored::Kept(
+                "only whoever works in that worktree can tell what its files should be",
+            )),
+        }
+    }
+
+    fn restore_ref(&self, env: &Env, repo: &Repo, name: &str) -> Result<Restored> {
+        if values(repo)?.get(name) != self.after.as_ref() {
+            return Ok(Restored::Stale);
+        }
+        let now = match &self.after {
+            Some(Value::At(id)) => Some(*id),
+            Some(Value::Symbolic(target)) => repo.find_ref(target)?,
+            None => None,
+        };
+        if let Evidence::RenamedFrom(own) = &self.evidence
+            && repo.find_ref(own)?.is_none()
+        {
+            // git's own way back takes the reflog, the branch's settings and every worktree's HEAD along.
+            let words = ["branch", "-m", short(name), short(own)];
+            repo.git_common().args(words).run()?;
+            return match self.before.clone() {
+                Some(before) => set(repo, name, None, &before).map(|swap| ended(swap, None)),
+                None => Ok(Restored::Done(None)),
+            };
+        }
+        let in_use = || -> Result<bool> {
+            let wanted = Value::Symbolic(name.to_owned());
+            Ok(heads(repo)?.values().any(|head| *head == wanted))
+        };
+        if self.before.is_none() && in_use()? {
+            return Ok(Restored::Kept("a worktree is on it"));
+        }
+        let kept = match now {
+            Some(id) => Some(keep(env, repo, name, id)?),
+            None => None,
+        };
+        if matches!(self.after, Some(Value::Symbolic(_))) {
+            repo.git_common()
+                .args(["symbolic-ref", "--delete", name])
+                .run()?;
+        }
+        let expected = match &self.after {
+            Some(Value::At(id)) => Some(*id),
+            _ => None,
+        };
+        let swap = match &self.before {
+            Some(before) => set(repo, name, expected, before)?,
+            None if expected.is_none() => Swap::Done,
+            None => repo.swap_refs(&[change(name, expected, None)])?,
+        };
+        Ok(ended(swap, kept))
+    }
+
+    fn restore_own_head(&self, repo: &Repo, scope: &Scope<'_>) -> Result<Restored> {
+        let (Some(own), Some(Value::Symbolic(now))) = (scope.own.first(), &self.after) else {
+            return Ok(Restored::Kept("the worktree is gone"));
+        };
+        let head = repo.git_at(scope.git_dir, scope.worktree);
+        let answer = head.args(["symbolic-ref", "--quiet", "HEAD"]).answer()?;
+        if answer.text() != *now {
+            return Ok(Restored::Stale);
+        }
+        if repo.find_ref(now)? != repo.find_ref(own)? {
+            return Ok(Restored::Kept(
+                "its files belong to another commit than the session's branch",
+            ));
+        }
+        repo.git_at(scope.git_dir, scope.worktree)
+            .args([
+                "symbolic-ref",
+                "-m",
+                "git-agent: back to the session's branch",
+            ])
+            .args(["HEAD", own])
+            .run()?;
+        Ok(Restored::Done(None))
+    }
+}
+
+fn ended(swap: Swap, kept: Option<String>) -> Restored {
+    match swap {
+        Swap::Done => Restored::Done(kept),
+        Swap::Stale => Restored::Stale,
+    }
+}
+
+fn change(name: &str, expected: Option<ObjectId>, new: Option<ObjectId>) -> RefChange {
+    RefChange {
+        name: name.to_owned(),
+        expected: expected.map_or(Expected::Absent, Expected::At),
+        new,
+    }
+}
+
+/// Gives a ref a value, if it holds what is expected.
+fn set(repo: &Repo, name: &str, expected: Option<ObjectId>, value: &Value) -> Result<Swap> {
+    match value {
+        Value::At(id) => repo.swap_refs(&[change(name, expected, Some(*id))]),
+        Value::Symbolic(target) => {
+            if repo.find_ref(name)? != expected {
+                return Ok(Swap::Stale);
+            }
+            repo.git_common()
+                .args(["symbolic-ref", name, target])
+                .run()?;
+            Ok(Swap::Done)
+        }
+    }
+}
+
+/// Keeps an object that no ref may hold any more.
+fn keep(env: &Env, repo: &Repo, name: &str, id: ObjectId) -> Result<String> {
+    let nonce: String = env
+        .random::<4>()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let lost = refname::lost(env.now().seconds(), &nonce, name);
+    match repo.swap_ref(&change(&lost, None, Some(id)))? {
+        Swap::Done => Ok(lost),
+        Swap::Stale => Err(Error::fatal(format!("ref '{lost}' exists already"))),
+    }
+}
+
+/// Returns what the reflog says about how a branch came to be.
+fn evidence(repo: &Repo, name: &str, now: Option<&Value>, own: &Own) -> Result<Evidence> {
+    if now.is_none() || !name.starts_with("refs/heads/") {
+        return Ok(Evidence::None);
+    }
+    let answer = repo
+        .git_common()
+        .args(["log", "--no-walk", "--walk-reflogs", "-1", "--format=%gs"])
+        .args([name, "--"])
+        .answer()?;
+    let message = answer.text();
+    let source = |verb: &str| {
+        let rest = message.strip_prefix("Branch: ")?.strip_prefix(verb)?;
+        let source = rest.strip_suffix(name)?.strip_suffix(" to ")?;
+        own.owns(source).then(|| source.to_owned())
+    };
+    Ok(if let Some(source) = source("renamed ") {
+        Evidence::RenamedFrom(source)
+    } else if let Some(source) = source("copied ") {
+        Evidence::CopiedFrom(source)
+    } else {
+        Evidence::None
+    })
+}
+
+fn values(repo: &Repo) -> Result<BTreeMap<String, Value>> {
+    let answer = repo
+        .git_common()
+        .args([
+            "for-each-ref",
+            "--format=%(objectname)%00%(symref)%00%(refname)",
+        ])
+        .run()?;
+    let mut values = BTreeMap::new();
+    for line in answer.stdout.split(|byte| *byte == b'\n') {
+        let mut fields = line.splitn(3, |byte| *byte == 0);
+        let (Some(id), Some(symref), Some(name)) = (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let value = match symref {
+            b"" => Value::At(repo.parse_id(&text(id))?),
+            target => Value::Symbolic(text(target)),
+        };
+        values.insert(text(name), value);
+    }
+    Ok(values)
+}
+
+fn heads(repo: &Repo) -> Result<BTreeMap<PathBuf, Value>> {
+    let answer = repo
+        .git_common()
+        .args(["worktree", "list", "--porcelain", "-z"])
+        .run()
+        .context(|| "cannot list the worktrees".into())?;
+    let mut heads = BTreeMap::new();
+    let mut top = None;
+    let mut id = None;
+    for field in answer.stdout.split(|byte| *byte == 0) {
+        let (key, value) = match field.iter().position(|byte| *byte == b' ') {
+            Some(at) => (&field[..at], &field[at + 1..]),
+            None => (field, &[][..]),
+        };
+        let value = OsStr::from_bytes(value);
+        let head = match key {
+            b"worktree" => {
+                top = Some(PathBuf::from(value));
+                id = None;
+                continue;
+            }
+            b"HEAD" => {
+                id = Some(repo.parse_id(&value.to_string_lossy())?);
+                continue;
+            }
+            b"branch" => Value::Symbolic(value.to_string_lossy().into_owned()),
+            b"detached" => match id {
+                Some(id) => Value::At(id),
+                None => continue,
+            },
+            _ => continue,
+        };
+        if let Some(top) = top.take() {
+            heads.insert(top, head);
+        }
+    }
+    Ok(heads)
+}
+
+fn is_same_place(one: &Path, other: &Path) -> bool {
+    one == other
+        || one
+            .canonicalize()
+            .is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
