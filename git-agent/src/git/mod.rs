@@ -5,6 +5,7 @@
 
 mod ancestry;
 pub mod capture;
+pub mod carry;
 pub mod checkout;
 pub mod command;
 pub mod config;
@@ -183,6 +184,8 @@ fn not_a_repository(env: &Env, error: impl std::fmt::Display) -> Error {
     Error::fatal("not a git repository (or any of the parent directories)").hint("git init")
 }
 
+#[cfg(test)]
+mod carry_cases;
 #[cfg(test)]
 mod snapshot_cases;
 #[cfg(test)]

@@ -417,7 +417,8 @@ fn in_the_way(path: &[u8]) -> Error {
     ))
 }
 
-fn refuse_locked(index: &Path) -> Result<()> {
+/// Fails while another git command holds an index.
+pub(in crate::git) fn refuse_locked(index: &Path) -> Result<()> {
     let lock = super::refs::lock_path(index);
     if lock.exists() {
         return Err(Error::fatal(format!(

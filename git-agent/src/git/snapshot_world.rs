@@ -155,7 +155,8 @@ pub(super) fn run(top: &Path, words: &[&str]) -> String {
     let output = command(top, words).output().expect("git starts");
     assert!(
         output.status.success(),
-        "git {words:?}: {}",
+        "git {words:?}: {} {}",
+        String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
     String::from_utf8_lossy(&output.stdout).into_owned()
