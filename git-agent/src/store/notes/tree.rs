@@ -298,10 +298,13 @@ impl<'a> NotesTree<'a> {
     /// Builds the tree. Its objects wait in the batch.
     pub fn build(mut self) -> Result<(ObjectId, Batch)> {
         let mut top = self.trie.lay_out(&mut self.access)?;
+        // A note or a directory of notes goes before something foreign of the same name.
         for (leading, entries) in std::mem::take(&mut self.access.foreign) {
+            if !top.is_open(&leading) {
+                continue;
+            }
             let dir = top.descend(&leading);
             for (name, entry) in entries {
-                // A note or a directory of notes goes before something foreign of the same name.
                 if !dir.dirs.contains_key(&name) {
                     dir.entries.entry(name).or_insert(entry);
                 }

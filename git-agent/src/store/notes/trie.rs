@@ -101,6 +101,19 @@ impl Dir {
         })
     }
 
+    /// Returns whether no entry, such as a folded directory, has the name of a directory on the way.
+    pub fn is_open(&self, leading: &[u8]) -> bool {
+        let mut dir = Some(self);
+        leading.iter().all(|byte| {
+            let name = format!("{byte:02x}").into_bytes();
+            let Some(here) = dir else {
+                return true;
+            };
+            dir = here.dirs.get(&name);
+            !here.entries.contains_key(&name)
+        })
+    }
+
     fn put(&mut self, name: &str, kind: EntryKind, id: ObjectId) {
         let name = name.as_bytes().to_vec();
         let entry = TreeEntry {

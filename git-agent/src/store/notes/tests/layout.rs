@@ -1,6 +1,8 @@
 //! Our trees against git's own: the same notes must give the same tree, whatever way led there.
 
 use super::super::tree::{self, NotesTree};
+use std::collections::BTreeSet;
+
 use super::World;
 use crate::git::ObjectId;
 use crate::git::object::{EntryKind, TreeEntry};
@@ -226,6 +228,44 @@ fn any_depth_is_read_and_what_is_no_note_is_kept() {
     let lines = tree::read_lines(repo, both[0]).expect("reads");
     assert_eq!(lines.to_blob(), b"{\"n\":1}\n{\"n\":2}\n");
     world.git(&["fsck", "--strict"], "");
+}
+
+#[test]
+fn a_directory_spelt_twice_keeps_its_notes() {
+    let world = World::new("sha1", "files", "ada", 1_794_000_000_000);
+    let repo = &world.repo;
+    let mut batch = repo.batch();
+    let note = batch.blob(b"{\"n\":1}\n".to_vec());
+    let entry = |name: &str, kind, id| TreeEntry {
+        name: name.as_bytes().to_vec(),
+        kind,
+        id,
+    };
+    let mut entries = Vec::new();
+    for digit in 0..16u8 {
+        let hex = world.id(&[digit * 16 + 10]).to_string();
+        let below = batch.tree([entry(&hex[2..], EntryKind::Blob, note)]);
+        entries.push(entry(&hex[..2], EntryKind::Tree, below));
+    }
+    // The same directory in capitals, with nothing but a foreign file.
+    let readme = batch.tree([entry("README", EntryKind::Blob, note)]);
+    entries.push(entry("AA", EntryKind::Tree, readme));
+    let top = batch.tree(entries);
+    repo.write_batch(&batch).expect("objects are written");
+    let mut notes = NotesTree::open(repo, top).expect("opens");
+    notes
+        .set_blob(world.id(&[0x1a, 1]), note)
+        .expect("a note is set");
+    let (tree, batch) = notes.build().expect("builds");
+    repo.write_batch(&batch).expect("objects are written");
+    let mut seen = BTreeSet::new();
+    tree::walk(repo, tree, &mut |on, _| {
+        seen.insert(on);
+        Ok(())
+    })
+    .expect("walks");
+    assert_eq!(seen.len(), 17);
+    assert!(seen.contains(&world.id(&[0xaa])));
 }
 
 #[test]
