@@ -27,6 +27,7 @@ pub mod invoke;
 pub mod output;
 pub mod process;
 pub mod provenance;
+pub mod redact;
 pub mod review;
 pub mod session;
 pub mod store;

@@ -1,0 +1,359 @@
+//! Secrets found by the name beside them: `name = value` and its relatives in shells, JSON, YAML, TOML, XML, code and options.
+
+use super::judge::{Promise, Style, is_secret};
+use super::names;
+
+/// Words that bring a name to attention; longer names contain them.
+pub(super) const WORDS: [&str; 13] = [
+    "pass",
+    "pwd",
+    "secret",
+    "token",
+    "key",
+    "credential",
+    "creds",
+    "auth",
+    "jwt",
+    "mnemonic",
+    "phrase",
+    "_pat",
+    "sessid",
+];
+
+/// A secret beside a name, and how far the name reached.
+pub(super) struct Beside {
+    /// Where the name ends: hits before it are the same name.
+    pub(super) name_end: usize,
+    /// Start, end and rule of the secret.
+    pub(super) secret: Option<(usize, usize, &'static str)>,
+}
+
+const NAME: usize = 64;
+const VALUE: usize = 2048;
+
+fn in_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_.-".contains(&byte)
+}
+
+/// Looks at a place where one of the words occurs.
+pub(super) fn at(text: &[u8], hit: usize, hit_end: usize) -> Beside {
+    let right = text[hit_end..]
+        .iter()
+        .take(NAME)
+        .take_while(|byte| in_name(**byte))
+        .count();
+    let name_end = hit_end + right;
+    let none = Beside {
+        name_end,
+        secret: None,
+    };
+    // Most hits are words in prose or code: the byte after the name says so at once.
+    let Some(value) = Separator::after(text, name_end) else {
+        return none;
+    };
+    let left = text[..hit]
+        .iter()
+        .rev()
+        .take(NAME)
+        .take_while(|byte| in_name(**byte))
+        .count();
+    let mut start = hit - left;
+    if start < hit && start > 0 && text[start - 1] == b'\\' && b"nrtb".contains(&text[start]) {
+        start += 1;
+    }
+    let option = text[start..].starts_with(b"-");
+    let name = &text[start..name_end];
+    // In `https://x-access-token:…@host` the name is a user: the rule for URLs sees to it.
+    if text[..start].ends_with(b"://") {
+        return none;
+    }
+    let Some(promise) = names::promise(name) else {
+        return none;
+    };
+    let line_start = start == 0
+        || matches!(text[start - 1], b'\n')
+        || text[..start].ends_with(b"\\n")
+        || text[..start].ends_with(b"export ");
+    let found = value.find(text, promise, option, line_start);
+    Beside {
+        name_end,
+        secret: found.map(|(from, to)| (from, to, names::rule(name, promise))),
+    }
+}
+
+/// What stands between a name and its value.
+struct Separator {
+    kind: Kind,
+    end: usize,
+    spaced: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// `=`, `:`, `:=`, `=>`.
+    Assign,
+    /// `(` or, after a quoted name, `,`: a quoted value must follow.
+    Argument,
+    /// The `>` of an XML tag.
+    Tag,
+    /// Only spaces.
+    Space,
+}
+
+fn spaces(text: &[u8], at: usize, limit: usize) -> usize {
+    text[at..]
+        .iter()
+        .take(limit)
+        .take_while(|byte| b" \t".contains(byte))
+        .count()
+}
+
+impl Separator {
+    fn after(text: &[u8], name_end: usize) -> Option<Separator> {
+        let mut at = name_end;
+        let slashes = text[at..]
+            .iter()
+            .take(4)
+            .take_while(|byte| **byte == b'\\')
+            .count();
+        let quoted = text
+            .get(at + slashes)
+            .is_some_and(|byte| b"\"'`".contains(byte));
+        if quoted {
+            at += slashes + 1;
+        }
+        if text.get(at).is_some_and(|byte| b"])".contains(byte))
+            && text.get(at + 1).is_some_and(|byte| b" =:".contains(byte))
+        {
+            at += 1;
+        }
+        if text.get(at) == Some(&b'?') && text.get(at + 1) == Some(&b':') {
+            at += 1;
+        }
+        let space = spaces(text, at, 40);
+        at += space;
+        let rest = &text[at..];
+        let (kind, length) = match rest {
+            [b':', b':', ..] => return None,
+            [b':', b'=', ..] | [b'=', b'>', ..] => (Kind::Assign, 2),
+            [b'=', b'=', b'=', ..] => (Kind::Assign, 3),
+            [b'=', b'=', ..] | [b'!', b'=', ..] => (Kind::Assign, 2),
+            [b'=' | b':', ..] => (Kind::Assign, 1),
+            [b'%', b'3', b'D' | b'd', ..] => (Kind::Assign, 3),
+            [b'(', ..] if !quoted => (Kind::Argument, 1),
+            [b',', ..] if quoted => (Kind::Argument, 1),
+            [b'>', ..] if !quoted && space == 0 => (Kind::Tag, 1),
+            _ if space > 0 && !quoted => (Kind::Space, 0),
+            _ => return None,
+        };
+        at += length;
+        let after = if kind == Kind::Tag {
+            0
+        } else {
+            spaces(text, at, 24)
+        };
+        Some(Separator {
+            kind,
+            end: at + after,
+            spaced: space + after > 0,
+        })
+    }
+
+    /// Finds the value and judges it.
+    fn find(
+        &self,
+        text: &[u8],
+        promise: Promise,
+        option: bool,
+        line_start: bool,
+    ) -> Option<(usize, usize)> {
+        let mut at = self.end;
+        if self.kind == Kind::Space {
+            return self.after_space(text, promise, option);
+        }
+        if self.kind == Kind::Assign {
+            at = skip_type(text, at);
+            at = skip_wrapper(text, at)?;
+        }
+        // `@"…"`, `b"…"`, `r"…"`, `f"…"`.
+        if text.get(at).is_some_and(|byte| b"@bruf".contains(byte))
+            && text.get(at + 1).is_some_and(|byte| b"\"'".contains(byte))
+        {
+            at += 1;
+        }
+        if let Some((from, to)) = quoted(text, at) {
+            return judged(text, from, to, promise, Style::Quoted);
+        }
+        match self.kind {
+            Kind::Argument | Kind::Space => None,
+            Kind::Tag => {
+                let length = text[at..]
+                    .iter()
+                    .take(VALUE)
+                    .position(|byte| *byte == b'<')?;
+                text[at + length..].starts_with(b"</").then_some(())?;
+                judged(text, at, at + length, promise, Style::Quoted)
+            }
+            Kind::Assign => {
+                let style = if self.spaced {
+                    Style::Loose
+                } else {
+                    Style::Tight
+                };
+                let to = bare(text, at, line_start)?;
+                judged(text, at, to, promise, style)
+            }
+        }
+    }
+
+    /// `--password value`, `PASSWORD 'value'`, `login me password value`, `password is value`.
+    fn after_space(&self, text: &[u8], promise: Promise, option: bool) -> Option<(usize, usize)> {
+        let mut at = self.end;
+        if !option {
+            let words: [&[u8]; 3] = [b"is ", b"is: ", b"to "];
+            let told = words.iter().find(|word| text[at..].starts_with(word));
+            at += told.map_or(0, |word| word.len());
+            if let Some((from, to)) = quoted(text, at).filter(|_| promise == Promise::Password) {
+                return judged(text, from, to, promise, Style::Quoted);
+            }
+            let netrc = super::text::line_before(text, self.end, 120)
+                .windows(6)
+                .any(|six| six == b"login ");
+            if told.is_none() && !netrc {
+                return None;
+            }
+        }
+        if let Some((from, to)) = quoted(text, at) {
+            return judged(text, from, to, promise, Style::Quoted);
+        }
+        let to = bare(text, at, false)?;
+        (text.get(at) != Some(&b'-')).then_some(())?;
+        judged(text, at, to, promise, Style::Loose)
+    }
+}
+
+/// Skips `str = ` in `token: str = "…"`.
+fn skip_type(text: &[u8], at: usize) -> usize {
+    let window = &text[at..text.len().min(at + 48)];
+    let stop = window
+        .iter()
+        .position(|byte| b"\"'`\n,;".contains(byte))
+        .unwrap_or(window.len());
+    match window[..stop].windows(3).position(|three| three == b" = ") {
+        Some(equals)
+            if window
+                .first()
+                .is_some_and(|byte| byte.is_ascii_alphabetic() || b"&*".contains(byte)) =>
+        {
+            at + equals + 3
+        }
+        _ => at,
+    }
+}
+
+/// Skips `SecretStr(` and the like before a quoted value; a call that fetches the value is no value.
+fn skip_wrapper(text: &[u8], at: usize) -> Option<usize> {
+    const FETCHES: [&str; 16] = [
+        "env", "get", "var", "prompt", "input", "read", "load", "find", "query", "select",
+        "require", "expect", "match", "lookup", "fetch", "file",
+    ];
+    let window = &text[at..text.len().min(at + 48)];
+    let name = window
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || b"_:.!& ".contains(byte))
+        .count();
+    if name == 0
+        || window.get(name) != Some(&b'(')
+        || !window
+            .get(name + 1)
+            .is_some_and(|byte| b"\"'`".contains(byte))
+    {
+        return Some(at);
+    }
+    let fetches = FETCHES
+        .iter()
+        .any(|word| super::text::contains_ignoring_case(&window[..name], word));
+    (!fetches).then_some(at + name + 1)
+}
+
+/// Returns the inside of the quotes that open at `at`, plain or escaped.
+fn quoted(text: &[u8], at: usize) -> Option<(usize, usize)> {
+    let slashes = text[at..]
+        .iter()
+        .take(8)
+        .take_while(|byte| **byte == b'\\')
+        .count();
+    let quote = *text
+        .get(at + slashes)
+        .filter(|byte| b"\"'`".contains(byte))?;
+    let from = at + slashes + 1;
+    let window = &text[from..text.len().min(from + VALUE)];
+    let mut seen = 0;
+    for (index, byte) in window.iter().enumerate() {
+        match *byte {
+            b'\\' => seen += 1,
+            b'\n' => return None,
+            byte if byte == quote && seen <= slashes => return Some((from, from + index - seen)),
+            _ => seen = 0,
+        }
+    }
+    // Cut off: the quote never closes.
+    (window.len() < VALUE && slashes == 0).then_some((from, from + window.len()))
+}
+
+/// Returns where a bare value ends, if it does.
+fn bare(text: &[u8], at: usize, whole_line: bool) -> Option<usize> {
+    let window = &text[at..text.len().min(at + VALUE)];
+    let stops = |index: usize| match window[index] {
+        b'&' => {
+            let rest = &window[index + 1..];
+            let name = rest
+                .iter()
+                .take(40)
+                .take_while(|byte| in_name(**byte))
+                .count();
+            name > 0 && rest.get(name) == Some(&b'=') || rest.starts_with(b"&")
+        }
+        b'\\' => window
+            .get(index + 1)
+            .is_some_and(|next| b"nrt\"'\\".contains(next)),
+        b',' | b')' | b']' | b'}' | b';' | b'|' | b'<' => {
+            !whole_line
+                || window
+                    .get(index + 1)
+                    .is_none_or(|next| b" \t\r\n".contains(next))
+        }
+        byte => byte.is_ascii_whitespace() || b"\"'`".contains(&byte) || byte < 0x20,
+    };
+    let plain = super::text::Class::Any.table();
+    match (0..window.len()).find(|index| !plain[usize::from(window[*index])] && stops(*index)) {
+        Some(length) => Some(at + length),
+        // What goes on and on is data.
+        None => (window.len() < VALUE).then_some(at + window.len()),
+    }
+}
+
+/// Takes the scheme off a value and judges the rest.
+fn judged(
+    text: &[u8],
+    from: usize,
+    to: usize,
+    promise: Promise,
+    style: Style,
+) -> Option<(usize, usize)> {
+    let value = &text[from..to];
+    let schemes: [&[u8]; 5] = [b"bearer ", b"basic ", b"token ", b"bot ", b"apikey "];
+    let scheme = schemes.iter().find(|scheme| {
+        value.len() > scheme.len() && value[..scheme.len()].eq_ignore_ascii_case(scheme)
+    });
+    let from = from + scheme.map_or(0, |scheme| scheme.len());
+    let mut to = to;
+    if style == Style::Loose {
+        // The full stop of a sentence.
+        while to > from && b".,:".contains(&text[to - 1]) {
+            to -= 1;
+        }
+    }
+    (!super::is_placeholder(&text[from..to]) && is_secret(&text[from..to], promise, style))
+        .then_some((from, to))
+}

@@ -1,0 +1,160 @@
+//! Walks JSON: every string is redacted as text and, beside its key, as a value with a name.
+
+use serde_json::{Map, Value};
+
+use super::Redactor;
+use super::judge::{Promise, Style, is_secret};
+use super::names;
+
+/// Keys whose values are ids: left alone if they have the shape of one, whatever they look like otherwise.
+const ID_KEYS: [&str; 34] = [
+    "id",
+    "sid",
+    "call",
+    "call_id",
+    "callid",
+    "commit",
+    "tree",
+    "parent",
+    "oid",
+    "sha",
+    "sha1",
+    "sha256",
+    "hash",
+    "attachment",
+    "request",
+    "uuid",
+    "type",
+    "session",
+    "session_id",
+    "sessionid",
+    "tool_use_id",
+    "tool_call_id",
+    "toolcallid",
+    "message_id",
+    "messageid",
+    "thread_id",
+    "request_id",
+    "parent_session",
+    "turn_id",
+    "item_id",
+    "checkpoint",
+    "blob",
+    "rev",
+    "revision",
+];
+
+/// Returns whether a value can be an id: short, one word, and no provider's token.
+fn is_id(value: &str) -> bool {
+    (1..=80).contains(&value.len())
+        && value
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-:.|".contains(&byte))
+}
+
+impl Redactor {
+    pub(super) fn walk(&self, value: &mut Value, name: Option<&str>) {
+        match value {
+            Value::String(text) => self.leaf(text, name),
+            Value::Number(number) => {
+                let digits = number.to_string();
+                let password = name
+                    .is_some_and(|name| names::promise(name.as_bytes()) == Some(Promise::Password));
+                if password && is_secret(digits.as_bytes(), Promise::Password, Style::Quoted) {
+                    *value = Value::String(self.replaced("password"));
+                } else if self.knows(digits.as_bytes()) {
+                    *value = Value::String(self.replaced(super::KNOWN));
+                }
+            }
+            Value::Array(items) => self.walk_array(items, name),
+            Value::Object(fields) => self.walk_object(fields),
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    fn leaf(&self, text: &mut String, name: Option<&str>) {
+        if let Some(name) = name {
+            let id_key = ID_KEYS.iter().any(|key| key.eq_ignore_ascii_case(name));
+            if id_key && is_id(text) {
+                // Only what is surely a secret is taken out of an id.
+                if let Some(clean) = self.certain(text) {
+                    *text = clean;
+                }
+                return;
+            }
+            if let Some(promise) = names::promise(name.as_bytes())
+                && !super::is_placeholder(text.as_bytes())
+                && is_secret(text.trim().as_bytes(), promise, Style::Quoted)
+            {
+                // A known shape names itself better than the key does.
+                *text = match self.clean(text) {
+                    Some(clean) if super::is_placeholder(clean.as_bytes()) => clean,
+                    _ => self.replaced(names::rule(name.as_bytes(), promise)),
+                };
+                return;
+            }
+            if name.eq_ignore_ascii_case("authorization")
+                || name.eq_ignore_ascii_case("cookie")
+                || name.eq_ignore_ascii_case("set-cookie")
+            {
+                // As a header line, the value is judged as one.
+                let line = format!("{name}: {text}");
+                if let Some(clean) = self.clean(&line)
+                    && let Some(value) = clean.get(name.len() + 2..)
+                {
+                    *text = value.to_owned();
+                    return;
+                }
+            }
+        }
+        if let Some(clean) = self.clean(text) {
+            *text = clean;
+        }
+    }
+
+    fn walk_array(&self, items: &mut [Value], name: Option<&str>) {
+        let mut option: Option<String> = None;
+        for item in items {
+            // In a list of arguments the option before names the value after it.
+            let named = option.take();
+            if let Value::String(text) = &*item
+                && text.starts_with("--")
+                && !text.contains(['=', ' '])
+            {
+                option = Some(text.trim_start_matches('-').to_owned());
+            }
+            self.walk(item, named.as_deref().or(name));
+        }
+    }
+
+    fn walk_object(&self, fields: &mut Map<String, Value>) {
+        // `{"name": "API_KEY", "value": "…"}`, as lists of variables are written.
+        let label = ["name", "key", "variable", "Name", "Key"]
+            .iter()
+            .find_map(|key| fields.get(*key).and_then(Value::as_str))
+            .filter(|label| names::promise(label.as_bytes()).is_some())
+            .map(str::to_owned);
+        let mut renamed = Vec::new();
+        for (key, value) in fields.iter_mut() {
+            let named = match &label {
+                Some(label) if key.eq_ignore_ascii_case("value") => label.as_str(),
+                _ => key.as_str(),
+            };
+            self.walk(value, Some(named));
+            if let Some(clean) = self.clean(key) {
+                renamed.push((key.clone(), clean));
+            }
+        }
+        for (key, clean) in renamed {
+            if let Some(value) = fields.remove(&key) {
+                let mut free = clean.clone();
+                let mut number = 2;
+                while fields.contains_key(&free) {
+                    free = format!("{clean} {number}");
+                    number += 1;
+                }
+                fields.insert(free, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Redaction: the only way from foreign text to an object.
+//!
+//! What an agent says and does is written into git, and git forgets nothing. So every string passes here first, and the
+//! object writer takes only [`Redacted`] values, which nothing else can make.
+//!
+//! One pass over the text with an automaton of a few hundred short words finds every place worth a look; what is looked
+//! at there is bounded, so time is linear whatever the text. In order of certainty:
+//!
+//! | layer | file | finds |
+//! |---|---|---|
+//! | known values | `known` | what the environment and `.env` files hold, in plain, escaped and encoded form |
+//! | shapes | `rules` | tokens that providers give a prefix of their own |
+//! | armour | `pem` | private keys, also cut off and escaped |
+//! | URLs | `url` | passwords and tokens in the user part |
+//! | headers, programs | `headers` | `Authorization`, `Cookie`, `curl -u` |
+//! | names | `context`, `names`, `judge` | `password = …` in all its spellings |
+//! | entropy | `entropy` | long strings that nobody named |
+//!
+//! What is found becomes `[REDACTED:<rule>]`. A placeholder is never looked into again, and a text is gone over until
+//! nothing more is found, so that redacting twice changes nothing.
+
+mod context;
+mod entropy;
+mod headers;
+mod json;
+mod judge;
+mod known;
+mod names;
+mod pem;
+mod redacted;
+mod rules;
+mod scan;
+mod text;
+mod url;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::transcript::{Body, Event};
+
+pub use known::KnownSecrets;
+pub use redacted::Redacted;
+use scan::Scanner;
+
+/// The rule of values known beforehand.
+const KNOWN: &str = "known-secret";
+const OPENING: &[u8] = b"[REDACTED:";
+
+/// Finds secrets and replaces them.
+#[derive(Debug)]
+pub struct Redactor {
+    scanner: Scanner,
+}
+
+impl Redactor {
+    /// Makes a redactor that also knows these values.
+    pub fn new(known: KnownSecrets) -> Self {
+        Redactor {
+            scanner: Scanner::new(&known),
+        }
+    }
+
+    /// Redacts text.
+    pub fn text(&self, text: &str) -> Redacted<String> {
+        Redacted::new(self.clean(text).unwrap_or_else(|| text.to_owned()))
+    }
+
+    /// Redacts bytes, which need not be text; every byte that is no part of a secret is kept.
+    pub fn bytes(&self, bytes: &[u8]) -> Redacted<Vec<u8>> {
+        Redacted::new(self.scanner.clean(bytes).unwrap_or_else(|| bytes.to_vec()))
+    }
+
+    /// Redacts the strings of a JSON value, each in the light of its key.
+    pub fn json(&self, mut value: Value) -> Redacted<Value> {
+        self.walk(&mut value, None);
+        Redacted::new(value)
+    }
+
+    /// Redacts an event: its header and its kind stay as they are.
+    pub fn event(&self, event: &Event) -> Redacted<Event> {
+        let mut event = event.clone();
+        let mut fields = match &event.body {
+            Body::Unknown(fields) => Value::Object(fields.clone()),
+            body => serde_json::to_value(body).expect("bodies are plain data"),
+        };
+        let kind = fields.get("type").cloned();
+        self.walk(&mut fields, None);
+        if let Value::Object(mut fields) = fields {
+            if let Some(kind) = kind {
+                fields.insert("type".to_owned(), kind);
+            }
+            event.body = match &event.body {
+                Body::Unknown(_) => Body::Unknown(fields),
+                // A secret where only a fixed word may stand leaves a body of no known kind: kept whole as such.
+                _ => serde_json::from_value(Value::Object(fields.clone()))
+                    .unwrap_or(Body::Unknown(fields)),
+            };
+        }
+        Redacted::new(event)
+    }
+
+    /// Returns how many secrets each rule has replaced so far.
+    pub fn report(&self) -> BTreeMap<&'static str, u64> {
+        self.scanner.report()
+    }
+
+    /// Returns the text without its secrets, or nothing if it has none.
+    fn clean(&self, text: &str) -> Option<String> {
+        let clean = self.scanner.clean(text.as_bytes())?;
+        // Only whole characters are ever cut out, so this cannot fail; if it could, losing a character is right.
+        Some(
+            String::from_utf8(clean)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+        )
+    }
+
+    /// Returns the text without what certainly is a secret, or nothing if it has none.
+    fn certain(&self, text: &str) -> Option<String> {
+        let clean = self.scanner.clean_certain(text.as_bytes())?;
+        String::from_utf8(clean).ok()
+    }
+
+    /// Counts a replacement and returns its placeholder.
+    fn replaced(&self, rule: &'static str) -> String {
+        self.scanner.count(rule);
+        format!("[REDACTED:{rule}]")
+    }
+
+    fn knows(&self, value: &[u8]) -> bool {
+        self.scanner.knows(value)
+    }
+}
+
+/// Returns whether the whole value is a placeholder.
+fn is_placeholder(value: &[u8]) -> bool {
+    scan::placeholder_at(value, 0) == Some(value.len())
+}

@@ -1,0 +1,475 @@
+//! The pass over the text: one automaton finds every place worth a look, and what was found is cut out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+
+use super::known::KnownSecrets;
+use super::rules::{Found, SHAPES};
+use super::text::{Class, starts_token};
+use super::{KNOWN, OPENING, context, entropy, headers, names, pem, url};
+
+/// A stretch of text that one rule found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Span {
+    start: usize,
+    layer: Layer,
+    end: usize,
+    rule: &'static str,
+}
+
+/// How certain a rule is; where stretches overlap, the most certain names the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Layer {
+    Known,
+    Shape,
+    Header,
+    Name,
+    Entropy,
+}
+
+/// Why a word is in the automaton.
+#[derive(Debug, Clone, Copy)]
+enum Trigger {
+    Shape(usize, &'static str),
+    Jwt,
+    Name,
+    Url,
+    Begin,
+    End,
+    Putty,
+    Bearer,
+    Basic,
+    Authorization,
+    Cookie,
+    Program(usize),
+    Placeholder,
+}
+
+/// The automaton over all words, the same for every redactor.
+struct Words {
+    automaton: AhoCorasick,
+    triggers: Vec<Trigger>,
+    rules: Vec<&'static str>,
+}
+
+fn words() -> &'static Words {
+    static WORDS: OnceLock<Words> = OnceLock::new();
+    WORDS.get_or_init(|| {
+        let mut list: Vec<(&'static str, Trigger)> = Vec::new();
+        for (index, shape) in SHAPES.iter().enumerate() {
+            list.extend(
+                shape
+                    .prefixes
+                    .iter()
+                    .map(|prefix| (*prefix, Trigger::Shape(index, prefix))),
+            );
+        }
+        list.extend(context::WORDS.iter().map(|word| (*word, Trigger::Name)));
+        for (index, (program, ..)) in headers::PROGRAMS.iter().enumerate() {
+            list.push((program, Trigger::Program(index)));
+        }
+        list.extend([
+            ("eyJ", Trigger::Jwt),
+            ("://", Trigger::Url),
+            ("-----BEGIN ", Trigger::Begin),
+            ("-----END ", Trigger::End),
+            ("private-lines:", Trigger::Putty),
+            ("bearer ", Trigger::Bearer),
+            ("bearer%20", Trigger::Bearer),
+            ("basic ", Trigger::Basic),
+            ("authorization", Trigger::Authorization),
+            ("cookie: ", Trigger::Cookie),
+            ("[REDACTED:", Trigger::Placeholder),
+        ]);
+        let mut rules: Vec<&'static str> = SHAPES.iter().map(|shape| shape.rule).collect();
+        rules.extend(names::rules());
+        rules.extend(url::RULES);
+        rules.extend(headers::RULES);
+        rules.extend([KNOWN, pem::RULE, "jwt", "high-entropy", "discord-token"]);
+        rules.sort_unstable();
+        rules.dedup();
+        Words {
+            automaton: AhoCorasick::builder()
+                .ascii_case_insensitive(true)
+                .kind(Some(AhoCorasickKind::DFA))
+                .build(list.iter().map(|(word, _)| word))
+                .expect("a few hundred short words fit an automaton"),
+            triggers: list.into_iter().map(|(_, trigger)| trigger).collect(),
+            rules,
+        }
+    })
+}
+
+/// Returns the end of the placeholder that starts at `at`; only our own rules make one.
+pub(super) fn placeholder_at(text: &[u8], at: usize) -> Option<usize> {
+    let rest = text.get(at..)?.strip_prefix(OPENING)?;
+    let length = rest.iter().take(40).position(|byte| *byte == b']')?;
+    let rule = std::str::from_utf8(&rest[..length]).ok()?;
+    words().rules.binary_search(&rule).ok()?;
+    Some(at + OPENING.len() + length + 1)
+}
+
+/// Finds and cuts out, and counts what it cut.
+pub(super) struct Scanner {
+    known: Option<AhoCorasick>,
+    counts: Vec<AtomicU64>,
+}
+
+impl fmt::Debug for Scanner {
+    // The automaton holds the secrets themselves: they must not be printed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scanner")
+            .field("known", &self.known.as_ref().map(AhoCorasick::patterns_len))
+            .finish_non_exhaustive()
+    }
+}
+
+/// How often a text is gone over before it is taken as it is; a second time is nearly always the last.
+const ROUNDS: usize = 16;
+
+impl Scanner {
+    pub(super) fn new(known: &KnownSecrets) -> Self {
+        let forms = known.forms();
+        Scanner {
+            known: (!forms.is_empty()).then(|| {
+                AhoCorasick::builder()
+                    .match_kind(MatchKind::LeftmostLongest)
+                    .build(forms)
+                    .expect("the values of an environment fit an automaton")
+            }),
+            counts: words().rules.iter().map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    pub(super) fn knows(&self, value: &[u8]) -> bool {
+        self.known
+            .as_ref()
+            .and_then(|known| known.find(value))
+            .is_some_and(|found| found.range() == (0..value.len()))
+    }
+
+    pub(super) fn count(&self, rule: &'static str) {
+        if let Ok(index) = words().rules.binary_search(&rule) {
+            self.counts[index].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn report(&self) -> BTreeMap<&'static str, u64> {
+        let counts = self
+            .counts
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed));
+        words()
+            .rules
+            .iter()
+            .copied()
+            .zip(counts)
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    }
+
+    /// Returns the text without its secrets, or nothing if it has none.
+    pub(super) fn clean(&self, text: &[u8]) -> Option<Vec<u8>> {
+        self.clean_down_to(text, Layer::Entropy)
+    }
+
+    /// The same, for the two most certain layers alone.
+    pub(super) fn clean_certain(&self, text: &[u8]) -> Option<Vec<u8>> {
+        self.clean_down_to(text, Layer::Shape)
+    }
+
+    fn clean_down_to(&self, text: &[u8], layer: Layer) -> Option<Vec<u8>> {
+        let mut clean: Option<Vec<u8>> = None;
+        // What was cut out may have hidden the start of something else.
+        for _ in 0..ROUNDS {
+            let current = clean.as_deref().unwrap_or(text);
+            let Some(next) = self.cut(current, layer) else {
+                break;
+            };
+            clean = Some(next);
+        }
+        clean
+    }
+
+    fn cut(&self, text: &[u8], layer: Layer) -> Option<Vec<u8>> {
+        let (mut spans, placeholders) = self.find(text, layer);
+        spans.retain(|span| span.layer <= layer && span.start < span.end);
+        let spans = merged(text, spans, &placeholders);
+        if spans.is_empty() {
+            return None;
+        }
+        let mut clean = Vec::with_capacity(text.len());
+        let mut done = 0;
+        for span in spans {
+            clean.extend_from_slice(&text[done..span.start]);
+            clean.extend_from_slice(OPENING);
+            clean.extend_from_slice(span.rule.as_bytes());
+            clean.push(b']');
+            self.count(span.rule);
+            done = span.end;
+        }
+        clean.extend_from_slice(&text[done..]);
+        Some(clean)
+    }
+
+    fn find(&self, text: &[u8], deepest: Layer) -> (Vec<Span>, Vec<(usize, usize)>) {
+        let mut spans: Vec<Span> = Vec::new();
+        let mut placeholders = Vec::new();
+        if let Some(known) = &self.known {
+            spans.extend(known.find_iter(text).map(|found| Span {
+                start: found.start(),
+                end: found.end(),
+                layer: Layer::Known,
+                rule: KNOWN,
+            }));
+        }
+        let words = words();
+        let mut walk = Walk {
+            text,
+            spans: &mut spans,
+            placeholders: &mut placeholders,
+            name_end: 0,
+            pem_end: 0,
+            jwt_end: 0,
+            cookie_end: 0,
+            program_ends: [0; headers::PROGRAMS.len()],
+            shape_ends: [0; MEMORY],
+        };
+        for hit in words.automaton.find_overlapping_iter(text) {
+            walk.look(
+                words.triggers[hit.pattern().as_usize()],
+                hit.start(),
+                hit.end(),
+            );
+        }
+        if deepest >= Layer::Entropy {
+            entropy::scan(text, |start, end, rule| {
+                spans.push(Span {
+                    start,
+                    end,
+                    layer: Layer::Entropy,
+                    rule,
+                });
+            });
+        }
+        (spans, placeholders)
+    }
+}
+
+/// How many shapes remember where their last look ended.
+const MEMORY: usize = 256;
+
+/// What one pass remembers so that nothing is looked at twice.
+struct Walk<'a> {
+    text: &'a [u8],
+    spans: &'a mut Vec<Span>,
+    placeholders: &'a mut Vec<(usize, usize)>,
+    name_end: usize,
+    pem_end: usize,
+    jwt_end: usize,
+    cookie_end: usize,
+    program_ends: [usize; headers::PROGRAMS.len()],
+    shape_ends: [usize; MEMORY],
+}
+
+impl Walk<'_> {
+    fn add(&mut self, layer: Layer, (start, end, rule): (usize, usize, &'static str)) {
+        self.spans.push(Span {
+            start,
+            layer,
+            end,
+            rule,
+        });
+    }
+
+    fn look(&mut self, trigger: Trigger, start: usize, end: usize) {
+        let text = self.text;
+        match trigger {
+            Trigger::Name => {
+                if start >= self.name_end {
+                    let beside = context::at(text, start, end);
+                    self.name_end = beside.name_end;
+                    if let Some(secret) = beside.secret {
+                        self.add(Layer::Name, secret);
+                    }
+                }
+            }
+            Trigger::Shape(index, prefix) => {
+                if start < self.shape_ends[index % MEMORY] {
+                    return;
+                }
+                match SHAPES[index].at(text, prefix, start) {
+                    Found::Token(from, to) => {
+                        self.shape_ends[index % MEMORY] = to;
+                        self.add(Layer::Shape, (from, to, SHAPES[index].rule));
+                    }
+                    Found::NothingBefore(place) => self.shape_ends[index % MEMORY] = place,
+                }
+            }
+            Trigger::Url => {
+                if let Some(secret) = url::at(text, start) {
+                    self.add(Layer::Header, secret);
+                }
+            }
+            Trigger::Jwt => self.jwt(start),
+            Trigger::Begin => self.pem(pem::begin(text, start)),
+            Trigger::End if start >= self.pem_end => self.pem(pem::end(text, start)),
+            Trigger::End => {}
+            Trigger::Putty => self.pem(pem::putty(text, start)),
+            Trigger::Bearer => {
+                if let Some(secret) = headers::bearer(text, end) {
+                    self.add(Layer::Header, secret);
+                }
+            }
+            Trigger::Basic => {
+                if let Some(secret) = headers::basic(text, end) {
+                    self.add(Layer::Header, secret);
+                }
+            }
+            Trigger::Authorization => {
+                if let Some(secret) = headers::authorization(text, end) {
+                    self.add(Layer::Name, secret);
+                }
+            }
+            Trigger::Cookie => {
+                if start >= self.cookie_end {
+                    let spans = &mut *self.spans;
+                    self.cookie_end = headers::cookie(text, end, |(start, end, rule)| {
+                        spans.push(Span {
+                            start,
+                            layer: Layer::Header,
+                            end,
+                            rule,
+                        });
+                    });
+                }
+            }
+            Trigger::Program(index) => {
+                if start >= self.program_ends[index] {
+                    let (line_end, secret) = headers::program(text, start, index);
+                    self.program_ends[index] = line_end;
+                    if let Some(secret) = secret {
+                        self.add(Layer::Header, secret);
+                    }
+                }
+            }
+            Trigger::Placeholder => {
+                if let Some(end) = placeholder_at(text, start) {
+                    self.placeholders.push((start, end));
+                }
+            }
+        }
+    }
+
+    fn pem(&mut self, found: Option<(usize, usize)>) {
+        if let Some((start, end)) = found {
+            self.pem_end = end;
+            self.add(Layer::Shape, (start, end, pem::RULE));
+        }
+    }
+
+    /// Three or five runs joined with dots, of which the first two decode to objects.
+    fn jwt(&mut self, start: usize) {
+        let text = self.text;
+        if start < self.jwt_end || !text[start..].starts_with(b"eyJ") || !starts_token(text, start)
+        {
+            return;
+        }
+        let mut end = start;
+        let mut parts = 0;
+        loop {
+            let length = Class::Dashed.run(&text[end..], usize::MAX);
+            if length < 10 && !(length > 0 && parts > 1) {
+                break;
+            }
+            parts += 1;
+            end += length;
+            if parts == 5 || text.get(end) != Some(&b'.') {
+                break;
+            }
+            end += 1;
+        }
+        self.jwt_end = end;
+        if text[..end].last() == Some(&b'.') {
+            end -= 1;
+        }
+        // A header and claims without their signature still tell a lot, and a cut-off one is common.
+        if parts >= 3 || parts == 2 && end - start >= 40 {
+            self.add(Layer::Shape, (start, end, "jwt"));
+        }
+    }
+}
+
+/// Joins stretches that overlap, keeps off placeholders, and widens each to whole characters.
+fn merged(text: &[u8], mut spans: Vec<Span>, placeholders: &[(usize, usize)]) -> Vec<Span> {
+    spans.sort_unstable();
+    let mut joined: Vec<Span> = Vec::with_capacity(spans.len());
+    for span in spans {
+        let span = widened(text, span);
+        match joined.last_mut() {
+            Some(last) if span.start < last.end => {
+                last.end = last.end.max(span.end);
+                if span.layer < last.layer {
+                    last.layer = span.layer;
+                    last.rule = span.rule;
+                }
+            }
+            _ => joined.push(span),
+        }
+    }
+    if placeholders.is_empty() {
+        return joined;
+    }
+    let mut apart = Vec::with_capacity(joined.len());
+    let mut next = 0;
+    for span in joined {
+        while next < placeholders.len() && placeholders[next].1 <= span.start {
+            next += 1;
+        }
+        let mut start = span.start;
+        let mut touched = false;
+        for (from, to) in placeholders[next..]
+            .iter()
+            .take_while(|(from, _)| *from < span.end)
+        {
+            touched = true;
+            if *from > start {
+                apart.push((
+                    Span {
+                        start,
+                        end: *from,
+                        ..span
+                    },
+                    true,
+                ));
+            }
+            start = *to;
+        }
+        if start < span.end {
+            apart.push((Span { start, ..span }, touched));
+        }
+    }
+    // What clings to a placeholder is worth another only if it could be a secret by itself.
+    apart
+        .into_iter()
+        .filter(|(span, touched)| !touched || span.end - span.start >= 8)
+        .map(|(span, _)| span)
+        .collect()
+}
+
+fn widened(text: &[u8], mut span: Span) -> Span {
+    let inside = |at: usize| at < text.len() && text[at] & 0xc0 == 0x80;
+    for _ in 0..3 {
+        if span.start > 0 && inside(span.start) {
+            span.start -= 1;
+        }
+        if inside(span.end) {
+            span.end += 1;
+        }
+    }
+    span
+}
