@@ -18,6 +18,7 @@
 //! output, invoke, the binaries. `tests/suite/source.rs` holds the law.
 
 pub mod agent;
+pub mod config;
 pub mod env;
 pub mod error;
 pub mod fault;

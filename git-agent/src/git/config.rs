@@ -75,6 +75,59 @@ impl Repo {
     }
 }
 
+/// A file in git-config syntax that is not part of git's own configuration. Includes in it are not followed.
+#[derive(Debug)]
+pub struct ConfigFile(gix::config::File);
+
+impl ConfigFile {
+    /// Reads the file's text.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let text = std::str::from_utf8(bytes).context(|| "it is not UTF-8".into())?;
+        let file: gix::config::File = text
+            .to_owned()
+            .parse()
+            .context(|| "its syntax is not that of a config file".into())?;
+        Ok(ConfigFile(file))
+    }
+
+    /// Returns the last value of a key.
+    pub fn string(&self, key: &str) -> Option<String> {
+        self.0.string(key).map(|value| value.to_string())
+    }
+
+    /// Returns every value of a key.
+    pub fn strings(&self, key: &str) -> Vec<String> {
+        let values = self.0.strings(key).unwrap_or_default();
+        values.iter().map(|value| value.to_string()).collect()
+    }
+
+    /// Returns the names of the subsections of a section.
+    pub fn subsections(&self, section: &str) -> Vec<String> {
+        self.0
+            .sections_by_name(section)
+            .into_iter()
+            .flatten()
+            .filter_map(|section| section.header().subsection_name().map(ToString::to_string))
+            .collect()
+    }
+
+    /// Returns every key that is set, as `section.subsection.name`.
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        for section in self.0.sections() {
+            let header = section.header();
+            for name in section.body().value_names() {
+                keys.push(match header.subsection_name() {
+                    Some(subsection) => format!("{}.{subsection}.{name}", header.name()),
+                    None => format!("{}.{name}", header.name()),
+                });
+            }
+        }
+        keys.dedup();
+        keys
+    }
+}
+
 /// Parses `GIT_CONFIG_PARAMETERS`, by which `git -c key=value agent …` tells a subcommand its `-c` options.
 ///
 /// Both of git's forms are read: `'key=value'` and `'key'='value'`. What cannot be read is left out, as it came from

@@ -11,8 +11,10 @@ pub mod command;
 pub mod config;
 mod convert;
 mod disk;
+pub mod history;
 pub mod hooks;
 mod index;
+pub mod merge;
 pub mod object;
 pub mod refs;
 pub mod restore;
@@ -117,6 +119,15 @@ impl Repo {
     /// Returns the top of the working tree, if there is one.
     pub fn work_tree(&self) -> Option<&Path> {
         self.work_tree.as_deref()
+    }
+
+    /// Returns the top of the main working tree, also when asked from a linked one; `None` in a bare repository.
+    pub fn main_work_tree(&self) -> Option<PathBuf> {
+        if !self.is_linked_worktree() {
+            return self.work_tree.clone();
+        }
+        let main = self.gix.main_repo().ok()?;
+        std::fs::canonicalize(main.workdir()?).ok()
     }
 
     /// Returns the working tree or says that there is none.

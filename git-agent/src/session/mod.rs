@@ -1,8 +1,30 @@
 //! What a session is: its identity, its state, and which state may follow which. Pure: no I/O, no clock, no git.
 
+pub mod agents;
+pub mod bounds;
+pub mod briefing;
+pub mod commit;
+pub mod context;
+pub mod create;
+pub mod depend;
+pub mod editor;
 pub mod environment;
+pub mod events;
 pub mod fold;
 pub mod id;
+pub mod inbox;
+pub mod launch;
+pub mod live;
+pub mod name;
+pub mod notify;
+pub mod place;
+pub mod prompts;
+pub mod select;
+pub mod setup;
+pub mod steer;
+pub mod supervise;
+pub mod verdict;
+pub mod work;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -3,11 +3,17 @@
 //! There is no database. Shared records live under the names of [`refname`], one writer a ref; what is not yet in git is
 //! in the spool. A read is always the union of this clone's refs and the validated copies of teammates' refs.
 
+pub mod append;
 pub mod limits;
+pub mod list;
+pub mod log;
 pub mod lost;
 pub mod notes;
 pub mod refname;
 pub mod snapshot;
+pub mod spool;
+#[cfg(test)]
+mod tests;
 pub mod writer;
 
 use std::fs;

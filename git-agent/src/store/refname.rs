@@ -128,6 +128,13 @@ impl fmt::Display for RefName {
     }
 }
 
+/// Returns whether a ref is one of ours, shared or local.
+pub fn is_ours(name: &str) -> bool {
+    [REMOTES, INCOMING, SNAPSHOTS, LOST].iter().any(|prefix| name.starts_with(prefix))
+        || name == DISPLAY_NOTES
+        || RefName::parse(name).is_some()
+}
+
 /// Returns the ref of a session's worktree snapshots.
 pub fn snapshots(sid: SessionId) -> String {
     format!("{SNAPSHOTS}{sid}")

@@ -27,7 +27,11 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    New(Box<crate::new::New>),
     /// A program of its own.
     #[command(external_subcommand)]
     External(Vec<OsString>),
 }
+
+/// The names of the verbs above, for suggestions.
+pub const VERBS: &[&str] = &["new"];

@@ -1,12 +1,20 @@
 //! `git agent`: the command line.
 
 mod args;
+mod new;
+mod site;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
+use git_agent::env::Env;
+use git_agent::error::{Error, Result};
+use git_agent::git::Repo;
 use git_agent::guard::hook::Hook;
 use git_agent::invoke;
 use git_agent::process::shim;
+use git_agent::session::context::Context;
+use git_agent::session::{launch, supervise};
 
 use args::{Cli, Verb};
 
@@ -25,18 +33,35 @@ fn main() -> ExitCode {
         {
             return hook.run(env, rest);
         }
-        // The half of starting an agent that runs in its process: nobody types it, and its options are another's.
-        if let Some((verb, rest)) = arguments.split_first()
-            && verb == shim::VERB
-        {
-            return Err(shim::exec_shim(rest.iter().cloned()));
+        match arguments.first().and_then(|first| first.to_str()) {
+            Some(shim::VERB) => return Err(shim::exec_shim(arguments[1..].iter().cloned())),
+            Some(launch::VERB) => return supervise(env, &arguments[1..]),
+            _ => {}
         }
         let cli: Cli = invoke::parse(arguments)?;
         match cli.verb {
+            Verb::New(args) => new::run(env, &args),
             Verb::External(words) => match words.split_first() {
-                Some((verb, rest)) => Err(invoke::external(env, "git-agent-", verb, rest, &[])),
+                Some((verb, rest)) => {
+                    Err(invoke::external(env, "git-agent-", verb, rest, args::VERBS))
+                }
                 None => invoke::usage::<Cli>(),
             },
         }
     })
+}
+
+/// The hidden verb by which a session's supervisor is started.
+fn supervise(env: &Env, arguments: &[OsString]) -> Result<u8> {
+    let sid = arguments
+        .first()
+        .and_then(|sid| sid.to_str())
+        .unwrap_or_default();
+    let sid = sid
+        .parse()
+        .map_err(|_| Error::usage(format!("'{sid}' is no session id")))?;
+    let repo = Repo::discover(env)?;
+    let context = Context::new(env, &repo)?;
+    supervise::supervise(&context, sid)?;
+    Ok(0)
 }

@@ -1,0 +1,291 @@
+//! The `agent.*` settings: their names, defaults and sources. An option beats the environment beats git config beats the
+//! team's `.gitagents` file.
+//!
+//! The team file travels with the code, so anybody who can commit can write it. Until `git agent trust` has recorded its
+//! hash, only settings that run nothing and open no path are taken from it; the others are ignored and said to be.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::{Context, Error, Result};
+use crate::git::config::ConfigFile;
+use crate::git::{Repo, sha256};
+
+/// The name of the team's file at the top of the work tree.
+pub const TEAM_FILE: &str = ".gitagents";
+/// A larger team file is refused.
+const TEAM_FILE_LIMIT: u64 = 256 << 10;
+
+/// Keys that are taken from a team file that nobody has trusted yet: they choose among what is there already.
+const HARMLESS: [&str; 12] = [
+    "agent.default",
+    "agent.model",
+    "agent.branchprefix",
+    "agent.maxparallel",
+    "agent.timeout",
+    "agent.stuckafter",
+    "agent.maxcost",
+    "agent.maxtokens",
+    "agent.permissions",
+    "agent.mergestyle",
+    "agent.mergestrategy",
+    "agent.priority",
+];
+/// The same for the keys of a role.
+const HARMLESS_IN_ROLE: [&str; 8] = [
+    "description",
+    "agent",
+    "model",
+    "branchprefix",
+    "timeout",
+    "maxcost",
+    "maxtokens",
+    "readonly",
+];
+
+/// The settings of one repository.
+#[derive(Debug)]
+pub struct Config<'a> {
+    repo: &'a Repo,
+    team: Option<Team>,
+}
+
+/// The team's file.
+#[derive(Debug)]
+pub struct Team {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its SHA-256.
+    pub hash: String,
+    /// Whether `git agent trust` has recorded exactly this content.
+    pub trusted: bool,
+    /// The keys that are ignored because nobody trusted the file.
+    pub ignored: Vec<String>,
+    file: ConfigFile,
+}
+
+impl<'a> Config<'a> {
+    /// Reads the settings. A team file that cannot be read is an error that says where.
+    pub fn load(repo: &'a Repo) -> Result<Self> {
+        Ok(Config {
+            repo,
+            team: load_team(repo)?,
+        })
+    }
+
+    /// Returns the team's file, if there is one.
+    pub fn team(&self) -> Option<&Team> {
+        self.team.as_ref()
+    }
+
+    /// Returns a setting, if it is set anywhere.
+    pub fn string(&self, key: &str) -> Option<String> {
+        self.repo.config_string(key).or_else(|| {
+            let team = self.team.as_ref().filter(|team| team.allows(key))?;
+            team.file.string(key)
+        })
+    }
+
+    /// Returns every value of a setting that may be given several times; git config's come last.
+    pub fn strings(&self, key: &str) -> Vec<String> {
+        let team = self.team.as_ref().filter(|team| team.allows(key));
+        let mut values = team.map(|team| team.file.strings(key)).unwrap_or_default();
+        values.extend(self.repo.config_strings(key));
+        values
+    }
+
+    /// Returns a boolean setting.
+    pub fn bool(&self, key: &str, default: bool) -> Result<bool> {
+        match self.string(key).as_deref() {
+            None => Ok(default),
+            Some("" | "true" | "yes" | "on" | "1") => Ok(true),
+            Some("false" | "no" | "off" | "0") => Ok(false),
+            Some(other) => Err(Error::fatal(format!(
+                "bad boolean config value '{other}' for '{key}'"
+            ))),
+        }
+    }
+
+    /// Returns a number setting; `k`, `m` and `g` multiply as in git.
+    pub fn number(&self, key: &str) -> Result<Option<u64>> {
+        self.string(key)
+            .map(|text| {
+                parse_number(&text).ok_or_else(|| {
+                    Error::fatal(format!("bad numeric config value '{text}' for '{key}'"))
+                })
+            })
+            .transpose()
+    }
+
+    /// Returns a time span such as `90`, `90s`, `15m`, `2h`, `1d`.
+    pub fn duration(&self, key: &str) -> Result<Option<Duration>> {
+        self.string(key)
+            .map(|text| {
+                parse_duration(&text).ok_or_else(|| {
+                    Error::fatal(format!("bad time span '{text}' for '{key}'"))
+                        .hint("use 90s, 15m, 2h")
+                })
+            })
+            .transpose()
+    }
+
+    /// Returns the names under a section with subsections, such as the roles.
+    pub fn names(&self, section: &str) -> Vec<String> {
+        let mut names = self.repo.config_subsections(section);
+        if let Some(team) = &self.team {
+            names.extend(team.file.subsections(section));
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+impl Team {
+    /// Returns whether a key may be taken from this file.
+    fn allows(&self, key: &str) -> bool {
+        self.trusted || is_harmless(key)
+    }
+}
+
+fn is_harmless(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    if HARMLESS.contains(&key.as_str()) {
+        return true;
+    }
+    key.strip_prefix("agent-role.")
+        .and_then(|rest| rest.rsplit_once('.'))
+        .is_some_and(|(_, name)| HARMLESS_IN_ROLE.contains(&name))
+}
+
+fn load_team(repo: &Repo) -> Result<Option<Team>> {
+    let Some(top) = repo.main_work_tree() else {
+        return Ok(None);
+    };
+    let path = top.join(TEAM_FILE);
+    let cannot = || format!("cannot read '{}'", path.display());
+    // Never through a link: the file must be what was committed, not what it points at.
+    match std::fs::symlink_metadata(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).context(cannot),
+        Ok(meta) if !meta.is_file() => return Ok(None),
+        Ok(meta) if meta.len() > TEAM_FILE_LIMIT => {
+            return Err(Error::fatal(format!("'{}' is too large", path.display())));
+        }
+        Ok(_) => {}
+    }
+    let bytes = std::fs::read(&path).context(cannot)?;
+    let file = ConfigFile::parse(&bytes).map_err(|error| {
+        Error::fatal(format!("bad config file '{}'", path.display())).because(error)
+    })?;
+    let hash = sha256(&bytes);
+    let trusted = trusted_hashes(repo)?.contains(&hash);
+    let ignored = if trusted {
+        Vec::new()
+    } else {
+        file.keys()
+            .into_iter()
+            .filter(|key| !is_harmless(key))
+            .collect()
+    };
+    Ok(Some(Team {
+        path,
+        hash,
+        trusted,
+        ignored,
+        file,
+    }))
+}
+
+fn trust_file(repo: &Repo) -> PathBuf {
+    repo.common_dir().join("agents").join("trust")
+}
+
+fn trusted_hashes(repo: &Repo) -> Result<Vec<String>> {
+    let path = trust_file(repo);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(text.lines().map(|line| line.trim().to_owned()).collect()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).context(|| format!("cannot read '{}'", path.display())),
+    }
+}
+
+/// Records that exactly this content of the team file is trusted; it replaces what was trusted before.
+pub fn trust(repo: &Repo, hash: Option<&str>) -> Result<()> {
+    let path = trust_file(repo);
+    let cannot = || format!("cannot write '{}'", path.display());
+    let dir = path.parent().unwrap_or(&path).to_owned();
+    std::fs::create_dir_all(&dir).context(cannot)?;
+    let temporary = dir.join(format!("trust.{}", std::process::id()));
+    let text = hash.map(|hash| format!("{hash}\n")).unwrap_or_default();
+    std::fs::write(&temporary, text).context(cannot)?;
+    std::fs::rename(&temporary, &path).context(cannot)
+}
+
+/// Reads a number with git's multipliers.
+pub fn parse_number(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (digits, factor) = match text.as_bytes().last()?.to_ascii_lowercase() {
+        b'k' => (&text[..text.len() - 1], 1 << 10),
+        b'm' => (&text[..text.len() - 1], 1 << 20),
+        b'g' => (&text[..text.len() - 1], 1 << 30),
+        _ => (text, 1u64),
+    };
+    digits.trim().parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// Reads a time span: a number with `ms`, `s`, `m`, `h` or `d`; without a unit, seconds.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let number: f64 = text[..split].parse().ok()?;
+    let seconds = match text[split..].trim() {
+        "ms" => number / 1000.0,
+        "" | "s" => number,
+        "m" | "min" => number * 60.0,
+        "h" => number * 3600.0,
+        "d" => number * 86_400.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_time_spans() {
+        assert_eq!(parse_number("2k"), Some(2048));
+        assert_eq!(parse_number("-1"), None);
+        assert_eq!(parse_number("99999999999g"), None);
+        assert_eq!(parse_duration("15m"), Some(Duration::from_secs(900)));
+        assert_eq!(parse_duration("250ms"), Some(Duration::from_millis(250)));
+        assert_eq!(parse_duration("2 weeks"), None);
+        assert_eq!(parse_duration(""), None);
+    }
+
+    #[test]
+    fn only_what_runs_nothing_is_harmless() {
+        for key in [
+            "agent.default",
+            "agent.maxParallel",
+            "agent-role.api.model",
+            "agent-role.a.b.model",
+        ] {
+            assert!(is_harmless(key), "{key}");
+        }
+        for key in [
+            "agent.setup",
+            "agent.test",
+            "agent.notify",
+            "agent.mine.command",
+            "agent-role.api.env",
+            "core.pager",
+        ] {
+            assert!(!is_harmless(key), "{key}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Questions about commits and branches: where HEAD is, what a revision means, how two histories relate.
+
+use super::{ObjectId, RefBackend, Repo};
+use crate::error::{Context, Error, Result};
+
+/// Where HEAD points.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The short name of the branch; `None` when detached.
+    pub branch: Option<String>,
+    /// The commit; `None` when the branch has none yet.
+    pub commit: Option<ObjectId>,
+}
+
+impl Repo {
+    /// Returns where HEAD points.
+    pub fn head(&self) -> Result<Head> {
+        if self.ref_backend() == RefBackend::Reftable {
+            let name = self
+                .git()
+                .args(["symbolic-ref", "--quiet", "--short", "HEAD"])
+                .answer()?;
+            let branch = (name.code == Some(0)).then(|| name.text());
+            let commit = self
+                .git()
+                .args(["rev-parse", "--verify", "--quiet", "HEAD"])
+                .answer()?;
+            let commit = (commit.code == Some(0))
+                .then(|| self.parse_id(&commit.text()))
+                .transpose()?;
+            return Ok(Head { branch, commit });
+        }
+        let cannot = || "cannot read HEAD".to_owned();
+        let mut head = self.gix().head().context(cannot)?;
+        let branch = head.referent_name().map(|name| name.shorten().to_string());
+        let commit = head.try_peel_to_id().context(cannot)?.map(|id| id.detach());
+        Ok(Head { branch, commit })
+    }
+
+    /// Returns the commit that a revision means, as git understands it.
+    pub fn resolve_commit(&self, revision: &str) -> Result<ObjectId> {
+        let answer = self
+            .git()
+            .args(["rev-parse", "--verify", "--quiet", "--end-of-options"])
+            .arg(format!("{revision}^{{commit}}"))
+            .answer()?;
+        match answer.code {
+            Some(0) => self.parse_id(&answer.text()),
+            _ => Err(Error::fatal(format!("'{revision}' is not a commit"))),
+        }
+    }
+
+    /// Returns the tip of a branch by its short name.
+    pub fn branch_tip(&self, name: &str) -> Result<Option<ObjectId>> {
+        self.find_ref(&format!("refs/heads/{name}"))
+    }
+
+    /// Returns whether git would accept a name as a branch.
+    pub fn is_valid_branch(&self, name: &str) -> bool {
+        let full = format!("refs/heads/{name}");
+        !name.starts_with('-')
+            && name != "HEAD"
+            && gix::validate::reference::name(full.as_str().into()).is_ok()
+    }
+
+    /// Returns the best common ancestor of two commits.
+    pub fn merge_base(&self, one: ObjectId, other: ObjectId) -> Result<Option<ObjectId>> {
+        // Told apart from a failure by asking for all of them: unrelated histories have none.
+        let bases = self
+            .gix()
+            .merge_bases_many(one, &[other])
+            .context(|| format!("cannot relate {one} to {other}"))?;
+        Ok(bases.first().map(|id| id.detach()))
+    }
+
+    /// Returns how many commits each of two has that the other has not.
+    pub fn ahead_behind(&self, ours: ObjectId, theirs: ObjectId) -> Result<(u64, u64)> {
+        if ours == theirs {
+            return Ok((0, 0));
+        }
+        Ok((
+            self.count_only(ours, theirs)?,
+            self.count_only(theirs, ours)?,
+        ))
+    }
+
+    fn count_only(&self, tip: ObjectId, hidden: ObjectId) -> Result<u64> {
+        let walk = self
+            .gix()
+            .rev_walk([tip])
+            .with_hidden([hidden])
+            .all()
+            .context(|| format!("cannot walk the history of {tip}"))?;
+        let mut count = 0;
+        for commit in walk {
+            commit.context(|| format!("cannot walk the history of {tip}"))?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Returns the tree of a commit.
+    pub fn tree_of(&self, commit: ObjectId) -> Result<ObjectId> {
+        Ok(self.read_commit(commit)?.tree)
+    }
+}

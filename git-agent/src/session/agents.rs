@@ -1,0 +1,104 @@
+//! Which agent a session uses: chosen by option, role or configuration, and found again when the session goes on.
+
+use std::ffi::OsString;
+
+use super::Session;
+use crate::agent::registry::{self, Entry};
+use crate::agent::spec::AgentSpec;
+use crate::config::Config;
+use crate::env::Env;
+use crate::error::{Error, Result};
+
+/// The name of an agent that is a command given on the command line.
+pub const COMMAND: &str = "command";
+
+/// What a person asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wish<'a> {
+    /// The agent's name.
+    pub agent: Option<&'a str>,
+    /// The model.
+    pub model: Option<&'a str>,
+    /// The role preset.
+    pub role: Option<&'a str>,
+    /// The command, when one was given.
+    pub command: &'a [String],
+}
+
+/// What was chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// The agent's name.
+    pub name: String,
+    /// The model, when one was chosen.
+    pub model: Option<String>,
+}
+
+/// Chooses agent and model. An agent that is not there is an error now, not later in the background.
+pub fn choose(config: &Config<'_>, env: &Env, wish: &Wish<'_>) -> Result<Chosen> {
+    let of_role = |key: &str| -> Option<String> {
+        wish.role.and_then(|role| config.string(&format!("agent-role.{role}.{key}")))
+    };
+    if let Some(role) = wish.role
+        && !config.names("agent-role").iter().any(|known| known == role)
+    {
+        return Err(Error::fatal(format!("no role '{role}'"))
+            .hint(format!("git config agent-role.{role}.agent <agent>")));
+    }
+    let model = wish.model.map(str::to_owned).or_else(|| of_role("model"));
+    let model = model.or_else(|| config.string("agent.model"));
+    if !wish.command.is_empty() {
+        if let Some(agent) = wish.agent {
+            return Err(Error::usage(format!("both an agent ('{agent}') and a command are given")));
+        }
+        return Ok(Chosen { name: COMMAND.to_owned(), model });
+    }
+    let name = wish.agent.map(str::to_owned).or_else(|| of_role("agent"));
+    let name = match name.or_else(|| config.string("agent.default")) {
+        Some(name) => name,
+        None => first_found(config, env).ok_or_else(|| {
+            Error::fatal("no agent is chosen and none is installed")
+                .hint("any shell command is an agent: git agent new NAME -- ./my-agent.sh")
+                .hint("or choose one: git config agent.default <agent>")
+        })?,
+    };
+    require(config, &name)?;
+    Ok(Chosen { name, model })
+}
+
+/// Returns the agent of a session.
+pub fn of_session(config: &Config<'_>, session: &Session) -> Result<AgentSpec> {
+    if session.agent == COMMAND {
+        let words = session.more.get("command").and_then(|value| value.as_array());
+        let argv: Vec<OsString> = words
+            .into_iter()
+            .flatten()
+            .filter_map(|word| word.as_str().map(OsString::from))
+            .collect();
+        return AgentSpec::from_words(&argv);
+    }
+    require(config, &session.agent)
+}
+
+/// Returns an agent by name, built in or configured.
+pub fn require(config: &Config<'_>, name: &str) -> Result<AgentSpec> {
+    registry::require(name, &entries(config))
+}
+
+/// Returns the agents that the configuration adds or changes.
+pub fn entries(config: &Config<'_>) -> Vec<Entry> {
+    config
+        .names("agent")
+        .iter()
+        .map(|name| Entry::read(name, |key| config.strings(&format!("agent.{name}.{key}"))))
+        .collect()
+}
+
+/// Returns the first agent that is installed.
+fn first_found(config: &Config<'_>, env: &Env) -> Option<String> {
+    let entries = entries(config);
+    registry::names(&entries).into_iter().find(|name| {
+        registry::require(name, &entries)
+            .is_ok_and(|spec| spec.find(env.var_os("PATH"), &env.cwd).is_some())
+    })
+}

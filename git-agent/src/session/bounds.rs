@@ -1,0 +1,51 @@
+//! The limits of a session, from its role and the settings.
+
+use std::time::Duration;
+
+use super::Session;
+use super::context::Context;
+use super::live::TurnBounds;
+use crate::config::{parse_duration, parse_number};
+use crate::error::{Error, Result};
+use crate::process::limits::{Limits, plan_limits};
+
+/// An agent that says nothing for so long counts as stuck, unless configured otherwise.
+const STUCK: Duration = Duration::from_secs(10 * 60);
+/// A request that nobody answers for so long is refused, unless configured otherwise.
+const ANSWER: Duration = Duration::from_secs(60 * 60);
+
+/// Gathers what bounds a session's turns.
+pub fn load(context: &Context<'_>, session: &Session) -> Result<TurnBounds> {
+    let setting = |key: &str| -> Option<String> {
+        let of_role = session.role.as_deref().and_then(|role| {
+            context.config.string(&format!("agent-role.{role}.{key}"))
+        });
+        let chosen = session.more.get(key).and_then(|value| value.as_str().map(str::to_owned));
+        chosen.or(of_role).or_else(|| context.config.string(&format!("agent.{key}")))
+    };
+    let bad = |key: &str, text: &str| Error::fatal(format!("bad config value '{text}' for 'agent.{key}'"));
+    let number = |key: &str| -> Result<Option<u64>> {
+        setting(key).map(|text| parse_number(&text).ok_or_else(|| bad(key, &text))).transpose()
+    };
+    let duration = |key: &str| -> Result<Option<Duration>> {
+        setting(key).map(|text| parse_duration(&text).ok_or_else(|| bad(key, &text))).transpose()
+    };
+    let max_cost = setting("maxCost")
+        .map(|text| text.trim_start_matches('$').parse::<f64>().map_err(|_| bad("maxCost", &text)))
+        .transpose()?;
+    let limits = Limits {
+        memory: number("maxMemory")?,
+        cpu_percent: number("maxCpu")?.map(|percent| u32::try_from(percent).unwrap_or(u32::MAX)),
+        ..Limits::default()
+    };
+    // 0 switches a clock off, as it does in git.
+    let on = |limit: Duration| (!limit.is_zero()).then_some(limit);
+    Ok(TurnBounds {
+        timeout: duration("timeout")?.and_then(on),
+        stuck_after: on(duration("stuckAfter")?.unwrap_or(STUCK)),
+        answer_within: on(duration("answerTimeout")?.unwrap_or(ANSWER)),
+        max_cost,
+        max_tokens: number("maxTokens")?,
+        limits: plan_limits(context.env, &limits),
+    })
+}

@@ -1,0 +1,35 @@
+//! What every use case needs: the surroundings, the repository, its records and its settings.
+
+use crate::config::Config;
+use crate::env::Env;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::redact::{KnownSecrets, Redactor};
+use crate::store::Store;
+
+/// What a use case cannot run without.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The surroundings.
+    pub env: &'a Env,
+    /// The repository.
+    pub repo: &'a Repo,
+    /// Its records.
+    pub store: Store<'a>,
+    /// Its settings.
+    pub config: Config<'a>,
+}
+
+impl<'a> Context<'a> {
+    /// Gathers what belongs to a repository.
+    pub fn new(env: &'a Env, repo: &'a Repo) -> Result<Self> {
+        Ok(Context { env, repo, store: Store::new(env, repo), config: Config::load(repo)? })
+    }
+
+    /// Returns a redactor that knows the secrets of this process's environment.
+    pub fn redactor(&self) -> Redactor {
+        let mut known = KnownSecrets::new();
+        known.add_environment(self.env.vars_os());
+        Redactor::new(known)
+    }
+}

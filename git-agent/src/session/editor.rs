@@ -1,0 +1,30 @@
+//! Asking a person for text in the editor that git would open. What was typed is never lost: the file stays until it was used.
+
+use std::process::Command;
+
+use super::context::Context;
+use crate::error::{Context as _, Error, Result};
+
+/// Opens the editor on a text and returns what it was left with, without the lines that begin with `#`.
+pub fn ask(context: &Context<'_>, name: &str, text: &str) -> Result<String> {
+    let dir = context.store.require_dir("drafts")?;
+    let path = dir.join(format!("{name}.{}", std::process::id()));
+    let cannot = || format!("cannot write '{}'", path.display());
+    std::fs::write(&path, text).context(cannot)?;
+    let editor = context.repo.git().args(["var", "GIT_EDITOR"]).run()?.text();
+    let status = Command::new("/bin/sh")
+        .arg("-c")
+        .arg(format!("{editor} \"$@\""))
+        .arg(&editor)
+        .arg(&path)
+        .status()
+        .context(|| format!("cannot start the editor '{editor}'"))?;
+    if !status.success() {
+        return Err(Error::fatal(format!("the editor '{editor}' failed"))
+            .hint(format!("what was typed is kept in '{}'", path.display())));
+    }
+    let typed = std::fs::read_to_string(&path).context(|| format!("cannot read '{}'", path.display()))?;
+    let kept: Vec<&str> = typed.lines().filter(|line| !line.starts_with('#')).collect();
+    let _ = std::fs::remove_file(&path);
+    Ok(kept.join("\n").trim().to_owned())
+}

@@ -1,0 +1,123 @@
+//! Messages to a running session: one file each, durable before the sender returns, taken in order by the supervisor.
+//!
+//! Files instead of a socket, so that a prompt sent to a session whose supervisor just died is not lost: the next one
+//! finds it.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::env::Env;
+use crate::error::{Context, Result};
+use crate::session::{SessionId, Ulid};
+use crate::store::Store;
+
+/// Something said to a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Message {
+    /// A further prompt.
+    Prompt {
+        /// The text.
+        text: String,
+        /// Who asks, in the words of the transcript.
+        from: String,
+    },
+    /// An answer to a request.
+    Answer {
+        /// The request.
+        request: String,
+        /// The chosen option or free text.
+        choice: String,
+    },
+    /// End the turn and the supervisor.
+    Stop {
+        /// Why, in words.
+        reason: String,
+    },
+}
+
+/// A session's messages.
+#[derive(Debug, Clone)]
+pub struct Inbox {
+    dir: PathBuf,
+}
+
+impl Inbox {
+    /// Returns a session's inbox, made if need be.
+    pub fn open(store: &Store<'_>, sid: SessionId) -> Result<Self> {
+        Ok(Inbox {
+            dir: store.require_dir(&format!("inbox/{sid}"))?,
+        })
+    }
+
+    /// Returns the directory to watch.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Leaves a message; it is on disk when this returns.
+    pub fn put(&self, env: &Env, message: &Message) -> Result<Ulid> {
+        let id = Ulid::new(env);
+        let cannot = || format!("cannot leave a message in '{}'", self.dir.display());
+        let bytes = serde_json::to_vec(message).context(cannot)?;
+        let temporary = self.dir.join(format!(".{id}"));
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary)
+            .context(cannot)?;
+        file.write_all(&bytes)
+            .and_then(|()| file.sync_all())
+            .context(cannot)?;
+        fs::rename(&temporary, self.dir.join(format!("{id}.json"))).context(cannot)?;
+        fs::File::open(&self.dir)
+            .and_then(|dir| dir.sync_all())
+            .context(cannot)?;
+        Ok(id)
+    }
+
+    /// Returns the waiting messages, oldest first. A file that holds none is set aside.
+    pub fn list(&self) -> Result<Vec<(Ulid, Message)>> {
+        let cannot = || format!("cannot read '{}'", self.dir.display());
+        let mut ids: Vec<Ulid> = fs::read_dir(&self.dir)
+            .context(cannot)?
+            .filter_map(|entry| {
+                entry
+                    .ok()?
+                    .file_name()
+                    .to_str()?
+                    .strip_suffix(".json")?
+                    .parse()
+                    .ok()
+            })
+            .collect();
+        ids.sort();
+        let mut messages = Vec::with_capacity(ids.len());
+        for id in ids {
+            let path = self.dir.join(format!("{id}.json"));
+            let Ok(bytes) = fs::read(&path) else { continue };
+            match serde_json::from_slice(&bytes) {
+                Ok(message) => messages.push((id, message)),
+                Err(_) => {
+                    let _ = fs::rename(&path, self.dir.join(format!("{id}.bad")));
+                }
+            }
+        }
+        Ok(messages)
+    }
+
+    /// Removes a message that has been dealt with.
+    pub fn remove(&self, id: Ulid) -> Result<()> {
+        match fs::remove_file(self.dir.join(format!("{id}.json"))) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).context(|| format!("cannot remove message {id}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

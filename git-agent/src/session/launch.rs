@@ -1,0 +1,96 @@
+//! Starting a session's supervisor: a detached process of our own that outlives the terminal, one a session.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::context::Context;
+use super::{Session, SessionId, State};
+use crate::error::{Context as _, Result};
+use crate::process::detach::{self, own_program};
+use crate::process::identity::ProcessId;
+use crate::process::lock;
+use crate::store::Store;
+
+/// The hidden verb that supervises.
+pub const VERB: &str = "__supervise";
+/// How long the starter waits to hear that the supervisor began well.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is known about a supervisor: `run/<sid>.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunFile {
+    /// The supervisor.
+    pub supervisor: ProcessId,
+    /// The agent's process, while one runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<ProcessId>,
+    /// The worktree it works in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
+}
+
+/// Returns the lock that a supervisor holds as long as it lives.
+pub fn run_lock(store: &Store<'_>, sid: SessionId) -> PathBuf {
+    store.dir().join("run").join(format!("{sid}.lock"))
+}
+
+/// Returns the file with a supervisor's complaints.
+pub fn log_file(store: &Store<'_>, sid: SessionId) -> PathBuf {
+    store.dir().join("run").join(format!("{sid}.log"))
+}
+
+/// Starts a supervisor, and returns once it has taken hold of the session.
+pub fn launch(context: &Context<'_>, sid: SessionId) -> Result<ProcessId> {
+    context.store.require_dir("run")?;
+    let mut environment: Vec<(OsString, OsString)> = context
+        .env
+        .vars_os()
+        .filter(|(name, _)| {
+            let name = name.to_string_lossy();
+            !crate::env::GIT_LOCATION_VARIABLES.contains(&name.as_ref())
+        })
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    environment.push(("GIT_DIR".into(), context.repo.common_dir().into()));
+    let spec = detach::Spec {
+        program: own_program(),
+        arguments: vec![VERB.into(), sid.as_str().into()],
+        environment,
+        directory: context.repo.common_dir().to_owned(),
+        log: log_file(&context.store, sid),
+    };
+    let started = detach::start(context.env, &spec, PATIENCE)?;
+    let id = started.id.clone();
+    started.reap_in_background();
+    Ok(id)
+}
+
+/// Returns what is known about a session's supervisor; `None` when none runs.
+pub fn running(store: &Store<'_>, sid: SessionId) -> Result<Option<RunFile>> {
+    if !lock::is_held(&run_lock(store, sid))? {
+        return Ok(None);
+    }
+    let text = std::fs::read(store.run_file(sid)).unwrap_or_default();
+    Ok(serde_json::from_slice(&text).ok())
+}
+
+/// Writes what is known about a supervisor.
+pub fn write_run_file(store: &Store<'_>, sid: SessionId, run: &RunFile) -> Result<()> {
+    let path = store.run_file(sid);
+    let cannot = || format!("cannot write '{}'", path.display());
+    let temporary = path.with_extension("json.tmp");
+    let bytes = serde_json::to_vec(run).context(cannot)?;
+    std::fs::write(&temporary, bytes).context(cannot)?;
+    std::fs::rename(&temporary, &path).context(cannot)
+}
+
+/// Returns the state as it really is: one that needs a supervisor and has none was interrupted.
+pub fn true_state(store: &Store<'_>, session: &Session) -> Result<State> {
+    if session.status.needs_supervisor() && !lock::is_held(&run_lock(store, session.sid))? {
+        return Ok(State::Interrupted);
+    }
+    Ok(session.status)
+}

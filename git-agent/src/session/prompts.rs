@@ -1,0 +1,39 @@
+//! The prompts of a session: the first one is kept whole beside the inbox until its turn begins, later ones come by
+//! [`inbox`](super::inbox).
+
+use super::SessionId;
+use super::context::Context;
+use super::inbox::{Inbox, Message};
+use crate::error::Result;
+use crate::process::lock;
+use crate::session::launch;
+
+/// Who a person's prompt comes from, in the words of the transcript.
+pub const USER: &str = "user";
+
+/// Leaves the first prompt for the supervisor.
+pub fn keep_first(context: &Context<'_>, sid: SessionId, task: &str) -> Result<()> {
+    let message = Message::Prompt { text: task.to_owned(), from: USER.to_owned() };
+    Inbox::open(&context.store, sid)?.put(context.env, &message)?;
+    Ok(())
+}
+
+/// Leaves a message for a session and makes sure that somebody reads it.
+pub fn send(context: &Context<'_>, sid: SessionId, message: &Message) -> Result<Delivery> {
+    Inbox::open(&context.store, sid)?.put(context.env, message)?;
+    // Left before looking: a supervisor that ends just now looks once more after it has let go of its lock.
+    if lock::is_held(&launch::run_lock(&context.store, sid))? {
+        return Ok(Delivery::Queued);
+    }
+    launch::launch(context, sid)?;
+    Ok(Delivery::Started)
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// A supervisor runs and will read it.
+    Queued,
+    /// A supervisor was started for it.
+    Started,
+}

@@ -1,0 +1,101 @@
+//! Which sessions a person means: names, ends of ids, a group, states, all; and in a session's worktree, that session.
+
+use super::context::Context;
+use super::{State, launch};
+use crate::error::{Error, Result};
+use crate::store::list::{Listed, Listing, Scope, find_in};
+
+/// What a person said about which sessions.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Names, ids, ends of ids.
+    pub names: Vec<String>,
+    /// Every session.
+    pub all: bool,
+    /// Those of a group.
+    pub group: Option<String>,
+    /// Those in one of these states.
+    pub states: Vec<State>,
+}
+
+impl Selection {
+    /// Returns whether nothing was said.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty() && !self.all && self.group.is_none() && self.states.is_empty()
+    }
+}
+
+/// Lists sessions with the states they are really in.
+pub fn list(context: &Context<'_>, scope: Scope) -> Result<Listing> {
+    let mut listing = context.store.list(scope)?;
+    for listed in &mut listing.sessions {
+        if listed.is_mine() {
+            listed.session.status = launch::true_state(&context.store, &listed.session)?;
+        }
+    }
+    Ok(listing)
+}
+
+/// Returns the selected sessions. Without a selection it is the session of the current worktree, if that is one.
+pub fn select(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed>> {
+    let listing = list(context, Scope::All)?;
+    if selection.is_empty() {
+        return here(context, &listing).map(|listed| vec![listed.clone()]).ok_or_else(|| {
+            Error::usage("no session given, and this is no session's worktree")
+                .hint("git agent list")
+        });
+    }
+    let mut chosen: Vec<Listed> = Vec::new();
+    for name in &selection.names {
+        let found = find_in(&listing, name)?;
+        if !chosen.iter().any(|known| known.session.sid == found.session.sid) {
+            chosen.push(found.clone());
+        }
+    }
+    if selection.names.is_empty() {
+        let fits = |listed: &&Listed| {
+            let session = &listed.session;
+            let grouped = selection.group.is_none() || session.group == selection.group;
+            let stated = selection.states.is_empty() || selection.states.contains(&session.status);
+            listed.is_mine() && grouped && stated
+        };
+        chosen = listing.sessions.iter().filter(fits).cloned().collect();
+        if let Some(group) = selection.group.as_deref().filter(|_| chosen.is_empty()) {
+            return Err(Error::fatal(format!("no session in group '{group}'")).hint("git agent list"));
+        }
+    }
+    Ok(chosen)
+}
+
+/// Returns exactly one session.
+pub fn select_one(context: &Context<'_>, name: Option<&str>) -> Result<Listed> {
+    let names = name.map(str::to_owned).into_iter().collect();
+    let selection = Selection { names, ..Selection::default() };
+    select(context, &selection)?.pop().ok_or_else(|| Error::fatal("no such session"))
+}
+
+/// Returns exactly one session that this clone writes.
+pub fn select_mine(context: &Context<'_>, name: Option<&str>) -> Result<Listed> {
+    let listed = select_one(context, name)?;
+    match &listed.remote {
+        None => Ok(listed),
+        Some(remote) => {
+            let name = &listed.session.name;
+            Err(Error::fatal(format!("session '{name}' belongs to somebody else (from '{remote}')"))
+                .hint(format!("git agent fork {name}")))
+        }
+    }
+}
+
+/// Returns the session whose worktree the command was started in: the newest, where several share it.
+fn here<'l>(context: &Context<'_>, listing: &'l Listing) -> Option<&'l Listed> {
+    let top = context.repo.work_tree().filter(|_| context.repo.is_linked_worktree())?;
+    let works_here = |listed: &&Listed| {
+        let path = listed.session.worktree.as_deref().map(std::path::Path::new);
+        listed.is_mine() && path.is_some_and(|path| path == top)
+    };
+    let own = context.env.var("GIT_AGENT_SESSION");
+    let is_own = |listed: &&Listed| own == Some(listed.session.sid.as_str());
+    let sessions = || listing.sessions.iter().filter(works_here);
+    sessions().find(is_own).or_else(|| sessions().next_back())
+}

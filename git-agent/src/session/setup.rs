@@ -1,0 +1,278 @@
+//! Around a turn: the setup command before the first one, a look at the worktree before and after each.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::context::Context;
+use super::environment::{self, Particulars};
+use super::live::Live;
+use super::Session;
+use crate::agent::spec::AgentSpec;
+use crate::agent::{Input, Link, Program, Turn};
+use crate::error::Result;
+use crate::git::ObjectId;
+use crate::git::capture::Checkout;
+use crate::guard::environment::Guard;
+use crate::guard::policy::Own;
+use crate::guard::watch::{Evidence, Refs, Restored, Subject};
+use crate::guard;
+use crate::process::detach::own_program;
+use crate::store::list::Scope;
+use crate::store::refname::is_ours;
+use crate::transcript::Body;
+
+/// What a session and the repository looked like before a turn.
+#[derive(Debug)]
+pub struct Before {
+    /// The files and the tip, when they could be told.
+    state: Option<(ObjectId, Option<ObjectId>)>,
+    /// Every ref.
+    refs: Refs,
+    /// Where the guard's log ended.
+    refused: u64,
+}
+
+/// Returns the environment of everything that runs for a session, without the guard.
+pub fn environment(
+    context: &Context<'_>,
+    spec: &AgentSpec,
+    session: &Session,
+) -> Result<BTreeMap<OsString, OsString>> {
+    let worktree = session.worktree.as_deref().map(Path::new).unwrap_or(Path::new(""));
+    let repo = context.repo.main_work_tree();
+    let programs = own_program();
+    let mut inherited = spec.env_names.clone();
+    inherited.extend(context.config.strings("agent.env"));
+    let port = session.more.get("port").and_then(serde_json::Value::as_u64);
+    let mut environment = environment::environment(
+        context.env,
+        &Particulars {
+            sid: session.sid,
+            name: &session.name,
+            worktree,
+            repo: repo.as_deref().unwrap_or(context.repo.common_dir()),
+            programs: programs.parent().unwrap_or(Path::new("/")),
+            port: port.and_then(|port| u16::try_from(port).ok()).unwrap_or_default(),
+            inherited: &inherited,
+        },
+    );
+    guard::environment::ask_nobody(&mut environment);
+    Ok(environment)
+}
+
+/// Chooses a session's port, if it has none yet.
+pub fn choose_port(context: &Context<'_>, live: &mut Live<'_>) -> Result<()> {
+    if live.writer.session().more.contains_key("port") {
+        return Ok(());
+    }
+    let sid = live.writer.session().sid;
+    let taken = context
+        .store
+        .list(Scope::Mine)?
+        .sessions
+        .iter()
+        .filter(|listed| listed.session.sid != sid && !listed.session.status.is_closed())
+        .filter_map(|listed| listed.session.more.get("port")?.as_u64())
+        .filter_map(|port| u16::try_from(port).ok())
+        .collect();
+    let port = environment::choose_port(sid, &taken)?;
+    live.writer.append(Body::Set { key: "port".to_owned(), value: port.into() })?;
+    Ok(())
+}
+
+/// Puts the agent's environment under guard, unless the session was made without.
+pub fn guard(
+    context: &Context<'_>,
+    session: &Session,
+    environment: &mut BTreeMap<OsString, OsString>,
+) -> Result<Option<Guard>> {
+    if session.more.get("no_guard").is_some_and(|value| value == true) {
+        return Ok(None);
+    }
+    let Some(checkout) = super::work::checkout(context, session)? else { return Ok(None) };
+    let guard = Guard::prepare(
+        context.repo,
+        environment,
+        guard::environment::Options {
+            program: &own_program(),
+            own: own_refs(session),
+            git_dir: &checkout.admin_dir,
+            directory: &context.store.require_dir(&format!("guard/{}", session.sid))?,
+        },
+    )?;
+    guard.enter(environment)?;
+    Ok(Some(guard))
+}
+
+fn own_refs(session: &Session) -> Own {
+    match session.branch.as_deref().filter(|_| !is_read_only(session)) {
+        Some(branch) => Own::branch(branch),
+        None => Own::read_only(),
+    }
+}
+
+/// Returns whether a session may change nothing.
+pub fn is_read_only(session: &Session) -> bool {
+    session.more.get("read_only").is_some_and(|value| value == true)
+}
+
+/// Returns whether every permission goes to a person.
+pub fn asks(context: &Context<'_>, session: &Session) -> bool {
+    let chosen = session.more.get("ask").and_then(serde_json::Value::as_bool);
+    chosen.unwrap_or_else(|| context.config.string("agent.permissions").as_deref() == Some("ask"))
+}
+
+/// Runs the setup command in a fresh worktree. The inner error says in words why it failed.
+pub fn run(
+    context: &Context<'_>,
+    live: &mut Live<'_>,
+    path: &Path,
+    environment: BTreeMap<OsString, OsString>,
+) -> Result<Result<(), String>> {
+    let Some(command) = context.config.string("agent.setup") else { return Ok(Ok(())) };
+    let turn = Turn { worktree: path.to_owned(), environment, ..Turn::default() };
+    live.begin(&turn);
+    let argv = ["/bin/sh", "-c", &command].map(OsString::from).to_vec();
+    live.start(&Program { argv, env: Vec::new(), stdin: false })?;
+    loop {
+        match live.next(None)? {
+            Input::Stdout { line, .. } => record(live, "stdout", &line)?,
+            Input::Stderr { line, .. } => record(live, "stderr", &line)?,
+            Input::Exited(exit) => {
+                live.sweep()?;
+                return Ok(match (exit.code, exit.signal) {
+                    (Some(0), _) => Ok(()),
+                    (Some(code), _) => Err(format!("the setup command exited with {code}")),
+                    _ => Err("the setup command was ended by a signal".to_owned()),
+                });
+            }
+            Input::Cancel => {
+                live.end()?;
+                return Ok(Err("stopped during setup".to_owned()));
+            }
+            Input::Answer { .. } | Input::Woken => {}
+        }
+    }
+}
+
+fn record(live: &mut Live<'_>, stream: &str, line: &[u8]) -> Result<()> {
+    let text = String::from_utf8_lossy(line).into_owned();
+    live.event(Body::Output { stream: stream.to_owned(), text })
+}
+
+/// Looks at a session's worktree before a turn.
+pub fn before_turn(
+    context: &Context<'_>,
+    session: &Session,
+    guard: Option<&Guard>,
+) -> Result<Before> {
+    let state = match super::work::checkout(context, session)? {
+        Some(checkout) => {
+            let taken =
+                context.store.take_snapshot(session.sid, None, "before the turn", &checkout)?;
+            let kept = context.repo.read_snapshot(taken.id)?;
+            Some((kept.tree, kept.head))
+        }
+        None => None,
+    };
+    let refused = match guard {
+        Some(guard) => guard::log::read(&guard.log(), 0)?.1,
+        None => 0,
+    };
+    Ok(Before { state, refs: Refs::take(context.repo)?, refused })
+}
+
+/// Keeps what a turn left in the worktree, and returns whether that is anything new.
+pub fn after_turn(
+    context: &Context<'_>,
+    live: &mut Live<'_>,
+    before: &Before,
+    guard: Option<&Guard>,
+) -> Result<Option<bool>> {
+    let session = live.writer.session().clone();
+    if let Some(guard) = guard {
+        for note in guard::log::read(&guard.log(), before.refused)?.0 {
+            let names: Vec<&str> = note.refs.iter().map(|noted| noted.name.as_str()).collect();
+            let verb = if note.refused { "refused to move" } else { "let pass" };
+            let text = format!("the guard {verb} {}", names.join(", "));
+            live.event(Body::Error { kind: "guard".to_owned(), text })?;
+        }
+    }
+    let Some(checkout) = super::work::checkout(context, &session)? else {
+        live.event(Body::Notice { text: "the worktree is gone".to_owned() })?;
+        return Ok(None);
+    };
+    look_at_refs(context, live, &session, &checkout, before)?;
+    if context.config.bool("agent.autoCommit", false)? && !is_read_only(&session) {
+        super::commit::commit(context, &session, None)?;
+    }
+    let turn = u64::from(session.turns);
+    let reason = format!("after turn {turn}");
+    let taken = match context.store.take_snapshot(session.sid, Some(turn), &reason, &checkout) {
+        Ok(taken) => taken,
+        Err(error) => {
+            let text = format!("cannot snapshot the worktree: {}", error.message());
+            live.event(Body::Error { kind: "other".to_owned(), text })?;
+            return Ok(None);
+        }
+    };
+    let kept = context.repo.read_snapshot(taken.id)?;
+    live.event(Body::Snapshot {
+        commit: taken.id.to_string(),
+        tree: kept.tree.to_string(),
+        head: kept.head.map(|head| head.to_string()),
+    })?;
+    Ok(before.state.map(|state| state != (kept.tree, kept.head)))
+}
+
+/// Reports refs that moved during a turn although nobody known moved them, and puts back those that the session moved.
+fn look_at_refs(
+    context: &Context<'_>,
+    live: &mut Live<'_>,
+    session: &Session,
+    checkout: &Checkout,
+    before: &Before,
+) -> Result<()> {
+    let others: Vec<String> = context
+        .store
+        .list(Scope::Mine)?
+        .sessions
+        .iter()
+        .filter(|listed| listed.session.sid != session.sid)
+        .filter_map(|listed| Some(format!("refs/heads/{}", listed.session.branch.as_deref()?)))
+        .collect();
+    let is_known = |name: &str| {
+        is_ours(name) || others.iter().any(|other| other == name)
+    };
+    let own = own_refs(session);
+    let scope = guard::watch::Scope {
+        own: &own,
+        worktree: &checkout.top,
+        git_dir: &checkout.admin_dir,
+        is_known: &is_known,
+    };
+    let after = Refs::take(context.repo)?;
+    for change in before.refs.compare(context.repo, &after, &scope)? {
+        let what = match &change.subject {
+            Subject::Ref(name) => format!("'{name}'"),
+            Subject::Head(top) => format!("HEAD of '{}'", top.display()),
+        };
+        let how = match (&change.before, &change.after) {
+            (None, _) => "appeared",
+            (_, None) => "vanished",
+            _ => "moved",
+        };
+        let mut text = format!("{what} {how} during the turn");
+        // Only what can be shown to be the session's doing is put back: a person may have done the rest.
+        if change.evidence != Evidence::None {
+            text.push_str(match change.restore(context.env, context.repo, &scope)? {
+                Restored::Done(_) => "; it was put back",
+                Restored::Stale => "; it has changed again since",
+                Restored::Kept(_) => "; it was left as it is",
+            });
+        }
+        live.event(Body::Error { kind: "guard".to_owned(), text })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! Steering a session: stop it, start it again, answer it.
+
+use std::time::{Duration, Instant};
+
+use super::context::Context;
+use super::inbox::{Inbox, Message};
+use super::launch::{self, RunFile};
+use super::prompts::{self, Delivery, USER};
+use super::{Session, SessionId, State};
+use crate::error::{Error, Result};
+use crate::process::identity::Signal;
+use crate::process::lock::{self, Lock};
+use crate::process::tree::{self, Care};
+use crate::process::wait::{Change, Poll, Watch};
+use crate::store::append::SessionWriter;
+use crate::transcript::Body;
+
+/// How long a supervisor may take to end its agent and itself before it is made to.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Ends what a session is doing. Returns whether anything was running.
+pub fn stop(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<bool> {
+    let store = &context.store;
+    let lock = launch::run_lock(store, sid);
+    if !lock::is_held(&lock)? {
+        settle(context, sid, State::Stopped, reason)?;
+        return Ok(false);
+    }
+    Inbox::open(store, sid)?.put(context.env, &Message::Stop { reason: reason.to_owned() })?;
+    if wait_until_free(context, sid, PATIENCE)? {
+        return Ok(true);
+    }
+    // It does not even read its messages any more.
+    if let Some(RunFile { supervisor, .. }) = launch::running(store, sid)?
+        && let Some(handle) = supervisor.open(context.env)?
+    {
+        handle.signal(Signal::KILL)?;
+        handle.wait(Some(PATIENCE))?;
+    }
+    end_orphans(context, sid)?;
+    settle(context, sid, State::Stopped, reason)?;
+    Ok(true)
+}
+
+/// Waits until a session's supervisor has ended.
+pub fn wait_until_free(context: &Context<'_>, sid: SessionId, patience: Duration) -> Result<bool> {
+    let lock = launch::run_lock(&context.store, sid);
+    let deadline = Instant::now() + patience;
+    let watch = Watch::new()?;
+    watch.add(&context.store.require_dir("run")?, Change::Settled)?;
+    loop {
+        if !lock::is_held(&lock)? {
+            return Ok(true);
+        }
+        let mut poll = Poll::new();
+        poll.read((), &watch);
+        if poll.wait(Some(deadline))?.is_empty() {
+            return Ok(!lock::is_held(&lock)?);
+        }
+        watch.take();
+    }
+}
+
+/// Ends what a dead supervisor left running.
+fn end_orphans(context: &Context<'_>, sid: SessionId) -> Result<()> {
+    tree::end_marked("GIT_AGENT_SESSION", sid.as_str(), Care::new(Duration::from_secs(1)))?;
+    let _ = context;
+    Ok(())
+}
+
+/// Records the state of a session that nobody supervises, if it is not over already.
+pub fn settle(context: &Context<'_>, sid: SessionId, to: State, reason: &str) -> Result<()> {
+    let Some(_lock) = Lock::try_acquire(context.env, launch::run_lock(&context.store, sid))? else {
+        return Ok(());
+    };
+    let mut writer = SessionWriter::open(&context.store, sid, context.redactor())?;
+    if writer.session().status.needs_supervisor() || writer.session().status == State::Draft {
+        writer.set_status(to, reason)?;
+    }
+    writer.close()?;
+    Ok(())
+}
+
+/// Records that sessions whose supervisor died were interrupted, and ends what it left running. Returns their names.
+pub fn notice_dead(context: &Context<'_>, sessions: &[Session]) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for session in sessions.iter().filter(|session| session.status == State::Interrupted) {
+        let recorded = context.store.session(session.sid)?;
+        if recorded.is_some_and(|recorded| recorded.status.needs_supervisor()) {
+            end_orphans(context, session.sid)?;
+            settle(context, session.sid, State::Interrupted, "the supervisor died")?;
+            names.push(session.name.clone());
+        }
+    }
+    Ok(names)
+}
+
+/// Goes on with a session: with the given words, or where it was interrupted.
+pub fn restart(context: &Context<'_>, session: &Session, words: Option<&str>) -> Result<Delivery> {
+    if launch::running(&context.store, session.sid)?.is_some() {
+        stop(context, session.sid, "restarted")?;
+    }
+    let waiting = !Inbox::open(&context.store, session.sid)?.list()?.is_empty();
+    let text = match words {
+        Some(words) => Some(words.to_owned()),
+        // A prompt that was never begun is simply begun.
+        None if waiting => None,
+        None => Some(continuation(context, session)?),
+    };
+    match text {
+        Some(text) => {
+            let message = Message::Prompt { text, from: USER.to_owned() };
+            prompts::send(context, session.sid, &message)
+        }
+        None => {
+            launch::launch(context, session.sid)?;
+            Ok(Delivery::Started)
+        }
+    }
+}
+
+/// Returns what to say to go on: an agent that remembers is told to continue, another gets its last prompt again.
+fn continuation(context: &Context<'_>, session: &Session) -> Result<String> {
+    if session.vendor_session.is_some() {
+        return Ok("The previous turn was interrupted. Go on with the task where you left off.".to_owned());
+    }
+    let last = match context.store.log_tip(session.sid)? {
+        Some(tip) => {
+            let mut last = None;
+            for event in context.store.transcript(tip.id)? {
+                if let Body::Prompt { text, .. } = event?.body {
+                    last = Some(text);
+                }
+            }
+            last
+        }
+        None => None,
+    };
+    Ok(last.unwrap_or_else(|| session.task.clone()))
+}
+
+/// Answers what a session asks.
+pub fn answer(context: &Context<'_>, session: &Session, choice: &str) -> Result<()> {
+    if session.status != State::Waiting {
+        let message = format!("session '{}' is {}: it asks nothing", session.name, session.status);
+        return Err(Error::fatal(message).hint(format!("git agent log {}", session.name)));
+    }
+    let Some((request, options)) = open_request(context, session)? else {
+        return Err(Error::fatal(format!("cannot find what session '{}' asks", session.name)));
+    };
+    let chosen = choose(&options, choice);
+    let message = Message::Answer { request, choice: chosen };
+    Inbox::open(&context.store, session.sid)?.put(context.env, &message)?;
+    Ok(())
+}
+
+/// Returns the request that waits for an answer, and what may be answered.
+pub fn open_request(
+    context: &Context<'_>,
+    session: &Session,
+) -> Result<Option<(String, Vec<crate::transcript::Choice>)>> {
+    let events = super::events::tail(context, session.sid, 200)?;
+    Ok(events.into_iter().rev().find_map(|event| match event.body {
+        Body::Permission { request, options, .. } => Some((request, options)),
+        _ => None,
+    }))
+}
+
+/// Understands an answer: an option's id, its number, its label's beginning, yes or no; otherwise it is free text.
+fn choose(options: &[crate::transcript::Choice], answer: &str) -> String {
+    let wanted = answer.trim().to_lowercase();
+    let by_kind = |kind: &str| options.iter().find(|option| option.kind.starts_with(kind));
+    let found = options
+        .iter()
+        .find(|option| option.id == answer)
+        .or_else(|| match wanted.as_str() {
+            "y" | "yes" | "allow" | "ok" => by_kind("allow_once").or_else(|| by_kind("allow")),
+            "always" => by_kind("allow_always"),
+            "n" | "no" | "reject" | "deny" => by_kind("reject_once").or_else(|| by_kind("reject")),
+            "never" => by_kind("reject_always"),
+            _ => None,
+        })
+        .or_else(|| {
+            let number = wanted.parse::<usize>().ok()?.checked_sub(1)?;
+            options.get(number)
+        })
+        .or_else(|| {
+            options.iter().find(|option| {
+                !wanted.is_empty() && option.label.to_lowercase().starts_with(&wanted)
+            })
+        });
+    found.map_or_else(|| answer.to_owned(), |option| option.id.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::choose;
+    use crate::transcript::Choice;
+
+    #[test]
+    fn answers_are_understood() {
+        let option = |id: &str, label: &str, kind: &str| Choice {
+            id: id.into(),
+            label: label.into(),
+            kind: kind.into(),
+        };
+        let options = [
+            option("once", "Allow once", "allow_once"),
+            option("ever", "Always allow", "allow_always"),
+            option("no", "Reject", "reject_once"),
+        ];
+        for (said, meant) in [
+            ("once", "once"),
+            ("yes", "once"),
+            ("always", "ever"),
+            ("n", "no"),
+            ("3", "no"),
+            ("rej", "no"),
+            ("use the other file", "use the other file"),
+            ("9", "9"),
+        ] {
+            assert_eq!(choose(&options, said), meant, "{said}");
+        }
+    }
+}

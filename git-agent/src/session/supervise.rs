@@ -1,0 +1,428 @@
+//! The supervisor of one session: waits for its dependencies and a slot, prepares the worktree, runs turn after turn, and
+//! decides what became of each. There is one process a session, and nothing central that could crash.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::context::Context;
+use super::launch::{self, RunFile};
+use super::live::{Ending, Live};
+use super::verdict::{Facts, judge};
+use super::{Session, SessionId, State, briefing, create, depend, notify, setup};
+use crate::agent::spec::AgentSpec;
+use crate::agent::{Claim, Driver, Trouble, TroubleKind, Turn};
+use crate::error::{Context as _, Error, Result};
+use crate::guard::environment::Guard;
+use crate::process::detach;
+use crate::process::identity::ProcessId;
+use crate::process::lock::Lock;
+use crate::process::slots::Slots;
+use crate::process::tree::{self, Care};
+use crate::process::wait::{Change, Watch};
+use crate::session::inbox::Inbox;
+use crate::store::append::SessionWriter;
+use crate::transcript::Body;
+
+/// How many sessions work at once when nothing else is configured.
+const PARALLEL: u64 = 4;
+
+/// Supervises a session until it has nothing more to do. The process leaves its terminal first, and tells its starter
+/// once it has taken hold of the session.
+pub fn supervise(context: &Context<'_>, sid: SessionId) -> Result<()> {
+    let mut ready = Some(detach::become_session_leader()?);
+    tree::adopt_orphans()?;
+    loop {
+        match watch_over(context, sid, &mut ready) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(error) => {
+                if let Some(ready) = ready.take() {
+                    ready.failed(&error);
+                }
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// Holds a session until it has nothing to do. Returns whether something came meanwhile that nobody else will do.
+fn watch_over(
+    context: &Context<'_>,
+    sid: SessionId,
+    ready: &mut Option<detach::Ready>,
+) -> Result<bool> {
+    let store = &context.store;
+    let say = |ready: &mut Option<detach::Ready>, word: &str| {
+        if let Some(ready) = ready.take() {
+            ready.done(word);
+        }
+    };
+    let Some(lock) = Lock::try_acquire(context.env, launch::run_lock(store, sid))? else {
+        say(ready, "held");
+        return Ok(false);
+    };
+    end_leftovers(context, sid)?;
+    let mut supervisor = Supervisor::begin(context, sid)?;
+    say(ready, "");
+    let result = supervisor.run();
+    if let Err(error) = &result {
+        supervisor.give_up(error);
+    }
+    let goes_on = matches!(result, Ok(true)) && supervisor.live.ending.is_none();
+    supervisor.finish()?;
+    drop(lock);
+    result?;
+    // A prompt that came after the last look and before the lock was let go would be read by nobody.
+    Ok(goes_on && !Inbox::open(store, sid)?.list()?.is_empty())
+}
+
+/// Ends what a supervisor that was killed left running.
+fn end_leftovers(context: &Context<'_>, sid: SessionId) -> Result<()> {
+    let me = std::process::id();
+    let others = supervisors(context);
+    let spare = |stat: &crate::process::identity::Stat| stat.pid == me || others.contains(&stat.pid);
+    let care = Care { spare: &spare, ..Care::new(Duration::from_secs(1)) };
+    tree::end_marked("GIT_AGENT_SESSION", sid.as_str(), care)?;
+    Ok(())
+}
+
+/// Returns the pids of all supervisors of this repository.
+fn supervisors(context: &Context<'_>) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir(context.store.dir().join("run")) else { return Vec::new() };
+    entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let run: RunFile = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+            run.supervisor.is_alive(context.env).then_some(run.supervisor.pid)
+        })
+        .collect()
+}
+
+struct Supervisor<'c, 'a> {
+    context: &'c Context<'a>,
+    live: Live<'a>,
+    spec: AgentSpec,
+    driver: Box<dyn Driver>,
+    slot: Option<Lock>,
+}
+
+impl<'c, 'a> Supervisor<'c, 'a> {
+    fn begin(context: &'c Context<'a>, sid: SessionId) -> Result<Self> {
+        let writer = SessionWriter::open(&context.store, sid, context.redactor())?;
+        let spec = super::agents::of_session(&context.config, writer.session())?;
+        let driver = spec.driver();
+        let bounds = super::bounds::load(context, writer.session())?;
+        let inbox = Inbox::open(&context.store, sid)?;
+        let run = RunFile {
+            supervisor: ProcessId::current(context.env)?,
+            agent: None,
+            worktree: writer.session().worktree.clone(),
+        };
+        launch::write_run_file(&context.store, sid, &run)?;
+        let live = Live::new(context.env, writer, inbox, bounds)?;
+        Ok(Supervisor { context, live, spec, driver, slot: None })
+    }
+
+    fn session(&self) -> &Session {
+        self.live.writer.session()
+    }
+
+    /// Runs turns until there is nothing to do. `false` when a prompt had to be left: the session was stopped, or could
+    /// not be made ready.
+    fn run(&mut self) -> Result<bool> {
+        loop {
+            if self.live.ending.is_some() {
+                return self.stopped();
+            }
+            let Some((id, text, from)) = self.live.next_prompt()? else {
+                if self.linger()? {
+                    continue;
+                }
+                return Ok(true);
+            };
+            if self.is_done_already(id) {
+                self.live.inbox().remove(id)?;
+                continue;
+            }
+            if !self.get_ready()? {
+                return Ok(false);
+            }
+            self.live.writer.append(Body::Set {
+                key: "inbox_done".to_owned(),
+                value: id.as_str().into(),
+            })?;
+            self.live.writer.append(Body::Prompt { text: text.clone(), from })?;
+            self.live.writer.set_status(State::Running, "")?;
+            self.live.inbox().remove(id)?;
+            self.turn(text)?;
+        }
+    }
+
+    /// A prompt whose turn began before a crash is in the transcript already.
+    fn is_done_already(&self, id: super::Ulid) -> bool {
+        self.session().more.get("inbox_done").and_then(|done| done.as_str()) == Some(id.as_str())
+    }
+
+    /// Keeps an agent that is slow to start alive for a while after a turn. Returns whether there is more to do.
+    fn linger(&mut self) -> Result<bool> {
+        let linger = self.context.config.duration("agent.linger")?.unwrap_or(Duration::ZERO);
+        if linger.is_zero() || !self.driver.capabilities().stays {
+            return Ok(false);
+        }
+        self.slot = None;
+        let until = Instant::now() + linger;
+        while Instant::now() < until {
+            if self.live.idle(Some(until))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Brings the session to the point where a turn may begin. `false` when it was stopped or failed on the way.
+    fn get_ready(&mut self) -> Result<bool> {
+        if self.slot.is_none() {
+            if !self.session().status.is_working() {
+                self.live.writer.set_status(State::Queued, "")?;
+            }
+            if !self.await_dependencies()? || !self.await_slot()? {
+                return Ok(false);
+            }
+        }
+        let path = self.worktree()?;
+        if !path.join(".git").exists() || self.session().more.get("set_up").is_none() {
+            self.live.writer.set_status(State::Preparing, "")?;
+            if !self.prepare(&path)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn worktree(&self) -> Result<PathBuf> {
+        let path = self.session().worktree.as_deref();
+        path.map(PathBuf::from).ok_or_else(|| Error::fatal("the session has no worktree"))
+    }
+
+    fn await_dependencies(&mut self) -> Result<bool> {
+        let run = self.context.store.require_dir("run")?;
+        // A supervisor that ends, in whatever way, closes its lock's file, and that is seen here.
+        let watch = Watch::new()?;
+        watch.add(&run, Change::Settled)?;
+        loop {
+            match depend::look(self.context, self.session())? {
+                depend::Look::Ready => return Ok(true),
+                depend::Look::Failed(reason) => {
+                    self.live.writer.set_status(State::Failed, &reason)?;
+                    notify::tell(self.context, self.session());
+                    return Ok(false);
+                }
+                depend::Look::Waiting => {
+                    if !self.live.wait_also(&watch)? {
+                        return self.stopped();
+                    }
+                    watch.take();
+                }
+            }
+        }
+    }
+
+    fn await_slot(&mut self) -> Result<bool> {
+        let env = self.context.env;
+        let count = self.context.config.number("agent.maxParallel")?.unwrap_or(PARALLEL).max(1);
+        let priority = self.session().more.get("priority").and_then(serde_json::Value::as_i64);
+        let priority = i32::try_from(priority.unwrap_or(0)).unwrap_or(0);
+        let dir = self.context.store.require_dir("slots")?;
+        let slots = Slots::new(dir, usize::try_from(count).unwrap_or(usize::MAX));
+        if let Some(slot) = slots.try_take(env, priority)? {
+            self.slot = Some(slot);
+            return Ok(true);
+        }
+        let mut queued = slots.wait(env, priority)?;
+        loop {
+            if let Some(slot) = queued.try_take(env)? {
+                self.slot = Some(slot);
+                return Ok(true);
+            }
+            if !self.live.wait_also(&queued)? {
+                return self.stopped();
+            }
+        }
+    }
+
+    fn stopped(&mut self) -> Result<bool> {
+        self.stop_between_turns()?;
+        Ok(false)
+    }
+
+    fn stop_between_turns(&mut self) -> Result<()> {
+        match self.live.ending.clone() {
+            Some(Ending::Stopped(reason)) => self.live.writer.set_status(State::Stopped, &reason),
+            Some(Ending::Limit(reason)) => self.live.writer.set_status(State::Failed, &reason),
+            // The machine goes down, say: `restart` goes on from here.
+            Some(Ending::Signal(_)) if self.session().status.needs_supervisor() => {
+                self.live.writer.set_status(State::Interrupted, "the supervisor was ended")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the worktree if need be, and runs the setup command in it.
+    fn prepare(&mut self, path: &Path) -> Result<bool> {
+        if !path.join(".git").exists() {
+            let start = depend::starting_point(self.context, self.session())?;
+            let notices = create::prepare(self.context, self.session(), start, None)
+                .inspect_err(|error| {
+                    let _ = self.live.writer.set_status(State::Failed, error.message());
+                })?;
+            for text in notices {
+                self.live.writer.append(Body::Notice { text })?;
+            }
+            let base = serde_json::Value::from(start.to_string());
+            self.live.writer.append(Body::Set { key: "base".to_owned(), value: base })?;
+        }
+        setup::choose_port(self.context, &mut self.live)?;
+        let environment = setup::environment(self.context, &self.spec, self.session())?;
+        if let Err(reason) = setup::run(self.context, &mut self.live, path, environment)? {
+            self.live.writer.set_status(State::Failed, &reason)?;
+            notify::tell(self.context, self.session());
+            return Ok(false);
+        }
+        self.live.writer.append(Body::Set { key: "set_up".to_owned(), value: true.into() })?;
+        Ok(true)
+    }
+
+    fn turn(&mut self, prompt: String) -> Result<()> {
+        let context = self.context;
+        let worktree = self.worktree()?;
+        let session = self.session().clone();
+        let mut environment = setup::environment(context, &self.spec, &session)?;
+        let guard = setup::guard(context, &session, &mut environment)?;
+        if guard.is_none() && session.turns == 1 {
+            let text = "this session runs without the guard".to_owned();
+            self.live.writer.append(Body::Notice { text })?;
+        }
+        let before = setup::before_turn(context, &session, guard.as_ref())?;
+        let turn = Turn {
+            session: session.sid.to_string(),
+            prompt: briefing::prompt(&self.spec, &session, &prompt),
+            number: session.turns,
+            resume: session.vendor_session.clone(),
+            worktree,
+            scratch: context.store.require_dir(&format!("scratch/{}", session.sid))?,
+            history: briefing::history(context, &session)?,
+            model: session.model.clone(),
+            ask: setup::asks(context, &session),
+            read_only: setup::is_read_only(&session),
+            mcp_servers: Vec::new(),
+            environment,
+            used: session.usage,
+        };
+        self.live.others = supervisors(context);
+        self.live.begin(&turn);
+        let claim = match self.driver.turn(&turn, &mut self.live) {
+            Ok(claim) => claim,
+            Err(error) => failed_claim(&error),
+        };
+        let stays = self.driver.capabilities().stays && self.live.ending.is_none();
+        if !stays || claim.trouble.is_some() {
+            self.driver.close(&mut self.live)?;
+            self.live.others = supervisors(context);
+            self.live.sweep()?;
+        }
+        self.end_turn(&claim, &before, guard.as_ref())
+    }
+
+    /// Looks at what the turn left, keeps it, and decides.
+    fn end_turn(
+        &mut self,
+        claim: &Claim,
+        before: &setup::Before,
+        guard: Option<&Guard>,
+    ) -> Result<()> {
+        if let Some(trouble) = &claim.trouble {
+            self.live.writer.append(Body::Error {
+                kind: trouble.kind.as_str().to_owned(),
+                text: trouble.text.clone(),
+            })?;
+        }
+        let changed = setup::after_turn(self.context, &mut self.live, before, guard)?;
+        let (stopped, over_limit) = match &self.live.ending {
+            Some(Ending::Stopped(reason)) => (Some(reason.clone()), None),
+            Some(Ending::Signal(_)) => (None, None),
+            Some(Ending::Limit(limit)) => (None, Some(limit.clone())),
+            None => (None, None),
+        };
+        let facts = Facts {
+            claim,
+            changed,
+            stopped: stopped.as_deref(),
+            over_limit: over_limit.as_deref(),
+            read_only: setup::is_read_only(self.session()),
+        };
+        let mut verdict = judge(&facts);
+        if matches!(self.live.ending, Some(Ending::Signal(_))) {
+            verdict.state = State::Interrupted;
+            verdict.reason = "the supervisor was ended".to_owned();
+        }
+        let from = self.session().status;
+        self.live.writer.append(Body::Status {
+            from,
+            to: verdict.state,
+            reason: verdict.reason,
+            exit: Some(verdict.exit),
+        })?;
+        self.live.writer.flush()?;
+        notify::tell(self.context, self.session());
+        // A limit ended this turn, not the session: the next prompt may be given.
+        if matches!(self.live.ending, Some(Ending::Limit(_))) {
+            self.live.ending = None;
+        }
+        Ok(())
+    }
+
+    /// Records that the supervisor itself failed.
+    fn give_up(&mut self, error: &Error) {
+        let text = describe(error);
+        let _ = self.live.writer.append(Body::Error { kind: "other".to_owned(), text: text.clone() });
+        if self.session().status.needs_supervisor() {
+            let _ = self.live.writer.set_status(State::Failed, &text);
+        }
+        notify::tell(self.context, self.session());
+    }
+
+    fn finish(mut self) -> Result<()> {
+        let closed = self.driver.close(&mut self.live);
+        self.live.others = supervisors(self.context);
+        self.live.sweep()?;
+        let sid = self.session().sid;
+        self.live.close()?;
+        match std::fs::remove_file(self.context.store.run_file(sid)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).context(|| "cannot remove the run file".into());
+            }
+            _ => {}
+        }
+        closed
+    }
+}
+
+/// Returns an error and its causes in one line.
+fn describe(error: &Error) -> String {
+    let mut text = error.message().to_owned();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        text.push_str(&format!(": {next}"));
+        cause = next.source();
+    }
+    text
+}
+
+fn failed_claim(error: &Error) -> Claim {
+    let kind = match error.kind() {
+        crate::error::Kind::Exit(127) => TroubleKind::NotInstalled,
+        _ => TroubleKind::Other,
+    };
+    let trouble = Trouble { kind, text: describe(error), retry_after: None };
+    Claim { trouble: Some(trouble), ..Claim::default() }
+}

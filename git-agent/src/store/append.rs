@@ -1,0 +1,533 @@
+//! Writing a session: events go to the spool at once, and from there to git when it is time.
+//!
+//! One process at a time writes a session; it holds the session's lock. Whatever a crash leaves in the spool is taken up
+//! by the next writer, or by anyone who runs [`Store::recover`].
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::log::{ATTACHMENTS, EVENTS, STATE, Tip, VERSION};
+use super::spool::{self, Spool};
+use super::{Store, limits};
+use crate::env::Millis;
+use crate::error::{Context, Error, Result};
+use crate::fault;
+use crate::git::object::{self, Batch, Signature, TreeEntry};
+use crate::git::refs::{Expected, RefChange, Swap};
+use crate::git::{ObjectId, sha256};
+use crate::process::lock::Lock;
+use crate::redact::{Redacted, Redactor};
+use crate::session::fold::shorten;
+use crate::session::{Session, SessionId, State, Ulid};
+use crate::store::refname::RefName;
+use crate::transcript::{Body, Event};
+
+/// When the spool goes to git without a change of state.
+const FLUSH_TURNS: u32 = 20;
+const FLUSH_BYTES: u64 = 256 << 10;
+const FLUSH_MILLIS: u64 = 60_000;
+/// How often a lost race for the ref is run again.
+const ATTEMPTS: u32 = 8;
+/// How long a short-lived writer waits for another.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The one process that writes a session.
+#[derive(Debug)]
+pub struct SessionWriter<'a> {
+    store: Store<'a>,
+    redactor: Redactor,
+    _lock: Lock,
+    spool: Spool,
+    session: Session,
+    pending: Pending,
+    last_seq: u64,
+}
+
+/// What is in the spool and not in git.
+#[derive(Debug, Default, Clone, Copy)]
+struct Pending {
+    events: u64,
+    bytes: u64,
+    turns: u32,
+    since: Option<Millis>,
+    status: bool,
+}
+
+impl<'a> SessionWriter<'a> {
+    /// Begins a new session: its first event is in git when this returns.
+    pub fn create(store: &Store<'a>, session: Session, redactor: Redactor) -> Result<Self> {
+        let mut writer = SessionWriter::claim(store, session.sid, redactor, Duration::ZERO)?;
+        if writer.session.seq > 0 {
+            return Err(Error::fatal(format!(
+                "session {} exists already",
+                session.sid
+            )));
+        }
+        let Value::Object(fields) = to_value(&session)? else {
+            return Err(Error::fatal("a session is not an object"));
+        };
+        writer.append(Body::Created { session: fields })?;
+        writer.flush()?;
+        Ok(writer)
+    }
+
+    /// Takes up an existing session, including what an earlier writer left in the spool.
+    pub fn open(store: &Store<'a>, sid: SessionId, redactor: Redactor) -> Result<Self> {
+        let writer = SessionWriter::claim(store, sid, redactor, PATIENCE)?;
+        if writer.session.seq == 0 {
+            return Err(Error::fatal(format!("session {sid} does not exist")));
+        }
+        Ok(writer)
+    }
+
+    fn claim(
+        store: &Store<'a>,
+        sid: SessionId,
+        redactor: Redactor,
+        patience: Duration,
+    ) -> Result<Self> {
+        let lock = Lock::acquire(store.env, store.write_lock(sid), patience)?;
+        let dir = store.require_dir(&format!("spool/{sid}"))?;
+        let spool = Spool::open(&dir)?;
+        let (session, pending) = store.session_with_spool(sid)?;
+        let last_seq = session.seq;
+        Ok(SessionWriter {
+            store: store.clone(),
+            redactor,
+            _lock: lock,
+            spool,
+            session,
+            pending,
+            last_seq,
+        })
+    }
+
+    /// Returns the state after everything appended so far.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Appends an event to the spool and returns it as recorded.
+    pub fn append(&mut self, body: Body) -> Result<Event> {
+        // A failed append uses up its number too: part of it may be on disk, and no number may come twice.
+        self.last_seq = self.last_seq.max(self.session.seq) + 1;
+        let prompt = matches!(body, Body::Prompt { .. });
+        let event = Event {
+            id: Ulid::new(self.store.env),
+            seq: self.last_seq,
+            lc: self.session.lc.max(self.last_seq - 1) + 1,
+            ts: self.store.env.now(),
+            turn: self.session.turns + u32::from(prompt),
+            body,
+        };
+        let event = self.fit(event)?;
+        let line = event.to_line();
+        self.spool.append(line.as_str())?;
+        let event = event.into_inner();
+        self.session.apply(&event);
+        self.pending.add(&event, line.as_str().len() as u64);
+        Ok(event)
+    }
+
+    /// Redacts an event and makes it fit: what is too large for a record becomes an attachment, and is shortened here.
+    fn fit(&self, event: Event) -> Result<Redacted<Event>> {
+        let redacted = self.redactor.event(&event);
+        if redacted.to_line().as_str().len() <= limits::EVENT {
+            return Ok(redacted);
+        }
+        let mut event = redacted.into_inner();
+        let mut keep = limits::EVENT / 16;
+        if let Body::ToolResult {
+            output, attachment, ..
+        } = &mut event.body
+            && output.len() > keep
+        {
+            let whole = self.redactor.text(output).into_bytes();
+            let whole = &whole.as_bytes()[..whole.as_bytes().len().min(limits::ATTACHMENT)];
+            let name = sha256(whole);
+            let dir = self
+                .store
+                .require_dir(&format!("spool/{}/{ATTACHMENTS}", self.session.sid))?;
+            fs::write(dir.join(&name), whole)
+                .and_then(|()| fs::File::open(dir.join(&name))?.sync_all())
+                .context(|| "cannot keep a large tool output".into())?;
+            *attachment = Some(name);
+        }
+        loop {
+            let mut value = event.to_json();
+            shorten_strings(&mut value, keep);
+            let shortened = self.redactor.event(&Event::from_json(value)?);
+            if shortened.to_line().as_str().len() <= limits::EVENT {
+                return Ok(shortened);
+            }
+            if keep < 64 {
+                // Not long strings but many of them: keep the fact that it happened.
+                let text = format!(
+                    "an event of kind '{}' was too large to keep",
+                    event.body.kind()
+                );
+                event.body = Body::Notice { text };
+            }
+            keep /= 4;
+        }
+    }
+
+    /// Makes everything appended so far durable on disk.
+    pub fn sync(&self) -> Result<()> {
+        self.spool.sync()
+    }
+
+    /// Changes the state, if it is another one, and brings everything into git.
+    pub fn set_status(&mut self, to: State, reason: &str) -> Result<()> {
+        let from = self.session.status;
+        if from != to {
+            if !from.may_become(to) {
+                return Err(Error::fatal(format!(
+                    "session '{}' is {from}: it cannot become {to}",
+                    self.session.name
+                )));
+            }
+            self.append(Body::Status {
+                from,
+                to,
+                reason: reason.to_owned(),
+                exit: None,
+            })?;
+        }
+        self.flush()
+    }
+
+    /// Brings everything into git if enough has gathered or enough time has passed.
+    pub fn flush_if_due(&mut self) -> Result<()> {
+        if self.pending.is_due(self.store.env.now()) {
+            self.flush()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns when the oldest event that is not in git must be flushed at the latest.
+    pub fn flush_deadline(&self) -> Option<Millis> {
+        self.pending
+            .since
+            .map(|since| Millis(since.0 + FLUSH_MILLIS))
+    }
+
+    /// Brings everything into git.
+    pub fn flush(&mut self) -> Result<()> {
+        if self.pending.events == 0 {
+            return Ok(());
+        }
+        self.spool.sync()?;
+        if let Some(tip) = self.store.flush_spool(self.session.sid, &self.redactor)? {
+            self.session.spool = tip.session.spool;
+        }
+        self.pending = Pending::default();
+        Ok(())
+    }
+
+    /// Ends writing: everything is in git, and the spool is no longer needed.
+    pub fn close(mut self) -> Result<Session> {
+        self.flush()?;
+        let dir = self.store.spool_dir(self.session.sid);
+        spool::remove(&dir)?;
+        let _ = fs::remove_dir_all(dir.join(ATTACHMENTS));
+        Ok(self.session)
+    }
+}
+
+fn to_value(session: &Session) -> Result<Value> {
+    serde_json::to_value(session).context(|| "cannot encode the session".into())
+}
+
+impl Pending {
+    fn add(&mut self, event: &Event, bytes: u64) {
+        self.events += 1;
+        self.bytes += bytes;
+        self.turns += u32::from(matches!(event.body, Body::Prompt { .. }));
+        self.status |= matches!(event.body, Body::Status { .. } | Body::Created { .. });
+        self.since = self.since.or(Some(event.ts));
+    }
+
+    fn is_due(&self, now: Millis) -> bool {
+        let old = self
+            .since
+            .is_some_and(|since| now.0.saturating_sub(since.0) >= FLUSH_MILLIS);
+        self.status || old || self.turns >= FLUSH_TURNS || self.bytes >= FLUSH_BYTES
+    }
+}
+
+/// Shortens every string of a value.
+fn shorten_strings(value: &mut Value, keep: usize) {
+    match value {
+        Value::String(text) if text.len() > keep => *text = shorten(text, keep.max(2)),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| shorten_strings(item, keep)),
+        Value::Object(fields) => {
+            fields
+                .values_mut()
+                .for_each(|field| shorten_strings(field, keep));
+        }
+        _ => {}
+    }
+}
+
+impl<'a> Store<'a> {
+    /// Returns where the lock of a session's writer is.
+    pub fn write_lock(&self, sid: SessionId) -> std::path::PathBuf {
+        self.dir().join("locks").join(format!("{sid}.write"))
+    }
+
+    /// Returns a session's state with what is still in the spool taken in.
+    pub fn session(&self, sid: SessionId) -> Result<Option<Session>> {
+        let (session, _) = self.session_with_spool(sid)?;
+        Ok((session.seq > 0).then_some(session))
+    }
+
+    fn session_with_spool(&self, sid: SessionId) -> Result<(Session, Pending)> {
+        let mut session = match self.log_tip(sid)? {
+            Some(tip) => tip.session,
+            None => self.unborn(sid)?,
+        };
+        let tail = spool::read_tail(
+            &self.spool_dir(sid),
+            session.seq,
+            session.spool.bytes,
+            u64::MAX,
+        )?;
+        let mut pending = Pending::default();
+        for event in &tail.events {
+            session.apply(event);
+            pending.add(event, event.to_line().len() as u64);
+        }
+        Ok((session, pending))
+    }
+
+    /// Returns the state of a session before its first event.
+    fn unborn(&self, sid: SessionId) -> Result<Session> {
+        let (name, email) = self.repo.committer().unwrap_or_default();
+        let author = crate::session::Person { name, email };
+        Ok(Session::new(
+            sid,
+            self.require_writer()?,
+            sid.as_str(),
+            author,
+        ))
+    }
+
+    /// Brings the spools of dead writers into git. Returns the sessions it helped; a session that is being written is
+    /// left alone.
+    pub fn recover(&self, redactor: &Redactor) -> Result<Vec<SessionId>> {
+        let mut helped = Vec::new();
+        for sid in self.spooled_sessions()? {
+            let Some(_lock) = Lock::try_acquire(self.env, self.write_lock(sid))? else {
+                continue;
+            };
+            let before = self.log_tip(sid)?.map_or(0, |tip| tip.session.seq);
+            if let Some(tip) = self.flush_spool(sid, redactor)?
+                && tip.session.seq > before
+            {
+                helped.push(sid);
+            }
+        }
+        Ok(helped)
+    }
+
+    /// Returns the sessions that have a spool.
+    pub fn spooled_sessions(&self) -> Result<Vec<SessionId>> {
+        let dir = self.dir().join("spool");
+        let entries = match fs::read_dir(&dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => Err(error).context(|| format!("cannot read '{}'", dir.display()))?,
+        };
+        let mut sessions: Vec<SessionId> = entries
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter(|sid| self.spool_dir(*sid).join(spool::FILE).exists())
+            .collect();
+        sessions.sort();
+        Ok(sessions)
+    }
+
+    /// Brings a session's spool into git, piece by piece, and returns the newest commit. The caller holds the write lock.
+    fn flush_spool(&self, sid: SessionId, redactor: &Redactor) -> Result<Option<Tip>> {
+        let mut tip = self.log_tip(sid)?;
+        let mut lost_races = 0;
+        loop {
+            let base = match &tip {
+                Some(tip) => tip.session.clone(),
+                None => self.unborn(sid)?,
+            };
+            let tail = spool::read_tail(
+                &self.spool_dir(sid),
+                base.seq,
+                base.spool.bytes,
+                limits::CHUNK as u64,
+            )?;
+            if tail.events.is_empty() {
+                return Ok(tip);
+            }
+            match self.write_log(tip.as_ref(), base, &tail, redactor)? {
+                Some(written) => tip = Some(written),
+                // Only a person with plain git, or a copy of this clone, can be in the way.
+                None if lost_races < ATTEMPTS => {
+                    lost_races += 1;
+                    tip = self.log_tip(sid)?;
+                }
+                None => {
+                    return Err(Error::fatal(format!("ref of session {sid} keeps moving"))
+                        .hint("git agent doctor"));
+                }
+            }
+        }
+    }
+
+    /// Writes one log commit and moves the ref; `None` when the ref was moved by somebody else.
+    fn write_log(
+        &self,
+        tip: Option<&Tip>,
+        mut session: Session,
+        tail: &spool::Tail,
+        redactor: &Redactor,
+    ) -> Result<Option<Tip>> {
+        let sid = session.sid;
+        let cannot = || format!("cannot record session {sid}");
+        let first = session.seq + 1;
+        let mut lines = Vec::with_capacity(tail.events.len());
+        let mut code = Vec::new();
+        let mut attached = Vec::new();
+        for event in &tail.events {
+            session.apply(event);
+            lines.push(redactor.event(event).to_line());
+            match &event.body {
+                Body::Submit { commit } => code.extend(self.existing_commit(commit)?),
+                Body::ToolResult {
+                    attachment: Some(name),
+                    ..
+                } => attached.push(name.clone()),
+                _ => {}
+            }
+        }
+        session.spool.bytes = tail.end;
+        code.dedup();
+        code.retain(|id| tip.is_none_or(|tip| tip.id != *id));
+        fault::point("flush.read").context(cannot)?;
+
+        let mut batch = self.repo.batch();
+        let mut entries = vec![
+            blob(&mut batch, VERSION, Redacted::trusted("").into_bytes()),
+            blob(&mut batch, EVENTS, join_lines(&lines)),
+            blob(&mut batch, STATE, state_line(&session, redactor)?),
+        ];
+        entries.extend(self.attach(&mut batch, session.sid, &attached, redactor)?);
+        let tree = batch.tree(entries);
+        let mut parents: Vec<ObjectId> = tip.map(|tip| tip.id).into_iter().collect();
+        parents.extend(&code);
+        let signature = Signature {
+            name: session.author.name.clone(),
+            email: session.author.email.clone(),
+            seconds: session.updated.seconds(),
+        };
+        let message = message(&session, first, &code);
+        let id = batch.commit(tree, &parents, &signature, redactor.text(&message).as_str());
+        fault::point("flush.built").context(cannot)?;
+        self.repo.write_batch(&batch)?;
+        fault::point("flush.written").context(cannot)?;
+        let change = RefChange {
+            name: RefName::Session(session.sid).to_string(),
+            expected: tip.map_or(Expected::Absent, |tip| Expected::At(tip.id)),
+            new: Some(id),
+        };
+        match self.repo.swap_ref(&change)? {
+            Swap::Done => {
+                fault::point("flush.done").context(cannot)?;
+                Ok(Some(Tip { id, session }))
+            }
+            Swap::Stale => Ok(None),
+        }
+    }
+
+    fn existing_commit(&self, hex: &str) -> Result<Option<ObjectId>> {
+        let Ok(id) = self.repo.parse_id(hex) else {
+            return Ok(None);
+        };
+        let header = self.repo.object_header(id)?;
+        Ok(header
+            .filter(|(kind, _)| *kind == crate::git::ObjectKind::Commit)
+            .map(|_| id))
+    }
+
+    /// Adds the attachments that a chunk of events speaks of.
+    fn attach(
+        &self,
+        batch: &mut Batch,
+        sid: SessionId,
+        names: &[String],
+        redactor: &Redactor,
+    ) -> Result<Option<TreeEntry>> {
+        let dir = self.spool_dir(sid).join(ATTACHMENTS);
+        let mut entries = Vec::new();
+        for name in names.iter().take(limits::ATTACHMENTS) {
+            let plain = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+            // Gone with a cleaned spool: the event says what it was, shortened.
+            let Some(bytes) = plain.then(|| fs::read(dir.join(name)).ok()).flatten() else {
+                continue;
+            };
+            entries.push(blob(batch, name, redactor.bytes(&bytes)));
+        }
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        entries.dedup_by(|a, b| a.name == b.name);
+        let id = batch.tree(entries);
+        Ok(Some(TreeEntry {
+            name: ATTACHMENTS.into(),
+            kind: object::TREE,
+            id,
+        }))
+    }
+}
+
+fn blob(batch: &mut Batch, name: &str, content: Redacted<Vec<u8>>) -> TreeEntry {
+    let id = batch.blob(content.into_inner());
+    TreeEntry {
+        name: name.into(),
+        kind: object::BLOB,
+        id,
+    }
+}
+
+fn join_lines(lines: &[Redacted<String>]) -> Redacted<Vec<u8>> {
+    let newline = Redacted::trusted("\n");
+    Redacted::concat(lines.iter().flat_map(|line| [line, &newline])).into_bytes()
+}
+
+/// Returns `state.json`, small enough for every reader.
+fn state_line(session: &Session, redactor: &Redactor) -> Result<Redacted<Vec<u8>>> {
+    let newline = Redacted::trusted("\n");
+    let encode = |session: &Session| -> Result<Redacted<String>> {
+        Ok(redactor.json(to_value(session)?).to_line())
+    };
+    let mut line = encode(session)?;
+    if line.as_str().len() as u64 >= limits::STATE {
+        let mut small = session.clone();
+        small.more.clear();
+        small.task = shorten(&small.task, 500);
+        line = encode(&small)?;
+    }
+    Ok(Redacted::concat([&line, &newline]).into_bytes())
+}
+
+fn message(session: &Session, first: u64, code: &[ObjectId]) -> String {
+    let mut message = format!(
+        "agent-log v1\n\n{}: {}, events {first}-{}\n\nAgent-Session: {}\n",
+        session.name, session.status, session.seq, session.sid
+    );
+    for id in code {
+        message.push_str(&format!("Agent-Code: {id}\n"));
+    }
+    message
+}

@@ -1,0 +1,254 @@
+//! Listing: the state of every session, mine and theirs, read from the ref tips alone, on all cores.
+
+use std::collections::BTreeSet;
+
+use super::Store;
+use super::log::read_state;
+use super::refname::{self, RefName};
+use crate::error::{Error, Result};
+use crate::git::refs::Ref;
+use crate::git::{ObjectId, Repo};
+use crate::session::{Session, SessionId};
+
+/// Fewer sessions than this are read by one thread: starting another costs more.
+const PER_THREAD: usize = 64;
+
+/// A session as listed.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The newest commit of its log; `None` while everything is still in the spool.
+    pub tip: Option<ObjectId>,
+    /// Its state, with what is still in the spool taken in.
+    pub session: Session,
+    /// The remote it was fetched from; `None` for this clone's own.
+    pub remote: Option<String>,
+}
+
+impl Listed {
+    /// Returns whether this clone writes it.
+    pub fn is_mine(&self) -> bool {
+        self.remote.is_none()
+    }
+}
+
+/// A session whose log cannot be read.
+#[derive(Debug, Clone)]
+pub struct Unreadable {
+    /// The ref.
+    pub name: String,
+    /// Why, in one line.
+    pub reason: String,
+}
+
+/// What a listing found.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The sessions, oldest first.
+    pub sessions: Vec<Listed>,
+    /// The refs of ours that hold no readable session.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// Whose sessions to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// This clone's.
+    Mine,
+    /// This clone's and those fetched from remotes.
+    All,
+}
+
+impl Store<'_> {
+    /// Lists sessions, oldest first. One that cannot be read is reported and harms no other.
+    pub fn list(&self, scope: Scope) -> Result<Listing> {
+        let mut wanted = Vec::new();
+        let mut listing = Listing::default();
+        let mine = self.repo.refs_under(refname::SESSIONS)?;
+        for (name, reason) in mine.broken {
+            // A name that gix cannot even give is judged by the doctor, who looks at the files.
+            if RefName::parse(&name).is_some() {
+                listing.unreadable.push(Unreadable { name, reason });
+            }
+        }
+        for found in mine.refs {
+            if let Some(RefName::Session(sid)) = RefName::parse(&found.name) {
+                wanted.push(Wanted {
+                    sid,
+                    found,
+                    remote: None,
+                });
+            }
+        }
+        if scope == Scope::All {
+            for found in self.repo.refs_under(refname::REMOTES)?.refs {
+                if let Some((remote, RefName::Session(sid))) = RefName::parse_at_remote(&found.name)
+                {
+                    wanted.push(Wanted {
+                        sid,
+                        found,
+                        remote: Some(remote),
+                    });
+                }
+            }
+        }
+        // One's own session comes back from every remote it was pushed to; it is still one session.
+        let mut seen = BTreeSet::new();
+        wanted.sort_by(|a, b| (a.sid, a.remote.is_some()).cmp(&(b.sid, b.remote.is_some())));
+        wanted.retain(|wanted| seen.insert(wanted.sid));
+        if wanted.len() > super::limits::SESSIONS {
+            let surplus = wanted.len() - super::limits::SESSIONS;
+            wanted.drain(..surplus);
+        }
+        read_all(self.repo, wanted, &mut listing);
+        self.take_in_spools(&mut listing)?;
+        listing.sessions.sort_by_key(|listed| listed.session.sid);
+        Ok(listing)
+    }
+
+    fn take_in_spools(&self, listing: &mut Listing) -> Result<()> {
+        for sid in self.spooled_sessions()? {
+            let unreadable = RefName::Session(sid).to_string();
+            if listing.unreadable.iter().any(|bad| bad.name == unreadable) {
+                continue;
+            }
+            let known = listing
+                .sessions
+                .iter_mut()
+                .find(|listed| listed.is_mine() && listed.session.sid == sid);
+            match known {
+                Some(listed) => {
+                    let tail = super::spool::read_tail(
+                        &self.spool_dir(sid),
+                        listed.session.seq,
+                        listed.session.spool.bytes,
+                        u64::MAX,
+                    )?;
+                    tail.events
+                        .iter()
+                        .for_each(|event| listed.session.apply(event));
+                }
+                None => {
+                    if let Some(session) = self.session(sid)? {
+                        listing.sessions.push(Listed {
+                            tip: None,
+                            session,
+                            remote: None,
+                        });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the session that a person means: a name, an id, or the end of an id. This clone's come first.
+    pub fn find_session(&self, wanted: &str) -> Result<Listed> {
+        let listing = self.list(Scope::All)?;
+        find_in(&listing, wanted).cloned()
+    }
+}
+
+/// Finds the session that a person means in a listing.
+pub fn find_in<'l>(listing: &'l Listing, wanted: &str) -> Result<&'l Listed> {
+    let by = |test: &dyn Fn(&Listed) -> bool| -> Vec<&'l Listed> {
+        let all = || listing.sessions.iter().filter(|listed| test(listed));
+        let mine: Vec<_> = all().filter(|listed| listed.is_mine()).collect();
+        if mine.is_empty() {
+            all().collect()
+        } else {
+            mine
+        }
+    };
+    let mut found = by(&|listed| listed.session.sid.as_str() == wanted);
+    if found.is_empty() {
+        found = by(&|listed| listed.session.name == wanted);
+        // A name may be used again once its session is closed: the one still open is meant.
+        if found.len() > 1 {
+            let open: Vec<_> = found
+                .iter()
+                .copied()
+                .filter(|l| !l.session.status.is_closed())
+                .collect();
+            if open.len() == 1 {
+                found = open;
+            }
+        }
+    }
+    if found.is_empty() && wanted.len() >= 4 {
+        found = by(&|listed| listed.session.sid.as_str().ends_with(wanted));
+    }
+    match found.as_slice() {
+        [one] => Ok(one),
+        [] => Err(Error::fatal(format!("no session '{wanted}'")).hint("git agent list --all")),
+        several => {
+            let mut error = Error::fatal(format!("'{wanted}' names {} sessions", several.len()));
+            for listed in several.iter().take(5) {
+                error = error.hint(format!(
+                    "{} ({})",
+                    listed.session.sid, listed.session.status
+                ));
+            }
+            Err(error)
+        }
+    }
+}
+
+/// A ref to be read.
+#[derive(Debug)]
+struct Wanted {
+    sid: SessionId,
+    found: Ref,
+    remote: Option<String>,
+}
+
+fn read_all(repo: &Repo, wanted: Vec<Wanted>, listing: &mut Listing) {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.min(wanted.len().div_ceil(PER_THREAD)).max(1);
+    let share = wanted.len().div_ceil(threads).max(1);
+    let mut parts: Vec<(Repo, Vec<Wanted>)> = Vec::new();
+    let mut rest = wanted.into_iter();
+    loop {
+        let part: Vec<Wanted> = rest.by_ref().take(share).collect();
+        if part.is_empty() {
+            break;
+        }
+        parts.push((repo.clone(), part));
+    }
+    let results = std::thread::scope(|scope| {
+        let running: Vec<_> = parts
+            .into_iter()
+            .map(|(repo, part)| scope.spawn(move || read_part(&repo, part)))
+            .collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join())
+            .collect::<Vec<_>>()
+    });
+    for result in results {
+        let (sessions, unreadable) =
+            result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        listing.sessions.extend(sessions);
+        listing.unreadable.extend(unreadable);
+    }
+}
+
+fn read_part(repo: &Repo, part: Vec<Wanted>) -> (Vec<Listed>, Vec<Unreadable>) {
+    let mut sessions = Vec::with_capacity(part.len());
+    let mut unreadable = Vec::new();
+    for Wanted { sid, found, remote } in part {
+        match read_state(repo, found.id, sid) {
+            Ok(session) => sessions.push(Listed {
+                tip: Some(found.id),
+                session,
+                remote,
+            }),
+            Err(error) => {
+                unreadable.push(Unreadable {
+                    name: found.name,
+                    reason: error.message().to_owned(),
+                });
+            }
+        }
+    }
+    (sessions, unreadable)
+}

@@ -1,0 +1,214 @@
+//! Session logs as they stand in git: a chain of commits, each with the events that are new in it and the state after it.
+
+use std::collections::VecDeque;
+
+use super::{Store, limits};
+use crate::error::{Context, Error, Result};
+use crate::git::object::TreeEntry;
+use crate::git::{ObjectId, ObjectKind, Repo};
+use crate::session::{Session, SessionId};
+use crate::store::refname::RefName;
+use crate::transcript::Event;
+
+/// The name of the tree entry that tells the format.
+pub const VERSION: &str = "v1";
+/// The name of the tree entry with the new events.
+pub const EVENTS: &str = "events.jsonl";
+/// The name of the tree entry with the state.
+pub const STATE: &str = "state.json";
+/// The name of the tree entry with attachments.
+pub const ATTACHMENTS: &str = "att";
+
+/// The newest commit of a session's log, and the state it holds.
+#[derive(Debug, Clone)]
+pub struct Tip {
+    /// The commit.
+    pub id: ObjectId,
+    /// The state.
+    pub session: Session,
+}
+
+/// The parts of one log commit.
+#[derive(Debug)]
+struct LogCommit {
+    previous: Option<ObjectId>,
+    events: Option<ObjectId>,
+    state: Option<ObjectId>,
+    attachments: Option<ObjectId>,
+}
+
+impl Store<'_> {
+    /// Returns the newest commit of a session of this clone, if it is in git yet.
+    pub fn log_tip(&self, sid: SessionId) -> Result<Option<Tip>> {
+        let Some(id) = self.repo.find_ref(&RefName::Session(sid).to_string())? else {
+            return Ok(None);
+        };
+        Ok(Some(Tip {
+            id,
+            session: read_state(self.repo, id, sid)?,
+        }))
+    }
+
+    /// Returns the events of a log in git, oldest first.
+    pub fn transcript(&self, tip: ObjectId) -> Result<Transcript<'_>> {
+        let mut commits = VecDeque::new();
+        let mut next = Some(tip);
+        while let Some(id) = next {
+            if commits.len() == limits::CHAIN {
+                return Err(Error::fatal(format!(
+                    "log {tip} has more than the {} commits allowed",
+                    limits::CHAIN
+                )));
+            }
+            next = read_log_commit(self.repo, id)?.previous;
+            commits.push_front(id);
+        }
+        Ok(Transcript {
+            repo: self.repo,
+            commits,
+            events: VecDeque::new(),
+            left: limits::SESSION,
+        })
+    }
+
+    /// Returns at least the last `count` events of a log in git, if there are as many, oldest first.
+    pub fn transcript_tail(&self, tip: ObjectId, count: usize) -> Result<Vec<Event>> {
+        let mut chunks = Vec::new();
+        let (mut found, mut next, mut left) = (0, Some(tip), limits::SESSION);
+        while let Some(id) = next.take_if(|_| found < count && chunks.len() < limits::CHAIN) {
+            let commit = read_log_commit(self.repo, id)?;
+            let events = read_events(self.repo, &commit, &mut left)?;
+            found += events.len();
+            chunks.push(events);
+            next = commit.previous;
+        }
+        Ok(chunks.into_iter().rev().flatten().collect())
+    }
+
+    /// Returns an attachment by its SHA-256, looking from the tip backwards.
+    pub fn attachment(&self, tip: ObjectId, sha256: &str) -> Result<Option<Vec<u8>>> {
+        let mut next = Some(tip);
+        for _ in 0..limits::CHAIN {
+            let Some(id) = next else { break };
+            let commit = read_log_commit(self.repo, id)?;
+            if let Some(tree) = commit.attachments {
+                let entries = self.repo.read_tree(tree, limits::TREE)?;
+                if let Some(entry) = entries.iter().find(|entry| entry.name == sha256.as_bytes()) {
+                    let limit = limits::ATTACHMENT as u64;
+                    return self
+                        .repo
+                        .read_object(entry.id, ObjectKind::Blob, limit)
+                        .map(Some);
+                }
+            }
+            next = commit.previous;
+        }
+        Ok(None)
+    }
+}
+
+/// Reads the state at a log commit, and checks that it is this session's.
+pub(super) fn read_state(repo: &Repo, id: ObjectId, sid: SessionId) -> Result<Session> {
+    let commit = read_log_commit(repo, id)?;
+    let state = commit
+        .state
+        .ok_or_else(|| Error::fatal(format!("log commit {id} has no {STATE}")))?;
+    let bytes = repo.read_object(state, ObjectKind::Blob, limits::STATE)?;
+    let session: Session =
+        serde_json::from_slice(&bytes).context(|| format!("{STATE} of {id} is malformed"))?;
+    if session.v != 1 {
+        return Err(newer(&format!("v{}", session.v)));
+    }
+    if session.sid != sid {
+        return Err(Error::fatal(format!(
+            "{STATE} of {id} speaks of another session"
+        )));
+    }
+    Ok(session)
+}
+
+fn newer(version: &str) -> Error {
+    Error::fatal(format!("written by a newer git-agent (format {version})"))
+        .hint("install a newer git-agent to read it")
+}
+
+fn read_log_commit(repo: &Repo, id: ObjectId) -> Result<LogCommit> {
+    let commit = repo.read_commit(id)?;
+    let entries = repo.read_tree(commit.tree, limits::TREE)?;
+    let find = |name: &str| {
+        entries
+            .iter()
+            .find(|entry| entry.name == name.as_bytes())
+            .map(|entry: &TreeEntry| entry.id)
+    };
+    if find(VERSION).is_none() {
+        let is_version = |name: &[u8]| {
+            name.len() > 1 && name[0] == b'v' && name[1..].iter().all(u8::is_ascii_digit)
+        };
+        return Err(match entries.iter().find(|entry| is_version(&entry.name)) {
+            Some(entry) => newer(&String::from_utf8_lossy(&entry.name)),
+            None => Error::fatal(format!("commit {id} is no session log")),
+        });
+    }
+    // The code commits that a log speaks of are further parents; the chain is the first one, unless that is code too.
+    let code: Vec<&str> = commit.trailers("Agent-Code").collect();
+    let previous = commit
+        .parents
+        .first()
+        .filter(|parent| !code.contains(&parent.to_string().as_str()));
+    Ok(LogCommit {
+        previous: previous.copied(),
+        events: find(EVENTS),
+        state: find(STATE),
+        attachments: find(ATTACHMENTS),
+    })
+}
+
+fn read_events(repo: &Repo, commit: &LogCommit, left: &mut u64) -> Result<Vec<Event>> {
+    let Some(blob) = commit.events else {
+        return Ok(Vec::new());
+    };
+    let bytes = repo.read_object(blob, ObjectKind::Blob, limits::EVENTS.min(*left))?;
+    *left -= bytes.len() as u64;
+    bytes
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| {
+            if line.len() > limits::EVENT {
+                return Err(Error::fatal(format!("an event in {blob} is too large")));
+            }
+            Event::from_line(line).context(|| format!("an event in {blob} is malformed"))
+        })
+        .collect()
+}
+
+/// The events of a log, read commit by commit.
+#[derive(Debug)]
+pub struct Transcript<'a> {
+    repo: &'a Repo,
+    commits: VecDeque<ObjectId>,
+    events: VecDeque<Event>,
+    left: u64,
+}
+
+impl Iterator for Transcript<'_> {
+    type Item = Result<Event>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(Ok(event));
+            }
+            let id = self.commits.pop_front()?;
+            let events = read_log_commit(self.repo, id)
+                .and_then(|commit| read_events(self.repo, &commit, &mut self.left));
+            match events {
+                Ok(events) => self.events = events.into(),
+                Err(error) => {
+                    self.commits.clear();
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
