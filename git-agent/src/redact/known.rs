@@ -156,7 +156,9 @@ fn base64_inside(value: &[u8], shift: usize) -> String {
 /// Returns whether a variable's name says that its value is secret.
 fn sounds_secret(name: &[u8]) -> bool {
     let has = |word: &str| super::text::contains_ignoring_case(name, word);
-    if has("public")
+    // A shell's own variables: where it is, and where it was.
+    if [&b"PWD"[..], b"OLDPWD"].contains(&name)
+        || has("public")
         || has("_file")
         || has("_path")
         || has("_url") && !has("webhook")
@@ -307,6 +309,13 @@ fn unescape(value: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_a_shell_is_is_no_secret() {
+        let mut known = KnownSecrets::new();
+        known.add_environment([("PWD", "/tmp/e2e/x7/app"), ("OLDPWD", "/tmp/e2e/q9zz81")]);
+        assert!(known.is_empty());
+    }
 
     fn names(file: &str) -> Vec<(String, String)> {
         variables(file.as_bytes())

@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 
-use super::Session;
+use super::{Session, SessionId};
 use crate::agent::registry::{self, Entry};
 use crate::agent::spec::AgentSpec;
 use crate::config::Config;
 use crate::env::Env;
-use crate::error::{Error, Result};
+use crate::error::{Context as _, Error, Result};
+use crate::store::Store;
 
 /// The name of an agent that is a command given on the command line.
 pub const COMMAND: &str = "command";
@@ -37,7 +38,8 @@ pub struct Chosen {
 /// Chooses agent and model. An agent that is not there is an error now, not later in the background.
 pub fn choose(config: &Config<'_>, env: &Env, wish: &Wish<'_>) -> Result<Chosen> {
     let of_role = |key: &str| -> Option<String> {
-        wish.role.and_then(|role| config.string(&format!("agent-role.{role}.{key}")))
+        wish.role
+            .and_then(|role| config.string(&format!("agent-role.{role}.{key}")))
     };
     if let Some(role) = wish.role
         && !config.names("agent-role").iter().any(|known| known == role)
@@ -49,9 +51,14 @@ pub fn choose(config: &Config<'_>, env: &Env, wish: &Wish<'_>) -> Result<Chosen>
     let model = model.or_else(|| config.string("agent.model"));
     if !wish.command.is_empty() {
         if let Some(agent) = wish.agent {
-            return Err(Error::usage(format!("both an agent ('{agent}') and a command are given")));
+            return Err(Error::usage(format!(
+                "both an agent ('{agent}') and a command are given"
+            )));
         }
-        return Ok(Chosen { name: COMMAND.to_owned(), model });
+        return Ok(Chosen {
+            name: COMMAND.to_owned(),
+            model,
+        });
     }
     let name = wish.agent.map(str::to_owned).or_else(|| of_role("agent"));
     let name = match name.or_else(|| config.string("agent.default")) {
@@ -67,17 +74,51 @@ pub fn choose(config: &Config<'_>, env: &Env, wish: &Wish<'_>) -> Result<Chosen>
 }
 
 /// Returns the agent of a session.
-pub fn of_session(config: &Config<'_>, session: &Session) -> Result<AgentSpec> {
-    if session.agent == COMMAND {
-        let words = session.more.get("command").and_then(|value| value.as_array());
-        let argv: Vec<OsString> = words
+pub fn of_session(config: &Config<'_>, store: &Store<'_>, session: &Session) -> Result<AgentSpec> {
+    if session.agent != COMMAND {
+        return require(config, &session.agent);
+    }
+    let recorded = || -> Vec<String> {
+        let words = session
+            .more
+            .get("command")
+            .and_then(|value| value.as_array());
+        words
             .into_iter()
             .flatten()
-            .filter_map(|word| word.as_str().map(OsString::from))
-            .collect();
-        return AgentSpec::from_words(&argv);
+            .filter_map(|word| word.as_str().map(str::to_owned))
+            .collect()
+    };
+    let words = kept_command(store, session.sid).unwrap_or_else(recorded);
+    if words.iter().any(|word| word.contains("[REDACTED:")) {
+        return Err(Error::fatal(format!(
+            "the command of '{}' held a secret and was not kept",
+            session.name
+        ))
+        .hint("start a new session with the command"));
     }
-    require(config, &session.agent)
+    AgentSpec::from_words(&words.into_iter().map(OsString::from).collect::<Vec<_>>())
+}
+
+/// Keeps a command as it was typed, for this clone and this user only: the record has it redacted.
+pub fn keep_command(store: &Store<'_>, sid: SessionId, command: &[String]) -> Result<()> {
+    if command.is_empty() {
+        return Ok(());
+    }
+    let path = store
+        .require_dir(&format!("scratch/{sid}"))?
+        .join("command.json");
+    let bytes = serde_json::to_vec(command).context(|| "cannot encode the command".into())?;
+    std::fs::write(&path, bytes).context(|| format!("cannot write '{}'", path.display()))
+}
+
+fn kept_command(store: &Store<'_>, sid: SessionId) -> Option<Vec<String>> {
+    let path = store
+        .dir()
+        .join("scratch")
+        .join(sid.as_str())
+        .join("command.json");
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
 /// Returns an agent by name, built in or configured.

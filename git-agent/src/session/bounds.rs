@@ -17,21 +17,37 @@ const ANSWER: Duration = Duration::from_secs(60 * 60);
 /// Gathers what bounds a session's turns.
 pub fn load(context: &Context<'_>, session: &Session) -> Result<TurnBounds> {
     let setting = |key: &str| -> Option<String> {
-        let of_role = session.role.as_deref().and_then(|role| {
-            context.config.string(&format!("agent-role.{role}.{key}"))
-        });
-        let chosen = session.more.get(key).and_then(|value| value.as_str().map(str::to_owned));
-        chosen.or(of_role).or_else(|| context.config.string(&format!("agent.{key}")))
+        let of_role = session
+            .role
+            .as_deref()
+            .and_then(|role| context.config.string(&format!("agent-role.{role}.{key}")));
+        let chosen = session
+            .more
+            .get(key)
+            .and_then(|value| value.as_str().map(str::to_owned));
+        chosen
+            .or(of_role)
+            .or_else(|| context.config.string(&format!("agent.{key}")))
     };
-    let bad = |key: &str, text: &str| Error::fatal(format!("bad config value '{text}' for 'agent.{key}'"));
+    let bad = |key: &str, text: &str| {
+        Error::fatal(format!("bad config value '{text}' for 'agent.{key}'"))
+    };
     let number = |key: &str| -> Result<Option<u64>> {
-        setting(key).map(|text| parse_number(&text).ok_or_else(|| bad(key, &text))).transpose()
+        setting(key)
+            .map(|text| parse_number(&text).ok_or_else(|| bad(key, &text)))
+            .transpose()
     };
     let duration = |key: &str| -> Result<Option<Duration>> {
-        setting(key).map(|text| parse_duration(&text).ok_or_else(|| bad(key, &text))).transpose()
+        setting(key)
+            .map(|text| parse_duration(&text).ok_or_else(|| bad(key, &text)))
+            .transpose()
     };
     let max_cost = setting("maxCost")
-        .map(|text| text.trim_start_matches('$').parse::<f64>().map_err(|_| bad("maxCost", &text)))
+        .map(|text| {
+            text.trim_start_matches('$')
+                .parse::<f64>()
+                .map_err(|_| bad("maxCost", &text))
+        })
         .transpose()?;
     let limits = Limits {
         memory: number("maxMemory")?,

@@ -38,7 +38,9 @@ pub fn history(context: &Context<'_>, session: &Session) -> Result<Option<PathBu
     if session.turns <= 1 {
         return Ok(None);
     }
-    let Some(tip) = context.store.log_tip(session.sid)? else { return Ok(None) };
+    let Some(tip) = context.store.log_tip(session.sid)? else {
+        return Ok(None);
+    };
     let mut text = String::new();
     for event in context.store.transcript(tip.id)? {
         let event = event?;
@@ -47,8 +49,12 @@ pub fn history(context: &Context<'_>, session: &Session) -> Result<Option<PathBu
             break;
         }
         let _ = match event.body {
-            Body::Prompt { text: said, .. } => write!(text, "\n# prompt {}\n\n{said}\n\n# answer\n\n", event.turn),
-            Body::Assistant { text: said } | Body::Output { text: said, .. } => writeln!(text, "{said}"),
+            Body::Prompt { text: said, .. } => {
+                write!(text, "\n# prompt {}\n\n{said}\n\n# answer\n\n", event.turn)
+            }
+            Body::Assistant { text: said } | Body::Output { text: said, .. } => {
+                writeln!(text, "{said}")
+            }
             Body::ToolCall { name, .. } => writeln!(text, "[{name}]"),
             _ => Ok(()),
         };
@@ -56,7 +62,9 @@ pub fn history(context: &Context<'_>, session: &Session) -> Result<Option<PathBu
             text = tail(&text).to_owned();
         }
     }
-    let dir = context.store.require_dir(&format!("scratch/{}", session.sid))?;
+    let dir = context
+        .store
+        .require_dir(&format!("scratch/{}", session.sid))?;
     let path = dir.join("history.txt");
     std::fs::write(&path, tail(&text)).context(|| format!("cannot write '{}'", path.display()))?;
     Ok(Some(path))
@@ -65,6 +73,8 @@ pub fn history(context: &Context<'_>, session: &Session) -> Result<Option<PathBu
 /// Returns the last part of a text, from a character's beginning on.
 fn tail(text: &str) -> &str {
     let start = text.len().saturating_sub(HISTORY);
-    let start = (start..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let start = (start..=text.len())
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0);
     &text[start..]
 }

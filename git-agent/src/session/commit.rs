@@ -17,15 +17,27 @@ pub fn commit(
         Error::fatal(format!("session '{}' has no worktree", session.name))
             .hint(format!("git agent restore {}", session.name))
     })?;
-    let git = || context.repo.git_at(&checkout.admin_dir, &checkout.top).env_remove("GIT_OPTIONAL_LOCKS");
+    let git = || {
+        context
+            .repo
+            .git_at(&checkout.admin_dir, &checkout.top)
+            .env_remove("GIT_OPTIONAL_LOCKS")
+    };
     git().args(["add", "--all"]).run()?;
-    let staged = git().args(["diff", "--cached", "--quiet", "--ignore-submodules=dirty"]).answer()?;
+    let staged = git()
+        .args(["diff", "--cached", "--quiet", "--ignore-submodules=dirty"])
+        .answer()?;
     if staged.code == Some(0) {
         return Ok(None);
     }
     let subject = message.map_or_else(|| work::subject(session), str::to_owned);
     let message = format!("{subject}\n\nAgent-Session: {}\n", session.sid);
-    git().with_hooks().durable().args(["commit", "--quiet", "-F", "-"]).input(message).run()?;
+    git()
+        .with_hooks()
+        .durable()
+        .args(["commit", "--quiet", "-F", "-"])
+        .input(message)
+        .run()?;
     let tip = git().args(["rev-parse", "HEAD"]).run()?.text();
     context.repo.parse_id(&tip).map(Some)
 }

@@ -23,7 +23,12 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// Gathers what belongs to a repository.
     pub fn new(env: &'a Env, repo: &'a Repo) -> Result<Self> {
-        Ok(Context { env, repo, store: Store::new(env, repo), config: Config::load(repo)? })
+        Ok(Context {
+            env,
+            repo,
+            store: Store::new(env, repo),
+            config: Config::load(repo)?,
+        })
     }
 
     /// Returns a redactor that knows the secrets of this process's environment.

@@ -10,9 +10,9 @@ use serde_json::Value;
 use super::context::Context;
 use super::{Person, Session, SessionId, State, name, place};
 use crate::error::{Error, Result};
+use crate::git::ObjectId;
 use crate::git::refs::{Expected, RefChange};
 use crate::git::worktree::{self, AddOptions};
-use crate::git::ObjectId;
 use crate::process::lock::Lock;
 use crate::store::append::SessionWriter;
 use crate::store::list::{Listing, Scope, find_in};
@@ -85,7 +85,11 @@ pub fn create(context: &Context<'_>, options: &Options) -> Result<Created> {
         .iter()
         .map(|wanted| find_in(&listing, wanted).map(|listed| listed.session.sid))
         .collect::<Result<Vec<_>>>()?;
-    let host = options.shares.as_deref().map(|wanted| find_in(&listing, wanted)).transpose()?;
+    let host = options
+        .shares
+        .as_deref()
+        .map(|wanted| find_in(&listing, wanted))
+        .transpose()?;
     let host = host.map(|listed| listed.session.clone());
     let start = find_start(context, options, &listing, host.as_ref())?;
     let mut session = reserve(context, options, &start, host.as_ref(), &after)?;
@@ -120,12 +124,26 @@ fn find_start(
     let repo = context.repo;
     let of_session = |session: &Session, called: &str| -> Result<Start> {
         let branch = session.branch.clone();
-        let tip = branch.as_deref().map(|branch| repo.branch_tip(branch)).transpose()?.flatten();
-        let code = session.code.as_deref().and_then(|hex| repo.parse_id(hex).ok());
+        let tip = branch
+            .as_deref()
+            .map(|branch| repo.branch_tip(branch))
+            .transpose()?
+            .flatten();
+        let code = session
+            .code
+            .as_deref()
+            .and_then(|hex| repo.parse_id(hex).ok());
         let commit = tip.or(code).ok_or_else(|| {
-            Error::fatal(format!("session '{}' has no commit to start from", session.name))
+            Error::fatal(format!(
+                "session '{}' has no commit to start from",
+                session.name
+            ))
         })?;
-        Ok(Start { commit, called: called.to_owned(), parent: branch })
+        Ok(Start {
+            commit,
+            called: called.to_owned(),
+            parent: branch,
+        })
     };
     if let Some(host) = host {
         return of_session(host, &host.name);
@@ -139,14 +157,22 @@ fn find_start(
         let commit = repo.resolve_commit(from)?;
         let parent = repo.branch_tip(from)?.map(|_| from.clone());
         let parent = parent.or(repo.head()?.branch);
-        return Ok(Start { commit, called: from.clone(), parent });
+        return Ok(Start {
+            commit,
+            called: from.clone(),
+            parent,
+        });
     }
     let head = repo.head()?;
     let commit = head.commit.ok_or_else(|| {
         Error::fatal("this branch has no commit to start from")
             .hint("git commit --allow-empty -m \"first commit\"")
     })?;
-    Ok(Start { commit, called: "HEAD".to_owned(), parent: head.branch })
+    Ok(Start {
+        commit,
+        called: "HEAD".to_owned(),
+        parent: head.branch,
+    })
 }
 
 /// Chooses name, branch and path, and puts the session's record in git, while nobody else chooses.
@@ -173,21 +199,27 @@ fn reserve(
             branch.is_some_and(|branch| !matches!(context.repo.branch_tip(&branch), Ok(None)));
         named || (host.is_none() && (branched || exists(&dir.join(candidate))))
     };
-    let chosen = match &options.name {
-        Some(chosen) => {
-            name::check(chosen)?;
-            if listing.sessions.iter().any(|listed| {
-                listed.session.name == *chosen && !listed.session.status.is_closed()
-            }) {
-                return Err(Error::fatal(format!("a session named '{chosen}' exists already"))
-                    .hint(format!("git agent show {chosen}")));
+    let chosen =
+        match &options.name {
+            Some(chosen) => {
+                name::check(chosen)?;
+                if listing.sessions.iter().any(|listed| {
+                    listed.session.name == *chosen && !listed.session.status.is_closed()
+                }) {
+                    return Err(
+                        Error::fatal(format!("a session named '{chosen}' exists already"))
+                            .hint(format!("git agent show {chosen}")),
+                    );
+                }
+                chosen.clone()
             }
-            chosen.clone()
-        }
-        None => name::make_unique(&name::from_task(&options.task), taken),
-    };
+            None => name::make_unique(&name::from_task(&options.task), taken),
+        };
     let (branch, path) = match host {
-        Some(host) => (host.branch.clone(), host.worktree.clone().map(PathBuf::from)),
+        Some(host) => (
+            host.branch.clone(),
+            host.worktree.clone().map(PathBuf::from),
+        ),
         None => {
             let branch = place::branch(context, options.role.as_deref(), &chosen)?;
             let path = dir.join(&chosen);
@@ -205,9 +237,23 @@ fn reserve(
         })
         .transpose()?;
 
+    // The record is redacted; a place that changed on the way would be another place.
+    let redactor = context.redactor();
+    for part in [branch.as_deref(), path.as_deref()].into_iter().flatten() {
+        if redactor.text(part).as_str() != part {
+            return Err(
+                Error::fatal(format!("'{part}' looks like it holds a secret"))
+                    .hint("choose another name: git agent new --name NAME …")
+                    .hint("or another place: git config agent.worktreeDir <path>"),
+            );
+        }
+    }
     let (author, email) = context.repo.committer()?;
     let sid = SessionId::new(context.env);
-    let author = Person { name: author, email };
+    let author = Person {
+        name: author,
+        email,
+    };
     let mut session = Session::new(sid, store.require_writer()?, chosen, author);
     session.task.clone_from(&options.task);
     session.agent.clone_from(&options.agent);
@@ -219,13 +265,24 @@ fn reserve(
     session.branch = branch;
     session.worktree = path;
     session.parent_session = options.parent_session;
-    session.status = if options.draft { State::Draft } else { State::Preparing };
+    session.status = if options.draft {
+        State::Draft
+    } else {
+        State::Preparing
+    };
     let mut more = |key: &str, value: Value| session.more.insert(key.to_owned(), value);
     if !options.command.is_empty() {
         more("command", options.command.clone().into());
     }
     if !after.is_empty() {
-        more("after", after.iter().map(|sid| sid.to_string()).collect::<Vec<_>>().into());
+        more(
+            "after",
+            after
+                .iter()
+                .map(|sid| sid.to_string())
+                .collect::<Vec<_>>()
+                .into(),
+        );
     }
     if let Some(host) = host {
         more("shares", host.sid.to_string().into());
@@ -242,17 +299,22 @@ fn reserve(
     for (key, value) in &options.more {
         more(key, value.clone());
     }
-    // The whole first prompt: the state keeps only its beginning.
-    let writer = SessionWriter::create(store, session, context.redactor())?;
+    let writer = SessionWriter::create(store, session, redactor)?;
+    // The whole first prompt, and the command as typed: the record keeps the redacted form of both.
     super::prompts::keep_first(context, sid, &options.task)?;
+    super::agents::keep_command(store, sid, &options.command)?;
     Ok(writer.session().clone())
 }
 
 fn refuse_taken(context: &Context<'_>, branch: &str, path: &Path) -> Result<()> {
     if context.repo.branch_tip(branch)?.is_some() {
-        return Err(Error::fatal(format!("a branch named '{branch}' exists already"))
-            .hint("choose another name: git agent new --name NAME …")
-            .hint(format!("or take the branch over: git agent import {branch}")));
+        return Err(
+            Error::fatal(format!("a branch named '{branch}' exists already"))
+                .hint("choose another name: git agent new --name NAME …")
+                .hint(format!(
+                    "or take the branch over: git agent import {branch}"
+                )),
+        );
     }
     let used = path.is_dir() && std::fs::read_dir(path).is_ok_and(|mut dir| dir.next().is_none());
     if exists(path) && !used {
@@ -291,7 +353,9 @@ pub fn prepare(
     )?;
     let mut notices = Vec::new();
     if let Some(hook) = added.hook.filter(|hook| hook.code != Some(0)) {
-        let code = hook.code.map_or("a signal".to_owned(), |code| format!("exit {code}"));
+        let code = hook
+            .code
+            .map_or("a signal".to_owned(), |code| format!("exit {code}"));
         notices.push(format!("the post-checkout hook failed ({code})"));
     }
     Ok(notices)
@@ -301,10 +365,16 @@ pub fn prepare(
 fn forget(context: &Context<'_>, sid: SessionId) {
     let name = RefName::Session(sid).to_string();
     if let Ok(Some(tip)) = context.repo.find_ref(&name) {
-        let change = RefChange { name, expected: Expected::At(tip), new: None };
+        let change = RefChange {
+            name,
+            expected: Expected::At(tip),
+            new: None,
+        };
         let _ = context.repo.swap_refs(&[change]);
     }
     let _ = std::fs::remove_dir_all(context.store.spool_dir(sid));
-    let _ = std::fs::remove_dir_all(context.store.dir().join("inbox").join(sid.as_str()));
+    for place in ["inbox", "scratch"] {
+        let _ = std::fs::remove_dir_all(context.store.dir().join(place).join(sid.as_str()));
+    }
     let _ = std::fs::remove_file(context.store.write_lock(sid));
 }

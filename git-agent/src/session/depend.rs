@@ -32,13 +32,18 @@ pub fn look(context: &Context<'_>, session: &Session) -> Result<Look> {
     let mut waiting = false;
     for sid in waits_for(session) {
         let Some(needed) = context.store.session(sid)? else {
-            return Ok(Look::Failed(format!("waits for session {sid}, which does not exist")));
+            return Ok(Look::Failed(format!(
+                "waits for session {sid}, which does not exist"
+            )));
         };
         match launch::true_state(&context.store, &needed)? {
             State::Ready | State::Approved | State::Merged => {}
             state if state.needs_supervisor() => waiting = true,
             state => {
-                return Ok(Look::Failed(format!("waits for '{}', which is {state}", needed.name)));
+                return Ok(Look::Failed(format!(
+                    "waits for '{}', which is {state}",
+                    needed.name
+                )));
             }
         }
     }
@@ -51,7 +56,10 @@ pub fn starting_point(context: &Context<'_>, session: &Session) -> Result<Object
     let mut tips = Vec::new();
     for sid in waits_for(session) {
         if let Some(needed) = context.store.session(sid)? {
-            tips.push((needed.name.clone(), super::work::as_commit(context, &needed)?));
+            tips.push((
+                needed.name.clone(),
+                super::work::as_commit(context, &needed)?,
+            ));
         }
     }
     let mut tips = tips.into_iter();

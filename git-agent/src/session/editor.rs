@@ -23,8 +23,12 @@ pub fn ask(context: &Context<'_>, name: &str, text: &str) -> Result<String> {
         return Err(Error::fatal(format!("the editor '{editor}' failed"))
             .hint(format!("what was typed is kept in '{}'", path.display())));
     }
-    let typed = std::fs::read_to_string(&path).context(|| format!("cannot read '{}'", path.display()))?;
-    let kept: Vec<&str> = typed.lines().filter(|line| !line.starts_with('#')).collect();
+    let typed =
+        std::fs::read_to_string(&path).context(|| format!("cannot read '{}'", path.display()))?;
+    let kept: Vec<&str> = typed
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .collect();
     let _ = std::fs::remove_file(&path);
     Ok(kept.join("\n").trim().to_owned())
 }

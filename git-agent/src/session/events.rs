@@ -35,11 +35,15 @@ pub fn for_each(
 /// Returns the last `count` events of one of this clone's sessions.
 pub fn tail(context: &Context<'_>, sid: SessionId, count: usize) -> Result<Vec<Event>> {
     let tip = context.store.log_tip(sid)?;
-    let (seq, hint) = tip.as_ref().map_or((0, 0), |tip| (tip.session.seq, tip.session.spool.bytes));
+    let (seq, hint) = tip
+        .as_ref()
+        .map_or((0, 0), |tip| (tip.session.seq, tip.session.spool.bytes));
     let spooled = spool::read_tail(&context.store.spool_dir(sid), seq, hint, u64::MAX)?.events;
     let mut events = Vec::new();
     if let Some(tip) = tip.filter(|_| spooled.len() < count) {
-        events = context.store.transcript_tail(tip.id, count - spooled.len())?;
+        events = context
+            .store
+            .transcript_tail(tip.id, count - spooled.len())?;
     }
     events.extend(spooled);
     let surplus = events.len().saturating_sub(count);

@@ -11,8 +11,13 @@ pub fn tell(context: &Context<'_>, session: &Session) {
         session.status,
         State::Waiting | State::Ready | State::Failed | State::Stuck | State::Interrupted
     );
-    let Some(command) = context.config.string("agent.notify").filter(|_| telling) else { return };
-    let reason = session.exit.as_ref().map_or("", |exit| exit.reason.as_str());
+    let Some(command) = context.config.string("agent.notify").filter(|_| telling) else {
+        return;
+    };
+    let reason = session
+        .exit
+        .as_ref()
+        .map_or("", |exit| exit.reason.as_str());
     // The session's words go through the environment, never into the command line: they are foreign text.
     let started = Command::new("/bin/sh")
         .arg("-c")
@@ -23,7 +28,13 @@ pub fn tell(context: &Context<'_>, session: &Session) {
         .env("GIT_AGENT_TASK", &session.task)
         .env("GIT_AGENT_REASON", reason)
         .env_remove("GIT_DIR")
-        .current_dir(context.repo.main_work_tree().as_deref().unwrap_or(context.repo.common_dir()))
+        .current_dir(
+            context
+                .repo
+                .main_work_tree()
+                .as_deref()
+                .unwrap_or(context.repo.common_dir()),
+        )
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -11,7 +11,9 @@ const PREFIX: &str = "agent";
 /// Returns the directory that holds the worktrees of sessions.
 pub fn worktree_dir(context: &Context<'_>) -> Result<PathBuf> {
     let repo = context.repo;
-    let anchor = repo.main_work_tree().unwrap_or_else(|| repo.common_dir().to_owned());
+    let anchor = repo
+        .main_work_tree()
+        .unwrap_or_else(|| repo.common_dir().to_owned());
     let name = repository_name(&anchor);
     let pattern = context
         .config
@@ -22,7 +24,9 @@ pub fn worktree_dir(context: &Context<'_>) -> Result<PathBuf> {
         Some(rest) => match context.env.var_os("HOME") {
             Some(home) => Path::new(home).join(rest),
             None => {
-                return Err(Error::fatal("'agent.worktreeDir' begins with '~', but HOME is not set"));
+                return Err(Error::fatal(
+                    "'agent.worktreeDir' begins with '~', but HOME is not set",
+                ));
             }
         },
         None => anchor.join(&pattern),
@@ -32,7 +36,10 @@ pub fn worktree_dir(context: &Context<'_>) -> Result<PathBuf> {
 
 /// Returns a repository's name: its directory's, without `.git`. Bytes that are no UTF-8 cannot be kept in a record.
 fn repository_name(anchor: &Path) -> String {
-    let name = anchor.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = anchor
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     match name.strip_suffix(".git") {
         Some(stem) if !stem.is_empty() => stem.to_owned(),
         _ => name,
@@ -57,7 +64,11 @@ fn normalize(path: &Path) -> PathBuf {
 /// Returns the branch of a session: the role's prefix or the configured one, then its name.
 pub fn branch(context: &Context<'_>, role: Option<&str>, name: &str) -> Result<String> {
     let prefix = role
-        .and_then(|role| context.config.string(&format!("agent-role.{role}.branchPrefix")))
+        .and_then(|role| {
+            context
+                .config
+                .string(&format!("agent-role.{role}.branchPrefix"))
+        })
         .or_else(|| context.config.string("agent.branchPrefix"))
         .unwrap_or_else(|| PREFIX.to_owned());
     let branch = match prefix.trim_end_matches('/') {
@@ -67,7 +78,8 @@ pub fn branch(context: &Context<'_>, role: Option<&str>, name: &str) -> Result<S
     if context.repo.is_valid_branch(&branch) {
         return Ok(branch);
     }
-    Err(Error::fatal(format!("'{branch}' is no branch name")).hint("git config agent.branchPrefix agent"))
+    Err(Error::fatal(format!("'{branch}' is no branch name"))
+        .hint("git config agent.branchPrefix agent"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,10 @@ pub const USER: &str = "user";
 
 /// Leaves the first prompt for the supervisor.
 pub fn keep_first(context: &Context<'_>, sid: SessionId, task: &str) -> Result<()> {
-    let message = Message::Prompt { text: task.to_owned(), from: USER.to_owned() };
+    let message = Message::Prompt {
+        text: task.to_owned(),
+        from: USER.to_owned(),
+    };
     Inbox::open(&context.store, sid)?.put(context.env, &message)?;
     Ok(())
 }

@@ -40,15 +40,20 @@ pub fn list(context: &Context<'_>, scope: Scope) -> Result<Listing> {
 pub fn select(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed>> {
     let listing = list(context, Scope::All)?;
     if selection.is_empty() {
-        return here(context, &listing).map(|listed| vec![listed.clone()]).ok_or_else(|| {
-            Error::usage("no session given, and this is no session's worktree")
-                .hint("git agent list")
-        });
+        return here(context, &listing)
+            .map(|listed| vec![listed.clone()])
+            .ok_or_else(|| {
+                Error::usage("no session given, and this is no session's worktree")
+                    .hint("git agent list")
+            });
     }
     let mut chosen: Vec<Listed> = Vec::new();
     for name in &selection.names {
         let found = find_in(&listing, name)?;
-        if !chosen.iter().any(|known| known.session.sid == found.session.sid) {
+        if !chosen
+            .iter()
+            .any(|known| known.session.sid == found.session.sid)
+        {
             chosen.push(found.clone());
         }
     }
@@ -61,7 +66,9 @@ pub fn select(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed
         };
         chosen = listing.sessions.iter().filter(fits).cloned().collect();
         if let Some(group) = selection.group.as_deref().filter(|_| chosen.is_empty()) {
-            return Err(Error::fatal(format!("no session in group '{group}'")).hint("git agent list"));
+            return Err(
+                Error::fatal(format!("no session in group '{group}'")).hint("git agent list")
+            );
         }
     }
     Ok(chosen)
@@ -70,8 +77,13 @@ pub fn select(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed
 /// Returns exactly one session.
 pub fn select_one(context: &Context<'_>, name: Option<&str>) -> Result<Listed> {
     let names = name.map(str::to_owned).into_iter().collect();
-    let selection = Selection { names, ..Selection::default() };
-    select(context, &selection)?.pop().ok_or_else(|| Error::fatal("no such session"))
+    let selection = Selection {
+        names,
+        ..Selection::default()
+    };
+    select(context, &selection)?
+        .pop()
+        .ok_or_else(|| Error::fatal("no such session"))
 }
 
 /// Returns exactly one session that this clone writes.
@@ -81,15 +93,20 @@ pub fn select_mine(context: &Context<'_>, name: Option<&str>) -> Result<Listed> 
         None => Ok(listed),
         Some(remote) => {
             let name = &listed.session.name;
-            Err(Error::fatal(format!("session '{name}' belongs to somebody else (from '{remote}')"))
-                .hint(format!("git agent fork {name}")))
+            Err(Error::fatal(format!(
+                "session '{name}' belongs to somebody else (from '{remote}')"
+            ))
+            .hint(format!("git agent fork {name}")))
         }
     }
 }
 
 /// Returns the session whose worktree the command was started in: the newest, where several share it.
 fn here<'l>(context: &Context<'_>, listing: &'l Listing) -> Option<&'l Listed> {
-    let top = context.repo.work_tree().filter(|_| context.repo.is_linked_worktree())?;
+    let top = context
+        .repo
+        .work_tree()
+        .filter(|_| context.repo.is_linked_worktree())?;
     let works_here = |listed: &&Listed| {
         let path = listed.session.worktree.as_deref().map(std::path::Path::new);
         listed.is_mine() && path.is_some_and(|path| path == top)

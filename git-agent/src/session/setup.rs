@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
+use super::Session;
 use super::context::Context;
 use super::environment::{self, Particulars};
 use super::live::Live;
-use super::Session;
 use crate::agent::spec::AgentSpec;
 use crate::agent::{Input, Link, Program, Turn};
 use crate::error::Result;
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
+use crate::guard;
 use crate::guard::environment::Guard;
 use crate::guard::policy::Own;
 use crate::guard::watch::{Evidence, Refs, Restored, Subject};
-use crate::guard;
 use crate::process::detach::own_program;
 use crate::store::list::Scope;
 use crate::store::refname::is_ours;
@@ -39,7 +39,11 @@ pub fn environment(
     spec: &AgentSpec,
     session: &Session,
 ) -> Result<BTreeMap<OsString, OsString>> {
-    let worktree = session.worktree.as_deref().map(Path::new).unwrap_or(Path::new(""));
+    let worktree = session
+        .worktree
+        .as_deref()
+        .map(Path::new)
+        .unwrap_or(Path::new(""));
     let repo = context.repo.main_work_tree();
     let programs = own_program();
     let mut inherited = spec.env_names.clone();
@@ -53,7 +57,9 @@ pub fn environment(
             worktree,
             repo: repo.as_deref().unwrap_or(context.repo.common_dir()),
             programs: programs.parent().unwrap_or(Path::new("/")),
-            port: port.and_then(|port| u16::try_from(port).ok()).unwrap_or_default(),
+            port: port
+                .and_then(|port| u16::try_from(port).ok())
+                .unwrap_or_default(),
             inherited: &inherited,
         },
     );
@@ -77,7 +83,10 @@ pub fn choose_port(context: &Context<'_>, live: &mut Live<'_>) -> Result<()> {
         .filter_map(|port| u16::try_from(port).ok())
         .collect();
     let port = environment::choose_port(sid, &taken)?;
-    live.writer.append(Body::Set { key: "port".to_owned(), value: port.into() })?;
+    live.writer.append(Body::Set {
+        key: "port".to_owned(),
+        value: port.into(),
+    })?;
     Ok(())
 }
 
@@ -87,10 +96,16 @@ pub fn guard(
     session: &Session,
     environment: &mut BTreeMap<OsString, OsString>,
 ) -> Result<Option<Guard>> {
-    if session.more.get("no_guard").is_some_and(|value| value == true) {
+    if session
+        .more
+        .get("no_guard")
+        .is_some_and(|value| value == true)
+    {
         return Ok(None);
     }
-    let Some(checkout) = super::work::checkout(context, session)? else { return Ok(None) };
+    let Some(checkout) = super::work::checkout(context, session)? else {
+        return Ok(None);
+    };
     let guard = Guard::prepare(
         context.repo,
         environment,
@@ -98,7 +113,9 @@ pub fn guard(
             program: &own_program(),
             own: own_refs(session),
             git_dir: &checkout.admin_dir,
-            directory: &context.store.require_dir(&format!("guard/{}", session.sid))?,
+            directory: &context
+                .store
+                .require_dir(&format!("guard/{}", session.sid))?,
         },
     )?;
     guard.enter(environment)?;
@@ -114,7 +131,10 @@ fn own_refs(session: &Session) -> Own {
 
 /// Returns whether a session may change nothing.
 pub fn is_read_only(session: &Session) -> bool {
-    session.more.get("read_only").is_some_and(|value| value == true)
+    session
+        .more
+        .get("read_only")
+        .is_some_and(|value| value == true)
 }
 
 /// Returns whether every permission goes to a person.
@@ -130,11 +150,21 @@ pub fn run(
     path: &Path,
     environment: BTreeMap<OsString, OsString>,
 ) -> Result<Result<(), String>> {
-    let Some(command) = context.config.string("agent.setup") else { return Ok(Ok(())) };
-    let turn = Turn { worktree: path.to_owned(), environment, ..Turn::default() };
+    let Some(command) = context.config.string("agent.setup") else {
+        return Ok(Ok(()));
+    };
+    let turn = Turn {
+        worktree: path.to_owned(),
+        environment,
+        ..Turn::default()
+    };
     live.begin(&turn);
     let argv = ["/bin/sh", "-c", &command].map(OsString::from).to_vec();
-    live.start(&Program { argv, env: Vec::new(), stdin: false })?;
+    live.start(&Program {
+        argv,
+        env: Vec::new(),
+        stdin: false,
+    })?;
     loop {
         match live.next(None)? {
             Input::Stdout { line, .. } => record(live, "stdout", &line)?,
@@ -158,7 +188,10 @@ pub fn run(
 
 fn record(live: &mut Live<'_>, stream: &str, line: &[u8]) -> Result<()> {
     let text = String::from_utf8_lossy(line).into_owned();
-    live.event(Body::Output { stream: stream.to_owned(), text })
+    live.event(Body::Output {
+        stream: stream.to_owned(),
+        text,
+    })
 }
 
 /// Looks at a session's worktree before a turn.
@@ -170,7 +203,9 @@ pub fn before_turn(
     let state = match super::work::checkout(context, session)? {
         Some(checkout) => {
             let taken =
-                context.store.take_snapshot(session.sid, None, "before the turn", &checkout)?;
+                context
+                    .store
+                    .take_snapshot(session.sid, None, "before the turn", &checkout)?;
             let kept = context.repo.read_snapshot(taken.id)?;
             Some((kept.tree, kept.head))
         }
@@ -180,7 +215,11 @@ pub fn before_turn(
         Some(guard) => guard::log::read(&guard.log(), 0)?.1,
         None => 0,
     };
-    Ok(Before { state, refs: Refs::take(context.repo)?, refused })
+    Ok(Before {
+        state,
+        refs: Refs::take(context.repo)?,
+        refused,
+    })
 }
 
 /// Keeps what a turn left in the worktree, and returns whether that is anything new.
@@ -194,13 +233,22 @@ pub fn after_turn(
     if let Some(guard) = guard {
         for note in guard::log::read(&guard.log(), before.refused)?.0 {
             let names: Vec<&str> = note.refs.iter().map(|noted| noted.name.as_str()).collect();
-            let verb = if note.refused { "refused to move" } else { "let pass" };
+            let verb = if note.refused {
+                "refused to move"
+            } else {
+                "let pass"
+            };
             let text = format!("the guard {verb} {}", names.join(", "));
-            live.event(Body::Error { kind: "guard".to_owned(), text })?;
+            live.event(Body::Error {
+                kind: "guard".to_owned(),
+                text,
+            })?;
         }
     }
     let Some(checkout) = super::work::checkout(context, &session)? else {
-        live.event(Body::Notice { text: "the worktree is gone".to_owned() })?;
+        live.event(Body::Notice {
+            text: "the worktree is gone".to_owned(),
+        })?;
         return Ok(None);
     };
     look_at_refs(context, live, &session, &checkout, before)?;
@@ -209,11 +257,17 @@ pub fn after_turn(
     }
     let turn = u64::from(session.turns);
     let reason = format!("after turn {turn}");
-    let taken = match context.store.take_snapshot(session.sid, Some(turn), &reason, &checkout) {
+    let taken = match context
+        .store
+        .take_snapshot(session.sid, Some(turn), &reason, &checkout)
+    {
         Ok(taken) => taken,
         Err(error) => {
             let text = format!("cannot snapshot the worktree: {}", error.message());
-            live.event(Body::Error { kind: "other".to_owned(), text })?;
+            live.event(Body::Error {
+                kind: "other".to_owned(),
+                text,
+            })?;
             return Ok(None);
         }
     };
@@ -242,9 +296,7 @@ fn look_at_refs(
         .filter(|listed| listed.session.sid != session.sid)
         .filter_map(|listed| Some(format!("refs/heads/{}", listed.session.branch.as_deref()?)))
         .collect();
-    let is_known = |name: &str| {
-        is_ours(name) || others.iter().any(|other| other == name)
-    };
+    let is_known = |name: &str| is_ours(name) || others.iter().any(|other| other == name);
     let own = own_refs(session);
     let scope = guard::watch::Scope {
         own: &own,
@@ -272,7 +324,10 @@ fn look_at_refs(
                 Restored::Kept(_) => "; it was left as it is",
             });
         }
-        live.event(Body::Error { kind: "guard".to_owned(), text })?;
+        live.event(Body::Error {
+            kind: "guard".to_owned(),
+            text,
+        })?;
     }
     Ok(())
 }

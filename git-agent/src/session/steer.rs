@@ -26,7 +26,12 @@ pub fn stop(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<bool>
         settle(context, sid, State::Stopped, reason)?;
         return Ok(false);
     }
-    Inbox::open(store, sid)?.put(context.env, &Message::Stop { reason: reason.to_owned() })?;
+    Inbox::open(store, sid)?.put(
+        context.env,
+        &Message::Stop {
+            reason: reason.to_owned(),
+        },
+    )?;
     if wait_until_free(context, sid, PATIENCE)? {
         return Ok(true);
     }
@@ -63,7 +68,11 @@ pub fn wait_until_free(context: &Context<'_>, sid: SessionId, patience: Duration
 
 /// Ends what a dead supervisor left running.
 fn end_orphans(context: &Context<'_>, sid: SessionId) -> Result<()> {
-    tree::end_marked("GIT_AGENT_SESSION", sid.as_str(), Care::new(Duration::from_secs(1)))?;
+    tree::end_marked(
+        "GIT_AGENT_SESSION",
+        sid.as_str(),
+        Care::new(Duration::from_secs(1)),
+    )?;
     let _ = context;
     Ok(())
 }
@@ -84,11 +93,19 @@ pub fn settle(context: &Context<'_>, sid: SessionId, to: State, reason: &str) ->
 /// Records that sessions whose supervisor died were interrupted, and ends what it left running. Returns their names.
 pub fn notice_dead(context: &Context<'_>, sessions: &[Session]) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    for session in sessions.iter().filter(|session| session.status == State::Interrupted) {
+    for session in sessions
+        .iter()
+        .filter(|session| session.status == State::Interrupted)
+    {
         let recorded = context.store.session(session.sid)?;
         if recorded.is_some_and(|recorded| recorded.status.needs_supervisor()) {
             end_orphans(context, session.sid)?;
-            settle(context, session.sid, State::Interrupted, "the supervisor died")?;
+            settle(
+                context,
+                session.sid,
+                State::Interrupted,
+                "the supervisor died",
+            )?;
             names.push(session.name.clone());
         }
     }
@@ -109,7 +126,10 @@ pub fn restart(context: &Context<'_>, session: &Session, words: Option<&str>) ->
     };
     match text {
         Some(text) => {
-            let message = Message::Prompt { text, from: USER.to_owned() };
+            let message = Message::Prompt {
+                text,
+                from: USER.to_owned(),
+            };
             prompts::send(context, session.sid, &message)
         }
         None => {
@@ -122,7 +142,9 @@ pub fn restart(context: &Context<'_>, session: &Session, words: Option<&str>) ->
 /// Returns what to say to go on: an agent that remembers is told to continue, another gets its last prompt again.
 fn continuation(context: &Context<'_>, session: &Session) -> Result<String> {
     if session.vendor_session.is_some() {
-        return Ok("The previous turn was interrupted. Go on with the task where you left off.".to_owned());
+        return Ok(
+            "The previous turn was interrupted. Go on with the task where you left off.".to_owned(),
+        );
     }
     let last = match context.store.log_tip(session.sid)? {
         Some(tip) => {
@@ -142,14 +164,23 @@ fn continuation(context: &Context<'_>, session: &Session) -> Result<String> {
 /// Answers what a session asks.
 pub fn answer(context: &Context<'_>, session: &Session, choice: &str) -> Result<()> {
     if session.status != State::Waiting {
-        let message = format!("session '{}' is {}: it asks nothing", session.name, session.status);
+        let message = format!(
+            "session '{}' is {}: it asks nothing",
+            session.name, session.status
+        );
         return Err(Error::fatal(message).hint(format!("git agent log {}", session.name)));
     }
     let Some((request, options)) = open_request(context, session)? else {
-        return Err(Error::fatal(format!("cannot find what session '{}' asks", session.name)));
+        return Err(Error::fatal(format!(
+            "cannot find what session '{}' asks",
+            session.name
+        )));
     };
     let chosen = choose(&options, choice);
-    let message = Message::Answer { request, choice: chosen };
+    let message = Message::Answer {
+        request,
+        choice: chosen,
+    };
     Inbox::open(&context.store, session.sid)?.put(context.env, &message)?;
     Ok(())
 }
@@ -161,7 +192,9 @@ pub fn open_request(
 ) -> Result<Option<(String, Vec<crate::transcript::Choice>)>> {
     let events = super::events::tail(context, session.sid, 200)?;
     Ok(events.into_iter().rev().find_map(|event| match event.body {
-        Body::Permission { request, options, .. } => Some((request, options)),
+        Body::Permission {
+            request, options, ..
+        } => Some((request, options)),
         _ => None,
     }))
 }

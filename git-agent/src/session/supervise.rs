@@ -80,20 +80,28 @@ fn watch_over(
 fn end_leftovers(context: &Context<'_>, sid: SessionId) -> Result<()> {
     let me = std::process::id();
     let others = supervisors(context);
-    let spare = |stat: &crate::process::identity::Stat| stat.pid == me || others.contains(&stat.pid);
-    let care = Care { spare: &spare, ..Care::new(Duration::from_secs(1)) };
+    let spare =
+        |stat: &crate::process::identity::Stat| stat.pid == me || others.contains(&stat.pid);
+    let care = Care {
+        spare: &spare,
+        ..Care::new(Duration::from_secs(1))
+    };
     tree::end_marked("GIT_AGENT_SESSION", sid.as_str(), care)?;
     Ok(())
 }
 
 /// Returns the pids of all supervisors of this repository.
 fn supervisors(context: &Context<'_>) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir(context.store.dir().join("run")) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(context.store.dir().join("run")) else {
+        return Vec::new();
+    };
     entries
         .filter_map(|entry| {
             let path = entry.ok()?.path();
             let run: RunFile = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
-            run.supervisor.is_alive(context.env).then_some(run.supervisor.pid)
+            run.supervisor
+                .is_alive(context.env)
+                .then_some(run.supervisor.pid)
         })
         .collect()
 }
@@ -109,7 +117,7 @@ struct Supervisor<'c, 'a> {
 impl<'c, 'a> Supervisor<'c, 'a> {
     fn begin(context: &'c Context<'a>, sid: SessionId) -> Result<Self> {
         let writer = SessionWriter::open(&context.store, sid, context.redactor())?;
-        let spec = super::agents::of_session(&context.config, writer.session())?;
+        let spec = super::agents::of_session(&context.config, &context.store, writer.session())?;
         let driver = spec.driver();
         let bounds = super::bounds::load(context, writer.session())?;
         let inbox = Inbox::open(&context.store, sid)?;
@@ -120,7 +128,13 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         };
         launch::write_run_file(&context.store, sid, &run)?;
         let live = Live::new(context.env, writer, inbox, bounds)?;
-        Ok(Supervisor { context, live, spec, driver, slot: None })
+        Ok(Supervisor {
+            context,
+            live,
+            spec,
+            driver,
+            slot: None,
+        })
     }
 
     fn session(&self) -> &Session {
@@ -151,7 +165,10 @@ impl<'c, 'a> Supervisor<'c, 'a> {
                 key: "inbox_done".to_owned(),
                 value: id.as_str().into(),
             })?;
-            self.live.writer.append(Body::Prompt { text: text.clone(), from })?;
+            self.live.writer.append(Body::Prompt {
+                text: text.clone(),
+                from,
+            })?;
             self.live.writer.set_status(State::Running, "")?;
             self.live.inbox().remove(id)?;
             self.turn(text)?;
@@ -160,12 +177,20 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     /// A prompt whose turn began before a crash is in the transcript already.
     fn is_done_already(&self, id: super::Ulid) -> bool {
-        self.session().more.get("inbox_done").and_then(|done| done.as_str()) == Some(id.as_str())
+        self.session()
+            .more
+            .get("inbox_done")
+            .and_then(|done| done.as_str())
+            == Some(id.as_str())
     }
 
     /// Keeps an agent that is slow to start alive for a while after a turn. Returns whether there is more to do.
     fn linger(&mut self) -> Result<bool> {
-        let linger = self.context.config.duration("agent.linger")?.unwrap_or(Duration::ZERO);
+        let linger = self
+            .context
+            .config
+            .duration("agent.linger")?
+            .unwrap_or(Duration::ZERO);
         if linger.is_zero() || !self.driver.capabilities().stays {
             return Ok(false);
         }
@@ -201,7 +226,8 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     fn worktree(&self) -> Result<PathBuf> {
         let path = self.session().worktree.as_deref();
-        path.map(PathBuf::from).ok_or_else(|| Error::fatal("the session has no worktree"))
+        path.map(PathBuf::from)
+            .ok_or_else(|| Error::fatal("the session has no worktree"))
     }
 
     fn await_dependencies(&mut self) -> Result<bool> {
@@ -229,8 +255,17 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     fn await_slot(&mut self) -> Result<bool> {
         let env = self.context.env;
-        let count = self.context.config.number("agent.maxParallel")?.unwrap_or(PARALLEL).max(1);
-        let priority = self.session().more.get("priority").and_then(serde_json::Value::as_i64);
+        let count = self
+            .context
+            .config
+            .number("agent.maxParallel")?
+            .unwrap_or(PARALLEL)
+            .max(1);
+        let priority = self
+            .session()
+            .more
+            .get("priority")
+            .and_then(serde_json::Value::as_i64);
         let priority = i32::try_from(priority.unwrap_or(0)).unwrap_or(0);
         let dir = self.context.store.require_dir("slots")?;
         let slots = Slots::new(dir, usize::try_from(count).unwrap_or(usize::MAX));
@@ -260,9 +295,10 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             Some(Ending::Stopped(reason)) => self.live.writer.set_status(State::Stopped, &reason),
             Some(Ending::Limit(reason)) => self.live.writer.set_status(State::Failed, &reason),
             // The machine goes down, say: `restart` goes on from here.
-            Some(Ending::Signal(_)) if self.session().status.needs_supervisor() => {
-                self.live.writer.set_status(State::Interrupted, "the supervisor was ended")
-            }
+            Some(Ending::Signal(_)) if self.session().status.needs_supervisor() => self
+                .live
+                .writer
+                .set_status(State::Interrupted, "the supervisor was ended"),
             _ => Ok(()),
         }
     }
@@ -271,15 +307,19 @@ impl<'c, 'a> Supervisor<'c, 'a> {
     fn prepare(&mut self, path: &Path) -> Result<bool> {
         if !path.join(".git").exists() {
             let start = depend::starting_point(self.context, self.session())?;
-            let notices = create::prepare(self.context, self.session(), start, None)
-                .inspect_err(|error| {
+            let notices = create::prepare(self.context, self.session(), start, None).inspect_err(
+                |error| {
                     let _ = self.live.writer.set_status(State::Failed, error.message());
-                })?;
+                },
+            )?;
             for text in notices {
                 self.live.writer.append(Body::Notice { text })?;
             }
             let base = serde_json::Value::from(start.to_string());
-            self.live.writer.append(Body::Set { key: "base".to_owned(), value: base })?;
+            self.live.writer.append(Body::Set {
+                key: "base".to_owned(),
+                value: base,
+            })?;
         }
         setup::choose_port(self.context, &mut self.live)?;
         let environment = setup::environment(self.context, &self.spec, self.session())?;
@@ -288,7 +328,10 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             notify::tell(self.context, self.session());
             return Ok(false);
         }
-        self.live.writer.append(Body::Set { key: "set_up".to_owned(), value: true.into() })?;
+        self.live.writer.append(Body::Set {
+            key: "set_up".to_owned(),
+            value: true.into(),
+        })?;
         Ok(true)
     }
 
@@ -309,7 +352,9 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             number: session.turns,
             resume: session.vendor_session.clone(),
             worktree,
-            scratch: context.store.require_dir(&format!("scratch/{}", session.sid))?,
+            scratch: context
+                .store
+                .require_dir(&format!("scratch/{}", session.sid))?,
             history: briefing::history(context, &session)?,
             model: session.model.clone(),
             ask: setup::asks(context, &session),
@@ -384,7 +429,10 @@ impl<'c, 'a> Supervisor<'c, 'a> {
     /// Records that the supervisor itself failed.
     fn give_up(&mut self, error: &Error) {
         let text = describe(error);
-        let _ = self.live.writer.append(Body::Error { kind: "other".to_owned(), text: text.clone() });
+        let _ = self.live.writer.append(Body::Error {
+            kind: "other".to_owned(),
+            text: text.clone(),
+        });
         if self.session().status.needs_supervisor() {
             let _ = self.live.writer.set_status(State::Failed, &text);
         }
@@ -423,6 +471,13 @@ fn failed_claim(error: &Error) -> Claim {
         crate::error::Kind::Exit(127) => TroubleKind::NotInstalled,
         _ => TroubleKind::Other,
     };
-    let trouble = Trouble { kind, text: describe(error), retry_after: None };
-    Claim { trouble: Some(trouble), ..Claim::default() }
+    let trouble = Trouble {
+        kind,
+        text: describe(error),
+        retry_after: None,
+    };
+    Claim {
+        trouble: Some(trouble),
+        ..Claim::default()
+    }
 }

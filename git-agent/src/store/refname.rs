@@ -130,7 +130,9 @@ impl fmt::Display for RefName {
 
 /// Returns whether a ref is one of ours, shared or local.
 pub fn is_ours(name: &str) -> bool {
-    [REMOTES, INCOMING, SNAPSHOTS, LOST].iter().any(|prefix| name.starts_with(prefix))
+    [REMOTES, INCOMING, SNAPSHOTS, LOST]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
         || name == DISPLAY_NOTES
         || RefName::parse(name).is_some()
 }

@@ -155,10 +155,7 @@ fn what_a_dead_writer_left_in_the_spool_is_recovered_once() {
             .seq,
         1
     );
-    assert_eq!(
-        store.recover(&redactor()).expect("recovers"),
-        [sid]
-    );
+    assert_eq!(store.recover(&redactor()).expect("recovers"), [sid]);
     assert_eq!(
         store
             .log_tip(sid)
@@ -168,12 +165,7 @@ fn what_a_dead_writer_left_in_the_spool_is_recovered_once() {
             .seq,
         11
     );
-    assert!(
-        store
-            .recover(&redactor())
-            .expect("again")
-            .is_empty()
-    );
+    assert!(store.recover(&redactor()).expect("again").is_empty());
     let writer = SessionWriter::open(&store, sid, redactor()).expect("opens");
     assert_eq!(writer.session().seq, 11);
 }
