@@ -1,6 +1,7 @@
 //! The one test binary: each module is one topic, named `<command>_<topic>` where it belongs to a command.
 
 mod agent_exec;
+mod guard;
 mod hermetic;
 mod invoke;
 mod manual;

@@ -62,6 +62,18 @@ impl Surroundings {
         }
     }
 
+    /// Gives a branch its reflog back after its renaming was refused.
+    ///
+    /// git moves the reflog away before it asks, and on a refusal ends without moving it back.
+    pub fn bring_back_reflog(&self, branch: &str) {
+        let logs = self.common_dir.join("logs");
+        let (away, home) = (logs.join("refs/.tmp-renamed-log"), logs.join(branch));
+        if away.is_file() && !home.exists() {
+            // A branch without a reflog is whole; there is nobody to tell.
+            let _ = std::fs::rename(away, home);
+        }
+    }
+
     /// Returns the directory of the repository's own hooks, as it would be without any setting from outside it.
     ///
     /// `user_path` is the `core.hooksPath` of the user or the machine, which the repository's own outranks.

@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use super::hooks::{self, REFERENCE_TRANSACTION, is_executable, is_same_file};
 use super::log::Note;
-use super::policy::{Own, Place, Policy, Update, short};
+use super::policy::{Own, Place, Policy, Update, Verb, short};
 use super::{
     COMMON_VARIABLE, DIR_VARIABLE, GLOBAL_VARIABLE, HOOKS_VARIABLE, LOG_VARIABLE, OWN_VARIABLE,
 };
@@ -122,13 +122,15 @@ fn judge(env: &Env, here: &Surroundings, input: &[u8]) -> Result<()> {
     let mut policy = Policy {
         own: &own,
         place: Place::Own,
-        is_fetch: false,
+        verb: Verb::Other,
     };
+    // Only asked where it matters: the answer costs another look at the system.
+    let matters = |update: &Update| update.name == "HEAD" || update.name.starts_with("refs/tags/");
     if updates
         .iter()
-        .any(|update| update.name.starts_with("refs/tags/"))
+        .any(|update| matters(update) && !policy.allows(update))
     {
-        policy.is_fetch = is_fetch();
+        policy.verb = calling_verb();
     }
     if !env
         .var_os(DIR_VARIABLE)
@@ -140,12 +142,9 @@ fn judge(env: &Env, here: &Surroundings, input: &[u8]) -> Result<()> {
             Head::Branch(_) | Head::Detached => Place::Foreign,
         };
     }
-    let (tags, rest): (Vec<Update>, Vec<Update>) = updates
+    let (allowed, refused): (Vec<Update>, Vec<Update>) = updates
         .into_iter()
-        .partition(|update| policy.is_fetch && update.name.starts_with("refs/tags/"));
-    let (tags, mut refused): (Vec<Update>, Vec<Update>) =
-        tags.into_iter().partition(|update| policy.allows(update));
-    refused.extend(rest.into_iter().filter(|update| !policy.allows(update)));
+        .partition(|update| policy.allows(update));
     let note = |refused, updates: &[Update]| {
         if let Some(log) = env.var_os(LOG_VARIABLE).filter(|_| !updates.is_empty()) {
             // Without the log the answer is the same; the comparison of refs still sees what happened.
@@ -153,10 +152,23 @@ fn judge(env: &Env, here: &Surroundings, input: &[u8]) -> Result<()> {
         }
     };
     if refused.is_empty() {
-        note(false, &tags);
+        let strict = Policy {
+            verb: Verb::Other,
+            ..policy
+        };
+        let exceptions: Vec<Update> = allowed
+            .into_iter()
+            .filter(|update| !strict.allows(update))
+            .collect();
+        note(false, &exceptions);
         return Ok(());
     }
     note(true, &refused);
+    if refused.iter().any(Update::removes_head)
+        && let Head::Branch(name) = here.head()
+    {
+        here.bring_back_reflog(&name);
+    }
     Err(policy.refuse(&refused))
 }
 
@@ -180,32 +192,47 @@ fn off_branch(env: &Env, here: &Surroundings) -> Option<Error> {
     )
 }
 
-/// Returns whether the program that called this hook is `git fetch`. Where that can't be told it is not.
-fn is_fetch() -> bool {
+/// Returns which command of git called this hook, as far as the system tells.
+fn calling_verb() -> Verb {
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
-    let Some(bytes) = parent.and_then(|pid| std::fs::read(format!("/proc/{pid}/cmdline")).ok())
-    else {
-        return false;
+    let Some(parent) = parent else {
+        return Verb::Other;
     };
-    is_fetch_command(&bytes)
+    if let Ok(bytes) = std::fs::read(format!("/proc/{parent}/cmdline")) {
+        return verb_of(&bytes);
+    }
+    // Systems without /proc. Words with blanks in them come apart, and then the strict rules hold.
+    let listed = Command::new("ps")
+        .args(["-o", "args=", "-p", &parent.to_string()])
+        .output();
+    match listed {
+        Ok(listed) => {
+            let words = String::from_utf8_lossy(&listed.stdout);
+            let words: Vec<&str> = words.split_whitespace().collect();
+            verb_of(words.join("\0").as_bytes())
+        }
+        Err(_) => Verb::Other,
+    }
 }
 
-fn is_fetch_command(command_line: &[u8]) -> bool {
+fn verb_of(command_line: &[u8]) -> Verb {
     let mut words = command_line.split(|byte| *byte == 0);
     let program = words.next().unwrap_or_default();
     if program.ends_with(b"git-fetch") {
-        return true;
+        return Verb::Fetch;
     }
     while let Some(word) = words.next() {
         match word {
             b"-c" | b"-C" | b"--git-dir" | b"--work-tree" | b"--namespace" | b"--config-env" => {
                 words.next();
             }
+            b"fetch" => return Verb::Fetch,
+            b"branch" => return Verb::Branch,
             option if option.starts_with(b"-") => {}
-            verb => return verb == b"fetch",
+            _ => break,
         }
     }
-    false
+    Verb::Other
 }
 
 fn command(program: &Path, arguments: &[OsString]) -> Command {
@@ -286,18 +313,22 @@ mod tests {
     }
 
     #[test]
-    fn fetch_is_told_by_its_words() {
-        for (line, fetches) in [
-            ("git\0fetch\0origin\0", true),
-            ("/usr/lib/git-core/git\0fetch\0--update-head-ok\0", true),
-            ("git\0-c\0a=b\0-C\0dir\0--no-pager\0fetch\0", true),
-            ("/usr/lib/git-core/git-fetch\0", true),
-            ("git\0tag\0fetch\0", false),
-            ("git\0-C\0fetch\0tag\0v1\0", false),
-            ("git\0", false),
-            ("", false),
+    fn a_command_is_told_by_its_words() {
+        for (line, verb) in [
+            ("git\0fetch\0origin\0", Verb::Fetch),
+            (
+                "/usr/lib/git-core/git\0fetch\0--update-head-ok\0",
+                Verb::Fetch,
+            ),
+            ("git\0-c\0a=b\0-C\0dir\0--no-pager\0fetch\0", Verb::Fetch),
+            ("/usr/lib/git-core/git-fetch\0", Verb::Fetch),
+            ("git\0branch\0-m\0a\0", Verb::Branch),
+            ("git\0tag\0fetch\0", Verb::Other),
+            ("git\0-C\0fetch\0tag\0v1\0", Verb::Other),
+            ("git\0", Verb::Other),
+            ("", Verb::Other),
         ] {
-            assert_eq!(is_fetch_command(line.as_bytes()), fetches, "{line:?}");
+            assert_eq!(verb_of(line.as_bytes()), verb, "{line:?}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What keeps an agent on its own branch: hooks that only its environment brings in, and a comparison of refs afterwards.
 //!
 //! The guard stops accidents; it is no wall. The hook refuses what git lets a `reference-transaction` hook refuse. It
-//! never sees `git branch -m` and `-C`, symbolic refs before git 2.46, other git libraries, files written by hand, a
-//! push into a repository that sets `core.hooksPath` itself, nor `git -c core.hooksPath=…`. For those there is
+//! never sees `git branch -C`, `-m` on reftable or away from the branch's own worktree, symbolic refs before git 2.46, other git
+//! libraries, files written by hand, a push into a repository that sets `core.hooksPath` itself, nor `git -c core.hooksPath=…`. For those there is
 //! [`watch`]. Nothing outside the session's repository is touched: its hooks are included only where `gitdir` matches.
 
 pub mod environment;

@@ -104,6 +104,11 @@ impl Update {
         is_zero(&self.old) && !is_zero(&self.new)
     }
 
+    /// Returns whether the branch that a worktree is on is about to go, as it does first when it is renamed.
+    pub fn removes_head(&self) -> bool {
+        self.name == "HEAD" && is_zero(&self.new)
+    }
+
     fn symbolic_target(&self) -> Option<&str> {
         self.new.strip_prefix("ref:")
     }
@@ -113,15 +118,26 @@ fn is_zero(value: &str) -> bool {
     !value.is_empty() && value.bytes().all(|byte| byte == b'0')
 }
 
+/// Commands of git that are judged otherwise than the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// Brings tags along.
+    Fetch,
+    /// Moves HEAD only after it has renamed a branch, where no hook could refuse that (reftable).
+    Branch,
+    /// Any other.
+    Other,
+}
+
 /// What a session may do with refs.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Policy<'a> {
     /// What it may move.
     pub own: &'a Own,
     /// Where it does it.
     pub place: Place,
-    /// Whether `git fetch` does it.
-    pub is_fetch: bool,
+    /// Which command does it.
+    pub verb: Verb,
 }
 
 impl Policy<'_> {
@@ -138,23 +154,26 @@ impl Policy<'_> {
         {
             // Whoever may point a ref at `main` moves `main` with the next commit.
             let movable = self.own.owns(name) || (name == "HEAD" && self.place != Place::Foreign);
-            return movable && self.own.owns(target);
+            // Half a rename would leave HEAD on a branch that is gone, and the next commit without a history.
+            let renames = name == "HEAD" && self.verb == Verb::Branch;
+            return movable && (self.own.owns(target) || renames);
         }
         if self.own.owns(name) || name.starts_with("refs/remotes/") {
             return true;
         }
         if name == "HEAD" {
             // Making a worktree resets it to where it already is.
-            let stays = update.old == update.new && !is_zero(&update.new);
-            return self.place != Place::Foreign || stays;
+            let stays = update.old == update.new;
+            return !update.removes_head() && (self.place != Place::Foreign || stays);
         }
-        if name == "ORIG_HEAD" {
+        if is_root(name) {
+            // Notes of commands to themselves, such as AUTO_MERGE, which git drops even where there is none.
             return true;
         }
         if is_per_worktree(name) {
             return self.place != Place::Foreign;
         }
-        name.starts_with("refs/tags/") && self.is_fetch && update.is_creation()
+        name.starts_with("refs/tags/") && self.verb == Verb::Fetch && update.is_creation()
     }
 
     /// Returns the error for changes that may not happen.
@@ -188,6 +207,7 @@ impl Policy<'_> {
     fn described(&self, update: &Update) -> String {
         match (update.name.as_str(), update.symbolic_target()) {
             ("HEAD", Some(target)) => format!("HEAD -> {}", short(target)),
+            ("HEAD", None) if update.removes_head() => "HEAD -> nowhere".to_owned(),
             ("HEAD", None) => "HEAD of another worktree".to_owned(),
             (name, _) => short(name).to_owned(),
         }
@@ -204,6 +224,9 @@ impl Policy<'_> {
                 "stay on '{branch}'; to look at '{0}': git switch --detach {0}",
                 short(target)
             ),
+            ("HEAD", None) if update.removes_head() => {
+                format!("'{branch}' keeps its name until it is merged")
+            }
             ("HEAD", None) => "work in this session's own worktree".to_owned(),
             _ if name.starts_with("refs/heads/") => format!(
                 "commit on '{branch}'; git agent merge brings it to other branches after review"
@@ -216,13 +239,15 @@ impl Policy<'_> {
     }
 }
 
-/// Returns whether every worktree has a ref of this name of its own, besides `HEAD`.
+/// Returns whether this is the name of a ref at the root of a worktree's git directory, such as `ORIG_HEAD`.
+fn is_root(name: &str) -> bool {
+    name.bytes()
+        .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+}
+
+/// Returns whether every worktree has a ref of this name of its own, besides those at the root.
 fn is_per_worktree(name: &str) -> bool {
-    let root = !name.contains('/')
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_uppercase() || byte == b'_');
-    root || ["refs/bisect/", "refs/worktree/", "refs/rewritten/"]
+    ["refs/bisect/", "refs/worktree/", "refs/rewritten/"]
         .iter()
         .any(|prefix| name.starts_with(prefix))
 }
@@ -250,7 +275,7 @@ mod tests {
         Policy {
             own: &own,
             place,
-            is_fetch: false,
+            verb: Verb::Other,
         }
         .allows(&update)
     }
@@ -289,7 +314,6 @@ mod tests {
                 "refs/heads/agent/fix",
                 "refs/heads/agent/fix-parts/x",
                 "refs/remotes/origin/main",
-                "HEAD",
                 "ORIG_HEAD",
                 "AUTO_MERGE",
                 "CHERRY_PICK_HEAD",
@@ -344,30 +368,38 @@ mod tests {
             (format!("{ZERO} {TWO} HEAD"), false),
             (format!("{ZERO} {ZERO} HEAD"), false),
             (format!("{ONE} {ONE} HEAD"), true),
+            (format!("{ZERO} {ZERO} AUTO_MERGE"), true),
             (format!("{ZERO} ref:refs/heads/agent/fix HEAD"), false),
             (format!("{ZERO} {ONE} refs/bisect/bad"), false),
             (format!("{ZERO} {ONE} refs/heads/agent/fix"), true),
         ] {
             assert_eq!(allows(Place::Foreign, &line), allowed, "{line}");
         }
-        assert!(allows(Place::OnOwnBranch, &format!("{ONE} {TWO} HEAD")));
+        for place in [Place::Own, Place::OnOwnBranch] {
+            assert!(allows(place, &format!("{ONE} {TWO} HEAD")));
+            assert!(allows(place, &format!("{ZERO} {TWO} HEAD")));
+            assert!(!allows(place, &format!("{ONE} {ZERO} HEAD")));
+        }
     }
 
     #[test]
-    fn only_a_fetch_brings_tags_and_only_new_ones() {
+    fn few_commands_may_do_more() {
         let own = own();
-        let policy = |is_fetch| Policy {
+        let policy = |verb| Policy {
             own: &own,
             place: Place::Own,
-            is_fetch,
+            verb,
         };
         let update = |old: &str, new: &str| {
             Update::parse(&format!("{old} {new} refs/tags/v1")).expect("a line")
         };
-        assert!(policy(true).allows(&update(ZERO, ONE)));
-        assert!(!policy(true).allows(&update(ONE, TWO)));
-        assert!(!policy(true).allows(&update(ONE, ZERO)));
-        assert!(!policy(false).allows(&update(ZERO, ONE)));
+        assert!(policy(Verb::Fetch).allows(&update(ZERO, ONE)));
+        assert!(!policy(Verb::Fetch).allows(&update(ONE, TWO)));
+        assert!(!policy(Verb::Fetch).allows(&update(ONE, ZERO)));
+        assert!(!policy(Verb::Other).allows(&update(ZERO, ONE)));
+        let renamed = Update::parse(&format!("{ZERO} ref:refs/heads/new HEAD")).expect("a line");
+        assert!(policy(Verb::Branch).allows(&renamed));
+        assert!(!policy(Verb::Other).allows(&renamed));
     }
 
     #[test]
@@ -376,7 +408,7 @@ mod tests {
         let policy = Policy {
             own: &own,
             place: Place::Own,
-            is_fetch: false,
+            verb: Verb::Other,
         };
         let stash = Update::parse(&format!("{ZERO} {ONE} refs/stash")).expect("a line");
         let error = policy.refuse(&[stash]);
