@@ -28,10 +28,19 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     New(Box<crate::new::New>),
+    Send(crate::send::Send),
+    Answer(crate::answer::Answer),
+    Stop(crate::stop::Stop),
+    Restart(crate::restart::Restart),
+    /// Go on with sessions that do not run
+    Resume(crate::restart::Restart),
+    Commit(crate::commit::Commit),
     /// A program of its own.
     #[command(external_subcommand)]
     External(Vec<OsString>),
 }
 
 /// The names of the verbs above, for suggestions.
-pub const VERBS: &[&str] = &["new"];
+pub const VERBS: &[&str] = &[
+    "answer", "commit", "new", "restart", "resume", "send", "stop",
+];

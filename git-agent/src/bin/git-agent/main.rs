@@ -1,8 +1,15 @@
 //! `git agent`: the command line.
 
+mod answer;
 mod args;
+mod choice;
+mod commit;
 mod new;
+mod restart;
+mod send;
 mod site;
+mod stop;
+mod text;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -41,6 +48,12 @@ fn main() -> ExitCode {
         let cli: Cli = invoke::parse(arguments)?;
         match cli.verb {
             Verb::New(args) => new::run(env, &args),
+            Verb::Send(args) => send::run(env, &args),
+            Verb::Answer(args) => answer::run(env, &args),
+            Verb::Stop(args) => stop::run(env, &args),
+            Verb::Restart(args) => restart::restart(env, &args),
+            Verb::Resume(args) => restart::resume(env, &args),
+            Verb::Commit(args) => commit::run(env, &args),
             Verb::External(words) => match words.split_first() {
                 Some((verb, rest)) => {
                     Err(invoke::external(env, "git-agent-", verb, rest, args::VERBS))

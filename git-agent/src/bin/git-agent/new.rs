@@ -1,17 +1,19 @@
 //! `git agent new`: a session with a task, a branch and a worktree of its own, running in the background.
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
 
 use git_agent::env::Env;
-use git_agent::error::{Context as _, Error, Result};
+use git_agent::error::{Error, Result};
 use git_agent::invoke::OutputArgs;
 use git_agent::output::{Format, Ui, json, porcelain, sanitize};
 use git_agent::session::context::Context;
 use git_agent::session::create::{self, Created, Options};
-use git_agent::session::{agents, editor, launch, name};
+use git_agent::session::{agents, launch, name};
+
+use crate::text;
 
 /// Start a session: a task, an agent, a branch and a worktree of its own
 #[derive(Debug, Args)]
@@ -76,7 +78,7 @@ pub struct New {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &New) -> Result<u8> {
-    super::site::run(env, args.output.options(), |context, ui| {
+    crate::site::run(env, args.output.options(), |context, ui| {
         start(context, ui, args)
     })
 }
@@ -183,35 +185,7 @@ fn task(context: &Context<'_>, args: &New) -> Result<(String, Option<String>)> {
         let name = name.filter(|name| git_agent::session::name::check(name).is_ok());
         return Ok((task, name));
     }
-    let text = match (&args.task, &args.file) {
-        (Some(_), Some(_)) => {
-            return Err(Error::usage(
-                "the task is given twice, as words and as a file",
-            ));
-        }
-        (Some(task), None) if task != "-" => task.clone(),
-        (_, Some(path)) if path.as_os_str() != "-" => {
-            let path = context.env.absolute(path);
-            std::fs::read_to_string(&path)
-                .context(|| format!("cannot read '{}'", path.display()))?
-        }
-        (None, None) if std::io::stdin().is_terminal() => editor::ask(
-            context,
-            "TASK",
-            "\n# What shall the agent do? Lines that begin with '#' are left out.\n",
-        )?,
-        _ => {
-            let mut text = String::new();
-            std::io::stdin()
-                .read_to_string(&mut text)
-                .context(|| "cannot read the task from standard input".into())?;
-            text
-        }
-    };
-    let text = text.trim().to_owned();
-    if text.is_empty() {
-        return Err(Error::usage("the task is empty").hint("git agent new \"what to do\""));
-    }
+    let text = text::read(context, "task", args.task.as_deref(), args.file.as_deref())?;
     Ok((text, args.name.clone()))
 }
 

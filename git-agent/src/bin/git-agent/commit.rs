@@ -1,0 +1,48 @@
+//! `git agent commit`: commits what a session has made, on its branch.
+
+use std::io::Write;
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::{Error, Result};
+use git_agent::invoke::OutputArgs;
+use git_agent::output::sanitize::one_line;
+use git_agent::session::{commit, launch, select};
+
+use crate::site;
+
+/// Commit a session's work on its branch
+#[derive(Debug, Args)]
+pub struct Commit {
+    /// The session (default: the one of this worktree)
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// The message (default: the task)
+    #[arg(short, long, value_name = "MESSAGE")]
+    message: Option<String>,
+    /// Commit even while the agent works
+    #[arg(short, long)]
+    force: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Commit) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        let session = select::select_mine(context, args.session.as_deref())?.session;
+        let name = one_line(session.name.as_str());
+        if !args.force && launch::running(&context.store, session.sid)?.is_some() {
+            return Err(Error::fatal(format!("session '{name}' is at work"))
+                .hint(format!("git agent wait {name}"))
+                .hint(format!(
+                    "or commit what is there now: git agent commit --force {name}"
+                )));
+        }
+        match commit::commit(context, &session, args.message.as_deref())? {
+            Some(id) => writeln!(ui.out(), "{id}")?,
+            None => ui.narrate(format!("nothing to commit in '{name}'")),
+        }
+        Ok(0)
+    })
+}

@@ -1,0 +1,51 @@
+//! `git agent restart` and `git agent resume`: go on with sessions that were interrupted, stopped, failed or never begun.
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::Result;
+use git_agent::invoke::OutputArgs;
+use git_agent::output::sanitize::one_line;
+use git_agent::session::{launch, select, steer};
+
+use crate::choice::Choice;
+use crate::site;
+
+/// End a session's turn, if one runs, and go on with the same conversation
+#[derive(Debug, Args)]
+pub struct Restart {
+    #[command(flatten)]
+    choice: Choice,
+    /// Go on with these words (default: where it was interrupted)
+    #[arg(short, long, value_name = "PROMPT")]
+    message: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs `restart`.
+pub fn restart(env: &Env, args: &Restart) -> Result<u8> {
+    go_on(env, args, true)
+}
+
+/// Runs `resume`, which leaves alone what runs.
+pub fn resume(env: &Env, args: &Restart) -> Result<u8> {
+    go_on(env, args, false)
+}
+
+fn go_on(env: &Env, args: &Restart, force: bool) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        let mut chosen = select::select(context, &args.choice.selection())?;
+        chosen.retain(|listed| listed.is_mine());
+        for listed in &chosen {
+            let session = &listed.session;
+            let name = one_line(session.name.as_str());
+            if !force && launch::running(&context.store, session.sid)?.is_some() {
+                ui.narrate(format!("'{name}' runs already"));
+                continue;
+            }
+            steer::restart(context, session, args.message.as_deref())?;
+            ui.narrate(format!("started '{name}'"));
+        }
+        Ok(0)
+    })
+}

@@ -1,0 +1,54 @@
+//! `git agent send`: a further prompt to a session; while a turn runs it waits its turn.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::Result;
+use git_agent::invoke::OutputArgs;
+use git_agent::output::sanitize::one_line;
+use git_agent::session::inbox::Message;
+use git_agent::session::prompts::{self, Delivery, USER};
+use git_agent::session::select;
+
+use crate::{site, text};
+
+/// Send a further prompt to a session
+#[derive(Debug, Args)]
+pub struct Send {
+    /// The session
+    #[arg(value_name = "SESSION")]
+    session: String,
+    /// The prompt ('-' is standard input; default: the editor)
+    #[arg(value_name = "PROMPT")]
+    prompt: Option<String>,
+    /// Read the prompt from a file
+    #[arg(short = 'F', long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Send) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        let listed = select::select_mine(context, Some(&args.session))?;
+        let text = text::read(
+            context,
+            "prompt",
+            args.prompt.as_deref(),
+            args.file.as_deref(),
+        )?;
+        let message = Message::Prompt {
+            text,
+            from: USER.to_owned(),
+        };
+        let name = one_line(listed.session.name.as_str()).to_string();
+        match prompts::send(context, listed.session.sid, &message)? {
+            Delivery::Queued => ui.narrate(format!("queued for '{name}'")),
+            Delivery::Started => ui.narrate(format!("started '{name}'")),
+        }
+        ui.hint(format!("git agent log -f {name}"));
+        Ok(0)
+    })
+}

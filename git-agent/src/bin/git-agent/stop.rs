@@ -1,0 +1,45 @@
+//! `git agent stop`: ends what sessions are doing, with everything they started.
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::Result;
+use git_agent::invoke::OutputArgs;
+use git_agent::output::sanitize::one_line;
+use git_agent::session::{select, steer};
+
+use crate::choice::Choice;
+use crate::site;
+
+/// Stop sessions and everything they started
+#[derive(Debug, Args)]
+pub struct Stop {
+    #[command(flatten)]
+    choice: Choice,
+    /// Say why
+    #[arg(
+        short,
+        long,
+        value_name = "REASON",
+        default_value = "stopped by the user"
+    )]
+    message: String,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Stop) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        let mut chosen = select::select(context, &args.choice.selection())?;
+        chosen.retain(|listed| listed.is_mine());
+        for listed in &chosen {
+            let name = one_line(listed.session.name.as_str());
+            if steer::stop(context, listed.session.sid, &args.message)? {
+                ui.narrate(format!("stopped '{name}'"));
+            } else {
+                ui.narrate(format!("'{name}' was not running"));
+            }
+        }
+        Ok(0)
+    })
+}
