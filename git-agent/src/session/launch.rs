@@ -77,6 +77,22 @@ pub fn running(store: &Store<'_>, sid: SessionId) -> Result<Option<RunFile>> {
     Ok(serde_json::from_slice(&text).ok())
 }
 
+/// Returns the pids of all supervisors of this repository.
+pub fn supervisors(context: &Context<'_>) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir(context.store.dir().join("run")) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let run: RunFile = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+            run.supervisor
+                .is_alive(context.env)
+                .then_some(run.supervisor.pid)
+        })
+        .collect()
+}
+
 /// Writes what is known about a supervisor.
 pub fn write_run_file(store: &Store<'_>, sid: SessionId, run: &RunFile) -> Result<()> {
     let path = store.run_file(sid);

@@ -8,7 +8,7 @@ use super::launch::{self, RunFile};
 use super::prompts::{self, Delivery, USER};
 use super::{Session, SessionId, State};
 use crate::error::{Error, Result};
-use crate::process::identity::Signal;
+use crate::process::identity::{Signal, Stat};
 use crate::process::lock::{self, Lock};
 use crate::process::tree::{self, Care};
 use crate::process::wait::{Change, Poll, Watch};
@@ -23,8 +23,9 @@ pub fn stop(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<bool>
     let store = &context.store;
     let lock = launch::run_lock(store, sid);
     if !lock::is_held(&lock)? {
+        let left = end_orphans(context, sid)?;
         settle(context, sid, State::Stopped, reason)?;
-        return Ok(false);
+        return Ok(left);
     }
     Inbox::open(store, sid)?.put(
         context.env,
@@ -66,15 +67,16 @@ pub fn wait_until_free(context: &Context<'_>, sid: SessionId, patience: Duration
     }
 }
 
-/// Ends what a dead supervisor left running.
-fn end_orphans(context: &Context<'_>, sid: SessionId) -> Result<()> {
-    tree::end_marked(
-        "GIT_AGENT_SESSION",
-        sid.as_str(),
-        Care::new(Duration::from_secs(1)),
-    )?;
-    let _ = context;
-    Ok(())
+/// Ends what a dead supervisor left running. Returns whether there was anything.
+fn end_orphans(context: &Context<'_>, sid: SessionId) -> Result<bool> {
+    let others = launch::supervisors(context);
+    let spare = |stat: &Stat| others.contains(&stat.pid);
+    let care = Care {
+        spare: &spare,
+        ..Care::new(Duration::from_secs(1))
+    };
+    let ended = tree::end_marked("GIT_AGENT_SESSION", sid.as_str(), care)?;
+    Ok(!ended.asked.is_empty() || !ended.killed.is_empty())
 }
 
 /// Records the state of a session that nobody supervises, if it is not over already.

@@ -79,7 +79,7 @@ fn watch_over(
 /// Ends what a supervisor that was killed left running.
 fn end_leftovers(context: &Context<'_>, sid: SessionId) -> Result<()> {
     let me = std::process::id();
-    let others = supervisors(context);
+    let others = launch::supervisors(context);
     let spare =
         |stat: &crate::process::identity::Stat| stat.pid == me || others.contains(&stat.pid);
     let care = Care {
@@ -88,22 +88,6 @@ fn end_leftovers(context: &Context<'_>, sid: SessionId) -> Result<()> {
     };
     tree::end_marked("GIT_AGENT_SESSION", sid.as_str(), care)?;
     Ok(())
-}
-
-/// Returns the pids of all supervisors of this repository.
-fn supervisors(context: &Context<'_>) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir(context.store.dir().join("run")) else {
-        return Vec::new();
-    };
-    entries
-        .filter_map(|entry| {
-            let path = entry.ok()?.path();
-            let run: RunFile = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
-            run.supervisor
-                .is_alive(context.env)
-                .then_some(run.supervisor.pid)
-        })
-        .collect()
 }
 
 struct Supervisor<'c, 'a> {
@@ -363,7 +347,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             environment,
             used: session.usage,
         };
-        self.live.others = supervisors(context);
+        self.live.others = launch::supervisors(context);
         self.live.begin(&turn);
         let claim = match self.driver.turn(&turn, &mut self.live) {
             Ok(claim) => claim,
@@ -372,7 +356,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         let stays = self.driver.capabilities().stays && self.live.ending.is_none();
         if !stays || claim.trouble.is_some() {
             self.driver.close(&mut self.live)?;
-            self.live.others = supervisors(context);
+            self.live.others = launch::supervisors(context);
             self.live.sweep()?;
         }
         self.end_turn(&claim, &before, guard.as_ref())
@@ -441,7 +425,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     fn finish(mut self) -> Result<()> {
         let closed = self.driver.close(&mut self.live);
-        self.live.others = supervisors(self.context);
+        self.live.others = launch::supervisors(self.context);
         self.live.sweep()?;
         let sid = self.session().sid;
         self.live.close()?;
