@@ -13,6 +13,7 @@ mod convert;
 mod disk;
 pub mod history;
 pub mod hooks;
+pub mod include;
 mod index;
 pub mod merge;
 pub mod object;

@@ -106,14 +106,14 @@ pub(super) fn make(
 }
 
 /// Handles of the directories from the worktree's root down to where the last file was made.
-pub(super) struct Directories {
+pub(in crate::git) struct Directories {
     root: OwnedFd,
     open: Vec<(Vec<u8>, OwnedFd)>,
 }
 
 impl Directories {
     /// Opens the root.
-    pub(super) fn new(root: &Path) -> io::Result<Self> {
+    pub(in crate::git) fn new(root: &Path) -> io::Result<Self> {
         Ok(Directories {
             root: rustix::fs::open(root, directory_flags(), Mode::empty())?,
             open: Vec::new(),
@@ -121,7 +121,10 @@ impl Directories {
     }
 
     /// Splits a path into its directory, made and opened if need be, and its last component.
-    pub(super) fn enter<'p>(&mut self, path: &'p BStr) -> io::Result<(BorrowedFd<'_>, &'p [u8])> {
+    pub(in crate::git) fn enter<'p>(
+        &mut self,
+        path: &'p BStr,
+    ) -> io::Result<(BorrowedFd<'_>, &'p [u8])> {
         let path = path.as_bytes();
         let (directory, name) = match path.rfind_byte(b'/') {
             Some(slash) => (&path[..slash], &path[slash + 1..]),

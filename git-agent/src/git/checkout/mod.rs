@@ -15,6 +15,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::{ObjectId, Repo};
 use crate::error::Error;
+pub(in crate::git) use files::Directories;
 use plan::Plan;
 pub use source::Proof;
 use source::Source;
