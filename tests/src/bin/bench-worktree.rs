@@ -1,0 +1,381 @@
+//! Measures adding a worktree beside `git worktree add --no-track` of the same tree, in one run.
+//!
+//! `bench-worktree [--files N] [--megabytes M] [--runs R] [--many R] [--dir PATH]` prints one table: medians in seconds and their
+//! ratio to git's. Everything happens in a directory of its own, which is removed at the end. `--dir` chooses the file
+//! system.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use git_agent::env::Env;
+use git_agent::git::Repo;
+use git_agent::git::worktree::{self, AddOptions, Way};
+
+type Failure = Box<dyn std::error::Error>;
+
+const AT_ONCE: usize = 16;
+
+fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let result = match words.first().and_then(|word| word.to_str()) {
+        Some("add") => add_one(&words[1..]),
+        _ => Settings::parse(&words).and_then(|settings| measure(&settings)),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "bench-worktree: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Settings {
+    files: usize,
+    megabytes: usize,
+    runs: usize,
+    many: usize,
+    dir: PathBuf,
+}
+
+impl Settings {
+    fn parse(words: &[OsString]) -> Result<Self, Failure> {
+        let mut settings = Settings {
+            files: 5_000,
+            megabytes: 30,
+            runs: 5,
+            many: 3,
+            dir: std::env::temp_dir(),
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let value = words.next().ok_or("an option lacks its value")?;
+            let number = || value.to_string_lossy().parse::<usize>();
+            match word.to_str() {
+                Some("--files") => settings.files = number()?,
+                Some("--megabytes") => settings.megabytes = number()?,
+                Some("--runs") => settings.runs = number()?.max(1),
+                Some("--many") => settings.many = number()?,
+                Some("--dir") => settings.dir = value.into(),
+                _ => return Err(format!("unknown option {word:?}").into()),
+            }
+        }
+        Ok(settings)
+    }
+}
+
+/// Adds one worktree as a process of its own, as `git worktree add` is one.
+fn add_one(words: &[OsString]) -> Result<(), Failure> {
+    let [path, branch, expected] = words else {
+        return Err("add PATH BRANCH copied|written|git".into());
+    };
+    let env = Env::from_process()?;
+    let repo = Repo::discover(&env)?;
+    let start = repo.find_ref("HEAD")?.ok_or("HEAD has no commit")?;
+    let added = worktree::add(
+        &repo,
+        &AddOptions {
+            path: Path::new(path),
+            branch: &branch.to_string_lossy(),
+            start,
+            start_name: Some("HEAD"),
+            name_hint: None,
+            no_checkout: false,
+            interrupt: &AtomicBool::new(false),
+        },
+    )?;
+    let way = match added.way {
+        Way::Fast(report) if report.copied * 10 > report.files * 9 => "copied",
+        Way::Fast(_) => "written",
+        Way::Git(_) => "git",
+        Way::NoCheckout => "empty",
+    };
+    if expected != way {
+        return Err(format!("the files were {way}, not {expected:?}: {:?}", added.way).into());
+    }
+    Ok(())
+}
+
+fn git(dir: &Path) -> Command {
+    let mut command = Command::new("git");
+    command
+        .current_dir(dir)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .stdout(Stdio::null())
+        .stderr(Stdio::inherit());
+    command
+}
+
+fn run(command: &mut Command) -> Result<Duration, Failure> {
+    let since = Instant::now();
+    let status = command.status()?;
+    let took = since.elapsed();
+    if status.success() {
+        Ok(took)
+    } else {
+        Err(format!("{command:?} failed").into())
+    }
+}
+
+/// Makes a repository of pseudo-source: directories of about a dozen files, text that compresses as source does.
+fn make_repository(settings: &Settings, top: &Path) -> Result<(), Failure> {
+    let mean = settings.megabytes * 1_000_000 / settings.files.max(1);
+    std::fs::create_dir_all(top)?;
+    run(git(top).args(["init", "-q", "-b", "main"]))?;
+    run(git(top).args(["config", "user.name", "Bench"]))?;
+    run(git(top).args(["config", "user.email", "bench@example.com"]))?;
+    let mut seed = 1u64;
+    for number in 0..settings.files {
+        let dir = top.join(format!(
+            "src{:02}/module{:03}",
+            number / 1200,
+            number / 12 % 100
+        ));
+        if number % 12 == 0 {
+            std::fs::create_dir_all(&dir)?;
+        }
+        let size = mean / 4 + (number * 7919) % (mean * 3 / 2 + 1);
+        let mut text = String::with_capacity(size + 64);
+        while text.len() < size {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            text.push_str(&format!(
+                "    let value_{:x} = compute({}, \"{:x}\");\n",
+                seed >> 52,
+                seed >> 60,
+                (seed >> 20) & 0xffff_ffff
+            ));
+        }
+        std::fs::write(dir.join(format!("file{number}.rs")), text)?;
+    }
+    run(git(top).args(["add", "-A"]))?;
+    run(git(top).args(["commit", "-q", "-m", "all"]))?;
+    run(git(top).args(["repack", "-q", "-a", "-d", "--depth=10", "--window=2"]))?;
+    std::thread::sleep(Duration::from_millis(1100));
+    run(git(top).args(["update-index", "--force-write-index"]))?;
+    Ok(())
+}
+
+struct Row {
+    name: &'static str,
+    add: Vec<Duration>,
+    status: Vec<Duration>,
+    failed: usize,
+}
+
+impl Row {
+    fn new(name: &'static str) -> Self {
+        Row {
+            name,
+            add: Vec::new(),
+            status: Vec::new(),
+            failed: 0,
+        }
+    }
+}
+
+fn median(times: &[Duration]) -> f64 {
+    let mut seconds: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
+    seconds.sort_by(f64::total_cmp);
+    match seconds.len() {
+        0 => f64::NAN,
+        count if count % 2 == 1 => seconds[count / 2],
+        count => f64::midpoint(seconds[count / 2 - 1], seconds[count / 2]),
+    }
+}
+
+/// Removes a worktree before much of it has reached the disk, so that one run does not pay for another.
+fn clear(repo: &Path, path: &Path, branch: &str) -> Result<(), Failure> {
+    if let Err(error) = std::fs::remove_dir_all(path)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(error.into());
+    }
+    run(git(repo).args(["worktree", "prune"]))?;
+    run(git(repo).args(["branch", "-q", "-D", branch]))?;
+    Ok(())
+}
+
+fn ours(repo: &Path, path: &Path, branch: &str, way: &str) -> Result<Command, Failure> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .current_dir(repo)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .arg("add")
+        .arg(path)
+        .args([branch, way]);
+    Ok(command)
+}
+
+fn theirs(repo: &Path, path: &Path, branch: &str) -> Command {
+    let mut command = git(repo);
+    command
+        .args(["worktree", "add", "-q", "--no-track", "-b", branch])
+        .arg(path)
+        .arg("HEAD");
+    command
+}
+
+fn status(path: &Path) -> Result<Duration, Failure> {
+    let since = Instant::now();
+    let output = git(path)
+        .args(["status", "--porcelain"])
+        .stdout(Stdio::piped())
+        .output()?;
+    let took = since.elapsed();
+    if !output.stdout.is_empty() || !output.status.success() {
+        return Err(format!("'{}' is not clean", path.display()).into());
+    }
+    Ok(took)
+}
+
+/// Runs all together and returns how long that took and how many failed.
+fn all_at_once(mut commands: Vec<Command>) -> Result<(Duration, usize), Failure> {
+    let since = Instant::now();
+    let mut children = Vec::new();
+    for command in &mut commands {
+        children.push(command.spawn()?);
+    }
+    let mut failed = 0;
+    for child in &mut children {
+        failed += usize::from(!child.wait()?.success());
+    }
+    Ok((since.elapsed(), failed))
+}
+
+fn measure(settings: &Settings) -> Result<(), Failure> {
+    let dir = tempfile::Builder::new()
+        .prefix("bench-worktree-")
+        .tempdir_in(&settings.dir)?;
+    let base = std::fs::canonicalize(dir.path())?;
+    let repo = base.join("repo");
+    make_repository(settings, &repo)?;
+    // The same objects without a checkout to copy from, and once more with a filter that git has to run.
+    let unfilled = base.join("unfilled");
+    run(git(&base).args(["clone", "-q", "--no-checkout", "repo", "unfilled"]))?;
+    let filtered = base.join("filtered");
+    run(git(&base).args(["clone", "-q", "--no-checkout", "repo", "filtered"]))?;
+    for (key, value) in [("user.name", "Bench"), ("user.email", "bench@example.com")] {
+        run(git(&unfilled).args(["config", key, value]))?;
+        run(git(&filtered).args(["config", key, value]))?;
+    }
+    std::fs::create_dir_all(filtered.join(".git/info"))?;
+    std::fs::write(
+        filtered.join(".git/info/attributes"),
+        "nothing.bin eol=crlf\n",
+    )?;
+
+    let mut rows = [
+        Row::new("git worktree add"),
+        Row::new("copied from the main worktree"),
+        Row::new("written from objects"),
+        Row::new("left to git (attributes)"),
+    ];
+    let path = base.join("wt");
+    for _ in 0..settings.runs {
+        for (number, row) in rows.iter_mut().enumerate() {
+            let top = match number {
+                2 => &unfilled,
+                3 => &filtered,
+                _ => &repo,
+            };
+            let mut command = match number {
+                0 => theirs(top, &path, "bench"),
+                1 => ours(top, &path, "bench", "copied")?,
+                2 => ours(top, &path, "bench", "written")?,
+                _ => ours(top, &path, "bench", "git")?,
+            };
+            row.add.push(run(&mut command)?);
+            row.status.push(status(&path)?);
+            clear(top, &path, "bench")?;
+        }
+    }
+
+    let mut many = [
+        Row::new("16 × git, one after another"),
+        Row::new("16 × git at once"),
+        Row::new("16 × copied at once"),
+        Row::new("16 × written at once"),
+    ];
+    for round in 0..settings.many {
+        for (number, row) in many.iter_mut().enumerate() {
+            let top = if number == 3 { &unfilled } else { &repo };
+            let places: Vec<(PathBuf, String)> = (0..AT_ONCE)
+                .map(|one| {
+                    (
+                        base.join(format!("many/{round}-{one}")),
+                        format!("many/{one}"),
+                    )
+                })
+                .collect();
+            std::fs::create_dir_all(base.join("many"))?;
+            let commands = places
+                .iter()
+                .map(|(path, branch)| match number {
+                    0 | 1 => Ok(theirs(top, path, branch)),
+                    2 => ours(top, path, branch, "copied"),
+                    _ => ours(top, path, branch, "written"),
+                })
+                .collect::<Result<Vec<_>, Failure>>()?;
+            let took = if number == 0 {
+                let mut sum = Duration::ZERO;
+                for mut command in commands {
+                    sum += run(&mut command)?;
+                }
+                sum
+            } else {
+                let (took, failed) = all_at_once(commands)?;
+                row.failed += failed;
+                took
+            };
+            row.add.push(took);
+            for (path, branch) in &places {
+                if path.exists() {
+                    row.status.push(status(path)?);
+                }
+                clear(top, path, branch)?;
+            }
+        }
+    }
+    print(settings, &rows, &many)
+}
+
+fn print(settings: &Settings, rows: &[Row], many: &[Row]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "{} files, {} MB, medians of {} runs",
+        settings.files, settings.megabytes, settings.runs
+    )?;
+    for table in [rows, many]
+        .into_iter()
+        .filter(|table| !table[0].add.is_empty())
+    {
+        writeln!(
+            out,
+            "{:<32} {:>9} {:>7} {:>14} {:>7}",
+            "", "add", "ratio", "first status", "ratio"
+        )?;
+        for row in table {
+            let failed = match row.failed {
+                0 => String::new(),
+                count => format!("  {count} failed"),
+            };
+            writeln!(
+                out,
+                "{:<32} {:>8.3}s {:>7.2} {:>13.3}s {:>7.2}{failed}",
+                row.name,
+                median(&row.add),
+                median(&row.add) / median(&table[0].add),
+                median(&row.status),
+                median(&row.status) / median(&table[0].status)
+            )?;
+        }
+    }
+    Ok(())
+}
