@@ -29,7 +29,7 @@ pub const NOTES_TREE: u64 = 16 << 20;
 /// Tree entries of one notes ref that are looked at.
 pub const NOTES: usize = 1_000_000;
 /// All notes of one ref together.
-pub const NOTES_BYTES: u64 = 32 << 20;
+pub const NOTES_BYTES: usize = 32 << 20;
 /// Things wrong with notes that are listed; a hostile ref can have a million.
 pub const NOTE_PROBLEMS: usize = 1_000;
 /// Session refs that are looked at.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::redact::Redacted;
 use crate::store::limits;
-use crate::transcript::to_ascii_json;
 
 /// One record's line: ASCII JSON with its keys sorted, without a newline.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,11 +14,11 @@ pub(super) struct Line(Vec<u8>);
 
 impl Line {
     /// Returns the line of a record. What is no object or too long is refused.
-    pub fn new(record: &Value) -> Result<Self> {
-        if !record.is_object() {
+    pub fn new(record: &Redacted<Value>) -> Result<Self> {
+        if !record.get().is_object() {
             return Err(Error::fatal("a note record must be a JSON object"));
         }
-        let line = to_ascii_json(record);
+        let line = record.to_line().into_inner();
         if line.len() > limits::NOTE_LINE {
             return Err(Error::fatal(format!(
                 "record has {} bytes, more than the {} allowed",

@@ -135,19 +135,24 @@ impl Store<'_> {
     ) -> Result<()> {
         // The caller's own failure ends everything; a failure to read ends this ref only.
         let mut stopped = None;
-        let mut bytes = 0u64;
+        let mut bytes = 0;
         let walked = self.repo.read_commit(notes.tip).and_then(|commit| {
             tree::walk(self.repo, commit.tree, &mut |on, blob| {
-                bytes += self.repo.object_header(blob)?.map_or(0, |(_, size)| size);
+                let blob = match tree::read_blob(self.repo, blob) {
+                    Ok(blob) => blob,
+                    Err(error) => {
+                        problems.push(problem(notes, Some(on), error.message()));
+                        return Ok(());
+                    }
+                };
+                bytes += blob.len();
                 if bytes > limits::NOTES_BYTES {
                     return Err(Error::fatal(format!(
                         "notes have more than the {} bytes allowed",
                         limits::NOTES_BYTES
                     )));
                 }
-                let Some(lines) = self.readable(notes, on, &[blob], problems) else {
-                    return Ok(());
-                };
+                let lines = readable(notes, on, Lines::parse(&blob), problems);
                 let writer = notes.writer.clone();
                 each(Note { writer, on, lines }).map_err(|error| {
                     stopped = Some(error);
@@ -170,19 +175,12 @@ impl Store<'_> {
         let mut found: BTreeMap<WriterId, BTreeSet<String>> = BTreeMap::new();
         let mut problems = Problems::default();
         for notes in self.notes_refs(kind)? {
-            let blobs = self
-                .repo
-                .read_commit(notes.tip)
-                .and_then(|commit| tree::find(self.repo, commit.tree, &on));
-            match blobs {
+            match self.lines_of(&notes, &on) {
                 Err(error) => problems.push(problem(&notes, Some(on), error.message())),
-                Ok(blobs) if blobs.is_empty() => {}
-                Ok(blobs) => {
-                    let lines = self.readable(&notes, on, &blobs, &mut problems);
-                    found
-                        .entry(notes.writer)
-                        .or_default()
-                        .extend(lines.into_iter().flatten());
+                Ok(None) => {}
+                Ok(Some(lines)) => {
+                    let lines = readable(&notes, on, lines, &mut problems);
+                    found.entry(notes.writer).or_default().extend(lines);
                 }
             }
         }
@@ -191,6 +189,17 @@ impl Store<'_> {
             .map(|(writer, lines)| Note { writer, on, lines })
             .collect();
         Ok((found, problems.0))
+    }
+
+    fn lines_of(&self, notes: &NotesRef, on: &ObjectId) -> Result<Option<Lines>> {
+        let tree = self.repo.read_commit(notes.tip)?.tree;
+        let mut lines = None;
+        for blob in tree::find(self.repo, tree, on)? {
+            lines
+                .get_or_insert_with(Lines::default)
+                .union(tree::read_lines(self.repo, blob)?);
+        }
+        Ok(lines)
     }
 
     /// Returns all records of a kind, as the caller reads them; lines that are none are among the problems.
@@ -224,30 +233,20 @@ impl Store<'_> {
         let problems = problems.0;
         Ok(Records { records, problems })
     }
+}
 
-    fn readable(
-        &self,
-        notes: &NotesRef,
-        on: ObjectId,
-        blobs: &[ObjectId],
-        problems: &mut Problems,
-    ) -> Option<BTreeSet<String>> {
-        let mut all = Lines::default();
-        for blob in blobs {
-            match tree::read_lines(self.repo, *blob) {
-                Ok(lines) => all.union(lines),
-                Err(error) => {
-                    problems.push(problem(notes, Some(on), error.message()));
-                    return None;
-                }
-            }
-        }
-        let (good, bad) = all.readable();
-        for what in bad {
-            problems.push(problem(notes, Some(on), &what));
-        }
-        Some(good)
+/// Returns the lines that can be records; the others are said.
+fn readable(
+    notes: &NotesRef,
+    on: ObjectId,
+    lines: Lines,
+    problems: &mut Problems,
+) -> BTreeSet<String> {
+    let (good, bad) = lines.readable();
+    for what in bad {
+        problems.push(problem(notes, Some(on), &what));
     }
+    good
 }
 
 fn problem(notes: &NotesRef, on: Option<ObjectId>, what: &str) -> Problem {

@@ -137,13 +137,14 @@ pub(super) fn find(repo: &Repo, tree: ObjectId, object: &ObjectId) -> Result<Vec
     Ok(found)
 }
 
-/// Reads the lines of a note; nothing larger than allowed is ever loaded.
+/// Reads a note; nothing larger than allowed is ever loaded.
+pub(super) fn read_blob(repo: &Repo, blob: ObjectId) -> Result<Vec<u8>> {
+    repo.read_object(blob, ObjectKind::Blob, limits::NOTE)
+}
+
+/// Reads the lines of a note.
 pub(super) fn read_lines(repo: &Repo, blob: ObjectId) -> Result<Lines> {
-    Ok(Lines::parse(&repo.read_object(
-        blob,
-        ObjectKind::Blob,
-        limits::NOTE,
-    )?))
+    Ok(Lines::parse(&read_blob(repo, blob)?))
 }
 
 /// A notes tree on its way to its next version.

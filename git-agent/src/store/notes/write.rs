@@ -14,6 +14,7 @@ use crate::git::ObjectId;
 use crate::git::object::{Batch, Signature};
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::process::lock::Lock;
+use crate::redact::Redacted;
 use crate::store::refname::RefName;
 use crate::store::{Store, limits};
 
@@ -38,7 +39,7 @@ impl Store<'_> {
     pub fn append_notes(
         &self,
         kind: Kind,
-        records: &[(ObjectId, Value)],
+        records: &[(ObjectId, Redacted<Value>)],
     ) -> Result<Option<ObjectId>> {
         let mut wanted: BTreeMap<ObjectId, BTreeSet<Line>> = BTreeMap::new();
         for (on, record) in records {

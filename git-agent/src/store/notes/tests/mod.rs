@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::env::{Env, Terminals};
 use crate::git::{Git, ObjectId, Repo};
+use crate::redact::{KnownSecrets, Redacted, Redactor};
 
 /// A bare repository that is gone with the value.
 #[derive(Debug)]
@@ -107,6 +108,6 @@ impl World {
 }
 
 /// Returns a record that says only which one it is.
-fn record(n: usize) -> Value {
-    json!({"v": 1, "n": n})
+fn record(n: usize) -> Redacted<Value> {
+    Redactor::new(KnownSecrets::default()).json(json!({"v": 1, "n": n}))
 }

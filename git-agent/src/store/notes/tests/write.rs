@@ -11,6 +11,7 @@ use super::{World, record};
 use crate::git::object::{EntryKind, Signature, TreeEntry};
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::{ObjectId, Repo};
+use crate::review::{Action, CodePlace, Place};
 use crate::store::refname::RefName;
 use crate::store::{Store, limits};
 
@@ -102,16 +103,22 @@ fn appending_is_idempotent_and_reads_back_with_plain_git() {
 fn too_much_is_refused_and_nothing_changes() {
     let world = World::new("sha1", "files", "ada", 1_794_000_000_000);
     let store = Store::new(&world.env, &world.repo);
+    let redactor = crate::redact::Redactor::new(crate::redact::KnownSecrets::default());
     let on = world.id(&[1]);
     let words = "plain words ".repeat(limits::NOTE_LINE / 12);
-    let long = serde_json::json!({"body": words});
+    let long = redactor.json(serde_json::json!({"body": words}));
     let refused = store.append_notes(Kind::Review, &[(on, long)]);
     assert!(refused.expect_err("too long").message().contains("bytes"));
-    let refused = store.append_notes(Kind::Review, &[(on, Value::Null)]);
+    let refused = store.append_notes(Kind::Review, &[(on, redactor.json(Value::Null))]);
     assert!(refused.is_err());
     let words = "plain words ".repeat(limits::NOTE_LINE / 24);
     let many: Vec<_> = (0..20)
-        .map(|n| (on, serde_json::json!({"body": words, "n": n})))
+        .map(|n| {
+            (
+                on,
+                redactor.json(serde_json::json!({"body": words, "n": n})),
+            )
+        })
         .collect();
     assert!(store.append_notes(Kind::Review, &many).is_err());
     assert!(numbers(&store).is_empty());
@@ -351,4 +358,59 @@ fn many_processes_lose_and_double_nothing_on_files() {
 #[test]
 fn many_processes_lose_and_double_nothing_on_reftable() {
     many_processes("reftable");
+}
+
+#[test]
+fn a_review_keeps_its_ids_and_loses_its_secrets() {
+    let world = World::new("sha256", "files", "ada", 1_794_000_000_000);
+    let store = Store::new(&world.env, &world.repo);
+    let redactor = crate::redact::Redactor::new(crate::redact::KnownSecrets::default());
+    let on = world.ids(1)[0];
+    let id = crate::session::Ulid::from_parts(crate::env::Millis(1_794_000_000_000), [0x9d; 10]);
+    let place = CodePlace {
+        commit: on.to_string(),
+        path: Some("src/main.rs".into()),
+        line: Some(3),
+        blob: Some(on.to_string()),
+        hunk_sha: Some(on.to_string()),
+        text: vec!["let x = 1;".into()],
+        ..CodePlace::default()
+    };
+    let comment = |body: &str| crate::review::Record {
+        id,
+        sid: id,
+        after: vec![id],
+        lc: 1,
+        ts: crate::env::Millis(5),
+        who: crate::session::Person {
+            name: "Ada".into(),
+            email: "ada@example.org".into(),
+        },
+        action: Action::Comment {
+            target: None,
+            at: Some(Place::Code(place.clone())),
+            body: body.into(),
+            severity: None,
+        },
+    };
+    let plain = comment("why not two?");
+    let leaky = comment(&format!(
+        "use ghp_{}",
+        "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF2hJ4"
+    ));
+    let records = [&plain, &leaky].map(|record| (on, redactor.json(record.to_json())));
+    store
+        .append_notes(Kind::Review, &records)
+        .expect("records are kept");
+    let found = store
+        .note_records::<crate::review::Record>(Kind::Review)
+        .expect("records read");
+    assert_eq!((found.records.len(), found.problems.len()), (2, 0));
+    let read: Vec<_> = found
+        .records
+        .into_iter()
+        .map(|record| record.value)
+        .collect();
+    assert!(read.contains(&plain));
+    assert!(!read.contains(&leaky));
 }
