@@ -1,0 +1,165 @@
+//! Drives an agent without a session around it, and prints what a session would record, one JSON line an event.
+//!
+//!     drive-agent --agent NAME [options] PROMPT…
+//!
+//! Every prompt is one turn. Options: `--command WORDS` (the agent's own is replaced), `--driver FAMILY`, `--env NAME[=VALUE]` (several),
+//! `--model M`, `--ask`, `--read-only`, `--answer CHOICE` (given to every request), `--cancel-after MS`, `--resume ID`,
+//! `--restart` (ends the process between turns), `--worktree DIR`, `--scratch DIR`, `--record FILE`.
+//!
+//! The last line of each turn is the claim.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use git_agent::agent::registry::{self, Entry};
+use git_agent::agent::{Claim, Input, Link, Turn, environment};
+use git_agent::session::Usage;
+use git_agent::transcript::Body;
+use git_agent_tests::link::ProcessLink;
+use serde_json::json;
+
+#[derive(Default)]
+struct Options {
+    entry: Entry,
+    model: Option<String>,
+    ask: bool,
+    read_only: bool,
+    answer: Option<String>,
+    cancel_after: Option<u64>,
+    resume: Option<String>,
+    restart: bool,
+    worktree: PathBuf,
+    scratch: PathBuf,
+    record: Option<PathBuf>,
+    prompts: Vec<String>,
+}
+
+fn options() -> Options {
+    let mut options = Options {
+        worktree: std::env::current_dir().expect("there is a directory"),
+        scratch: std::env::temp_dir(),
+        ..Options::default()
+    };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().expect("the option has a value");
+        match word.as_str() {
+            "--agent" => options.entry.name = value(),
+            "--command" => options.entry.command = Some(value()),
+            "--driver" => options.entry.driver = Some(value()),
+            "--env" => options.entry.env.push(value()),
+            "--model" => options.model = Some(value()),
+            "--ask" => options.ask = true,
+            "--read-only" => options.read_only = true,
+            "--answer" => options.answer = Some(value()),
+            "--cancel-after" => options.cancel_after = value().parse().ok(),
+            "--resume" => options.resume = Some(value()),
+            "--restart" => options.restart = true,
+            "--worktree" => options.worktree = value().into(),
+            "--scratch" => options.scratch = value().into(),
+            "--record" => options.record = Some(value().into()),
+            _ => options.prompts.push(word),
+        }
+    }
+    options
+}
+
+fn main() -> ExitCode {
+    let options = options();
+    let spec = match registry::require(&options.entry.name, std::slice::from_ref(&options.entry)) {
+        Ok(spec) => spec,
+        Err(error) => {
+            writeln!(io::stderr(), "{error}").ok();
+            return ExitCode::from(129);
+        }
+    };
+    let variables: Vec<_> = std::env::vars_os().collect();
+    let pairs = variables
+        .iter()
+        .map(|(name, value)| (name.as_os_str(), value.as_os_str()));
+    let environment = environment::allowed(&spec, pairs);
+    let mut link = ProcessLink::new(&options.worktree, environment.clone());
+    link.recording = options
+        .record
+        .map(|path| File::create(path).expect("the recording can be made"));
+    let answers = link.sender();
+    link.on_event = Some(Box::new(move |body| {
+        print(&serde_json::to_value(body).expect("plain data"));
+        if let (Body::Permission { request, .. }, Some(choice)) = (body, &options.answer) {
+            let (request, choice) = (request.clone(), choice.clone());
+            answers.send(Input::Answer { request, choice }).ok();
+        }
+    }));
+    let mut driver = spec.driver();
+    let mut all_well = true;
+    let (mut resume, mut used) = (options.resume, Usage::default());
+    for (index, prompt) in options.prompts.iter().enumerate() {
+        let turn = Turn {
+            session: format!("drive-{}", std::process::id()),
+            prompt: prompt.clone(),
+            number: u32::try_from(index + 1).expect("few prompts"),
+            resume: resume.clone(),
+            worktree: options.worktree.clone(),
+            scratch: options.scratch.clone(),
+            model: options.model.clone(),
+            ask: options.ask,
+            read_only: options.read_only,
+            environment: environment.clone(),
+            used,
+            ..Turn::default()
+        };
+        if let (Some(after), 0) = (options.cancel_after, index) {
+            let sender = link.sender();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(after));
+                sender.send(Input::Cancel).ok();
+            });
+        }
+        let claim = match driver.turn(&turn, &mut link) {
+            Ok(claim) => claim,
+            Err(error) => {
+                writeln!(io::stderr(), "{error}").ok();
+                return ExitCode::from(128);
+            }
+        };
+        print_claim(&claim);
+        all_well &= claim.ok;
+        for event in &link.events {
+            match event {
+                Body::Vendor { session } => resume = Some(session.clone()),
+                Body::Usage { usage } => used = *usage,
+                _ => {}
+            }
+        }
+        if options.restart && link.is_running() {
+            link.end().expect("it can be ended");
+        }
+    }
+    driver.close(&mut link).expect("it can be closed");
+    if all_well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn print_claim(claim: &Claim) {
+    let trouble = claim
+        .trouble
+        .as_ref()
+        .map(|trouble| json!({"kind": trouble.kind.as_str(), "text": trouble.text, "retry_after": trouble.retry_after}));
+    print(&json!({"claim": {
+        "ok": claim.ok,
+        "cancelled": claim.cancelled,
+        "trouble": trouble,
+        "final_text": claim.final_text,
+        "exit": claim.exit,
+    }}));
+}
+
+fn print(value: &serde_json::Value) {
+    writeln!(io::stdout(), "{value}").ok();
+}
