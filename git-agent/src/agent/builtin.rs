@@ -154,7 +154,6 @@ fn goose() -> AgentSpec {
         attach: words("goose session --resume --session-id {session}"),
         asking: Asking::Never,
         tokens: Tokens::LastRequest,
-        failure_texts: vec!["Ran into this error:".to_owned()],
         ..spec(
             "goose",
             Family::Acp,

@@ -77,6 +77,15 @@ pub enum Tokens {
     Process,
 }
 
+/// How agents that speak ACP begin the text in which they tell of a failed model, and then end the turn as if all was well.
+const ACP_FAILURES: [&str; 5] = [
+    "Ran into this error:",
+    "Error: Failed to get response from the AI model",
+    "Error: Authentication failed with provider",
+    "exceeded retry limit, last status:",
+    "We’re currently experiencing high demand",
+];
+
 /// One agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSpec {
@@ -127,7 +136,10 @@ impl AgentSpec {
             },
             model: None,
             tokens: Tokens::default(),
-            failure_texts: Vec::new(),
+            failure_texts: match family {
+                Family::Command => Vec::new(),
+                Family::Acp => ACP_FAILURES.iter().map(|text| (*text).to_owned()).collect(),
+            },
             auth_methods: Vec::new(),
             loses_young_conversations: false,
             install: String::new(),
@@ -215,7 +227,12 @@ impl AgentSpec {
 
     /// Returns the trouble that a text is, when it is one told as success.
     pub(super) fn failure_in(&self, text: &str) -> Option<Trouble> {
-        let text = text.trim_start();
+        // An agent that tried again several times says so first, in the same breath.
+        let text = text
+            .rsplit("Retrying...")
+            .next()
+            .unwrap_or(text)
+            .trim_start();
         self.failure_texts
             .iter()
             .any(|start| text.starts_with(start.as_str()))

@@ -6,8 +6,14 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::agent::Link;
+use crate::agent::streamed::keep_tail;
 use crate::error::Result;
 use crate::transcript::Body;
+
+/// The name of a call that was given none.
+const NAMELESS: &str = "tool";
+/// How much of what a terminal printed is kept.
+const MOST_PRINTED: usize = 256 * 1024;
 
 /// What is known of one call.
 #[derive(Debug, Default)]
@@ -18,6 +24,8 @@ struct Call {
     output: Value,
     content: Vec<Value>,
     paths: Vec<String>,
+    /// What its terminal printed, for agents that tell it piece by piece.
+    printed: String,
     status: String,
     /// What was recorded of it: name, kind and input.
     told: Option<(String, String, Value)>,
@@ -37,18 +45,35 @@ impl Calls {
             return link.event(super::raw(update));
         };
         let call = self.calls.entry(id.clone()).or_default();
-        let status_before = call.status.clone();
         call.take(update);
-        let changed = call.status != status_before;
-        let ended = matches!(call.status.as_str(), "completed" | "failed");
-        // The first sight is told at once; what is filled in later, when the call moves on.
-        if call.told.is_none() || changed || call.done {
+        // A call that is only announced will be filled in at once: one event is enough for both.
+        let announced = matches!(call.status.as_str(), "" | "pending") && call.input.is_null();
+        if !announced {
             call.tell(&id, link)?;
         }
-        if ended && !call.done {
+        if matches!(call.status.as_str(), "completed" | "failed") && !call.done {
             call.finish(&id, worktree, link)?;
         }
         Ok(())
+    }
+
+    /// Takes in what a request for permission says about a call: only what was not known, as it may be an abridged form.
+    pub fn asked(&mut self, call: &Value, link: &mut dyn Link) -> Result<()> {
+        let Some(id) = call.get("toolCallId").map(super::wire::id_text) else {
+            return Ok(());
+        };
+        let known = self.calls.entry(id.clone()).or_default();
+        let mut told = call.clone();
+        if let Some(fields) = told.as_object_mut() {
+            fields.retain(|key, _| match key.as_str() {
+                "title" => known.title.is_empty(),
+                "kind" => matches!(known.kind.as_str(), "" | "other"),
+                "rawInput" => known.input.is_null(),
+                _ => false,
+            });
+        }
+        known.take(&told);
+        known.tell(&id, link)
     }
 
     /// Returns the kind of a call that was heard of.
@@ -62,7 +87,9 @@ impl Calls {
     /// Records that the turn ended before the calls that are left did.
     pub fn end(&mut self, link: &mut dyn Link) -> Result<()> {
         for (id, call) in std::mem::take(&mut self.calls) {
-            if !call.done && call.told.is_some() {
+            if !call.done {
+                let mut call = call;
+                call.tell(&id, link)?;
                 link.event(Body::ToolResult {
                     output: call.output_text(),
                     call: id,
@@ -91,8 +118,20 @@ impl Call {
         let given = |key: &str| update.get(key).filter(|value| !is_empty(value)).cloned();
         self.input = given("rawInput").unwrap_or(std::mem::take(&mut self.input));
         self.output = given("rawOutput").unwrap_or(std::mem::take(&mut self.output));
-        if let Some(Value::Array(content)) = given("content") {
-            self.content = content;
+        if let Some(Value::Array(content)) = update.get("content") {
+            self.content.clone_from(content);
+        }
+        for place in [
+            "/_meta/terminal_output_delta/data",
+            "/_meta/terminal_output/data",
+        ] {
+            if let Some(text) = update.pointer(place).and_then(Value::as_str) {
+                self.printed.push_str(text);
+                keep_tail(&mut self.printed, MOST_PRINTED);
+            }
+        }
+        if matches!(self.kind.as_str(), "" | "other") {
+            self.kind = self.guessed_kind().unwrap_or(&self.kind).to_owned();
         }
         if let Some(Value::Array(locations)) = given("locations") {
             self.paths = locations
@@ -105,11 +144,15 @@ impl Call {
 
     fn tell(&mut self, id: &str, link: &mut dyn Link) -> Result<()> {
         let name = match self.title.as_str() {
-            "" => "tool".to_owned(),
+            "" => NAMELESS.to_owned(),
             title => title.to_owned(),
         };
         let told = (name, self.kind.clone(), self.input.clone());
-        if self.told.as_ref() == Some(&told) {
+        // A new title for what is known already says nothing: some agents rename a call whenever it moves on.
+        if let Some((name, kind, input)) = &self.told
+            && (name != NAMELESS || told.0 == NAMELESS)
+            && (kind, input) == (&told.1, &told.2)
+        {
             return Ok(());
         }
         self.told = Some(told.clone());
@@ -120,6 +163,25 @@ impl Call {
             kind,
             input,
         })
+    }
+
+    /// Tells the kind of a call from its input, for agents that do not say it.
+    fn guessed_kind(&self) -> Option<&'static str> {
+        const COMMANDS: [&str; 3] = ["command", "commands", "cmd"];
+        const TEXTS: [&str; 6] = [
+            "content",
+            "file_text",
+            "new_string",
+            "new_str",
+            "newText",
+            "patch",
+        ];
+        let has = |key: &&str| self.input.get(*key).is_some();
+        if COMMANDS.iter().any(has) {
+            return Some("execute");
+        }
+        let writes = TEXTS.iter().any(has);
+        (writes || self.title.starts_with("apply_patch")).then_some("edit")
     }
 
     fn finish(&mut self, id: &str, worktree: &Path, link: &mut dyn Link) -> Result<()> {
@@ -140,7 +202,7 @@ impl Call {
             }
         }
         // Only the name, the kind and the input may still change; the rest can be large.
-        (self.output, self.content) = (Value::Null, Vec::new());
+        (self.output, self.content, self.printed) = (Value::Null, Vec::new(), String::new());
         Ok(())
     }
 
@@ -174,13 +236,23 @@ impl Call {
         if !said.is_empty() {
             return said.join("\n");
         }
+        if !self.printed.is_empty() {
+            return self.printed.clone();
+        }
         match &self.output {
             Value::Null => String::new(),
             Value::String(text) => text.clone(),
-            output => ["output", "stdout", "formatted_output", "content", "result"]
-                .iter()
-                .find_map(|key| output.get(*key)?.as_str())
-                .map_or_else(|| output.to_string(), ToOwned::to_owned),
+            output => [
+                "output",
+                "stdout",
+                "formatted_output",
+                "content",
+                "result",
+                "fileDiff",
+            ]
+            .iter()
+            .find_map(|key| output.get(*key)?.as_str())
+            .map_or_else(|| output.to_string(), ToOwned::to_owned),
         }
     }
 }
@@ -257,12 +329,12 @@ mod tests {
             json!({"toolCallId": "1", "status": "completed", "content": [
                 {"type": "diff", "path": "/w/a.txt", "oldText": null, "newText": "x"},
                 {"type": "content", "content": {"type": "text", "text": "wrote it"}}]}),
-            json!({"toolCallId": "1", "status": "completed"}),
+            json!({"toolCallId": "1", "title": "a.txt", "status": "completed"}),
         ]);
         assert_eq!(
             summary(&events),
             [
-                "call write/edit null",
+                "call write/edit {\"path\":\"a\"}",
                 "call write/edit {\"path\":\"a.txt\"}",
                 "result true wrote it",
                 "add a.txt",
@@ -296,9 +368,9 @@ mod tests {
         assert_eq!(
             summary(&events),
             [
-                "call sleep/execute null",
                 "call rm/edit null",
                 "result false [1]",
+                "call sleep/execute null",
                 "result false half"
             ]
         );

@@ -62,6 +62,8 @@ pub struct Dialogue<'a> {
     cancelled: Option<Instant>,
     prompting: bool,
     usage: Usage,
+    /// Tokens of this turn, for agents that count each request.
+    requests: (u64, u64),
 }
 
 impl<'a> Dialogue<'a> {
@@ -87,6 +89,7 @@ impl<'a> Dialogue<'a> {
             cancelled: None,
             prompting: false,
             usage: turn.used,
+            requests: (0, 0),
         }
     }
 
@@ -247,7 +250,7 @@ impl<'a> Dialogue<'a> {
                 let foreign = params
                     .get("sessionId")
                     .and_then(Value::as_str)
-                    .is_some_and(|session| session != self.conversation());
+                    .is_some_and(|session| !["", session].contains(&self.conversation()));
                 match params.get("update") {
                     Some(_) if self.replaying => {}
                     Some(update) if method == "session/update" && !foreign => {
@@ -318,6 +321,7 @@ impl<'a> Dialogue<'a> {
                 }
             }
             "usage_update" => {
+                // Text goes on after it: this is not said, only counted.
                 let cost = update.get("cost");
                 let dollars = cost
                     .filter(|cost| cost.get("currency").is_none_or(|unit| unit == "USD"))
@@ -338,6 +342,12 @@ impl<'a> Dialogue<'a> {
         let Some(text) = content.get("text").and_then(Value::as_str) else {
             return self.keep(update);
         };
+        if let Some((input, output)) = tokens_in(update) {
+            // Figures of one request, told beside its last piece of text.
+            self.requests.0 += input;
+            self.requests.1 += output;
+            self.note_usage(Some(self.requests), None)?;
+        }
         let message = update.get("messageId").map(wire::id_text);
         if message.is_some() && self.message != message {
             self.text.end(self.link)?;
@@ -355,9 +365,7 @@ impl<'a> Dialogue<'a> {
         self.text.end(self.link)?;
         let call = params.get("toolCall").unwrap_or(&Value::Null);
         let call_id = call.get("toolCallId").map(wire::id_text);
-        if call_id.is_some() {
-            self.calls.update(call, &self.turn.worktree, self.link)?;
-        }
+        self.calls.asked(call, self.link)?;
         let kind = call_id.and_then(|id| self.calls.kind(&id).map(ToOwned::to_owned));
         let request = Request::from_params(id, &params);
         let name = format!("{}.{}", self.turn.number, wire::id_text(&request.id));
@@ -445,7 +453,9 @@ impl<'a> Dialogue<'a> {
     /// Records figures, when they say something new.
     fn note_usage(&mut self, tokens: Option<(u64, u64)>, cost: Option<f64>) -> Result<()> {
         let mut usage = self.usage;
-        if let Some((input, output)) = tokens {
+        // Zeros before anything was used are no figures.
+        let cost = cost.filter(|cost| *cost > 0.0);
+        if let Some((input, output)) = tokens.filter(|tokens| *tokens != (0, 0)) {
             let before = match self.spec.tokens {
                 Tokens::Process => self.peer.used_before,
                 Tokens::Turn | Tokens::LastRequest => self.turn.used,

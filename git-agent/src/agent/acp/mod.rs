@@ -61,6 +61,21 @@ struct Peer {
     cost_before: f64,
 }
 
+impl Peer {
+    /// Returns the ways to log in that the agent told, in words.
+    fn ways_to_log_in(&self) -> String {
+        let ways: Vec<&str> = self
+            .auth_methods
+            .iter()
+            .filter_map(|method| method.get("name")?.as_str())
+            .collect();
+        match ways.is_empty() {
+            true => String::new(),
+            false => format!(" (ways to log in: {})", ways.join(", ")),
+        }
+    }
+}
+
 impl Acp {
     /// Returns a driver for an agent.
     pub fn new(spec: AgentSpec) -> Self {
@@ -87,7 +102,7 @@ impl Acp {
                 TroubleKind::Protocol,
                 format!("the agent did not answer {method}"),
             )),
-            Halt::Fault(fault) => Claim::failed(self.explained(fault.trouble())),
+            Halt::Fault(fault) => Claim::failed(fault.trouble()),
             Halt::Trouble(trouble) => Claim::failed(trouble),
         };
         if link.is_running() {
@@ -95,22 +110,6 @@ impl Acp {
         }
         self.peer = Peer::default();
         Ok(claim)
-    }
-
-    /// Adds what would help to a trouble that only a person can end.
-    fn explained(&self, mut trouble: Trouble) -> Trouble {
-        let ways: Vec<&str> = self
-            .peer
-            .auth_methods
-            .iter()
-            .filter_map(|method| method.get("name")?.as_str())
-            .collect();
-        if trouble.kind == TroubleKind::Auth && !ways.is_empty() {
-            trouble
-                .text
-                .push_str(&format!(" (ways to log in: {})", ways.join(", ")));
-        }
-        trouble
     }
 }
 
@@ -140,6 +139,7 @@ impl Driver for Acp {
         });
         dialogue.finish()?;
         let said = dialogue.last_said().to_owned();
+        let ways = self.peer.ways_to_log_in();
         let mut claim = match outcome {
             Ok(claim) => claim,
             Err(halt) => self.halted(halt, link)?,
@@ -155,9 +155,13 @@ impl Driver for Acp {
             };
         }
         // Somebody will log in before the next try, and a process that was started before may not notice.
-        let auth = |trouble: &Trouble| trouble.kind == TroubleKind::Auth;
-        if claim.trouble.as_ref().is_some_and(auth) && link.is_running() {
-            claim.exit = Some(link.end()?);
+        if let Some(trouble) = &mut claim.trouble
+            && trouble.kind == TroubleKind::Auth
+        {
+            trouble.text.push_str(&ways);
+            if link.is_running() {
+                claim.exit = Some(link.end()?);
+            }
             self.peer = Peer::default();
         }
         Ok(claim)

@@ -68,19 +68,19 @@ impl Fault {
 
     /// Returns everything said about it in words.
     pub fn text(&self) -> String {
+        let message = words_in(&self.message);
         let details = match &self.data {
-            Value::Null => String::new(),
-            Value::String(text) => text.clone(),
-            Value::Object(fields) => ["details", "message", "error"]
+            Value::String(text) => text.as_str(),
+            data => ["details", "message", "error"]
                 .iter()
-                .find_map(|key| fields.get(*key).and_then(Value::as_str))
-                .map_or_else(|| self.data.to_string(), ToOwned::to_owned),
-            other => other.to_string(),
+                .find_map(|key| data.get(*key)?.as_str())
+                .unwrap_or_default(),
         };
-        if details.is_empty() || self.message.contains(&details) {
-            self.message.clone()
+        let details = words_in(details);
+        if details.is_empty() || message.contains(&details) {
+            message
         } else {
-            format!("{}: {details}", self.message)
+            format!("{message}: {details}")
         }
     }
 
@@ -92,13 +92,27 @@ impl Fault {
             code => u64::try_from(code).ok().and_then(TroubleKind::from_status),
         };
         let kind = by_code
-            .or_else(|| TroubleKind::from_words(&format!("error {text} {}", self.data)))
+            .or_else(|| TroubleKind::from_words(&format!("error {} {}", self.message, self.data)))
             .unwrap_or(match self.code {
                 METHOD_NOT_FOUND | -32600 | -32602 | -32700 => TroubleKind::Protocol,
                 _ => TroubleKind::Other,
             });
         Trouble::new(kind, text)
     }
+}
+
+/// Returns the words of an account that may be a provider's whole answer, in JSON.
+fn words_in(account: &str) -> String {
+    let account = account.trim();
+    let inner = serde_json::from_str::<Value>(account)
+        .ok()
+        .and_then(|json| {
+            let message = json
+                .pointer("/error/message")
+                .or_else(|| json.get("message"))?;
+            message.as_str().map(ToOwned::to_owned)
+        });
+    inner.unwrap_or_else(|| account.to_owned())
 }
 
 /// Reads a line.
@@ -294,6 +308,11 @@ mod tests {
         assert_eq!(
             trouble(json!({"code": 1, "message": "a", "data": "b"})).text,
             "a: b"
+        );
+        let nested = r#"{"type":"error","error":{"message":"bad key","code":401}}"#;
+        assert_eq!(
+            trouble(json!({"code": 401, "message": nested})).text,
+            "bad key"
         );
     }
 
