@@ -44,6 +44,18 @@ pub struct LeftOut {
     pub reason: Reason,
 }
 
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let why = match self.reason {
+            Reason::Repository => "a repository of its own",
+            Reason::Submodule => "a submodule",
+            Reason::Special => "neither a file nor a link nor a directory",
+            Reason::Unreadable => "it cannot be read",
+        };
+        write!(f, "'{}' ({why})", String::from_utf8_lossy(&self.path))
+    }
+}
+
 /// The difference between an index and the files.
 #[derive(Debug, Default)]
 pub(in crate::git) struct Scan {

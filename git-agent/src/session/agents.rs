@@ -78,18 +78,7 @@ pub fn of_session(config: &Config<'_>, store: &Store<'_>, session: &Session) -> 
     if session.agent != COMMAND {
         return require(config, &session.agent);
     }
-    let recorded = || -> Vec<String> {
-        let words = session
-            .more
-            .get("command")
-            .and_then(|value| value.as_array());
-        words
-            .into_iter()
-            .flatten()
-            .filter_map(|word| word.as_str().map(str::to_owned))
-            .collect()
-    };
-    let words = kept_command(store, session.sid).unwrap_or_else(recorded);
+    let words = command_of(store, session).unwrap_or_default();
     if words.iter().any(|word| word.contains("[REDACTED:")) {
         return Err(Error::fatal(format!(
             "the command of '{}' held a secret and was not kept",
@@ -110,6 +99,19 @@ pub fn keep_command(store: &Store<'_>, sid: SessionId, command: &[String]) -> Re
         .join("command.json");
     let bytes = serde_json::to_vec(command).context(|| "cannot encode the command".into())?;
     std::fs::write(&path, bytes).context(|| format!("cannot write '{}'", path.display()))
+}
+
+/// Returns a session's command: as typed if this clone has it, as recorded otherwise.
+pub fn command_of(store: &Store<'_>, session: &Session) -> Option<Vec<String>> {
+    kept_command(store, session.sid).or_else(|| {
+        let words = session.more.get("command")?.as_array()?;
+        Some(
+            words
+                .iter()
+                .filter_map(|word| word.as_str().map(str::to_owned))
+                .collect(),
+        )
+    })
 }
 
 fn kept_command(store: &Store<'_>, sid: SessionId) -> Option<Vec<String>> {

@@ -3,10 +3,11 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use super::Session;
 use super::context::Context;
+use super::{Session, SessionId};
 use crate::agent::spec::{AgentSpec, Family};
 use crate::error::{Context as _, Result};
+use crate::git::ObjectId;
 use crate::transcript::Body;
 
 /// The longest conversation handed over as text; the beginning is cut first.
@@ -33,20 +34,41 @@ pub fn prompt(spec: &AgentSpec, session: &Session, text: &str) -> String {
     )
 }
 
-/// Writes the conversation so far to a file, if there is any, and returns where it is.
+/// Writes the conversation so far to a file, if there is any, and returns where it is. A forked session's begins with the
+/// one it was forked from.
 pub fn history(context: &Context<'_>, session: &Session) -> Result<Option<PathBuf>> {
-    if session.turns <= 1 {
+    let mut text = String::new();
+    if let Some(origin) = session.parent_session {
+        let tip = context.store.log_tip(origin)?.map(|tip| tip.id);
+        render(context, origin, tip, u32::MAX, &mut text)?;
+    }
+    if session.turns > 1 {
+        let tip = context.store.log_tip(session.sid)?.map(|tip| tip.id);
+        // The prompt of this very turn is given as the prompt.
+        render(context, session.sid, tip, session.turns, &mut text)?;
+    }
+    if text.is_empty() {
         return Ok(None);
     }
-    let Some(tip) = context.store.log_tip(session.sid)? else {
-        return Ok(None);
-    };
-    let mut text = String::new();
-    for event in context.store.transcript(tip.id)? {
-        let event = event?;
-        // The prompt of this very turn is given as the prompt.
-        if event.turn >= session.turns {
-            break;
+    let dir = context
+        .store
+        .require_dir(&format!("scratch/{}", session.sid))?;
+    let path = dir.join("history.txt");
+    std::fs::write(&path, tail(&text)).context(|| format!("cannot write '{}'", path.display()))?;
+    Ok(Some(path))
+}
+
+/// Appends a conversation, up to but without a turn.
+fn render(
+    context: &Context<'_>,
+    sid: SessionId,
+    tip: Option<ObjectId>,
+    until: u32,
+    text: &mut String,
+) -> Result<()> {
+    super::events::for_each(context, sid, tip, &mut |event| {
+        if event.turn >= until {
+            return Ok(false);
         }
         let _ = match event.body {
             Body::Prompt { text: said, .. } => {
@@ -59,15 +81,10 @@ pub fn history(context: &Context<'_>, session: &Session) -> Result<Option<PathBu
             _ => Ok(()),
         };
         if text.len() > 2 * HISTORY {
-            text = tail(&text).to_owned();
+            *text = tail(text).to_owned();
         }
-    }
-    let dir = context
-        .store
-        .require_dir(&format!("scratch/{}", session.sid))?;
-    let path = dir.join("history.txt");
-    std::fs::write(&path, tail(&text)).context(|| format!("cannot write '{}'", path.display()))?;
-    Ok(Some(path))
+        Ok(true)
+    })
 }
 
 /// Returns the last part of a text, from a character's beginning on.

@@ -12,7 +12,7 @@ use super::{Person, Session, SessionId, State, name, place};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::refs::{Expected, RefChange};
-use crate::git::worktree::{self, AddOptions};
+use crate::git::worktree::{self, AddOptions, ProvenSafe};
 use crate::process::lock::Lock;
 use crate::store::append::SessionWriter;
 use crate::store::list::{Listing, Scope, find_in};
@@ -41,6 +41,8 @@ pub struct Options {
     pub group: Option<String>,
     /// The revision or session it starts from; HEAD otherwise.
     pub from: Option<String>,
+    /// The branch it merges into by default, where that is not the one it starts from.
+    pub parent: Option<String>,
     /// The session whose worktree it shares.
     pub shares: Option<String>,
     /// The sessions it waits for.
@@ -155,7 +157,10 @@ fn find_start(
             return of_session(&listed.session, from);
         }
         let commit = repo.resolve_commit(from)?;
-        let parent = repo.branch_tip(from)?.map(|_| from.clone());
+        let parent = options
+            .parent
+            .clone()
+            .or(repo.branch_tip(from)?.map(|_| from.clone()));
         let parent = parent.or(repo.head()?.branch);
         return Ok(Start {
             commit,
@@ -359,6 +364,38 @@ pub fn prepare(
         notices.push(format!("the post-checkout hook failed ({code})"));
     }
     Ok(notices)
+}
+
+/// Takes back a session that was made and never ran: its worktree, its branch and its record.
+pub fn undo(context: &Context<'_>, session: &Session) -> Result<()> {
+    let start = session
+        .base
+        .as_deref()
+        .and_then(|hex| context.repo.parse_id(hex).ok());
+    let path = session.worktree.as_deref().map(Path::new);
+    let all = worktree::list(context.repo)?;
+    if let Some(known) = all
+        .into_iter()
+        .find(|known| Some(known.path.as_path()) == path)
+    {
+        worktree::remove(
+            context.repo,
+            &known.id.unwrap_or_default(),
+            ProvenSafe::at(start),
+        )?;
+    }
+    if let (Some(branch), Some(start)) = (&session.branch, start) {
+        let name = format!("refs/heads/{branch}");
+        let change = RefChange {
+            name,
+            expected: Expected::At(start),
+            new: None,
+        };
+        // Moved meanwhile: then somebody uses it, and it stays.
+        let _ = context.repo.swap_refs(&[change])?;
+    }
+    forget(context, session.sid);
+    Ok(())
 }
 
 /// Removes the record of a session that never came to be.

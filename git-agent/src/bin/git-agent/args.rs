@@ -35,6 +35,13 @@ pub enum Verb {
     /// Go on with sessions that do not run
     Resume(crate::restart::Restart),
     Commit(crate::commit::Commit),
+    Fork(crate::fork::Fork),
+    Snapshot(crate::restore::Snapshot),
+    Restore(crate::restore::Restore),
+    /// Go back to an earlier state of a session's worktree; what is there now is kept
+    Rewind(crate::restore::Restore),
+    Recreate(crate::restore::Recreate),
+    Clean(crate::clean::Clean),
     /// A program of its own.
     #[command(external_subcommand)]
     External(Vec<OsString>),
@@ -42,5 +49,6 @@ pub enum Verb {
 
 /// The names of the verbs above, for suggestions.
 pub const VERBS: &[&str] = &[
-    "answer", "commit", "new", "restart", "resume", "send", "stop",
+    "answer", "clean", "commit", "fork", "new", "recreate", "restart", "restore", "resume",
+    "rewind", "send", "snapshot", "stop",
 ];

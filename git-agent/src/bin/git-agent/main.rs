@@ -3,9 +3,12 @@
 mod answer;
 mod args;
 mod choice;
+mod clean;
 mod commit;
+mod fork;
 mod new;
 mod restart;
+mod restore;
 mod send;
 mod site;
 mod stop;
@@ -54,6 +57,12 @@ fn main() -> ExitCode {
             Verb::Restart(args) => restart::restart(env, &args),
             Verb::Resume(args) => restart::resume(env, &args),
             Verb::Commit(args) => commit::run(env, &args),
+            Verb::Fork(args) => fork::run(env, &args),
+            Verb::Snapshot(args) => restore::snapshot(env, &args),
+            Verb::Restore(args) => restore::restore(env, &args),
+            Verb::Rewind(args) => restore::rewind(env, &args),
+            Verb::Recreate(args) => restore::recreate(env, &args),
+            Verb::Clean(args) => clean::run(env, &args),
             Verb::External(words) => match words.split_first() {
                 Some((verb, rest)) => {
                     Err(invoke::external(env, "git-agent-", verb, rest, args::VERBS))

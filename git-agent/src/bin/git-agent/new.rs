@@ -11,7 +11,7 @@ use git_agent::invoke::OutputArgs;
 use git_agent::output::{Format, Ui, json, porcelain, sanitize};
 use git_agent::session::context::Context;
 use git_agent::session::create::{self, Created, Options};
-use git_agent::session::{agents, launch, name};
+use git_agent::session::{agents, carry, launch, name};
 
 use crate::text;
 
@@ -87,7 +87,11 @@ fn start(context: &Context<'_>, ui: &Ui, args: &New) -> Result<u8> {
     let versions = plan(context, args)?;
     let mut made = Vec::with_capacity(versions.len());
     for options in &versions {
-        let created = create::create(context, options)?;
+        let created = if args.carry {
+            carry::create(context, options)?
+        } else {
+            create::create(context, options)?
+        };
         if !args.no_start {
             launch::launch(context, created.session.sid)?;
         }
@@ -189,14 +193,16 @@ fn task(context: &Context<'_>, args: &New) -> Result<(String, Option<String>)> {
     Ok((text, args.name.clone()))
 }
 
-fn tell(ui: &Ui, created: &Created) -> Result<()> {
+/// Says what happened on the way.
+pub fn tell(ui: &Ui, created: &Created) -> Result<()> {
     for notice in &created.notices {
         ui.warning(sanitize::one_line(notice.as_str()));
     }
     Ok(())
 }
 
-fn answer(ui: &Ui, made: &[Created], draft: bool) -> Result<()> {
+/// Prints what was made and what to do next.
+pub fn answer(ui: &Ui, made: &[Created], draft: bool) -> Result<()> {
     match ui.format() {
         Format::Json => {
             let sessions: Vec<_> = made.iter().map(|created| &created.session).collect();

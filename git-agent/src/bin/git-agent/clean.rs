@@ -1,0 +1,86 @@
+//! `git agent clean`: takes worktrees and merged branches away; nothing unsaved goes, and all of it can be restored.
+
+use std::io::Write;
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::Result;
+use git_agent::invoke::OutputArgs;
+use git_agent::output::sanitize::one_line;
+use git_agent::output::{Format, json};
+use git_agent::session::clean::{self, Options};
+use git_agent::session::select;
+use git_agent::session::select::Selection;
+
+use crate::choice::Choice;
+use crate::site;
+
+/// Remove worktrees of sessions that are merged or closed, and merged branches
+#[derive(Debug, Args)]
+pub struct Clean {
+    #[command(flatten)]
+    choice: Choice,
+    /// Keep sessions that failed or were interrupted
+    #[arg(long)]
+    keep_failed: bool,
+    /// Only say what would be removed
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Clean) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        let mut selection = args.choice.selection();
+        let named = !selection.is_empty();
+        if !named {
+            selection = Selection {
+                all: true,
+                ..Selection::default()
+            };
+        }
+        let chosen = select::select(context, &selection)?;
+        let options = Options {
+            named,
+            keep_failed: args.keep_failed,
+            dry_run: args.dry_run,
+        };
+        let cleaned = clean::clean(context, &chosen, options)?;
+        if ui.format() == Format::Json {
+            return json::write_list(ui, "cleaned", &cleaned).map(|()| 0);
+        }
+        let verb = if args.dry_run {
+            "would remove"
+        } else {
+            "removed"
+        };
+        for one in &cleaned {
+            let name = one_line(one.name.as_str());
+            if let Some(path) = &one.worktree {
+                writeln!(
+                    ui.out(),
+                    "{name}: {verb} worktree {}",
+                    one_line(path.as_str())
+                )?;
+            }
+            if let Some(branch) = &one.branch {
+                writeln!(
+                    ui.out(),
+                    "{name}: {verb} branch {}",
+                    one_line(branch.as_str())
+                )?;
+            }
+            for reason in &one.kept {
+                writeln!(ui.out(), "{name}: kept, {}", one_line(reason.as_str()))?;
+            }
+        }
+        if cleaned.is_empty() {
+            ui.narrate("nothing to clean up");
+        } else if !args.dry_run && cleaned.iter().any(|one| one.worktree.is_some()) {
+            ui.hint("git agent restore SESSION    bring a worktree back");
+        }
+        Ok(0)
+    })
+}

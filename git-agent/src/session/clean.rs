@@ -1,0 +1,272 @@
+//! Taking worktrees away without losing anything: only what is integrated or saved goes, and everything can be brought back.
+
+use super::context::Context;
+use super::{Session, launch, work};
+use crate::error::Result;
+use crate::git::merge::Merged;
+use crate::git::refs::{Expected, RefChange, Swap};
+use crate::git::worktree::{self, Finding, ProvenSafe, Worktree};
+use crate::git::{ObjectId, Repo};
+use crate::session::State;
+use crate::store::append::SessionWriter;
+use crate::store::list::{Listed, Scope};
+use crate::transcript::Body;
+
+/// What to take away.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Whether the sessions were named: then also those that are not merged go, once they are saved.
+    pub named: bool,
+    /// Whether sessions that failed stay whatever else holds.
+    pub keep_failed: bool,
+    /// Whether only to say what would be done.
+    pub dry_run: bool,
+}
+
+/// What became of one session's worktree and branch.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Cleaned {
+    /// The session's name.
+    pub name: String,
+    /// The worktree that is gone, or would be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
+    /// The branch that is gone, or would be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Why something was kept, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
+}
+
+/// Cleans up after sessions. Each is looked at by itself; trouble with one is said and stops no other.
+pub fn clean(context: &Context<'_>, chosen: &[Listed], options: Options) -> Result<Vec<Cleaned>> {
+    let everyone = context.store.list(Scope::Mine)?.sessions;
+    let mut cleaned = Vec::new();
+    for listed in chosen.iter().filter(|listed| listed.is_mine()) {
+        let mut one = Cleaned {
+            name: listed.session.name.clone(),
+            worktree: None,
+            branch: None,
+            kept: Vec::new(),
+        };
+        if let Err(error) = clean_one(context, &listed.session, &everyone, options, &mut one) {
+            one.kept.push(error.message().to_owned());
+        }
+        if one.worktree.is_some()
+            || one.branch.is_some()
+            || (options.named && !one.kept.is_empty())
+            || !one.kept.is_empty()
+        {
+            cleaned.push(one);
+        }
+    }
+    if !options.dry_run {
+        remove_empty_home(context);
+    }
+    Ok(cleaned)
+}
+
+fn clean_one(
+    context: &Context<'_>,
+    session: &Session,
+    everyone: &[Listed],
+    options: Options,
+    one: &mut Cleaned,
+) -> Result<()> {
+    let found = worktree_of(context.repo, session)?;
+    let tip = branch_tip(context.repo, session)?;
+    if found.is_none() && tip.is_none() {
+        return Ok(());
+    }
+    if launch::running(&context.store, session.sid)?.is_some() {
+        one.kept.push("it is at work".to_owned());
+        return Ok(());
+    }
+    if options.keep_failed && matches!(session.status, State::Failed | State::Interrupted) {
+        one.kept.push(format!("it is {}", session.status));
+        return Ok(());
+    }
+    let integrated = is_integrated(context.repo, session, tip)?;
+    if !options.named && !integrated && !session.status.is_closed() {
+        // Not asked for, and still of use: nothing to say about it.
+        return Ok(());
+    }
+    let shared = everyone.iter().any(|other| {
+        other.session.sid != session.sid
+            && other.session.worktree == session.worktree
+            && !other.session.status.is_closed()
+    });
+    if shared {
+        one.kept
+            .push("another session works in its worktree".to_owned());
+        return Ok(());
+    }
+    if let Some(found) = found
+        && !remove_worktree(context, session, &found, options, one)?
+    {
+        return Ok(());
+    }
+    match (session.branch.as_deref(), tip) {
+        (Some(branch), Some(tip)) if integrated && is_own_branch(session) => {
+            remove_branch(context, session, branch, tip, options, one)?;
+        }
+        (Some(branch), Some(_)) if one.worktree.is_some() => {
+            one.kept.push(format!("branch '{branch}' is not merged"));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A session in another's worktree has no branch of its own to lose.
+fn is_own_branch(session: &Session) -> bool {
+    !session.more.contains_key("shares")
+}
+
+fn worktree_of(repo: &Repo, session: &Session) -> Result<Option<Worktree>> {
+    let Some(path) = session.worktree.as_deref() else {
+        return Ok(None);
+    };
+    let all = worktree::list(repo)?;
+    Ok(all
+        .into_iter()
+        .find(|known| !known.is_main() && known.path == std::path::Path::new(path)))
+}
+
+fn branch_tip(repo: &Repo, session: &Session) -> Result<Option<ObjectId>> {
+    session
+        .branch
+        .as_deref()
+        .map_or(Ok(None), |branch| repo.branch_tip(branch))
+}
+
+/// Returns whether everything on a session's branch is in its parent already, as commits or as their content.
+pub fn is_integrated(repo: &Repo, session: &Session, tip: Option<ObjectId>) -> Result<bool> {
+    let (Some(tip), Some(parent)) = (tip, session.parent.as_deref()) else {
+        return Ok(false);
+    };
+    if session.branch.as_deref() == Some(parent) {
+        return Ok(false);
+    }
+    let Some(target) = repo.branch_tip(parent)? else {
+        return Ok(false);
+    };
+    if repo.is_ancestor(tip, target)? {
+        // A branch that never got a commit of its own has nothing to be merged.
+        return Ok(session.base.as_deref() != Some(tip.to_string().as_str())
+            || session.status == State::Merged);
+    }
+    // Squashed or rebased: merging it once more would change nothing.
+    let target_tree = repo.tree_of(target)?;
+    Ok(matches!(repo.merge_commits(target, tip), Ok(Merged::Clean(tree)) if tree == target_tree))
+}
+
+fn remove_worktree(
+    context: &Context<'_>,
+    session: &Session,
+    found: &Worktree,
+    options: Options,
+    one: &mut Cleaned,
+) -> Result<bool> {
+    if let Some(reason) = &found.locked {
+        let why = if reason.is_empty() {
+            String::new()
+        } else {
+            format!(": {reason}")
+        };
+        one.kept.push(format!("its worktree is locked{why}"));
+        return Ok(false);
+    }
+    match worktree::inspect(found) {
+        Finding::Foreign => {
+            one.kept.push(format!(
+                "'{}' is not its worktree any more",
+                found.path.display()
+            ));
+            return Ok(false);
+        }
+        Finding::Missing => {
+            let near: Vec<_> = found.path.parent().map(Into::into).into_iter().collect();
+            if let Some(moved) = worktree::search_moved(found, &near) {
+                one.kept
+                    .push(format!("its worktree was moved to '{}'", moved.display()));
+                return Ok(false);
+            }
+            one.worktree = Some(found.path.display().to_string());
+            if !options.dry_run {
+                let own = found.admin_dir.clone();
+                worktree::prune_missing(context.repo, |known| known.admin_dir == own)?;
+            }
+            return Ok(true);
+        }
+        Finding::InPlace => {}
+    }
+    if let Some(checkout) = work::checkout(context, session)? {
+        if options.dry_run {
+            one.worktree = Some(found.path.display().to_string());
+            return Ok(true);
+        }
+        let taken = context
+            .store
+            .take_snapshot(session.sid, None, "before clean", &checkout)?;
+        if let Some(first) = taken.left_out.first() {
+            one.kept.push(format!(
+                "its worktree holds what no snapshot can keep: {first}"
+            ));
+            return Ok(false);
+        }
+    }
+    let id = found.id.clone().unwrap_or_default();
+    worktree::remove(context.repo, &id, ProvenSafe::at(found.head))?;
+    one.worktree = Some(found.path.display().to_string());
+    let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
+    writer.append(Body::Notice {
+        text: "the worktree was removed; it can be restored".to_owned(),
+    })?;
+    writer.close()?;
+    Ok(true)
+}
+
+fn remove_branch(
+    context: &Context<'_>,
+    session: &Session,
+    branch: &str,
+    tip: ObjectId,
+    options: Options,
+    one: &mut Cleaned,
+) -> Result<()> {
+    let full = format!("refs/heads/{branch}");
+    let elsewhere = worktree::list(context.repo)?.into_iter().find(|known| {
+        known.branch.as_deref() == Some(full.as_str())
+            && session.worktree.as_deref().map(std::path::Path::new) != Some(known.path.as_path())
+    });
+    if let Some(elsewhere) = elsewhere {
+        let place = elsewhere.path.display();
+        one.kept
+            .push(format!("branch '{branch}' is checked out in '{place}'"));
+        return Ok(());
+    }
+    if !options.dry_run {
+        context.store.keep_lost(&full, tip)?;
+        let change = RefChange {
+            name: full,
+            expected: Expected::At(tip),
+            new: None,
+        };
+        if context.repo.swap_refs(&[change])? == Swap::Stale {
+            one.kept.push(format!("branch '{branch}' moved just now"));
+            return Ok(());
+        }
+    }
+    one.branch = Some(branch.to_owned());
+    Ok(())
+}
+
+/// Removes the directory of worktrees once it is empty.
+fn remove_empty_home(context: &Context<'_>) {
+    if let Ok(dir) = super::place::worktree_dir(context) {
+        // Fails when something is in it, which is the point.
+        let _ = std::fs::remove_dir(dir);
+    }
+}

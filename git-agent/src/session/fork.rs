@@ -1,0 +1,52 @@
+//! A new session that goes on from another's conversation and work, while the other stays as it is.
+
+use super::Session;
+use super::context::Context;
+use super::create::{self, Created, Options};
+use crate::error::{Error, Result};
+
+/// What to do differently.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    /// The first prompt of the new session.
+    pub prompt: String,
+    /// Its name.
+    pub name: Option<String>,
+    /// Another agent.
+    pub agent: Option<String>,
+    /// Another model.
+    pub model: Option<String>,
+}
+
+/// Forks a session: the new one starts from all of its work, and its agent is given the conversation so far.
+pub fn fork(context: &Context<'_>, session: &Session, changes: &Changes) -> Result<Created> {
+    let start = super::work::as_commit(context, session)?;
+    let same_agent = changes.agent.is_none();
+    let command = super::agents::command_of(&context.store, session).filter(|_| same_agent);
+    if session.agent == super::agents::COMMAND && command.is_none() && same_agent {
+        return Err(Error::fatal(format!(
+            "the command of '{}' is not known here",
+            session.name
+        ))
+        .hint("git agent fork --agent AGENT …"));
+    }
+    let options = Options {
+        task: changes.prompt.clone(),
+        name: changes.name.clone(),
+        agent: changes
+            .agent
+            .clone()
+            .unwrap_or_else(|| session.agent.clone()),
+        command: command.unwrap_or_default(),
+        model: changes
+            .model
+            .clone()
+            .or_else(|| session.model.clone().filter(|_| same_agent)),
+        role: session.role.clone(),
+        from: Some(start.to_string()),
+        parent: session.parent.clone(),
+        parent_session: Some(session.sid),
+        ..Options::default()
+    };
+    create::create(context, &options)
+}

@@ -1,0 +1,226 @@
+//! Bringing a session's worktree back: after a clean, after an accident, or to an earlier turn.
+
+use std::path::Path;
+
+use super::context::Context;
+use super::{Session, SessionId, launch, work};
+use crate::error::{Error, Result};
+use crate::git::ObjectId;
+use crate::git::capture::Checkout;
+use crate::git::refs::{Expected, RefChange, Swap};
+use crate::store::append::SessionWriter;
+use crate::store::snapshot::Kept;
+use crate::transcript::Body;
+
+/// Which state of the worktree is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// The newest snapshot.
+    Last,
+    /// The one at the end of a turn; 0 is before the first.
+    Turn(u64),
+    /// A snapshot by its id or the beginning of it.
+    Snapshot(String),
+}
+
+/// Finds a snapshot of a session.
+pub fn find(context: &Context<'_>, session: &Session, which: &Which) -> Result<Kept> {
+    let name = &session.name;
+    let missing =
+        |what: String| Error::fatal(what).hint(format!("git agent snapshot --list {name}"));
+    match which {
+        Which::Last => context
+            .store
+            .last_snapshot(session.sid)?
+            .ok_or_else(|| missing(format!("session '{name}' has no snapshot"))),
+        Which::Turn(0) => context
+            .store
+            .snapshots(session.sid)?
+            .pop()
+            .ok_or_else(|| missing(format!("session '{name}' has no snapshot"))),
+        Which::Turn(turn) => context
+            .store
+            .snapshot_of_turn(session.sid, *turn)?
+            .ok_or_else(|| missing(format!("session '{name}' has no snapshot of turn {turn}"))),
+        Which::Snapshot(id) => {
+            let mut found = context.store.snapshots(session.sid)?;
+            found.retain(|kept| {
+                id.len() >= 4 && kept.snapshot.id.to_string().starts_with(id.as_str())
+            });
+            match found.len() {
+                1 => Ok(found.remove(0)),
+                0 => Err(missing(format!("session '{name}' has no snapshot '{id}'"))),
+                _ => Err(Error::fatal(format!(
+                    "'{id}' names several snapshots of '{name}'"
+                ))),
+            }
+        }
+    }
+}
+
+/// Brings a worktree that is gone back as it was, uncommitted and untracked files included.
+pub fn restore(context: &Context<'_>, session: &Session, which: &Which) -> Result<Checkout> {
+    if work::checkout(context, session)?.is_some() {
+        return Err(
+            Error::fatal(format!("session '{}' has its worktree", session.name)).hint(format!(
+                "git agent rewind {} --turn N    go back to an earlier turn",
+                session.name
+            )),
+        );
+    }
+    let kept = find(context, session, which)?;
+    let checkout = add_again(context, session, kept.snapshot.head)?;
+    if context.repo.head_of(&checkout)? != kept.snapshot.head {
+        move_branch(context, session, &checkout, &kept)?;
+    }
+    context.repo.restore(&checkout, &kept.snapshot, None)?;
+    note(
+        context,
+        session.sid,
+        format!("the worktree was restored from {}", kept.snapshot.id),
+    )?;
+    Ok(checkout)
+}
+
+/// Makes a session's worktree again at its place, on its branch; a branch that is gone is made again at `head`.
+fn add_again(context: &Context<'_>, session: &Session, head: Option<ObjectId>) -> Result<Checkout> {
+    let repo = context.repo;
+    let nowhere = || Error::fatal(format!("session '{}' never had a worktree", session.name));
+    let path = session.worktree.as_deref().ok_or_else(nowhere)?;
+    let branch = session.branch.as_deref().ok_or_else(nowhere)?;
+    if repo.branch_tip(branch)?.is_none() {
+        let head = head.ok_or_else(|| Error::fatal(format!("branch '{branch}' is gone")))?;
+        let name = format!("refs/heads/{branch}");
+        let change = RefChange {
+            name,
+            expected: Expected::Absent,
+            new: Some(head),
+        };
+        if repo.swap_refs(&[change])? == Swap::Stale {
+            return Err(Error::fatal(format!(
+                "branch '{branch}' was made by somebody else just now"
+            )));
+        }
+    }
+    // git's own record of a folder that is gone stands in the way of a new one there.
+    crate::git::worktree::prune_missing(repo, |known| known.path == Path::new(path))?;
+    repo.git_common()
+        .args(["worktree", "add", "--quiet"])
+        .arg(path)
+        .arg(branch)
+        .run()?;
+    work::checkout(context, session)?
+        .ok_or_else(|| Error::fatal(format!("'{path}' did not become the session's worktree")))
+}
+
+/// Goes back to an earlier state in a worktree that is there. What is there now is snapshotted first.
+pub fn rewind(context: &Context<'_>, session: &Session, which: &Which) -> Result<Kept> {
+    if launch::running(&context.store, session.sid)?.is_some() {
+        return Err(
+            Error::fatal(format!("session '{}' is at work", session.name))
+                .hint(format!("git agent stop {}", session.name)),
+        );
+    }
+    let checkout = work::checkout(context, session)?.ok_or_else(|| {
+        Error::fatal(format!("session '{}' has no worktree", session.name))
+            .hint(format!("git agent restore {}", session.name))
+    })?;
+    let kept = find(context, session, which)?;
+    let taken = context
+        .store
+        .take_snapshot(session.sid, None, "before rewind", &checkout)?;
+    let safety = context.repo.read_snapshot(taken.id)?;
+    if safety.head != kept.snapshot.head {
+        move_branch(context, session, &checkout, &kept)?;
+    }
+    context
+        .repo
+        .restore(&checkout, &kept.snapshot, Some(&safety))?;
+    let text = format!(
+        "rewound to {} ({}); before that it was {}",
+        kept.snapshot.id, kept.reason, taken.id
+    );
+    note(context, session.sid, text)?;
+    Ok(kept)
+}
+
+/// Moves a session's branch to where it was; its tip is kept.
+fn move_branch(
+    context: &Context<'_>,
+    session: &Session,
+    checkout: &Checkout,
+    kept: &Kept,
+) -> Result<()> {
+    let current = context.repo.head_of(checkout)?;
+    let (Some(current), Some(wanted)) = (current, kept.snapshot.head) else {
+        return Err(Error::fatal("the snapshot is from before the first commit"));
+    };
+    let branch = session.branch.as_deref().unwrap_or_default();
+    let name = format!("refs/heads/{branch}");
+    if context.repo.branch_tip(branch)? != Some(current) {
+        return Err(
+            Error::fatal(format!("the worktree is not on branch '{branch}'"))
+                .hint(format!("git -C <worktree> switch {branch}")),
+        );
+    }
+    context.store.keep_lost(&name, current)?;
+    let change = RefChange {
+        name,
+        expected: Expected::At(current),
+        new: Some(wanted),
+    };
+    match context.repo.swap_refs(&[change])? {
+        Swap::Done => Ok(()),
+        Swap::Stale => Err(Error::fatal(format!("branch '{branch}' moved just now"))),
+    }
+}
+
+/// Makes a session's worktree anew from its branch; what was in it is in a snapshot.
+pub fn recreate(context: &Context<'_>, session: &Session) -> Result<Checkout> {
+    if launch::running(&context.store, session.sid)?.is_some() {
+        return Err(
+            Error::fatal(format!("session '{}' is at work", session.name))
+                .hint(format!("git agent stop {}", session.name)),
+        );
+    }
+    let mut head = None;
+    if let Some(checkout) = work::checkout(context, session)? {
+        let taken = context
+            .store
+            .take_snapshot(session.sid, None, "before recreate", &checkout)?;
+        if let Some(first) = taken.left_out.first() {
+            return Err(Error::fatal(format!(
+                "the worktree holds what no snapshot can keep: {first}"
+            )));
+        }
+        head = context.repo.head_of(&checkout)?;
+        let all = crate::git::worktree::list(context.repo)?;
+        let found = all.into_iter().find(|known| known.path == checkout.top);
+        if let Some(known) = found {
+            let id = known.id.clone().unwrap_or_default();
+            crate::git::worktree::remove(
+                context.repo,
+                &id,
+                crate::git::worktree::ProvenSafe::at(known.head),
+            )?;
+        }
+    }
+    let checkout = add_again(context, session, head)?;
+    let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
+    writer.append(Body::Set {
+        key: "set_up".to_owned(),
+        value: serde_json::Value::Null,
+    })?;
+    writer.append(Body::Notice {
+        text: "the worktree was made anew".to_owned(),
+    })?;
+    writer.close()?;
+    Ok(checkout)
+}
+
+fn note(context: &Context<'_>, sid: SessionId, text: String) -> Result<()> {
+    let mut writer = SessionWriter::open(&context.store, sid, context.redactor())?;
+    writer.append(Body::Notice { text })?;
+    writer.close()?;
+    Ok(())
+}
