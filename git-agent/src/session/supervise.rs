@@ -96,6 +96,7 @@ struct Supervisor<'c, 'a> {
     spec: AgentSpec,
     driver: Box<dyn Driver>,
     slot: Option<Lock>,
+    worktree: Option<Lock>,
 }
 
 impl<'c, 'a> Supervisor<'c, 'a> {
@@ -118,6 +119,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             spec,
             driver,
             slot: None,
+            worktree: None,
         })
     }
 
@@ -179,6 +181,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             return Ok(false);
         }
         self.slot = None;
+        self.worktree = None;
         let until = Instant::now() + linger;
         while Instant::now() < until {
             if self.live.idle(Some(until))? {
@@ -194,11 +197,11 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             if !self.session().status.is_working() {
                 self.live.writer.set_status(State::Queued, "")?;
             }
-            if !self.await_dependencies()? || !self.await_slot()? {
+            if !self.await_dependencies()? || !self.await_slot()? || !self.await_worktree()? {
                 return Ok(false);
             }
         }
-        let path = self.worktree()?;
+        let path = self.place()?;
         if !path.join(".git").exists() || self.session().more.get("set_up").is_none() {
             self.live.writer.set_status(State::Preparing, "")?;
             if !self.prepare(&path)? {
@@ -208,7 +211,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         Ok(true)
     }
 
-    fn worktree(&self) -> Result<PathBuf> {
+    fn place(&self) -> Result<PathBuf> {
         let path = self.session().worktree.as_deref();
         path.map(PathBuf::from)
             .ok_or_else(|| Error::fatal("the session has no worktree"))
@@ -269,6 +272,33 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         }
     }
 
+    /// Waits until nobody else writes in the worktree: sessions may share one, and any number may read in it.
+    fn await_worktree(&mut self) -> Result<bool> {
+        if setup::is_read_only(self.session()) {
+            return Ok(true);
+        }
+        let shared = self
+            .session()
+            .more
+            .get("shares")
+            .and_then(|host| host.as_str());
+        let host = shared.unwrap_or(self.session().sid.as_str());
+        let locks = self.context.store.require_dir("worktrees")?;
+        let path = locks.join(format!("{host}.lock"));
+        let watch = Watch::new()?;
+        watch.add(&locks, Change::Settled)?;
+        loop {
+            if let Some(lock) = Lock::try_acquire(self.context.env, path.clone())? {
+                self.worktree = Some(lock);
+                return Ok(true);
+            }
+            if !self.live.wait_also(&watch)? {
+                return self.stopped();
+            }
+            watch.take();
+        }
+    }
+
     fn stopped(&mut self) -> Result<bool> {
         self.stop_between_turns()?;
         Ok(false)
@@ -321,7 +351,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     fn turn(&mut self, prompt: String) -> Result<()> {
         let context = self.context;
-        let worktree = self.worktree()?;
+        let worktree = self.place()?;
         let session = self.session().clone();
         let mut environment = setup::environment(context, &self.spec, &session)?;
         let guard = setup::guard(context, &session, &mut environment)?;

@@ -34,6 +34,7 @@ pub enum Verb {
     Restart(crate::restart::Restart),
     /// Go on with sessions that do not run
     Resume(crate::restart::Restart),
+    Attach(crate::attach::Attach),
     Commit(crate::commit::Commit),
     Fork(crate::fork::Fork),
     Snapshot(crate::restore::Snapshot),
@@ -49,6 +50,6 @@ pub enum Verb {
 
 /// The names of the verbs above, for suggestions.
 pub const VERBS: &[&str] = &[
-    "answer", "clean", "commit", "fork", "new", "recreate", "restart", "restore", "resume",
-    "rewind", "send", "snapshot", "stop",
+    "answer", "attach", "clean", "commit", "fork", "new", "recreate", "restart", "restore",
+    "resume", "rewind", "send", "snapshot", "stop",
 ];

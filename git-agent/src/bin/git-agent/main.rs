@@ -2,6 +2,7 @@
 
 mod answer;
 mod args;
+mod attach;
 mod choice;
 mod clean;
 mod commit;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
             Verb::Stop(args) => stop::run(env, &args),
             Verb::Restart(args) => restart::restart(env, &args),
             Verb::Resume(args) => restart::resume(env, &args),
+            Verb::Attach(args) => attach::run(env, &args),
             Verb::Commit(args) => commit::run(env, &args),
             Verb::Fork(args) => fork::run(env, &args),
             Verb::Snapshot(args) => restore::snapshot(env, &args),

@@ -1,0 +1,28 @@
+//! `git agent attach`: the agent's own interface on a session's conversation.
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::Result;
+use git_agent::invoke::OutputArgs;
+use git_agent::session::{attach, select};
+
+use crate::site;
+
+/// Open the agent's own interface on a session's conversation
+#[derive(Debug, Args)]
+pub struct Attach {
+    /// The session (default: the one of this worktree)
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Attach) -> Result<u8> {
+    site::run(env, args.output.options(), |context, _ui| {
+        let session = select::select_mine(context, args.session.as_deref())?.session;
+        let code = attach::attach(context, &session)?;
+        Ok(u8::try_from(code).unwrap_or(128))
+    })
+}

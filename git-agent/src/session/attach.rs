@@ -1,0 +1,96 @@
+//! Handing a conversation to the agent's own interface, and taking it back with a record of what changed.
+
+use std::process::Command;
+
+use super::context::Context;
+use super::{Session, agents, launch, setup, work};
+use crate::agent::Turn;
+use crate::error::{Context as _, Error, Result};
+use crate::process::lock::Lock;
+use crate::store::append::SessionWriter;
+use crate::transcript::Body;
+
+/// Runs the agent's own interface in the session's worktree, on the same conversation, and returns its exit code.
+pub fn attach(context: &Context<'_>, session: &Session) -> Result<i32> {
+    let name = &session.name;
+    let Some(_lock) =
+        Lock::try_acquire(context.env, launch::run_lock(&context.store, session.sid))?
+    else {
+        return Err(Error::fatal(format!("session '{name}' is at work"))
+            .hint(format!("git agent wait {name}"))
+            .hint(format!("or end its turn first: git agent stop {name}")));
+    };
+    let checkout = work::checkout(context, session)?.ok_or_else(|| {
+        Error::fatal(format!("session '{name}' has no worktree"))
+            .hint(format!("git agent restore {name}"))
+    })?;
+    let spec = agents::of_session(&context.config, &context.store, session)?;
+    let mut environment = setup::environment(context, &spec, session)?;
+    let guard = setup::guard(context, session, &mut environment)?;
+    // A person sits in front of it now: editors and pagers may open.
+    for silent in [
+        "GIT_EDITOR",
+        "GIT_SEQUENCE_EDITOR",
+        "GIT_PAGER",
+        "GIT_TERMINAL_PROMPT",
+    ] {
+        environment.remove(std::ffi::OsStr::new(silent));
+    }
+    let turn = Turn {
+        session: session.sid.to_string(),
+        number: session.turns,
+        resume: session.vendor_session.clone(),
+        worktree: checkout.top.clone(),
+        scratch: context
+            .store
+            .require_dir(&format!("scratch/{}", session.sid))?,
+        model: session.model.clone(),
+        environment,
+        ..Turn::default()
+    };
+    let program = spec.driver().attach(&turn).ok_or_else(|| {
+        Error::fatal(format!(
+            "agent '{}' has no interface of its own to open",
+            session.agent
+        ))
+        .hint(format!("git agent send {name} …"))
+        .hint(format!("git agent shell {name}"))
+    })?;
+    let (first, rest) = program
+        .argv
+        .split_first()
+        .ok_or_else(|| Error::fatal("the agent's interface has no command"))?;
+    let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
+    writer.append(Body::Notice {
+        text: "attached to the agent's own interface".to_owned(),
+    })?;
+    writer.flush()?;
+    let status = Command::new(first)
+        .args(rest)
+        .env_clear()
+        .envs(&turn.environment)
+        .envs(program.env.iter().cloned())
+        .current_dir(&checkout.top)
+        .status()
+        .context(|| format!("cannot start '{}'", first.to_string_lossy()))?;
+    drop(guard);
+    let taken = context
+        .store
+        .take_snapshot(session.sid, None, "after attach", &checkout)?;
+    let kept = context.repo.read_snapshot(taken.id)?;
+    let text = if taken.is_new {
+        "detached; the worktree changed"
+    } else {
+        "detached; nothing changed"
+    };
+    writer.append(Body::Notice {
+        text: text.to_owned(),
+    })?;
+    writer.append(Body::Snapshot {
+        commit: taken.id.to_string(),
+        tree: kept.tree.to_string(),
+        head: kept.head.map(|head| head.to_string()),
+    })?;
+    writer.close()?;
+    Ok(status.code().unwrap_or(128))
+}
