@@ -1,6 +1,7 @@
 //! Secrets found by the name beside them: `name = value` and its relatives in shells, JSON, YAML, TOML, XML, code and options.
 
-use super::judge::{Promise, Style, is_secret};
+use super::entropy::reads_as_words;
+use super::judge::{Promise, Style, is_in_fours, is_secret};
 use super::names;
 
 /// Words that bring a name to attention; longer names contain them.
@@ -62,9 +63,20 @@ pub(super) fn at(text: &[u8], hit: usize, hit_end: usize) -> Beside {
         start += 1;
     }
     let option = text[start..].starts_with(b"-");
-    let name = &text[start..name_end];
+    let mut name = &text[start..name_end];
+    if name.eq_ignore_ascii_case(b"key") && start > 0 && text[start - 1] == b' ' {
+        // "API key: …": the word before says which key.
+        let word = text[..start - 1]
+            .iter()
+            .rev()
+            .take(12)
+            .take_while(|byte| byte.is_ascii_alphabetic())
+            .count();
+        name = &text[start - 1 - word..name_end];
+    }
     // In `https://x-access-token:…@host` the name is a user: the rule for URLs sees to it.
-    if text[..start].ends_with(b"://") {
+    // `did:key:` names a public one.
+    if text[..start].ends_with(b"://") || text[..start].ends_with(b"did:") {
         return none;
     }
     let Some(promise) = names::promise(name) else {
@@ -74,7 +86,30 @@ pub(super) fn at(text: &[u8], hit: usize, hit_end: usize) -> Beside {
         || matches!(text[start - 1], b'\n')
         || text[..start].ends_with(b"\\n")
         || text[..start].ends_with(b"export ");
-    let found = value.find(text, promise, option, line_start);
+    // `pass` before a bracket or a quote is mostly a verb.
+    let verb = value.kind == Kind::Argument || value.kind == Kind::Space && !option;
+    let noun = [
+        "password",
+        "passwd",
+        "passphrase",
+        "pwd",
+        "secret",
+        "token",
+        "key",
+        "auth",
+    ]
+    .iter()
+    .any(|noun| super::text::contains_ignoring_case(name, noun));
+    if verb && !noun {
+        return none;
+    }
+    // `setx API_TOKEN value`, `ENV API_TOKEN value`: only a variable is spelt so.
+    let variable = name.len() >= 6
+        && name
+            .iter()
+            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
+        && name.contains(&b'_');
+    let found = value.find(text, promise, option || variable, line_start);
     Beside {
         name_end,
         secret: found.map(|(from, to)| (from, to, names::rule(name, promise))),
@@ -106,6 +141,32 @@ fn spaces(text: &[u8], at: usize, limit: usize) -> usize {
         .take(limit)
         .take_while(|byte| b" \t".contains(byte))
         .count()
+}
+
+/// Returns the length of what stands between a name and its value in `name="X" value="…"` and `name: X, value: …`.
+fn value_key(text: &[u8], at: usize) -> Option<usize> {
+    let window = &text[at..text.len().min(at + 64)];
+    let set = |from: usize, set: &[u8]| {
+        window[from..]
+            .iter()
+            .take_while(|byte| set.contains(byte))
+            .count()
+    };
+    let mut from = set(0, b", \t\r\n");
+    while window[from..].starts_with(b"\\n") {
+        from += 2;
+        from += set(from, b" ");
+    }
+    from += set(from, b"\\\"'");
+    let word = window.get(from..from + 5)?;
+    if from == 0 || !word.eq_ignore_ascii_case(b"value") {
+        return None;
+    }
+    from += 5;
+    from += set(from, b"\\\"'");
+    from += set(from, b" ");
+    window.get(from).filter(|byte| b"=:".contains(byte))?;
+    Some(from + 1)
 }
 
 impl Separator {
@@ -141,10 +202,13 @@ impl Separator {
             [b'=' | b':', ..] => (Kind::Assign, 1),
             [b'%', b'3', b'D' | b'd', ..] => (Kind::Assign, 3),
             [b'(', ..] if !quoted => (Kind::Argument, 1),
-            [b',', ..] if quoted => (Kind::Argument, 1),
-            [b'>', ..] if !quoted && space == 0 => (Kind::Tag, 1),
-            _ if space > 0 && !quoted => (Kind::Space, 0),
-            _ => return None,
+            [b',', ..] if quoted && value_key(text, at - space).is_none() => (Kind::Argument, 1),
+            [b'>', ..] if space == 0 => (Kind::Tag, 1),
+            _ => match value_key(text, at - space) {
+                Some(length) => (Kind::Assign, length - space),
+                None if space > 0 && !quoted => (Kind::Space, 0),
+                None => return None,
+            },
         };
         at += length;
         let after = if kind == Kind::Tag {
@@ -182,7 +246,22 @@ impl Separator {
             at += 1;
         }
         if let Some((from, to)) = quoted(text, at) {
-            return judged(text, from, to, promise, Style::Quoted);
+            let value = &text[from..to];
+            if promise == Promise::Password && is_in_fours(value) {
+                return Some((from, to));
+            }
+            // In a list of names the next one is no value.
+            let listed = self.kind == Kind::Argument
+                && promise != Promise::Password
+                && reads_as_words(value);
+            return if listed {
+                None
+            } else {
+                judged(text, from, to, promise, Style::Quoted)
+            };
+        }
+        if promise == Promise::Password && self.kind == Kind::Assign && is_in_fours(&text[at..]) {
+            return Some((at, at + 19));
         }
         match self.kind {
             Kind::Argument | Kind::Space => None,

@@ -137,9 +137,7 @@ const LONGEST: usize = 120;
 
 /// Calls `found` for every token that looks like a key by itself, in one pass.
 pub(super) fn scan(text: &[u8], mut found: impl FnMut(usize, usize, &'static str)) {
-    let mut table = *Class::Dashed.table();
-    table[usize::from(b'+')] = true;
-    table[usize::from(b'/')] = true;
+    let table = Class::Encoded.table();
     let mut at = 0;
     while at + SHORTEST <= text.len() {
         // Looking from the window's far end lets ordinary prose be crossed in a few steps.
@@ -209,7 +207,7 @@ fn discord(text: &[u8], start: usize, end: usize) -> Option<(usize, &'static str
 }
 
 /// Words that, earlier on the line, say that what follows is public: a hash, an id, a piece of data.
-const PUBLIC_WORDS: [&str; 22] = [
+const PUBLIC_WORDS: [&str; 28] = [
     "integrity",
     "checksum",
     "digest",
@@ -232,10 +230,25 @@ const PUBLIC_WORDS: [&str; 22] = [
     "trace",
     "ssh-",
     "signature",
+    "x-amz-id",
+    "websocket",
+    "boundary",
+    "challenge",
+    "did:key",
+    "publishable",
 ];
 
 /// Words that vendors put before an object's id.
-const ID_PREFIXES: [&str; 6] = ["toolu_", "srvtoolu_", "chatcmpl-", "call_", "msg_", "req_"];
+const ID_PREFIXES: [&str; 8] = [
+    "toolu_",
+    "srvtoolu_",
+    "chatcmpl-",
+    "call_",
+    "msg_",
+    "req_",
+    "pk_live_",
+    "pk_test_",
+];
 
 /// Extensions of built files, whose names carry a hash of their contents.
 const ASSETS: [&str; 14] = [
@@ -256,7 +269,25 @@ fn allowed(text: &[u8], start: usize, end: usize, token: &[u8]) -> bool {
     {
         return true;
     }
-    if is_bech32(token) {
+    if is_bech32(token) || is_base58(token) || super::judge::is_sequence(token) {
+        return true;
+    }
+    // The first bytes of pictures, documents and archives.
+    const MAGIC: [&str; 9] = [
+        "R0lGOD",
+        "iVBORw0KGgo",
+        "/9j/",
+        "PHN2Zy",
+        "UklGR",
+        "d09GM",
+        "JVBERi",
+        "UEsDB",
+        "H4sIA",
+    ];
+    if MAGIC
+        .iter()
+        .any(|magic| text[start..].starts_with(magic.as_bytes()))
+    {
         return true;
     }
     // Public keys, mangled symbols and references into the store of a package manager.
@@ -305,6 +336,16 @@ fn is_bech32(token: &[u8]) -> bool {
         && token[kind + 1..]
             .iter()
             .all(|byte| b"qpzry9x8gf2tvdw0s3jn54khce6mua7l".contains(byte))
+}
+
+/// Returns whether a token is the address of an account or of content.
+fn is_base58(token: &[u8]) -> bool {
+    let plain = token
+        .iter()
+        .all(|byte| byte.is_ascii_alphanumeric() && !b"0OIl".contains(byte));
+    plain
+        && (token.len() == 46 && token.starts_with(b"Qm")
+            || (33..=34).contains(&token.len()) && matches!(token[0], b'1' | b'3'))
 }
 
 /// Returns whether a token is a short word, `_`, and up to 28 characters, as vendors spell the ids of objects.

@@ -83,6 +83,9 @@ pub(super) fn authorization(text: &[u8], end: usize) -> Option<Secret> {
         .take_while(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte))
         .count();
     if text.get(at + word) == Some(&b' ') && word > 0 {
+        if text[at..at + word].eq_ignore_ascii_case(b"basic") {
+            return basic(text, at + word + 1);
+        }
         at += word + 1;
     }
     let length = Class::Any.run(&text[at..], 8192);
@@ -130,19 +133,22 @@ pub(super) fn cookie(text: &[u8], end: usize, mut found: impl FnMut(Secret)) -> 
     end + stop
 }
 
-/// Programs that take a password as a short option: the option, and whether only what follows a colon is secret.
-pub(super) const PROGRAMS: [(&str, &[u8], bool); 11] = [
-    ("curl", b"-u", true),
-    ("curl", b"--user", true),
-    ("curl", b"--proxy-user", true),
-    ("http ", b"-a", true),
-    ("sshpass", b"-p", false),
-    ("mysql", b"-p", false),
-    ("mysqldump", b"-p", false),
-    ("redis-cli", b"-a", false),
-    ("docker login", b"-p", false),
-    ("mongosh", b"-p", false),
-    ("openssl", b"pass:", false),
+/// Programs that take a password as a short option: the option, and what stands between user and password, if anything.
+pub(super) const PROGRAMS: [(&str, &[u8], Option<u8>); 14] = [
+    ("curl", b"-u", Some(b':')),
+    ("curl", b"--user", Some(b':')),
+    ("curl", b"--proxy-user", Some(b':')),
+    ("http ", b"-a", Some(b':')),
+    ("sshpass", b"-p", None),
+    ("mysql", b"-p", None),
+    ("mysqldump", b"-p", None),
+    ("redis-cli", b"-a", None),
+    ("docker login", b"-p", None),
+    ("mongosh", b"-p", None),
+    ("openssl", b"pass:", None),
+    ("smbclient", b"-U", Some(b'%')),
+    ("ldapsearch", b"-w", None),
+    ("lftp", b"-u", Some(b',')),
 ];
 
 /// Looks at a program's name and returns where its command line ends, and the password among its options.
@@ -169,7 +175,7 @@ pub(super) fn program(text: &[u8], at: usize, index: usize) -> (usize, Option<Se
 
 /// Returns where among a program's options its password stands.
 fn option(line: &[u8], index: usize) -> Option<(usize, usize)> {
-    let (name, option, after_colon) = PROGRAMS[index];
+    let (name, option, separator) = PROGRAMS[index];
     let mut from = line
         .windows(option.len())
         .enumerate()
@@ -195,8 +201,8 @@ fn option(line: &[u8], index: usize) -> Option<(usize, usize)> {
         .position(closes)
         .unwrap_or(line.len() - from);
     let mut value = &line[from..from + length];
-    if after_colon {
-        let colon = value.iter().position(|byte| *byte == b':')?;
+    if let Some(separator) = separator {
+        let colon = value.iter().position(|byte| *byte == separator)?;
         from += colon + 1;
         value = &value[colon + 1..];
     }
@@ -210,4 +216,49 @@ fn option(line: &[u8], index: usize) -> Option<(usize, usize)> {
             byte.is_ascii_digit() || byte.is_ascii_uppercase() || byte.is_ascii_punctuation()
         });
     (bare && odd).then_some((from, from + value.len()))
+}
+
+/// Looks at an `echo` and returns what it pipes into a program that reads a password.
+pub(super) fn piped(text: &[u8], at: usize) -> Option<Secret> {
+    const READERS: [&str; 5] = [
+        "--password-stdin",
+        "--with-token",
+        "sudo -S",
+        "chpasswd",
+        "-pass stdin",
+    ];
+    if !super::text::starts_token(text, at) {
+        return None;
+    }
+    let window = &text[at..text.len().min(at + 300)];
+    let line = window.split(|byte| *byte == b'\n').next()?;
+    let pipe = line.iter().position(|byte| *byte == b'|')?;
+    let reads = READERS.iter().any(|reader| {
+        line[pipe..]
+            .windows(reader.len())
+            .any(|piece| piece == reader.as_bytes())
+    });
+    let options = b"echo ".len() + usize::from(line[5..].starts_with(b"-n ")) * 3;
+    let said = line.get(options..pipe)?.trim_ascii_end();
+    let said = said.strip_suffix(b"\\").unwrap_or(said);
+    let open = said
+        .iter()
+        .take_while(|byte| b"\"'\\".contains(byte))
+        .count();
+    let close = said
+        .iter()
+        .rev()
+        .take_while(|byte| b"\"'\\".contains(byte))
+        .count();
+    let value = said.get(open..said.len().checked_sub(close)?)?;
+    let secret = reads
+        && value.len() >= 6
+        && !value.contains(&b' ')
+        && !is_stand_in(value)
+        && !super::is_placeholder(value);
+    secret.then_some((
+        at + options + open,
+        at + options + open + value.len(),
+        "cli-password",
+    ))
 }

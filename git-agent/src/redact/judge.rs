@@ -194,7 +194,7 @@ pub(super) fn is_stand_in(value: &[u8]) -> bool {
 }
 
 /// Returns whether most characters follow the one before, as in `abcdef123456`.
-fn is_sequence(value: &[u8]) -> bool {
+pub(super) fn is_sequence(value: &[u8]) -> bool {
     let steps = value
         .windows(2)
         .filter(|pair| pair[1] == pair[0].wrapping_add(1) || pair[1] == pair[0])
@@ -210,7 +210,8 @@ fn is_place(value: &[u8]) -> bool {
         || value.starts_with(b"../")
         || value.starts_with(b"~/")
         || value.get(1..3) == Some(b":\\")
-        || value.iter().filter(|byte| **byte == b'/').count() >= 2 && reads_as_words(value)
+        || value.iter().filter(|byte| **byte == b'/').count() >= 2
+            && (reads_as_words(value) || starts_with_directory(value))
         || [
             &b".pem"[..],
             b".key",
@@ -227,6 +228,14 @@ fn is_place(value: &[u8]) -> bool {
         ]
         .iter()
         .any(|end| value.ends_with(end))
+}
+
+fn starts_with_directory(value: &[u8]) -> bool {
+    let word = value
+        .iter()
+        .take_while(|byte| byte.is_ascii_lowercase())
+        .count();
+    word >= 4 && value[word] == b'/' && named(&value[..word]) > 0
 }
 
 /// Returns whether a bare value is code: a call, a type, a member, a reference, a format.
@@ -304,6 +313,8 @@ pub(super) fn is_secret(value: &[u8], promise: Promise, style: Style) -> bool {
                 && (!words || mark || value.len() >= 16 && !joined_words(value))
                 || !words && letter && value.len() >= 12
         }
+        // Patterns are named so too.
+        Promise::Token if value.iter().any(|byte| b"[](){}^*\\".contains(byte)) => false,
         Promise::Token => {
             digit
                 && letter
@@ -312,6 +323,22 @@ pub(super) fn is_secret(value: &[u8], promise: Promise, style: Style) -> bool {
         }
         Promise::Key => looks_random(value, 20),
     }
+}
+
+/// Returns whether text starts with a password as one provider spells them: four times four letters.
+pub(super) fn is_in_fours(text: &[u8]) -> bool {
+    let groups: Vec<u8> = text
+        .iter()
+        .take(19)
+        .copied()
+        .filter(|byte| *byte != b' ')
+        .collect();
+    let spaced = [4, 9, 14].iter().all(|at| text.get(*at) == Some(&b' '));
+    spaced
+        && groups.len() == 16
+        && groups.iter().all(u8::is_ascii_lowercase)
+        && !text.get(19).is_some_and(u8::is_ascii_alphanumeric)
+        && named(&groups) < 0
 }
 
 /// Returns whether a value is words and numbers joined with `-`, `_`, `.` or `:`, as names of things are.

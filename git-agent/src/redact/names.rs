@@ -4,7 +4,7 @@ use super::judge::Promise;
 use super::text::contains_ignoring_case;
 
 /// Words after the one that matters which change nothing.
-const QUALIFIERS: [&str; 24] = [
+const QUALIFIERS: [&str; 25] = [
     "prod",
     "production",
     "dev",
@@ -29,6 +29,7 @@ const QUALIFIERS: [&str; 24] = [
     "current",
     "hex",
     "override",
+    "base",
 ];
 
 /// Words before `token` that make it a piece of text, a cursor or a parser's matter.
@@ -251,6 +252,12 @@ pub(super) fn promise(name: &[u8]) -> Option<Promise> {
         words = head;
     }
     let (last, head) = words.split_last()?;
+    if head
+        .iter()
+        .any(|word| is_one_of(word, &["public", "publishable", "pub"]))
+    {
+        return None;
+    }
     let before = head.last().copied().unwrap_or_default();
     let ends = |end: &str| {
         last.len() >= end.len()
@@ -316,7 +323,6 @@ pub(super) fn promise(name: &[u8]) -> Option<Promise> {
             "credentials",
             "creds",
             "auth",
-            "authorization",
             "authtoken",
             "sessionid",
             "sessid",

@@ -126,6 +126,10 @@ pub(super) static SHAPES: &[Shape] = &[
     digits!("neon-key", Alnum, 40, 80, "napi_"),
     run!("databricks-token", Hex, 32, 32, "dapi" "dkea" "dose"),
     run!("scaleway-key", Upper, 17, 17, "SCW"),
+    // Password hashes: what they hide can be guessed.
+    pattern!("password-hash", r"^\$2[abxy]\$[0-9]{2}\$([./A-Za-z0-9]{53})", "$2a$" "$2b$" "$2y$"),
+    pattern!("password-hash", r"^\$[156y]\$(?:rounds=[0-9]+\$)?([./A-Za-z0-9]{1,24}\$[./A-Za-z0-9]{22,86})", "$1$" "$5$" "$6$" "$y$"),
+    pattern!("password-hash", r"^\$argon2(?:id|i|d)\$v=[0-9]+\$m=[0-9]+,t=[0-9]+,p=[0-9]+\$([A-Za-z0-9+/]{8,90}\$[A-Za-z0-9+/]{20,130})", "$argon2"),
     // Infrastructure.
     run!("vault-token", Dashed, 20, 300, "hvs." "hvb." "hvr."),
     around!("terraform-token", 14, r"^[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{50,80}", ".atlasv1."),

@@ -46,6 +46,7 @@ enum Trigger {
     Authorization,
     Cookie,
     Program(usize),
+    Echo,
     Placeholder,
 }
 
@@ -73,6 +74,7 @@ fn words() -> &'static Words {
             list.push((program, Trigger::Program(index)));
         }
         list.extend([
+            ("echo ", Trigger::Echo),
             ("eyJ", Trigger::Jwt),
             ("://", Trigger::Url),
             ("-----BEGIN ", Trigger::Begin),
@@ -237,7 +239,7 @@ impl Scanner {
             jwt_end: 0,
             cookie_end: 0,
             program_ends: [0; headers::PROGRAMS.len()],
-            shape_ends: [0; MEMORY],
+            shape_ends: Vec::new(),
         };
         for hit in words.automaton.find_overlapping_iter(text) {
             walk.look(
@@ -260,9 +262,6 @@ impl Scanner {
     }
 }
 
-/// How many shapes remember where their last look ended.
-const MEMORY: usize = 256;
-
 /// What one pass remembers so that nothing is looked at twice.
 struct Walk<'a> {
     text: &'a [u8],
@@ -273,7 +272,8 @@ struct Walk<'a> {
     jwt_end: usize,
     cookie_end: usize,
     program_ends: [usize; headers::PROGRAMS.len()],
-    shape_ends: [usize; MEMORY],
+    /// Filled at the first need: most texts have none, and clearing it for each would show.
+    shape_ends: Vec<usize>,
 }
 
 impl Walk<'_> {
@@ -299,15 +299,19 @@ impl Walk<'_> {
                 }
             }
             Trigger::Shape(index, prefix) => {
-                if start < self.shape_ends[index % MEMORY] {
+                if self.shape_ends.get(index).is_some_and(|end| start < *end) {
                     return;
                 }
-                match SHAPES[index].at(text, prefix, start) {
+                let looked = match SHAPES[index].at(text, prefix, start) {
                     Found::Token(from, to) => {
-                        self.shape_ends[index % MEMORY] = to;
                         self.add(Layer::Shape, (from, to, SHAPES[index].rule));
+                        to
                     }
-                    Found::NothingBefore(place) => self.shape_ends[index % MEMORY] = place,
+                    Found::NothingBefore(place) => place,
+                };
+                if looked > start + 1 {
+                    self.shape_ends.resize(SHAPES.len(), 0);
+                    self.shape_ends[index] = looked;
                 }
             }
             Trigger::Url => {
@@ -355,6 +359,11 @@ impl Walk<'_> {
                     if let Some(secret) = secret {
                         self.add(Layer::Header, secret);
                     }
+                }
+            }
+            Trigger::Echo => {
+                if let Some(secret) = headers::piped(text, start) {
+                    self.add(Layer::Header, secret);
                 }
             }
             Trigger::Placeholder => {

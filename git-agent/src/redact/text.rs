@@ -15,6 +15,8 @@ pub(super) enum Class {
     Base64,
     /// Everything a bearer token may consist of.
     Any,
+    /// Base64 in either alphabet, without padding.
+    Encoded,
     /// Hexadecimal digits.
     Hex,
     /// Upper-case letters and digits.
@@ -47,6 +49,7 @@ static DASHED: [bool; 256] = table(b"_-", true, true);
 static DOTTED: [bool; 256] = table(b"_-.", true, true);
 static BASE64: [bool; 256] = table(b"+/=", true, true);
 static ANY: [bool; 256] = table(b"_-.~+/=", true, true);
+static ENCODED: [bool; 256] = table(b"_-+/", true, true);
 static HEX: [bool; 256] = table(b"abcdefABCDEF", false, false);
 static UPPER: [bool; 256] = table(b"", true, false);
 static LOWER: [bool; 256] = table(b"", false, true);
@@ -61,6 +64,7 @@ impl Class {
             Class::Dotted => &DOTTED,
             Class::Base64 => &BASE64,
             Class::Any => &ANY,
+            Class::Encoded => &ENCODED,
             Class::Hex => &HEX,
             Class::Upper => &UPPER,
             Class::Lower => &LOWER,
