@@ -185,14 +185,18 @@ fn encode_remote(remote: &str) -> String {
 }
 
 fn decode_remote(part: &str) -> Option<String> {
-    let Some(hex) = part.strip_prefix("x--") else {
-        return (encode_remote(part) == part).then(|| part.to_owned());
+    let remote = match part.strip_prefix("x--") {
+        None => part.to_owned(),
+        Some(hex) => {
+            let bytes = (0..hex.len())
+                .step_by(2)
+                .map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok())
+                .collect::<Option<Vec<u8>>>()?;
+            String::from_utf8(bytes).ok()?
+        }
     };
-    let bytes = (0..hex.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok())
-        .collect::<Option<Vec<u8>>>()?;
-    String::from_utf8(bytes).ok()
+    // One remote has one name: another spelling of the same bytes is not ours.
+    (encode_remote(&remote) == part).then_some(remote)
 }
 
 #[cfg(test)]
