@@ -1,7 +1,8 @@
 //! Files whose bytes on disk are not those that git stores: line endings, `$Id$`, encodings, filters.
 //!
 //! git stores what its conversions make of a file, and a checkout converts back, not always to the same bytes. So that a
-//! restored working tree is the same byte for byte, the bytes of such files are kept beside. Files that pass through a
+//! restored working tree is the same byte for byte, the bytes of such files are kept beside, unless they are as
+//! committed: then git sees no change in them, and they come back as a checkout makes them. Files that pass through a
 //! filter program are not: what the filter keeps out of the repository (secrets, gigabytes) is kept out for a reason.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -15,7 +15,7 @@ use rustix::fs::FileType;
 
 use super::capture::{Captured, Checkout, is_sparse};
 use super::convert::Raw;
-use super::disk::Disk;
+use super::disk::{Content, Disk};
 use super::index::{Item, OddEntry, ScratchIndex};
 use super::object::{Temporary, sync_dir};
 use super::scan::Hidden;
@@ -155,16 +155,30 @@ impl Repo {
         if let Some(safety) = safety {
             known.push(map(safety.tree)?);
         }
+        let mut disk =
+            Disk::open(&at.top).context(|| format!("cannot open '{}'", at.top.display()))?;
         for Item { path, mode, id } in self.tree_items(current.tree)? {
-            if !known
-                .iter()
-                .any(|tree| tree.get(&path) == Some(&(mode, id)))
-            {
+            let mut held = known.iter().filter_map(|tree| tree.get(&path));
+            if !held.any(|held| *held == (mode, id) || self.has_bytes(&mut disk, &path, held.1)) {
                 let path = String::from_utf8_lossy(&path).into_owned();
                 return Err(refuse(&format!("'{path}'")));
             }
         }
         Ok(())
+    }
+
+    /// Returns whether a file's bytes on disk are a blob's, whatever git would store for it now.
+    ///
+    /// Some contents are stored as something else each time (`\r\r\n` loses one `\r`): then a fresh checkout differs from
+    /// its own commit.
+    fn has_bytes(&self, disk: &mut Disk, path: &[u8], id: ObjectId) -> bool {
+        match disk.read(path) {
+            Ok(Some(Content::File(data, _))) => {
+                gix::objs::compute_hash(self.hash_kind(), ObjectKind::Blob, &data)
+                    .is_ok_and(|found| found == id)
+            }
+            _ => false,
+        }
     }
 
     /// Lets git change the files from one tree to another, and returns the index that goes with the result.
@@ -256,7 +270,7 @@ impl Repo {
             let cannot = || format!("cannot write '{}'", String::from_utf8_lossy(&raw.path));
             let data = self.read_object(raw.id, ObjectKind::Blob, RAW_LIMIT)?;
             let same = match disk.read(&raw.path).context(cannot)? {
-                Some(super::disk::Content::File(now, _)) => now == data,
+                Some(Content::File(now, _)) => now == data,
                 _ => return Err(Error::fatal(cannot())),
             };
             if !same {
@@ -364,6 +378,8 @@ impl Repo {
         let mut wrong = Vec::new();
         if now.tree != to.tree {
             self.store_captured(&mut now)?;
+            let mut disk =
+                Disk::open(&at.top).context(|| format!("cannot open '{}'", at.top.display()))?;
             let is = self.tree_items(now.tree)?;
             let wanted = self.tree_items(to.tree)?;
             for item in is.iter().chain(&wanted) {
@@ -380,9 +396,12 @@ impl Repo {
                 let submodule = |item: &Option<Item>| {
                     item.as_ref().is_none_or(|item| item.mode == Mode::COMMIT)
                 };
+                let exact = wanted
+                    .as_ref()
+                    .is_some_and(|wanted| self.has_bytes(&mut disk, &item.path, wanted.id));
                 if submodule(&is) && submodule(&wanted) {
                     restored.submodules.push(item.path.clone());
-                } else {
+                } else if !exact {
                     wrong.push(String::from_utf8_lossy(&item.path).into_owned());
                 }
             }

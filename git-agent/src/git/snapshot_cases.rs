@@ -369,6 +369,28 @@ fn line_ends_and_filters() {
 }
 
 #[test]
+fn contents_that_are_stored_differently_each_time() {
+    let world = World::new();
+    world.write(".gitattributes", "*.txt text\n");
+    world.write("a.txt", "\r\r\n");
+    world.write("b.txt", "\r\r\n");
+    world.commit_all("seed");
+    let top = world.main().top;
+    fs::rename(top.join("b.txt"), top.join("c.txt")).expect("renamed");
+    world.write("d.txt", "\r\r\r\n");
+    let (original, snapshot) = (files(&top), world.snapshot(&world.main()));
+    let fresh = world.worktree("fresh", &[]);
+    world
+        .repo
+        .restore(&fresh, &snapshot, None)
+        .expect("restored");
+    let restored = files(&fresh.top);
+    for name in ["c.txt", "d.txt"] {
+        assert_eq!(restored[name.as_bytes()], original[name.as_bytes()]);
+    }
+}
+
+#[test]
 fn autocrlf_and_safecrlf() {
     let mut world = World::new();
     world.write("old", "a\r\nb\r\n");

@@ -112,6 +112,15 @@ fn apply(top: &Path, edit: &Edit) {
     }
 }
 
+fn destroy(top: &Path) {
+    for entry in fs::read_dir(top).expect("a directory") {
+        let entry = entry.expect("an entry");
+        if entry.file_name() != ".git" {
+            clear(&entry.path());
+        }
+    }
+}
+
 fn round_trip(attributes: bool, before: &[Edit], after: &[Edit]) {
     let world = World::new();
     let at = world.main();
@@ -125,6 +134,9 @@ fn round_trip(attributes: bool, before: &[Edit], after: &[Edit]) {
         apply(&at.top, edit);
     }
     world.commit_all("seed");
+    // Committed files come back as a checkout makes them, so that is what they are to begin with.
+    destroy(&at.top);
+    world.git(&["reset", "-q", "--hard"]);
     for edit in after {
         apply(&at.top, edit);
     }
@@ -142,12 +154,7 @@ fn round_trip(attributes: bool, before: &[Edit], after: &[Edit]) {
     assert_eq!(staged(&fresh.top), index);
 
     // Destroyed down to the last file, index included.
-    for entry in fs::read_dir(&at.top).expect("a directory") {
-        let entry = entry.expect("an entry");
-        if entry.file_name() != ".git" {
-            clear(&entry.path());
-        }
-    }
+    destroy(&at.top);
     fs::remove_file(at.admin_dir.join("index")).expect("removed");
     world.repo.restore(&at, &snapshot, None).expect("restored");
     assert_eq!(files(&at.top), original);
