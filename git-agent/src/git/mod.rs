@@ -6,6 +6,7 @@
 mod ancestry;
 pub mod capture;
 pub mod carry;
+pub mod changes;
 pub mod checkout;
 pub mod command;
 pub mod config;

@@ -7,13 +7,16 @@
 mod color;
 pub mod human;
 pub mod json;
+pub mod moment;
 pub mod pager;
 pub mod porcelain;
 pub mod sanitize;
+pub mod sessions;
 mod sink;
 pub mod style;
 pub mod table;
 mod terminal;
+pub mod transcript;
 mod ui;
 
 use std::io::{self, Write};
@@ -22,7 +25,7 @@ use crate::error::{Context, Result};
 use sink::Sink;
 pub use sink::is_reader_gone;
 use style::When;
-pub use terminal::columns;
+pub use terminal::{closed_pipe, columns};
 pub use ui::{Out, Ui};
 
 /// How an answer is written.

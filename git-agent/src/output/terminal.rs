@@ -1,5 +1,8 @@
 //! What the terminal is like.
 
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::FileType;
 use rustix::termios::tcgetwinsize;
 
 use crate::env::Env;
@@ -15,6 +18,13 @@ pub fn columns(env: &Env) -> usize {
         (size.ws_col > 0).then_some(usize::from(size.ws_col))
     };
     named.or_else(of_terminal).unwrap_or(80)
+}
+
+/// Returns standard output when it is a pipe: polled for reading it tells when nobody reads it any more.
+pub fn closed_pipe() -> Option<BorrowedFd<'static>> {
+    let out = rustix::stdio::stdout();
+    let stat = rustix::fs::fstat(out).ok()?;
+    (FileType::from_raw_mode(stat.st_mode) == FileType::Fifo).then_some(out)
 }
 
 #[cfg(test)]

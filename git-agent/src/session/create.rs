@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::context::Context;
+use super::launch::Starting;
 use super::{Person, Session, SessionId, State, name, place};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
@@ -68,6 +69,8 @@ pub struct Created {
     pub session: Session,
     /// What happened on the way that a person should know.
     pub notices: Vec<String>,
+    /// Keeps the session from looking dead until its supervisor runs: drop it after that.
+    pub starting: Option<Starting>,
 }
 
 /// Where a session starts.
@@ -94,7 +97,7 @@ pub fn create(context: &Context<'_>, options: &Options) -> Result<Created> {
         .transpose()?;
     let host = host.map(|listed| listed.session.clone());
     let start = find_start(context, options, &listing, host.as_ref())?;
-    let mut session = reserve(context, options, &start, host.as_ref(), &after)?;
+    let (mut session, starting) = reserve(context, options, &start, host.as_ref(), &after)?;
     let mut notices = Vec::new();
     // What waits for others starts from their merged result, so its worktree is made when they are ready.
     if host.is_none() && after.is_empty() && !options.draft {
@@ -114,7 +117,11 @@ pub fn create(context: &Context<'_>, options: &Options) -> Result<Created> {
         writer.set_status(State::Queued, "")?;
         session = writer.session().clone();
     }
-    Ok(Created { session, notices })
+    Ok(Created {
+        session,
+        notices,
+        starting,
+    })
 }
 
 fn find_start(
@@ -187,7 +194,7 @@ fn reserve(
     start: &Start,
     host: Option<&Session>,
     after: &[SessionId],
-) -> Result<Session> {
+) -> Result<(Session, Option<Starting>)> {
     let store = &context.store;
     let locks = store.require_dir("locks")?;
     let _lock = Lock::acquire(context.env, locks.join("create"), PATIENCE)?;
@@ -304,11 +311,15 @@ fn reserve(
     for (key, value) in &options.more {
         more(key, value.clone());
     }
+    let starting = match options.draft {
+        true => None,
+        false => Some(Starting::announce(store, sid)?),
+    };
     let writer = SessionWriter::create(store, session, redactor)?;
     // The whole first prompt, and the command as typed: the record keeps the redacted form of both.
     super::prompts::keep_first(context, sid, &options.task)?;
     super::agents::keep_command(store, sid, &options.command)?;
-    Ok(writer.session().clone())
+    Ok((writer.session().clone(), starting))
 }
 
 fn refuse_taken(context: &Context<'_>, branch: &str, path: &Path) -> Result<()> {

@@ -31,12 +31,12 @@ pub fn waits_for(session: &Session) -> Vec<SessionId> {
 pub fn look(context: &Context<'_>, session: &Session) -> Result<Look> {
     let mut waiting = false;
     for sid in waits_for(session) {
-        let Some(needed) = context.store.session(sid)? else {
+        let Some(needed) = launch::current(&context.store, sid)? else {
             return Ok(Look::Failed(format!(
                 "waits for session {sid}, which does not exist"
             )));
         };
-        match launch::true_state(&context.store, &needed)? {
+        match needed.status {
             State::Ready | State::Approved | State::Merged => {}
             state if state.needs_supervisor() => waiting = true,
             state => {

@@ -4,6 +4,8 @@ use super::SessionId;
 use super::context::Context;
 use crate::error::Result;
 use crate::git::ObjectId;
+use crate::store::list::Listed;
+use crate::store::log::Transcript;
 use crate::store::spool;
 use crate::transcript::Event;
 
@@ -49,4 +51,66 @@ pub fn tail(context: &Context<'_>, sid: SessionId, count: usize) -> Result<Vec<E
     let surplus = events.len().saturating_sub(count);
     events.drain(..surplus);
     Ok(events)
+}
+
+/// Returns the last `count` events of any session.
+pub fn tail_of(context: &Context<'_>, listed: &Listed, count: usize) -> Result<Vec<Event>> {
+    if listed.is_mine() {
+        return tail(context, listed.session.sid, count);
+    }
+    let mut events = match listed.tip {
+        Some(tip) => context.store.transcript_tail(tip, count)?,
+        None => Vec::new(),
+    };
+    let surplus = events.len().saturating_sub(count);
+    events.drain(..surplus);
+    Ok(events)
+}
+
+/// Returns all events of a session one by one, oldest first: those in git, then those in the spool.
+pub fn all<'c>(context: &'c Context<'_>, listed: &Listed) -> Result<All<'c>> {
+    let in_git = listed
+        .tip
+        .map(|tip| context.store.transcript(tip))
+        .transpose()?;
+    Ok(All {
+        in_git,
+        spool: listed
+            .is_mine()
+            .then(|| context.store.spool_dir(listed.session.sid)),
+        last: 0,
+        rest: Vec::new().into_iter(),
+    })
+}
+
+/// The events of a session, read as they are asked for.
+#[derive(Debug)]
+pub struct All<'c> {
+    in_git: Option<Transcript<'c>>,
+    spool: Option<std::path::PathBuf>,
+    last: u64,
+    rest: std::vec::IntoIter<Event>,
+}
+
+impl Iterator for All<'_> {
+    type Item = Result<Event>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(transcript) = &mut self.in_git {
+            if let Some(event) = transcript.next() {
+                if let Ok(event) = &event {
+                    self.last = event.seq;
+                }
+                return Some(event);
+            }
+            self.in_git = None;
+        }
+        if let Some(dir) = self.spool.take() {
+            match spool::read_tail(&dir, self.last, 0, u64::MAX) {
+                Ok(tail) => self.rest = tail.events.into_iter(),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        self.rest.next().map(Ok)
+    }
 }

@@ -11,7 +11,7 @@ use super::{Session, SessionId, State};
 use crate::error::{Context as _, Result};
 use crate::process::detach::{self, own_program};
 use crate::process::identity::ProcessId;
-use crate::process::lock;
+use crate::process::lock::{self, Lock};
 use crate::store::Store;
 
 /// The hidden verb that supervises.
@@ -103,10 +103,62 @@ pub fn write_run_file(store: &Store<'_>, sid: SessionId, run: &RunFile) -> Resul
     std::fs::rename(&temporary, &path).context(cannot)
 }
 
+/// Says that a session is about to get its supervisor, until dropped: its state needs one already, and nobody died.
+#[derive(Debug)]
+pub struct Starting(Option<Lock>);
+
+impl Starting {
+    /// Announces a supervisor. Must come before the record that needs one.
+    pub fn announce(store: &Store<'_>, sid: SessionId) -> Result<Self> {
+        let lock = Lock::try_acquire(store.env, starting_lock(store, sid))?;
+        Ok(Starting(lock))
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some(lock) = self.0.take() {
+            // The lock ends with the process anyway; its file is empty of meaning then.
+            let _ = lock.remove();
+        }
+    }
+}
+
+fn starting_lock(store: &Store<'_>, sid: SessionId) -> PathBuf {
+    store.dir().join("run").join(format!("{sid}.starting"))
+}
+
 /// Returns the state as it really is: one that needs a supervisor and has none was interrupted.
 pub fn true_state(store: &Store<'_>, session: &Session) -> Result<State> {
-    if session.status.needs_supervisor() && !lock::is_held(&run_lock(store, session.sid))? {
+    // In this order: whoever starts a supervisor lets go only after that one has taken hold.
+    if session.status.needs_supervisor()
+        && !lock::is_held(&starting_lock(store, session.sid))?
+        && !lock::is_held(&run_lock(store, session.sid))?
+    {
         return Ok(State::Interrupted);
     }
     Ok(session.status)
+}
+
+/// Puts a session that was just read into its true state.
+pub fn settle_state(store: &Store<'_>, session: &mut Session) -> Result<()> {
+    let mut state = true_state(store, session)?;
+    if state != session.status
+        && let Some(fresh) = store.session(session.sid)?
+    {
+        // It may have ended well between the reading and the look at its lock.
+        state = true_state(store, &fresh)?;
+        *session = fresh;
+    }
+    session.status = state;
+    Ok(())
+}
+
+/// Returns one of this clone's sessions as it is now, in its true state.
+pub fn current(store: &Store<'_>, sid: SessionId) -> Result<Option<Session>> {
+    let mut session = store.session(sid)?;
+    if let Some(session) = &mut session {
+        settle_state(store, session)?;
+    }
+    Ok(session)
 }

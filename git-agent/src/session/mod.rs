@@ -2,6 +2,7 @@
 
 pub mod agents;
 pub mod attach;
+pub mod backlog;
 pub mod bounds;
 pub mod briefing;
 pub mod carry;
@@ -14,7 +15,9 @@ pub mod editor;
 pub mod environment;
 pub mod events;
 pub mod fold;
+pub mod follow;
 pub mod fork;
+pub mod heal;
 pub mod id;
 pub mod inbox;
 pub mod launch;
@@ -27,8 +30,10 @@ pub mod restore;
 pub mod select;
 pub mod setup;
 pub mod steer;
+pub mod summary;
 pub mod supervise;
 pub mod verdict;
+pub mod wait;
 pub mod work;
 
 use std::collections::BTreeMap;

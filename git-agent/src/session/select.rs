@@ -30,7 +30,7 @@ pub fn list(context: &Context<'_>, scope: Scope) -> Result<Listing> {
     let mut listing = context.store.list(scope)?;
     for listed in &mut listing.sessions {
         if listed.is_mine() {
-            listed.session.status = launch::true_state(&context.store, &listed.session)?;
+            launch::settle_state(&context.store, &mut listed.session)?;
         }
     }
     Ok(listing)
@@ -72,6 +72,21 @@ pub fn select(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed
         }
     }
     Ok(chosen)
+}
+
+/// Returns the selected sessions. Without a selection it is the session of the current worktree, if that is one, and
+/// otherwise every session of this clone that is not closed.
+pub fn select_or_open(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed>> {
+    if !selection.is_empty() {
+        return select(context, selection);
+    }
+    let listing = list(context, Scope::Mine)?;
+    if let Some(listed) = here(context, &listing) {
+        return Ok(vec![listed.clone()]);
+    }
+    let mut sessions = listing.sessions;
+    sessions.retain(|listed| !listed.session.status.is_closed());
+    Ok(sessions)
 }
 
 /// Returns exactly one session.

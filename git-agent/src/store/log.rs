@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::list::Listed;
 use super::{Store, limits};
 use crate::error::{Context, Error, Result};
 use crate::git::object::TreeEntry;
@@ -83,6 +84,21 @@ impl Store<'_> {
             next = commit.previous;
         }
         Ok(chunks.into_iter().rev().flatten().collect())
+    }
+
+    /// Returns an attachment of a session, in git already or not.
+    pub fn attached(&self, listed: &Listed, sha256: &str) -> Result<Option<Vec<u8>>> {
+        let is_name = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if listed.is_mine() && is_name {
+            let spooled = self.spool_dir(listed.session.sid).join(ATTACHMENTS);
+            if let Ok(bytes) = std::fs::read(spooled.join(sha256)) {
+                return Ok(Some(bytes));
+            }
+        }
+        match listed.tip {
+            Some(tip) => self.attachment(tip, sha256),
+            None => Ok(None),
+        }
     }
 
     /// Returns an attachment by its SHA-256, looking from the tip backwards.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 const AFTER_HELP: &str = "A command that is not listed here runs the program 'git-agent-<command>', \
                           as 'git agent review' and 'git agent merge' do.";
@@ -28,6 +28,10 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     New(Box<crate::new::New>),
+    #[command(visible_alias = "status")]
+    List(crate::list::List),
+    Log(crate::log::Log),
+    Wait(crate::wait::Wait),
     Send(crate::send::Send),
     Answer(crate::answer::Answer),
     Stop(crate::stop::Stop),
@@ -48,8 +52,12 @@ pub enum Verb {
     External(Vec<OsString>),
 }
 
-/// The names of the verbs above, for suggestions.
-pub const VERBS: &[&str] = &[
-    "answer", "attach", "clean", "commit", "fork", "new", "recreate", "restart", "restore",
-    "resume", "rewind", "send", "snapshot", "stop",
-];
+/// Returns the names of the verbs above, for suggestions.
+pub fn verbs() -> Vec<String> {
+    let command = Cli::command();
+    let names = command.get_subcommands().flat_map(|verb| {
+        let aliases = verb.get_visible_aliases().map(str::to_owned);
+        std::iter::once(verb.get_name().to_owned()).chain(aliases)
+    });
+    names.collect()
+}

@@ -10,14 +10,19 @@ pub struct Choice {
     /// Sessions: names, ids, or ends of ids (default: the one of this worktree)
     #[arg(value_name = "SESSION")]
     pub names: Vec<String>,
-    /// Every session of this clone
+    /// Every session of this clone; for 'list' closed ones and those of others too
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
     /// The sessions of a group
     #[arg(long, value_name = "GROUP", conflicts_with = "names")]
     pub group: Option<String>,
-    /// The sessions in a state (can be repeated)
-    #[arg(long, value_name = "STATE", conflicts_with = "names")]
+    /// The sessions in a state; each has an option of its own too (can be repeated)
+    #[arg(
+        long,
+        value_name = "STATE",
+        value_delimiter = ',',
+        conflicts_with = "names"
+    )]
     pub state: Vec<State>,
     /// Short for --state running
     #[arg(long, conflicts_with = "names")]
@@ -31,6 +36,39 @@ pub struct Choice {
     /// Short for --state failed
     #[arg(long, conflicts_with = "names")]
     pub failed: bool,
+    /// Short for --state draft
+    #[arg(long, conflicts_with = "names", hide_short_help = true)]
+    pub draft: bool,
+    /// Short for --state queued
+    #[arg(long, conflicts_with = "names", hide_short_help = true)]
+    pub queued: bool,
+    /// Short for --state preparing
+    #[arg(long, conflicts_with = "names", hide_short_help = true)]
+    pub preparing: bool,
+    /// Short for --state approved
+    #[arg(long, conflicts_with = "names", hide_short_help = true)]
+    pub approved: bool,
+    /// Short for --state merged
+    #[arg(long, conflicts_with = "names", hide_short_help = true)]
+    pub merged: bool,
+    /// Short for --state stopped
+    #[arg(long, conflicts_with = "names", hide_short_help = true)]
+    pub stopped: bool,
+    /// Short for --state interrupted
+    #[arg(long, conflicts_with = "names", hide_short_help = true)]
+    pub interrupted: bool,
+    /// Short for --state stuck
+    #[arg(long, conflicts_with = "names", hide_short_help = true)]
+    pub stuck: bool,
+    /// Short for --state changes-requested
+    #[arg(long, conflicts_with = "names", hide_short_help = true)]
+    pub changes_requested: bool,
+    /// Short for --state rejected
+    #[arg(long, conflicts_with = "names", hide_short_help = true)]
+    pub rejected: bool,
+    /// Short for --state discarded
+    #[arg(long, conflicts_with = "names", hide_short_help = true)]
+    pub discarded: bool,
 }
 
 impl Choice {
@@ -42,6 +80,17 @@ impl Choice {
             (self.waiting, State::Waiting),
             (self.ready, State::Ready),
             (self.failed, State::Failed),
+            (self.draft, State::Draft),
+            (self.queued, State::Queued),
+            (self.preparing, State::Preparing),
+            (self.approved, State::Approved),
+            (self.merged, State::Merged),
+            (self.stopped, State::Stopped),
+            (self.interrupted, State::Interrupted),
+            (self.stuck, State::Stuck),
+            (self.changes_requested, State::ChangesRequested),
+            (self.rejected, State::Rejected),
+            (self.discarded, State::Discarded),
         ] {
             if chosen {
                 states.push(state);

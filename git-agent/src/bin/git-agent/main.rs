@@ -6,14 +6,19 @@ mod attach;
 mod choice;
 mod clean;
 mod commit;
+mod follow;
 mod fork;
+mod list;
+mod log;
 mod new;
 mod restart;
 mod restore;
 mod send;
+mod showing;
 mod site;
 mod stop;
 mod text;
+mod wait;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -52,6 +57,9 @@ fn main() -> ExitCode {
         let cli: Cli = invoke::parse(arguments)?;
         match cli.verb {
             Verb::New(args) => new::run(env, &args),
+            Verb::List(args) => list::run(env, &args),
+            Verb::Log(args) => log::run(env, &args),
+            Verb::Wait(args) => wait::run(env, &args),
             Verb::Send(args) => send::run(env, &args),
             Verb::Answer(args) => answer::run(env, &args),
             Verb::Stop(args) => stop::run(env, &args),
@@ -67,7 +75,9 @@ fn main() -> ExitCode {
             Verb::Clean(args) => clean::run(env, &args),
             Verb::External(words) => match words.split_first() {
                 Some((verb, rest)) => {
-                    Err(invoke::external(env, "git-agent-", verb, rest, args::VERBS))
+                    let verbs = args::verbs();
+                    let verbs: Vec<&str> = verbs.iter().map(String::as_str).collect();
+                    Err(invoke::external(env, "git-agent-", verb, rest, &verbs))
                 }
                 None => invoke::usage::<Cli>(),
             },

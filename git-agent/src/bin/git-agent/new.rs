@@ -87,7 +87,7 @@ fn start(context: &Context<'_>, ui: &Ui, args: &New) -> Result<u8> {
     let versions = plan(context, args)?;
     let mut made = Vec::with_capacity(versions.len());
     for options in &versions {
-        let created = if args.carry {
+        let mut created = if args.carry {
             carry::create(context, options)?
         } else {
             create::create(context, options)?
@@ -95,6 +95,7 @@ fn start(context: &Context<'_>, ui: &Ui, args: &New) -> Result<u8> {
         if !args.no_start {
             launch::launch(context, created.session.sid)?;
         }
+        created.starting = None;
         tell(ui, &created)?;
         made.push(created);
     }

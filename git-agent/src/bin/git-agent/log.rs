@@ -1,0 +1,116 @@
+//! `git agent log`: what was said and done in sessions, and what is being said and done right now.
+
+use clap::{Args, ValueEnum};
+use git_agent::env::Env;
+use git_agent::error::{Error, Result};
+use git_agent::invoke::OutputArgs;
+use git_agent::output::Format;
+use git_agent::output::moment::Clock;
+use git_agent::output::transcript::Writer;
+use git_agent::session::backlog::Filter;
+use git_agent::session::select;
+
+use crate::choice::Choice;
+use crate::follow;
+use crate::showing::{Form, Show};
+use crate::site;
+
+/// Show what was said and done, of all sessions or some
+#[derive(Debug, Args)]
+pub struct Log {
+    #[command(flatten)]
+    choice: Choice,
+    /// Go on as more comes, until the sessions end; with '=forever' until interrupted
+    #[arg(
+        short,
+        long,
+        value_name = "how-long",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "end"
+    )]
+    follow: Option<Until>,
+    /// Show only the last N events
+    #[arg(short = 'n', long, value_name = "N")]
+    lines: Option<usize>,
+    /// Show only what is newer: 10m, 2h, a date, a date and time
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Show only one turn
+    #[arg(long, value_name = "N")]
+    turn: Option<u32>,
+    /// Show the records as they are: one JSON object a line
+    #[arg(long, conflicts_with_all = ["json", "full"])]
+    raw: bool,
+    /// Show every kind of event, and outputs whole
+    #[arg(long)]
+    full: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// How long to follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Until {
+    /// Until the sessions have ended.
+    End,
+    /// Until interrupted.
+    Forever,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Log) -> Result<u8> {
+    let mut options = args.output.options();
+    let form = match options.format {
+        _ if args.raw => Form::Raw,
+        Format::Human => Form::Words,
+        Format::Json => Form::Json,
+        Format::Porcelain { .. } => {
+            return Err(
+                Error::usage("a transcript has no porcelain form").hint("use --raw or --json")
+            );
+        }
+    };
+    options.pager = args.follow.is_none() && !args.raw;
+    site::run(env, options, |context, ui| {
+        let selection = args.choice.selection();
+        let sessions = select::select_or_open(context, &selection)?;
+        // Nobody named them: sessions that are made meanwhile belong to "all" too.
+        let all = selection.all || (selection.is_empty() && sessions.len() != 1);
+        let clock = Clock::local(env);
+        let since = args.since.as_deref();
+        let filter = Filter {
+            since: since.map(|text| clock.parse(text, env.now())).transpose()?,
+            turn: args.turn,
+        };
+        let mut writer = Writer::new(ui, clock, env.now()).full(args.full);
+        if all || sessions.len() > 1 {
+            writer = writer.with_names(sessions.iter().map(|listed| listed.session.name.as_str()));
+        }
+        let mut show = Show {
+            context,
+            ui,
+            writer,
+            filter,
+            form,
+            full: args.full,
+        };
+        match args.follow {
+            None if form == Form::Json => show.envelope(&sessions, args.lines)?,
+            None => {
+                show.backlog(&sessions, args.lines)?;
+            }
+            Some(until) => {
+                let ends = show.backlog(&sessions, args.lines)?;
+                let plan = follow::Plan {
+                    sessions,
+                    ends,
+                    forever: until == Until::Forever || all,
+                    all,
+                };
+                follow::follow(&mut show, plan)?;
+            }
+        }
+        Ok(0)
+    })
+}

@@ -1,0 +1,125 @@
+//! How events are written: in words, as they were recorded, or as JSON with the session's name.
+
+use std::io::Write;
+
+use git_agent::error::{Context as _, Result};
+use git_agent::output::transcript::Writer;
+use git_agent::output::{Ui, cannot_write, json};
+use git_agent::session::backlog::{self, Ends, Filter};
+use git_agent::session::context::Context;
+use git_agent::store::list::Listed;
+use git_agent::transcript::{Body, Event};
+use serde_json::Value;
+
+/// The form of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// For a person.
+    Words,
+    /// The record.
+    Raw,
+    /// The record with the session's id and name.
+    Json,
+}
+
+/// Shows events of sessions.
+pub struct Show<'c, 'a> {
+    /// The repository.
+    pub context: &'c Context<'a>,
+    /// Where to.
+    pub ui: &'c Ui,
+    /// For words.
+    pub writer: Writer<'c>,
+    /// Which.
+    pub filter: Filter,
+    /// How.
+    pub form: Form,
+    /// Whether outputs are shown whole.
+    pub full: bool,
+}
+
+impl Show<'_, '_> {
+    /// Returns whether an event is shown.
+    pub fn shows(&self, event: &Event) -> bool {
+        self.filter.fits(event) && (self.form != Form::Words || self.writer.shows(event))
+    }
+
+    /// Shows what there is so far, or the last of it.
+    pub fn backlog(&mut self, sessions: &[Listed], last: Option<usize>) -> Result<Ends> {
+        let context = self.context;
+        // Which events are shown must be known while they are being shown.
+        let (filter, form, full) = (self.filter, self.form, self.full);
+        let wanted = |event: &Event| {
+            filter.fits(event)
+                && (form != Form::Words
+                    || full
+                    || git_agent::output::transcript::is_worth_showing(&event.body))
+        };
+        let mut each = |index: usize, event: Event| self.event(&sessions[index], event);
+        match last {
+            Some(count) => backlog::tell_last(context, sessions, count, &wanted, &mut each),
+            None => backlog::tell(context, sessions, &wanted, &mut each),
+        }
+    }
+
+    /// Shows what there is as one JSON object.
+    pub fn envelope(&mut self, sessions: &[Listed], last: Option<usize>) -> Result<()> {
+        let (context, filter) = (self.context, self.filter);
+        let mut out = self.ui.out();
+        let pretty = self.ui.table_width().is_some();
+        let mut list = json::List::begin(&mut out, "events", pretty)?;
+        let wanted = |event: &Event| filter.fits(event);
+        let mut each =
+            |index: usize, event: Event| list.item(&with_session(&sessions[index], &event));
+        match last {
+            Some(count) => backlog::tell_last(context, sessions, count, &wanted, &mut each)?,
+            None => backlog::tell(context, sessions, &wanted, &mut each)?,
+        };
+        list.end()
+    }
+
+    /// Shows one event.
+    pub fn event(&mut self, listed: &Listed, mut event: Event) -> Result<()> {
+        match self.form {
+            Form::Words => {
+                if self.full {
+                    self.unfold(listed, &mut event)?;
+                }
+                self.writer.event(&listed.session.name, &event)
+            }
+            Form::Raw => writeln!(self.ui.out(), "{}", event.to_line()).context(cannot_write),
+            Form::Json => json::write_line(&mut self.ui.out(), &with_session(listed, &event)),
+        }
+    }
+
+    /// Lets everything shown so far be seen.
+    pub fn flush(&self) -> Result<()> {
+        self.ui.out().flush().context(cannot_write)
+    }
+
+    /// Puts the whole of a large output in the place of its beginning.
+    fn unfold(&self, listed: &Listed, event: &mut Event) -> Result<()> {
+        let Body::ToolResult {
+            output,
+            attachment: Some(name),
+            ..
+        } = &mut event.body
+        else {
+            return Ok(());
+        };
+        let found = self.context.store.attached(listed, name)?;
+        if let Some(bytes) = found {
+            *output = String::from_utf8_lossy(&bytes).into_owned();
+        }
+        Ok(())
+    }
+}
+
+fn with_session(listed: &Listed, event: &Event) -> Value {
+    let mut value = event.to_json();
+    if let Value::Object(fields) = &mut value {
+        fields.insert("session".to_owned(), listed.session.sid.as_str().into());
+        fields.insert("name".to_owned(), listed.session.name.clone().into());
+    }
+    value
+}

@@ -1,0 +1,128 @@
+//! `git agent wait`: sleeps until sessions are in a state.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use git_agent::config::parse_duration;
+use git_agent::env::Env;
+use git_agent::error::{Error, Result};
+use git_agent::invoke::OutputArgs;
+use git_agent::output::sanitize::one_line;
+use git_agent::output::{Format, Ui, json};
+use git_agent::session::context::Context;
+use git_agent::session::select::{self, Selection};
+use git_agent::session::summary::Summary;
+use git_agent::session::wait::{self, Outcome, Wish};
+use git_agent::session::{Session, State};
+use git_agent::store::list::Listed;
+
+use crate::site;
+
+/// The exit code of a wait that took too long, as of timeout(1).
+const TIMED_OUT: u8 = 124;
+
+/// Wait until sessions are ready, or in another state
+#[derive(Debug, Args)]
+pub struct Wait {
+    /// Sessions: names, ids, or ends of ids (default: the one of this worktree, or all that run)
+    #[arg(value_name = "SESSION")]
+    names: Vec<String>,
+    /// Every session of this clone that runs
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+    /// The sessions of a group
+    #[arg(long, value_name = "GROUP", conflicts_with = "names")]
+    group: Option<String>,
+    /// The state to wait for; several mean any of them
+    #[arg(
+        long,
+        value_name = "STATE",
+        value_delimiter = ',',
+        default_value = "ready"
+    )]
+    state: Vec<State>,
+    /// Give up after this time, such as 60s, 15m, 2h
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    timeout: Option<Duration>,
+    /// Be content with one of the sessions
+    #[arg(long)]
+    any: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+fn time(text: &str) -> Result<Duration> {
+    parse_duration(text).ok_or_else(|| Error::usage(format!("'{text}' is no time span")))
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Wait) -> Result<u8> {
+    let deadline = args
+        .timeout
+        .and_then(|timeout| Instant::now().checked_add(timeout));
+    site::run(env, args.output.options(), |context, ui| {
+        let chosen = choose(context, args)?;
+        if let Some(listed) = chosen.iter().find(|listed| !listed.is_mine()) {
+            return Err(Error::fatal(format!(
+                "session '{}' belongs to somebody else: nothing here tells when it changes",
+                listed.session.name
+            )));
+        }
+        let wish = Wish {
+            states: args.state.clone(),
+            any: args.any,
+            deadline,
+        };
+        let sids: Vec<_> = chosen.iter().map(|listed| listed.session.sid).collect();
+        let (code, sessions, words) = match wait::wait(context, &sids, &wish)? {
+            Outcome::Reached(sessions) => (0, sessions, None),
+            Outcome::Ended(sessions) => (1, sessions, Some("is")),
+            Outcome::TimedOut(sessions) => (TIMED_OUT, sessions, Some("is still")),
+        };
+        tell(context, ui, &sessions, words)?;
+        Ok(code)
+    })
+}
+
+fn choose(context: &Context<'_>, args: &Wait) -> Result<Vec<Listed>> {
+    let selection = Selection {
+        names: args.names.clone(),
+        all: args.all,
+        group: args.group.clone(),
+        states: Vec::new(),
+    };
+    let mut chosen = select::select_or_open(context, &selection)?;
+    if args.names.is_empty() && chosen.len() > 1 {
+        // Nobody named them: those at rest are not waited for.
+        chosen.retain(|listed| match args.group {
+            Some(_) => listed.session.status != State::Draft,
+            None => listed.session.status.needs_supervisor(),
+        });
+    }
+    Ok(chosen)
+}
+
+fn tell(context: &Context<'_>, ui: &Ui, sessions: &[Session], words: Option<&str>) -> Result<()> {
+    if ui.format() == Format::Json {
+        let row = |session: &Session| {
+            let listed = Listed {
+                tip: None,
+                session: session.clone(),
+                remote: None,
+            };
+            Summary::of_record(&listed, context.env.now())
+        };
+        return json::write_list(ui, "sessions", sessions.iter().map(row));
+    }
+    let Some(words) = words else { return Ok(()) };
+    for session in sessions {
+        let name = one_line(session.name.as_str());
+        let reason = session.exit.as_ref().map_or("", |exit| &exit.reason);
+        let text = match reason {
+            "" => format!("'{name}' {words} {}", session.status),
+            reason => format!("'{name}' {words} {}: {}", session.status, one_line(reason)),
+        };
+        ui.error(text);
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! Sessions as rows: the table for people and the record for scripts.
+
+use std::time::Duration;
+
+use super::human;
+use super::moment::Clock;
+use super::style::Slot;
+use super::table::{Cell, Column, Table};
+use crate::env::Millis;
+use crate::session::State;
+use crate::session::summary::{Finding, Summary};
+
+/// How the time of the last activity is told.
+#[derive(Debug, Clone)]
+pub enum When {
+    /// As an age, seen from this moment.
+    Ago(Millis),
+    /// As the time of day, which stays true on a screen that is not painted again.
+    At(Clock),
+}
+
+/// Returns a table of sessions.
+pub fn table(rows: &[Summary], when: &When) -> Table {
+    let mut table = Table::new([
+        Column::new("NAME").shrinks_to(10),
+        Column::new("STATE"),
+        Column::new("AGENT").shrinks_to(7),
+        Column::new("DONE").right(),
+        Column::new("TIME").right(),
+        Column::new("CHANGES").shrinks_to(7),
+        Column::new("COMMITS"),
+        Column::new("AUTHOR").shrinks_to(6),
+        Column::new("LAST").right(),
+        Column::new("ACTIVITY").shrinks_to(8),
+    ]);
+    for row in rows {
+        table.row([
+            Cell::new(&row.name),
+            Cell::new(row.state.as_str()).in_color(Slot::of_state(row.state)),
+            Cell::new(agent(row)),
+            Cell::new(progress(row)),
+            Cell::new(elapsed(row)),
+            Cell::new(changes(row)),
+            Cell::new(commits(row)),
+            Cell::new(if row.mine { "" } else { author(row) }),
+            Cell::new(last(row, when)).in_color(Slot::Dim),
+            Cell::new(activity(row)),
+        ]);
+    }
+    table
+}
+
+/// Returns the fields of a session's record. Empty is nothing to report; `?` could not be determined.
+pub fn record(row: &Summary) -> Vec<String> {
+    let number = |found: &Finding<u64>| match found {
+        Finding::Nothing => String::new(),
+        Finding::Unknown => "?".to_owned(),
+        Finding::Known(number) => number.to_string(),
+    };
+    let of_changes = |part: fn(&crate::session::summary::Changes) -> u64| match &row.changes {
+        Finding::Nothing => String::new(),
+        Finding::Unknown => "?".to_owned(),
+        Finding::Known(changes) => part(changes).to_string(),
+    };
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    vec![
+        row.id.clone(),
+        row.state.as_str().to_owned(),
+        row.name.clone(),
+        row.agent.clone(),
+        text(&row.model),
+        text(&row.group),
+        if row.mine { "mine" } else { "theirs" }.to_owned(),
+        row.turns.to_string(),
+        row.progress
+            .map(|progress| format!("{}/{}", progress.done, progress.total))
+            .unwrap_or_default(),
+        row.elapsed_seconds
+            .map(|seconds| seconds.to_string())
+            .unwrap_or_default(),
+        row.updated.seconds().to_string(),
+        number(&row.ahead),
+        number(&row.behind),
+        of_changes(|changes| changes.files),
+        of_changes(|changes| changes.added),
+        of_changes(|changes| changes.deleted),
+        of_changes(|changes| changes.uncommitted),
+        text(&row.parent),
+        text(&row.branch),
+        text(&row.worktree),
+    ]
+}
+
+/// Returns agent and model as one word.
+pub fn agent(row: &Summary) -> String {
+    match &row.model {
+        Some(model) => format!("{}/{model}", row.agent),
+        None => row.agent.clone(),
+    }
+}
+
+/// Returns how far the agent says it is.
+pub fn progress(row: &Summary) -> String {
+    row.progress
+        .map(|progress| format!("{}/{}", progress.done, progress.total))
+        .unwrap_or_default()
+}
+
+/// Returns how long the agent has worked.
+pub fn elapsed(row: &Summary) -> String {
+    row.elapsed_seconds
+        .map(|seconds| human::duration(Duration::from_secs(seconds)))
+        .unwrap_or_default()
+}
+
+/// Returns added and deleted lines; `*` marks what is not committed.
+pub fn changes(row: &Summary) -> String {
+    match &row.changes {
+        Finding::Nothing => String::new(),
+        Finding::Unknown => "?".to_owned(),
+        Finding::Known(changes) => {
+            let mut words = Vec::new();
+            if changes.added > 0 {
+                words.push(format!("+{}", changes.added));
+            }
+            if changes.deleted > 0 {
+                words.push(format!("-{}", changes.deleted));
+            }
+            if words.is_empty() && changes.files > 0 {
+                words.push(human::count(changes.files, "file"));
+            }
+            let mark = if changes.uncommitted > 0 { "*" } else { "" };
+            format!("{}{mark}", words.join(" "))
+        }
+    }
+}
+
+/// Returns how many commits the session is ahead of and behind its parent.
+pub fn commits(row: &Summary) -> String {
+    let side = |found: &Finding<u64>, arrow: &str| match found {
+        Finding::Nothing | Finding::Known(0) => None,
+        Finding::Unknown => Some(format!("{arrow}?")),
+        Finding::Known(count) => Some(format!("{arrow}{count}")),
+    };
+    [side(&row.ahead, "↑"), side(&row.behind, "↓")]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn author(row: &Summary) -> &str {
+    match row.session.author.name.as_str() {
+        "" => &row.author,
+        name => name,
+    }
+}
+
+fn last(row: &Summary, when: &When) -> String {
+    match when {
+        When::Ago(now) => age(now.0.saturating_sub(row.updated.0)),
+        When::At(clock) => clock.time(row.updated),
+    }
+}
+
+/// Returns an age in its largest unit: `8s`, `3m`, `2h`, `5d`.
+fn age(millis: u64) -> String {
+    let seconds = millis / 1000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86400),
+    }
+}
+
+/// Returns what the session did last, or why it is in its state when that says more.
+pub fn activity(row: &Summary) -> &str {
+    let reason = row.exit.as_ref().map_or("", |exit| exit.reason.as_str());
+    let says_more = matches!(
+        row.state,
+        State::Failed | State::Stopped | State::Interrupted | State::Stuck | State::Rejected
+    );
+    if (says_more || row.session.activity.is_empty()) && !reason.is_empty() {
+        return reason;
+    }
+    match row.session.activity.as_str() {
+        "" => &row.task,
+        activity => activity,
+    }
+}

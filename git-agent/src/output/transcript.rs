@@ -1,0 +1,543 @@
+//! Transcripts for people: who said what when, tools in one line, their output indented and cut.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use super::moment::Clock;
+use super::style::Slot;
+use super::{Ui, cannot_write, human, sanitize};
+use crate::env::Millis;
+use crate::error::{Context, Result};
+use crate::session::{Exit, State, Usage};
+use crate::transcript::{Body, Event, PlanEntry};
+
+/// Lines of a tool's output that are shown unless all are asked for.
+const OUTPUT_LINES: usize = 6;
+/// Cells of one line of a tool's output, or of its arguments, that are shown unless all are asked for.
+const OUTPUT_CELLS: usize = 400;
+const INPUT_CELLS: usize = 120;
+
+/// Writes events one after the other.
+#[derive(Debug)]
+pub struct Writer<'u> {
+    ui: &'u Ui,
+    clock: Clock,
+    full: bool,
+    /// Cells of the column with the session's name; none when there is only one session.
+    names: usize,
+    day: String,
+}
+
+/// One line of an event: how it is coloured, and its text, which is clean already.
+type Line = (Option<Slot>, String);
+
+impl<'u> Writer<'u> {
+    /// Returns a writer. Days other than today are named.
+    pub fn new(ui: &'u Ui, clock: Clock, now: Millis) -> Self {
+        Writer {
+            ui,
+            day: clock.day(now),
+            clock,
+            full: false,
+            names: 0,
+        }
+    }
+
+    /// Shows everything: each kind of event, and outputs whole.
+    #[must_use]
+    pub fn full(mut self, full: bool) -> Self {
+        self.full = full;
+        self
+    }
+
+    /// Names the session in each line, in a column wide enough for these.
+    #[must_use]
+    pub fn with_names<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
+        let widths = names
+            .into_iter()
+            .map(|name| sanitize::width(&sanitize::one_line(name).to_text()));
+        self.names = widths.max().unwrap_or(0).min(24);
+        self
+    }
+
+    /// Returns whether an event is shown at all.
+    pub fn shows(&self, event: &Event) -> bool {
+        self.full || is_worth_showing(&event.body)
+    }
+
+    /// Writes an event of a session.
+    pub fn event(&mut self, name: &str, event: &Event) -> Result<()> {
+        if !self.shows(event) {
+            return Ok(());
+        }
+        let palette = self.ui.palette();
+        let mut out = Vec::new();
+        let day = self.clock.day(event.ts);
+        if day != self.day {
+            writeln!(out, "{}", palette.paint(Slot::Dim, format!("-- {day} --")))
+                .context(cannot_write)?;
+            self.day = day;
+        }
+        let time = self.clock.time(event.ts);
+        let width = self.names;
+        let name = match width {
+            0 => String::new(),
+            width => {
+                let cut = sanitize::one_line(name).max_width(width).to_string();
+                let padding = width.saturating_sub(sanitize::width(&cut));
+                format!("{cut}{:padding$} ", "")
+            }
+        };
+        let blank = " ".repeat(time.len() + 1 + sanitize::width(&name));
+        for (index, (slot, line)) in self.lines(&event.body).into_iter().enumerate() {
+            let written = match index {
+                0 => write!(
+                    out,
+                    "{} {}",
+                    palette.paint(Slot::Dim, &time),
+                    palette.paint(Slot::Place, &name)
+                ),
+                _ => write!(out, "{blank}"),
+            };
+            written.context(cannot_write)?;
+            let line = line.trim_end();
+            match slot {
+                Some(slot) => writeln!(out, "{}", palette.paint(slot, line)),
+                None => writeln!(out, "{line}"),
+            }
+            .context(cannot_write)?;
+        }
+        self.ui.out().write_all(&out).context(cannot_write)
+    }
+
+    fn lines(&self, body: &Body) -> Vec<Line> {
+        match body {
+            Body::Created { session } => {
+                let field = |key: &str| session.get(key).and_then(Value::as_str).unwrap_or("");
+                let text = match field("branch") {
+                    "" => format!("session with agent {}", field("agent")),
+                    branch => format!("session with agent {} on {branch}", field("agent")),
+                };
+                one(Some(Slot::Dim), "-- ", &text)
+            }
+            Body::Set { key, value } => one(
+                Some(Slot::Dim),
+                "-- ",
+                &format!("{key} = {}", inline(value)),
+            ),
+            Body::Vendor { session } => {
+                one(Some(Slot::Dim), "-- ", &format!("conversation {session}"))
+            }
+            Body::Prompt { text, from } => {
+                let mut lines = block(Some(Slot::Prompt), "> ", text);
+                if !matches!(from.as_str(), "" | "user") {
+                    lines.insert(0, line(Some(Slot::Prompt), "> ", &format!("[{from}]")));
+                }
+                lines
+            }
+            Body::Assistant { text } => block(None, "", text),
+            Body::Reasoning { text } => block(Some(Slot::Dim), "~ ", text),
+            Body::ToolCall { name, input, .. } => self.tool_call(name, input),
+            Body::ToolResult { ok, output, .. } => self.tool_result(*ok, output),
+            Body::Edit { path, change } => one(Some(Slot::Tool), "* ", &format!("{change} {path}")),
+            Body::Plan { entries } => plan(entries),
+            Body::Permission { title, options, .. } => {
+                let mut lines = block(Some(Slot::Waiting), "? ", title);
+                for (number, option) in options.iter().enumerate() {
+                    let text = format!("{}. {} ({})", number + 1, option.label, option.id);
+                    lines.push(line(None, "    ", &text));
+                }
+                lines
+            }
+            Body::Answer { choice, by, .. } => {
+                one(Some(Slot::Prompt), "> ", &format!("{choice} [{by}]"))
+            }
+            Body::Status {
+                to, reason, exit, ..
+            } => status(*to, reason, exit.as_ref()),
+            Body::Usage { usage } => one(Some(Slot::Dim), "-- ", &used(usage)),
+            Body::Snapshot { commit, .. } => {
+                one(Some(Slot::Dim), "-- ", &format!("snapshot {commit}"))
+            }
+            Body::Output { stream, text } => {
+                let slot = (stream == "stderr").then_some(Slot::Waiting);
+                block(slot, "", text)
+            }
+            Body::Error { kind, text } => {
+                let text = match kind.as_str() {
+                    "" | "other" => text.clone(),
+                    kind => format!("{kind}: {text}"),
+                };
+                block(Some(Slot::Bad), "! ", &text)
+            }
+            Body::Notice { text } => block(Some(Slot::Dim), "-- ", text),
+            Body::Submit { commit } => one(
+                Some(Slot::Good),
+                "-- ",
+                &format!("offered {commit} for review"),
+            ),
+            Body::Merged { into, commit } => one(
+                Some(Slot::Good),
+                "-- ",
+                &format!("merged into {into} as {commit}"),
+            ),
+            Body::Raw { driver, data } => one(
+                Some(Slot::Dim),
+                "-- ",
+                &format!("{driver}: {}", inline(data)),
+            ),
+            Body::Unknown(fields) => {
+                let text = inline(&Value::Object(fields.clone()));
+                one(Some(Slot::Dim), "-- ", &format!("{}: {text}", body.kind()))
+            }
+        }
+    }
+
+    fn tool_call(&self, name: &str, input: &Value) -> Vec<Line> {
+        let arguments = arguments(input);
+        if self.full {
+            let mut lines = one(Some(Slot::Tool), "* ", name);
+            lines.extend(block(None, "    ", &arguments));
+            return lines;
+        }
+        let name = sanitize::one_line(name).to_text().into_owned();
+        let arguments = sanitize::one_line(&arguments)
+            .max_width(INPUT_CELLS)
+            .to_string();
+        vec![(Some(Slot::Tool), format!("* {name} {arguments}"))]
+    }
+
+    fn tool_result(&self, ok: bool, output: &str) -> Vec<Line> {
+        let text = output.trim_end();
+        let mut lines: Vec<Line> = if self.full {
+            block(None, "    ", text)
+        } else {
+            text.lines()
+                .take(OUTPUT_LINES)
+                .map(|line| {
+                    let cut = sanitize::one_line(line).max_width(OUTPUT_CELLS);
+                    (Some(Slot::Dim), format!("    {cut}"))
+                })
+                .collect()
+        };
+        let left = text.lines().count().saturating_sub(lines.len());
+        if left > 0 && !self.full {
+            let words = human::count(left as u64, "more line");
+            lines.push((Some(Slot::Dim), format!("    … {words}")));
+        }
+        if !ok {
+            lines.push((Some(Slot::Bad), "    failed".to_owned()));
+        }
+        if lines.is_empty() || text.is_empty() && ok {
+            lines = vec![(Some(Slot::Dim), "    ok".to_owned())];
+        }
+        lines
+    }
+}
+
+/// Returns whether an event says something to a person who did not ask for everything.
+pub fn is_worth_showing(body: &Body) -> bool {
+    !matches!(
+        body,
+        Body::Set { .. }
+            | Body::Vendor { .. }
+            | Body::Usage { .. }
+            | Body::Snapshot { .. }
+            | Body::Raw { .. }
+    )
+}
+
+fn line(slot: Option<Slot>, mark: &str, text: &str) -> Line {
+    (slot, format!("{mark}{}", sanitize::one_line(text)))
+}
+
+fn one(slot: Option<Slot>, mark: &str, text: &str) -> Vec<Line> {
+    vec![line(slot, mark, text)]
+}
+
+/// Returns the lines of a text, each with a mark before it. An empty text is one empty line.
+fn block(slot: Option<Slot>, mark: &str, text: &str) -> Vec<Line> {
+    let safe = sanitize::block(text).to_text();
+    let mut lines: Vec<Line> = safe
+        .trim_end()
+        .lines()
+        .map(|line| (slot, format!("{mark}{line}")))
+        .collect();
+    if lines.is_empty() {
+        lines.push((slot, mark.to_owned()));
+    }
+    lines
+}
+
+fn plan(entries: &[PlanEntry]) -> Vec<Line> {
+    let done = entries
+        .iter()
+        .filter(|entry| entry.status == "completed")
+        .count();
+    let head = format!("plan {done}/{}", entries.len());
+    let mut lines = one(Some(Slot::Running), "= ", &head);
+    lines.extend(entries.iter().map(|entry| match entry.status.as_str() {
+        "completed" => line(Some(Slot::Dim), "    [x] ", &entry.text),
+        "in_progress" => line(Some(Slot::Running), "    [>] ", &entry.text),
+        _ => line(None, "    [ ] ", &entry.text),
+    }));
+    lines
+}
+
+fn status(to: State, reason: &str, exit: Option<&Exit>) -> Vec<Line> {
+    let reason = match exit {
+        Some(exit) if reason.is_empty() => exit.reason.as_str(),
+        _ => reason,
+    };
+    let ended = match exit {
+        Some(Exit {
+            code: Some(code @ 1..),
+            ..
+        }) => format!(" (exit {code})"),
+        Some(Exit {
+            signal: Some(signal),
+            ..
+        }) => format!(" (signal {signal})"),
+        _ => String::new(),
+    };
+    let text = match reason {
+        "" => format!("{to}{ended}"),
+        reason => format!("{to}: {reason}{ended}"),
+    };
+    one(Some(Slot::of_state(to)), "-- ", &text)
+}
+
+/// Returns what was used, in few words.
+pub fn used(usage: &Usage) -> String {
+    let mut words = Vec::new();
+    if let Some(tokens) = usage.input_tokens {
+        words.push(format!("{} tokens in", human::compact(tokens)));
+    }
+    if let Some(tokens) = usage.output_tokens {
+        words.push(format!("{} tokens out", human::compact(tokens)));
+    }
+    if let Some(cost) = usage.cost_usd {
+        words.push(format!("${cost:.2}"));
+    }
+    words.join(", ")
+}
+
+/// Returns a tool's arguments as a person would write them: the one that matters, or all of them.
+fn arguments(input: &Value) -> String {
+    const TELLING: [&str; 9] = [
+        "command",
+        "file_path",
+        "path",
+        "filePath",
+        "pattern",
+        "query",
+        "url",
+        "title",
+        "description",
+    ];
+    let Value::Object(fields) = input else {
+        return inline(input);
+    };
+    let telling = TELLING.iter().find_map(|key| match fields.get(*key)? {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(words) => {
+            let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
+            Some(words?.join(" "))
+        }
+        _ => None,
+    });
+    telling.unwrap_or_else(|| match fields.is_empty() {
+        true => String::new(),
+        false => inline(input),
+    })
+}
+
+fn inline(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::{Env, Terminals};
+    use crate::output::Options;
+    use crate::session::Ulid;
+    use crate::transcript::Choice;
+
+    fn shown(full: bool, names: &[&str], bodies: Vec<Body>) -> String {
+        let env = Env::new(
+            "/".into(),
+            [("TZ".into(), "UTC".into())],
+            Terminals::default(),
+        );
+        let ui = Ui::in_memory(Options::default());
+        let now = Millis(1_794_000_000_000);
+        let mut writer = Writer::new(&ui, Clock::local(&env), now)
+            .full(full)
+            .with_names(names.iter().copied());
+        for body in bodies {
+            let event = Event {
+                id: Ulid::from_parts(now, [7; 10]),
+                seq: 1,
+                lc: 1,
+                ts: now,
+                turn: 1,
+                body,
+            };
+            writer.event("wipe", &event).expect("memory takes all");
+        }
+        drop(writer);
+        ui.written().0
+    }
+
+    #[test]
+    fn a_conversation_reads_well() {
+        let output: String = (1..=9).map(|n| format!("line {n}\n")).collect();
+        let bodies = vec![
+            Body::Prompt {
+                text: "add a wipe command\nand test it".into(),
+                from: "user".into(),
+            },
+            Body::Assistant {
+                text: "I'll look.\n".into(),
+            },
+            Body::ToolCall {
+                call: "1".into(),
+                name: "bash".into(),
+                kind: "execute".into(),
+                input: serde_json::json!({"command": "cargo test", "timeout": 5}),
+            },
+            Body::ToolResult {
+                call: "1".into(),
+                ok: false,
+                output,
+                attachment: None,
+            },
+            Body::Permission {
+                request: "r".into(),
+                kind: "permission".into(),
+                title: "Run rm?".into(),
+                options: vec![Choice {
+                    id: "once".into(),
+                    label: "Allow once".into(),
+                    kind: "allow_once".into(),
+                }],
+            },
+            Body::Set {
+                key: "port".into(),
+                value: 1.into(),
+            },
+            Body::Status {
+                from: State::Running,
+                to: State::Failed,
+                reason: "no work".into(),
+                exit: Some(Exit {
+                    code: Some(3),
+                    ..Exit::default()
+                }),
+            },
+        ];
+        assert_eq!(
+            shown(false, &[], bodies),
+            "\
+21:20:00 > add a wipe command
+         > and test it
+21:20:00 I'll look.
+21:20:00 * bash cargo test
+21:20:00     line 1
+             line 2
+             line 3
+             line 4
+             line 5
+             line 6
+             … 3 more lines
+             failed
+21:20:00 ? Run rm?
+             1. Allow once (once)
+21:20:00 -- failed: no work (exit 3)
+"
+        );
+    }
+
+    #[test]
+    fn nothing_foreign_reaches_the_terminal() {
+        let evil = "a\u{1b}[2Jb\u{202e}\rc\u{7}";
+        let text = || evil.to_owned();
+        let bodies = vec![
+            Body::Prompt {
+                text: text(),
+                from: text(),
+            },
+            Body::Assistant { text: text() },
+            Body::Reasoning { text: text() },
+            Body::ToolCall {
+                call: text(),
+                name: text(),
+                kind: text(),
+                input: serde_json::json!({"x": evil}),
+            },
+            Body::ToolResult {
+                call: text(),
+                ok: true,
+                output: text(),
+                attachment: None,
+            },
+            Body::Edit {
+                path: text(),
+                change: text(),
+            },
+            Body::Plan {
+                entries: vec![PlanEntry {
+                    text: text(),
+                    status: text(),
+                }],
+            },
+            Body::Permission {
+                request: text(),
+                kind: text(),
+                title: text(),
+                options: vec![Choice {
+                    id: text(),
+                    label: text(),
+                    kind: text(),
+                }],
+            },
+            Body::Answer {
+                request: text(),
+                choice: text(),
+                by: text(),
+            },
+            Body::Error {
+                kind: text(),
+                text: text(),
+            },
+            Body::Output {
+                stream: text(),
+                text: text(),
+            },
+            Body::Notice { text: text() },
+            Body::Submit { commit: text() },
+            Body::Merged {
+                into: text(),
+                commit: text(),
+            },
+            Body::Vendor { session: text() },
+            Body::Set {
+                key: text(),
+                value: text().into(),
+            },
+        ];
+        for full in [false, true] {
+            let shown = shown(full, &["a\u{1b}"], bodies.clone());
+            assert!(
+                !shown.chars().any(|c| c != '\n' && sanitize::is_unsafe(c)),
+                "{shown:?}"
+            );
+        }
+    }
+}

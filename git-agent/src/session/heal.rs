@@ -1,0 +1,63 @@
+//! Putting right what a crash left, in passing: what a dead supervisor had not brought into git, and that it died.
+
+use super::context::Context;
+use super::{Session, State, steer};
+use crate::error::{Error, Result};
+use crate::process::lock;
+use crate::store::list::Listing;
+
+/// Something that could not be put right now.
+#[derive(Debug)]
+pub struct Trouble {
+    /// What was tried, in words.
+    pub what: String,
+    /// Why it failed.
+    pub error: Error,
+}
+
+/// Records what a crash left unrecorded. Nothing here may keep a listing from being shown, so troubles are only told.
+pub fn heal(context: &Context<'_>, listing: &Listing) -> Vec<Trouble> {
+    let mut troubles = Vec::new();
+    if let Err(error) = take_up_spools(context) {
+        troubles.push(Trouble {
+            what: "cannot bring the last events of a session into git".to_owned(),
+            error,
+        });
+    }
+    for listed in &listing.sessions {
+        let session = &listed.session;
+        if !listed.is_mine() || session.status != State::Interrupted {
+            continue;
+        }
+        if let Err(error) = notice(context, session) {
+            troubles.push(Trouble {
+                what: format!("cannot record that '{}' was interrupted", session.name),
+                error,
+            });
+        }
+    }
+    troubles
+}
+
+/// Records that one session was interrupted, if that is not recorded yet.
+pub fn notice(context: &Context<'_>, session: &Session) -> Result<bool> {
+    let names = steer::notice_dead(context, std::slice::from_ref(session))?;
+    Ok(!names.is_empty())
+}
+
+fn take_up_spools(context: &Context<'_>) -> Result<()> {
+    let store = &context.store;
+    for sid in store.spooled_sessions()? {
+        if lock::is_held(&store.write_lock(sid))? {
+            continue;
+        }
+        let in_git = store.log_tip(sid)?.map_or(0, |tip| tip.session.seq);
+        let spooled = store.session(sid)?.map_or(0, |session| session.seq);
+        // A redactor is worth building only when there is something to bring over.
+        if spooled > in_git {
+            store.recover(&context.redactor())?;
+            return Ok(());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,473 @@
+//! What is said about a session in one row: its record, and what git and the machine know of it now. Every listing and
+//! every `--json` of sessions comes from here.
+
+use std::collections::HashMap;
+
+use serde::{Serialize, Serializer};
+
+use super::context::Context;
+use super::{Exit, Progress, Session, State, Usage, launch};
+use crate::env::Millis;
+use crate::error::Result;
+use crate::git::capture::Checkout;
+pub use crate::git::changes::Changes;
+use crate::git::worktree::{self, Worktree};
+use crate::git::{ObjectId, RefBackend, Repo};
+use crate::store::list::Listed;
+
+/// What was found out about something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Finding<T> {
+    /// There is nothing to tell: the key is absent.
+    #[default]
+    Nothing,
+    /// There is something, but it could not be determined: null.
+    Unknown,
+    /// This.
+    Known(T),
+}
+
+impl<T> Finding<T> {
+    /// Returns whether there is nothing to tell.
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Finding::Nothing)
+    }
+
+    /// Returns what is known.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Finding::Known(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+impl<T: Serialize> Serialize for Finding<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.known().serialize(serializer)
+    }
+}
+
+/// Review comments by what became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Comments {
+    /// Not resolved.
+    pub open: u64,
+    /// Resolved.
+    pub resolved: u64,
+}
+
+/// A session in one row.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The state it is really in.
+    pub state: State,
+    /// Its task, perhaps shortened.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub task: String,
+    /// The agent's name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub agent: String,
+    /// The model, when one was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The role preset, when one was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The group it was made with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The branch it was created from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Its branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Its worktree, for sessions of this clone that have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
+    /// Whose it is, as git writes people.
+    pub author: String,
+    /// Whether this clone writes it.
+    pub mine: bool,
+    /// When it was made.
+    #[serde(serialize_with = "moment")]
+    pub created: Millis,
+    /// When it last changed.
+    #[serde(serialize_with = "moment")]
+    pub updated: Millis,
+    /// How long its agent has worked, over all turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elapsed_seconds: Option<u64>,
+    /// Prompts so far.
+    pub turns: u32,
+    /// The agent's own plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+    /// How much it has changed since it left its parent.
+    #[serde(skip_serializing_if = "Finding::is_nothing", serialize_with = "counts")]
+    pub changes: Finding<Changes>,
+    /// Commits that its parent lacks.
+    #[serde(skip_serializing_if = "Finding::is_nothing")]
+    pub ahead: Finding<u64>,
+    /// Commits of its parent that it lacks.
+    #[serde(skip_serializing_if = "Finding::is_nothing")]
+    pub behind: Finding<u64>,
+    /// Paths that would conflict with its parent.
+    #[serde(skip_serializing_if = "Finding::is_nothing")]
+    pub conflicts: Finding<Vec<String>>,
+    /// Review comments on it.
+    #[serde(skip_serializing_if = "Finding::is_nothing")]
+    pub comments: Finding<Comments>,
+    /// What reviewers decided.
+    #[serde(skip_serializing_if = "Finding::is_nothing")]
+    pub verdict: Finding<String>,
+    /// What it used.
+    #[serde(skip_serializing_if = "Usage::is_empty")]
+    pub usage: Usage,
+    /// Its supervisor's process, while there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// How the last turn ended, and why the session is in its state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
+    /// The record all this was made from.
+    #[serde(skip)]
+    pub session: Session,
+    /// The remote it was fetched from, for those of others.
+    #[serde(skip)]
+    pub remote: Option<String>,
+}
+
+fn moment<S: Serializer>(at: &Millis, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&timestamp(*at))
+}
+
+/// Returns a moment as machines read it: `2026-11-16T04:08:45.123Z`.
+pub fn timestamp(at: Millis) -> String {
+    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_millisecond(millis).map_or_else(|_| String::new(), |at| at.to_string())
+}
+
+fn counts<S: Serializer>(changes: &Finding<Changes>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Counts {
+        files: u64,
+        added: u64,
+        deleted: u64,
+        uncommitted: u64,
+    }
+    let counts = changes.known().map(|changes| Counts {
+        files: changes.files,
+        added: changes.added,
+        deleted: changes.deleted,
+        uncommitted: changes.uncommitted,
+    });
+    counts.serialize(serializer)
+}
+
+impl Summary {
+    /// Returns what the record alone tells.
+    pub fn of_record(listed: &Listed, now: Millis) -> Self {
+        let session = listed.session.clone();
+        let author = match (session.author.name.as_str(), session.author.email.as_str()) {
+            (name, "") => name.to_owned(),
+            (name, email) => format!("{name} <{email}>"),
+        };
+        let mut summary = Summary {
+            id: session.sid.to_string(),
+            name: session.name.clone(),
+            state: session.status,
+            task: session.task.clone(),
+            agent: session.agent.clone(),
+            model: session.model.clone(),
+            role: session.role.clone(),
+            group: session.group.clone(),
+            parent: session.parent.clone(),
+            branch: session.branch.clone(),
+            worktree: session.worktree.clone().filter(|_| listed.is_mine()),
+            author,
+            mine: listed.is_mine(),
+            created: session.created,
+            updated: session.updated,
+            elapsed_seconds: None,
+            turns: session.turns,
+            progress: session.progress,
+            changes: Finding::Nothing,
+            ahead: Finding::Nothing,
+            behind: Finding::Nothing,
+            conflicts: Finding::Nothing,
+            comments: Finding::Nothing,
+            verdict: Finding::Nothing,
+            usage: session.usage,
+            pid: None,
+            exit: session.exit.clone(),
+            remote: listed.remote.clone(),
+            session,
+        };
+        summary.touch(now);
+        summary
+    }
+
+    /// Brings what changes by the mere passing of time up to date.
+    pub fn touch(&mut self, now: Millis) {
+        let session = &self.session;
+        let current = session.turn_started.map_or(0, |started| {
+            // Nobody works any more when the supervisor died; the last event is the last that is known.
+            let end = if session.status.is_working() {
+                now
+            } else {
+                session.updated
+            };
+            end.0.saturating_sub(started.0)
+        });
+        self.elapsed_seconds = (session.turns > 0).then_some((session.worked_ms + current) / 1000);
+    }
+
+    /// Takes over what was found out about the same session before, instead of finding it out again.
+    pub fn adopt(&mut self, before: &Summary) {
+        self.changes = before.changes;
+        self.ahead = before.ahead;
+        self.behind = before.behind;
+    }
+}
+
+/// Returns a row for each session. Nothing that cannot be determined makes it fail.
+pub fn summarize(context: &Context<'_>, sessions: &[Listed]) -> Vec<Summary> {
+    let now = context.env.now();
+    let mut rows: Vec<Summary> = sessions
+        .iter()
+        .map(|listed| Summary::of_record(listed, now))
+        .collect();
+    look(context, &mut rows.iter_mut().collect::<Vec<_>>());
+    rows
+}
+
+/// Adds to rows what git and the machine know.
+pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
+    let facts = Facts::gather(context, rows);
+    let mut scans = Vec::new();
+    let mut pairs = Vec::new();
+    for (index, row) in rows.iter_mut().enumerate() {
+        let open = row.mine && !row.state.is_closed();
+        if open {
+            row.pid = launch::running(&context.store, row.session.sid)
+                .ok()
+                .flatten()
+                .map(|run| run.supervisor.pid);
+        }
+        match facts.place(row) {
+            Place::Nowhere => {}
+            Place::Lost => row.changes = Finding::Unknown,
+            Place::Commits { base, head } => pairs.push((index, (base, head))),
+            Place::Worktree { at, base, head } => scans.push(Scan {
+                index,
+                at,
+                base,
+                head,
+            }),
+        }
+        if open && let Some((parent, head)) = facts.both_tips(&row.session) {
+            (row.ahead, row.behind) = match context.repo.ahead_behind(head, parent) {
+                Ok((ahead, behind)) => (Finding::Known(ahead), Finding::Known(behind)),
+                Err(_) => (Finding::Unknown, Finding::Unknown),
+            };
+        }
+    }
+    for (index, found) in scan_all(context.repo, scans) {
+        rows[index].changes = found;
+    }
+    let commits: Vec<_> = pairs.iter().map(|(_, pair)| *pair).collect();
+    let counted = context.repo.changes_between(&commits);
+    for (at, (index, _)) in pairs.iter().enumerate() {
+        rows[*index].changes = match &counted {
+            Ok(counted) => Finding::Known(counted[at]),
+            Err(_) => Finding::Unknown,
+        };
+    }
+}
+
+/// Where a session's work is to be found.
+enum Place {
+    /// It has made none, or it is not here.
+    Nowhere,
+    /// It should be here and is not.
+    Lost,
+    /// In commits alone.
+    Commits { base: ObjectId, head: ObjectId },
+    /// In a worktree.
+    Worktree {
+        at: Checkout,
+        base: ObjectId,
+        head: Option<ObjectId>,
+    },
+}
+
+struct Scan {
+    index: usize,
+    at: Checkout,
+    base: ObjectId,
+    head: Option<ObjectId>,
+}
+
+/// What is read once for all sessions.
+struct Facts<'a> {
+    repo: &'a Repo,
+    worktrees: HashMap<String, Worktree>,
+    /// All branches, where asking for one costs a process.
+    branches: Option<HashMap<String, ObjectId>>,
+}
+
+impl<'a> Facts<'a> {
+    fn gather(context: &Context<'a>, rows: &[&mut Summary]) -> Self {
+        let repo = context.repo;
+        let open = rows.iter().any(|row| row.mine && !row.state.is_closed());
+        let listed = match open {
+            true => worktree::list(repo).unwrap_or_default(),
+            false => Vec::new(),
+        };
+        let worktrees = listed
+            .into_iter()
+            .filter(|worktree| !worktree.is_main())
+            .filter_map(|worktree| Some((worktree.path.to_str()?.to_owned(), worktree)))
+            .collect();
+        let branches = (repo.ref_backend() == RefBackend::Reftable)
+            .then(|| repo.refs_under("refs/heads/").ok())
+            .flatten()
+            .map(|list| {
+                let short = |name: String| name["refs/heads/".len()..].to_owned();
+                list.refs
+                    .into_iter()
+                    .map(|found| (short(found.name), found.id))
+                    .collect()
+            });
+        Facts {
+            repo,
+            worktrees,
+            branches,
+        }
+    }
+
+    fn branch(&self, name: &str) -> Option<ObjectId> {
+        match &self.branches {
+            Some(branches) => branches.get(name).copied(),
+            None => self.repo.branch_tip(name).ok().flatten(),
+        }
+    }
+
+    fn worktree(&self, session: &Session) -> Option<&Worktree> {
+        self.worktrees
+            .get(session.worktree.as_deref()?)
+            .filter(|worktree| worktree.path.is_dir())
+    }
+
+    /// Returns a commit named in a record, if it is here.
+    fn recorded(&self, hex: Option<&str>) -> Option<ObjectId> {
+        let id = self.repo.parse_id(hex?).ok()?;
+        self.repo.tree_of(id).ok().map(|_| id)
+    }
+
+    fn head(&self, session: &Session) -> Option<ObjectId> {
+        self.worktree(session)
+            .and_then(|worktree| worktree.head)
+            .or_else(|| self.branch(session.branch.as_deref()?))
+            .or_else(|| self.recorded(session.code.as_deref()))
+    }
+
+    fn both_tips(&self, session: &Session) -> Option<(ObjectId, ObjectId)> {
+        let parent = self.branch(session.parent.as_deref()?)?;
+        Some((parent, self.head(session)?))
+    }
+
+    /// Returns where a session's own work begins: where it left its parent, or where the record says that it began.
+    fn base(&self, session: &Session, closed: bool) -> Option<ObjectId> {
+        let recorded = || self.recorded(session.base.as_deref());
+        if closed {
+            // What has landed is part of the parent: only the record still tells it apart.
+            return recorded();
+        }
+        let (parent, head) = match self.both_tips(session) {
+            Some(tips) => tips,
+            None => return recorded(),
+        };
+        match self.repo.merge_base(parent, head) {
+            Ok(Some(base)) => Some(base),
+            _ => recorded(),
+        }
+    }
+
+    fn place(&self, row: &Summary) -> Place {
+        let session = &row.session;
+        let closed = row.state.is_closed();
+        if !row.mine {
+            let base = self.recorded(session.base.as_deref());
+            return match (base, self.recorded(session.code.as_deref())) {
+                (Some(base), Some(head)) => Place::Commits { base, head },
+                _ => Place::Nowhere,
+            };
+        }
+        let unmade = matches!(row.state, State::Draft | State::Queued | State::Preparing);
+        if unmade && row.turns == 0 {
+            return Place::Nowhere;
+        }
+        let Some(base) = self.base(session, closed) else {
+            return match session.base {
+                Some(_) => Place::Lost,
+                None => Place::Nowhere,
+            };
+        };
+        let head = self.head(session);
+        match self.worktree(session).filter(|_| !closed) {
+            Some(worktree) => Place::Worktree {
+                at: Checkout {
+                    admin_dir: worktree.admin_dir.clone(),
+                    top: worktree.path.clone(),
+                },
+                base,
+                head,
+            },
+            None => head.map_or(Place::Lost, |head| Place::Commits { base, head }),
+        }
+    }
+}
+
+/// Looks at working trees, on all cores: git spends most of the time waiting for the file system.
+fn scan_all(repo: &Repo, scans: Vec<Scan>) -> Vec<(usize, Finding<Changes>)> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.min(scans.len()).max(1);
+    let mut parts: Vec<(Repo, Vec<Scan>)> =
+        (0..threads).map(|_| (repo.clone(), Vec::new())).collect();
+    for (turn, scan) in scans.into_iter().enumerate() {
+        parts[turn % threads].1.push(scan);
+    }
+    std::thread::scope(|scope| {
+        let running: Vec<_> = parts
+            .into_iter()
+            .map(|(repo, part)| scope.spawn(move || scan_part(&repo, part)))
+            .collect();
+        running
+            .into_iter()
+            .flat_map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    })
+}
+
+fn scan_part(repo: &Repo, part: Vec<Scan>) -> Vec<(usize, Finding<Changes>)> {
+    part.into_iter()
+        .map(|scan| {
+            let found = match repo.changes_in(&scan.at, scan.base, scan.head) {
+                Ok(changes) => Finding::Known(changes),
+                Err(_) => Finding::Unknown,
+            };
+            (scan.index, found)
+        })
+        .collect()
+}

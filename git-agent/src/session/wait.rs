@@ -1,0 +1,146 @@
+//! Waiting until sessions are in a state, without looking from time to time.
+
+use std::time::Instant;
+
+use super::context::Context;
+use super::follow::{self, Follow};
+use super::{Session, SessionId, State, heal};
+use crate::error::{Error, Result};
+use crate::process::wait::{Change, Poll, Watch};
+use crate::transcript::{Body, Event};
+
+/// What is waited for.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// The states that end the wait. What lies beyond one of them in a session's life ends it too.
+    pub states: Vec<State>,
+    /// Whether one session is enough.
+    pub any: bool,
+    /// When to give up.
+    pub deadline: Option<Instant>,
+}
+
+/// How a wait ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// As wished.
+    Reached(Vec<Session>),
+    /// These will not get there by themselves.
+    Ended(Vec<Session>),
+    /// These were not there in time.
+    TimedOut(Vec<Session>),
+}
+
+struct Awaited {
+    follow: Follow,
+    session: Session,
+    /// Whether it has been in a wished state that does not last.
+    passed: bool,
+    over: bool,
+}
+
+impl Awaited {
+    fn is_there(&self, wish: &Wish) -> bool {
+        let state = self.session.status;
+        let lasting = !state.needs_supervisor();
+        let wished = wish.states.iter().any(|wished| reaches(state, *wished));
+        // A session that rests here but has a prompt to go on with is not there yet.
+        self.passed || (wished && (!lasting || self.over || state == State::Draft))
+    }
+}
+
+/// Returns whether a session in a state has got as far as another.
+fn reaches(state: State, wished: State) -> bool {
+    state == wished
+        || match wished {
+            State::Ready => matches!(state, State::Approved | State::Merged),
+            State::Approved => state == State::Merged,
+            _ => false,
+        }
+}
+
+/// Waits for sessions of this clone.
+pub fn wait(context: &Context<'_>, sessions: &[SessionId], wish: &Wish) -> Result<Outcome> {
+    let store = &context.store;
+    let watch = Watch::new()?;
+    watch.add(&store.require_dir("run")?, Change::Settled)?;
+    let mut all = Vec::with_capacity(sessions.len());
+    for sid in sessions {
+        let session = require(context, *sid)?;
+        let follow = Follow::after(store, *sid, session.seq);
+        follow.watch(store, &watch)?;
+        all.push(Awaited {
+            follow,
+            session,
+            passed: false,
+            over: false,
+        });
+    }
+    loop {
+        for awaited in &mut all {
+            look(context, awaited, wish)?;
+        }
+        let (there, missing): (Vec<&Awaited>, Vec<&Awaited>) =
+            all.iter().partition(|awaited| awaited.is_there(wish));
+        if missing.is_empty() || (wish.any && !there.is_empty()) {
+            return Ok(Outcome::Reached(sessions_of(&there)));
+        }
+        let (ended, others): (Vec<&Awaited>, Vec<&Awaited>) =
+            missing.iter().copied().partition(|awaited| awaited.over);
+        if !ended.is_empty() && (!wish.any || others.is_empty()) {
+            return Ok(Outcome::Ended(sessions_of(&ended)));
+        }
+        let mut poll = Poll::new();
+        poll.read((), &watch);
+        if poll.wait(wish.deadline)?.is_empty() {
+            return Ok(Outcome::TimedOut(sessions_of(&missing)));
+        }
+        watch.take();
+    }
+}
+
+fn sessions_of(all: &[&Awaited]) -> Vec<Session> {
+    all.iter().map(|awaited| awaited.session.clone()).collect()
+}
+
+fn require(context: &Context<'_>, sid: SessionId) -> Result<Session> {
+    let found = follow::look(context, sid)?;
+    let (session, _) = found.ok_or_else(|| Error::fatal(format!("session {sid} is gone")))?;
+    Ok(session)
+}
+
+fn look(context: &Context<'_>, awaited: &mut Awaited, wish: &Wish) -> Result<()> {
+    let sid = awaited.follow.sid();
+    let Some((mut session, mut over)) = follow::look(context, sid)? else {
+        return Err(Error::fatal(format!("session {sid} is gone")));
+    };
+    if session.status == State::Interrupted {
+        heal::notice(context, &session)?;
+        if let Some((again, over_again)) = follow::look(context, sid)? {
+            (session, over) = (again, over_again);
+        }
+    }
+    // States that pass quickly are seen in the events, however late this process wakes up.
+    let passed = |event: &Event| match &event.body {
+        Body::Status { to, .. } => to.needs_supervisor() && wish.states.contains(to),
+        _ => false,
+    };
+    awaited.passed |= awaited.follow.news(&context.store)?.iter().any(passed);
+    awaited.session = session;
+    awaited.over = over;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_beyond_counts() {
+        assert!(reaches(State::Ready, State::Ready));
+        assert!(reaches(State::Merged, State::Ready));
+        assert!(reaches(State::Merged, State::Approved));
+        assert!(!reaches(State::Failed, State::Ready));
+        assert!(!reaches(State::Ready, State::Approved));
+    }
+}
