@@ -19,6 +19,9 @@ const LONGEST_LINE: usize = 1024 * 1024;
 /// How long a process may take to end politely, and how long what it left open may keep us waiting.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// What is called for an event.
+pub type OnEvent = Box<dyn FnMut(&Body)>;
+
 /// A link to a real process.
 pub struct ProcessLink {
     /// Where the process works.
@@ -28,7 +31,7 @@ pub struct ProcessLink {
     /// Everything recorded.
     pub events: Vec<Body>,
     /// Called for everything recorded.
-    pub on_event: Option<Box<dyn FnMut(&Body)>>,
+    pub on_event: Option<OnEvent>,
     /// Where the whole exchange is written, one line each: `>` to the agent, `<` and `!` from it, `=` its exit, `$` its start.
     pub recording: Option<File>,
     sender: Sender<Input>,

@@ -31,6 +31,8 @@ const PROVIDERS: [&str; 20] = [
 /// Returns all built-in agents, in the order in which they are listed.
 pub fn all() -> Vec<AgentSpec> {
     vec![
+        claude(),
+        codex(),
         kilo(),
         opencode(),
         gemini(),
@@ -69,6 +71,48 @@ fn names(own: &[&str], providers: bool) -> Vec<String> {
 
 fn words(words: &str) -> Vec<std::ffi::OsString> {
     words.split(' ').map(Into::into).collect()
+}
+
+fn claude() -> AgentSpec {
+    AgentSpec {
+        env: pairs(&[
+            ("DISABLE_TELEMETRY", "1"),
+            ("DISABLE_AUTOUPDATER", "1"),
+            ("DISABLE_ERROR_REPORTING", "1"),
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+        ]),
+        env_names: names(
+            &[
+                "ANTHROPIC_*",
+                "CLAUDE_*",
+                "IS_SANDBOX",
+                "AWS_*",
+                "GOOGLE_APPLICATION_CREDENTIALS",
+                "CLOUD_ML_REGION",
+            ],
+            false,
+        ),
+        attach: words("claude --resume {session} --model {model}"),
+        ..spec(
+            "claude",
+            Family::ClaudeStream,
+            "claude",
+            "npm install -g @anthropic-ai/claude-code",
+        )
+    }
+}
+
+fn codex() -> AgentSpec {
+    AgentSpec {
+        env_names: names(&["CODEX_*", "OPENAI_*", "AZURE_OPENAI_API_KEY"], false),
+        attach: words("codex resume {session} --model {model}"),
+        ..spec(
+            "codex",
+            Family::CodexJson,
+            "codex",
+            "npm install -g @openai/codex",
+        )
+    }
 }
 
 fn kilo() -> AgentSpec {

@@ -9,8 +9,10 @@
 
 pub mod acp;
 mod builtin;
+pub mod claude;
+pub mod codex;
 pub mod command;
-pub mod environment;
+mod foreign;
 mod history;
 mod printed;
 pub mod registry;
@@ -19,6 +21,7 @@ mod streamed;
 mod template;
 #[cfg(test)]
 pub mod testing;
+mod tools;
 mod trouble;
 
 pub use spec::{AgentSpec, Family};
@@ -43,6 +46,8 @@ pub struct Turn {
     pub number: u32,
     /// The vendor's id of the conversation to go on with, if there is one.
     pub resume: Option<String>,
+    /// Whether to branch off that conversation instead, where the agent can.
+    pub fork: bool,
     /// The session's worktree: where the agent works.
     pub worktree: PathBuf,
     /// A directory of the session's own, outside the worktree, for files handed to the agent.

@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::acp::Acp;
+use super::claude::Claude;
+use super::codex::Codex;
 use super::command::Command;
 use super::{Driver, Trouble, TroubleKind, Turn, template};
 use crate::error::{Error, Result};
@@ -16,17 +18,28 @@ pub enum Family {
     Command,
     /// The Agent Client Protocol over standard input and output.
     Acp,
+    /// The JSON stream of Claude Code, both ways.
+    ClaudeStream,
+    /// The JSON events of Codex.
+    CodexJson,
 }
 
 impl Family {
     /// Every family.
-    pub const ALL: [Family; 2] = [Family::Command, Family::Acp];
+    pub const ALL: [Family; 4] = [
+        Family::Command,
+        Family::Acp,
+        Family::ClaudeStream,
+        Family::CodexJson,
+    ];
 
     /// Returns the word used in configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Family::Command => "command",
             Family::Acp => "acp",
+            Family::ClaudeStream => "claude-stream",
+            Family::CodexJson => "codex-json",
         }
     }
 
@@ -131,13 +144,14 @@ impl AgentSpec {
             env_names: Vec::new(),
             attach: Vec::new(),
             asking: match family {
-                Family::Command => Asking::Never,
+                Family::Command | Family::CodexJson => Asking::Never,
                 Family::Acp => Asking::Sometimes,
+                Family::ClaudeStream => Asking::Always,
             },
             model: None,
             tokens: Tokens::default(),
             failure_texts: match family {
-                Family::Command => Vec::new(),
+                Family::Command | Family::ClaudeStream | Family::CodexJson => Vec::new(),
                 Family::Acp => ACP_FAILURES.iter().map(|text| (*text).to_owned()).collect(),
             },
             auth_methods: Vec::new(),
@@ -161,6 +175,8 @@ impl AgentSpec {
         match self.family {
             Family::Command => Box::new(Command::new(self.clone())),
             Family::Acp => Box::new(Acp::new(self.clone())),
+            Family::ClaudeStream => Box::new(Claude::new(self.clone())),
+            Family::CodexJson => Box::new(Codex::new(self.clone())),
         }
     }
 

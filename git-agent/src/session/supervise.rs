@@ -365,6 +365,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             prompt: briefing::prompt(&self.spec, &session, &prompt),
             number: session.turns,
             resume: session.vendor_session.clone(),
+            fork: false,
             worktree,
             scratch: context
                 .store

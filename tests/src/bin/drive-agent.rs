@@ -8,6 +8,8 @@
 //!
 //! The last line of each turn is the claim.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -15,11 +17,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use git_agent::agent::registry::{self, Entry};
-use git_agent::agent::{Claim, Input, Link, Turn, environment};
+use git_agent::agent::{Claim, Input, Link, Turn};
 use git_agent::session::Usage;
 use git_agent::transcript::Body;
 use git_agent_tests::link::ProcessLink;
 use serde_json::json;
+
+/// What every program may need; the rest is what the agent says it needs.
+const COMMON: [&str; 6] = ["HOME", "PATH", "LANG", "TERM", "TMPDIR", "TZ"];
 
 #[derive(Default)]
 struct Options {
@@ -76,11 +81,12 @@ fn main() -> ExitCode {
             return ExitCode::from(129);
         }
     };
-    let variables: Vec<_> = std::env::vars_os().collect();
-    let pairs = variables
-        .iter()
-        .map(|(name, value)| (name.as_os_str(), value.as_os_str()));
-    let environment = environment::allowed(&spec, pairs);
+    let environment: BTreeMap<OsString, OsString> = std::env::vars_os()
+        .filter(|(name, _)| {
+            name.to_str()
+                .is_some_and(|name| COMMON.contains(&name) || spec.needs_variable(name))
+        })
+        .collect();
     let mut link = ProcessLink::new(&options.worktree, environment.clone());
     link.recording = options
         .record

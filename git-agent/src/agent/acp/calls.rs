@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::agent::Link;
 use crate::agent::streamed::keep_tail;
+use crate::agent::tools::relative;
 use crate::error::Result;
 use crate::transcript::Body;
 
@@ -276,14 +277,6 @@ pub fn kind_word(kind: &str) -> &'static str {
         "search" => "search",
         "fetch" => "fetch",
         _ => "other",
-    }
-}
-
-/// Returns a path as seen from the worktree; one outside stays as it is.
-pub fn relative(path: &str, worktree: &Path) -> String {
-    match Path::new(path).strip_prefix(worktree) {
-        Ok(inside) if !inside.as_os_str().is_empty() => inside.to_string_lossy().into_owned(),
-        _ => path.to_owned(),
     }
 }
 

@@ -12,7 +12,7 @@ use super::{Peer, raw};
 use crate::agent::printed::{Printed, Stream};
 use crate::agent::spec::{AgentSpec, Tokens};
 use crate::agent::streamed::{Streamed, Voice};
-use crate::agent::{Claim, Input, Link, Trouble, TroubleKind, Turn};
+use crate::agent::{Claim, Input, Link, Trouble, TroubleKind, Turn, foreign};
 use crate::error::{Error, Result};
 use crate::session::{Exit, Usage};
 use crate::transcript::{Body, PlanEntry};
@@ -269,10 +269,7 @@ impl<'a> Dialogue<'a> {
     fn cut_line(&mut self, line: &[u8], cut: u64) -> Result<Heard> {
         let size = line.len() as u64 + cut;
         let (id, method) = wire::parse_head(line);
-        self.keep(&json!({
-            "cut": size,
-            "head": String::from_utf8_lossy(&line[..line.len().min(1024)]),
-        }))?;
+        self.keep(&foreign::cut_message(line, cut))?;
         let message = format!("a message of {size} bytes is too long");
         match (id, method) {
             (Some(id), Some(_)) => {

@@ -22,20 +22,20 @@ mod tests;
 
 use std::time::{Duration, Instant, SystemTime};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::dialogue::{Dialogue, Halt};
 use super::history::with_history;
 use super::spec::AgentSpec;
-use super::{Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn};
+use super::{
+    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, foreign,
+};
 use crate::error::Result;
 use crate::session::Usage;
 use crate::transcript::Body;
 
 /// How long a process whose input was closed may take to end by itself.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// The largest foreign message that is kept whole.
-const LARGEST_RAW: usize = 64 * 1024;
 
 /// Drives any agent that speaks the protocol.
 #[derive(Debug)]
@@ -193,16 +193,7 @@ impl Driver for Acp {
     }
 }
 
-/// Returns a foreign message as an event, cut down when it is very large.
+/// Returns a foreign message as an event.
 fn raw(data: &Value) -> Body {
-    let text = data.to_string();
-    let data = if text.len() > LARGEST_RAW {
-        json!({"cut": text.len(), "head": text[..text.floor_char_boundary(1024)]})
-    } else {
-        data.clone()
-    };
-    Body::Raw {
-        driver: "acp".to_owned(),
-        data,
-    }
+    foreign::raw("acp", data)
 }

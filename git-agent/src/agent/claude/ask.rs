@@ -1,0 +1,206 @@
+//! Requests of the agent: to use a tool, or to have questions answered.
+
+use serde_json::{Map, Value, json};
+
+use crate::agent::tools::kind_of_tool;
+use crate::transcript::{Body, Choice};
+
+/// The tool by which the agent asks questions.
+const QUESTIONS: [&str; 2] = ["AskUserQuestion", "ask_user_question"];
+
+/// A request that waits for its answer.
+#[derive(Debug)]
+pub struct Request {
+    id: Value,
+    tool: String,
+    input: Value,
+    title: String,
+    /// Questions and what was answered so far.
+    answers: Map<String, Value>,
+}
+
+impl Request {
+    /// Reads a request; `None` when it is of a kind that is not known.
+    pub fn from_message(message: &Value) -> Option<Self> {
+        let request = &message["request"];
+        if request["subtype"] != "can_use_tool" {
+            return None;
+        }
+        let tool = request["tool_name"].as_str().unwrap_or("tool").to_owned();
+        let input = request["input"].clone();
+        let about = [
+            "command",
+            "file_path",
+            "notebook_path",
+            "url",
+            "query",
+            "pattern",
+        ]
+        .iter()
+        .find_map(|key| input.get(*key)?.as_str())
+        .or_else(|| request["description"].as_str());
+        let title = match about {
+            Some(about) => format!("{tool}: {about}"),
+            None => tool.clone(),
+        };
+        Some(Request {
+            id: message["request_id"].clone(),
+            tool,
+            input,
+            title,
+            answers: Map::new(),
+        })
+    }
+
+    /// Returns whether the agent asks a question, and not for permission.
+    pub fn is_question(&self) -> bool {
+        QUESTIONS.contains(&self.tool.as_str()) && self.open_question().is_some()
+    }
+
+    /// Returns whether what it asks for changes nothing.
+    pub fn is_harmless(&self) -> bool {
+        matches!(kind_of_tool(&self.tool), "read" | "search" | "fetch") || self.is_question()
+    }
+
+    /// Returns the event that tells it.
+    pub fn question(&self, name: &str) -> Body {
+        let (kind, title, options) = match self.open_question().filter(|_| self.is_question()) {
+            Some(question) => {
+                let options = question["options"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|option| option["label"].as_str())
+                    .map(|label| choice(label, label, ""))
+                    .collect();
+                ("question", text_of(question).to_owned(), options)
+            }
+            None => {
+                let options = vec![
+                    choice("allow", "Allow", "allow_once"),
+                    choice("deny", "Deny", "reject_once"),
+                ];
+                ("permission", self.title.clone(), options)
+            }
+        };
+        Body::Permission {
+            request: name.to_owned(),
+            kind: kind.to_owned(),
+            title,
+            options,
+        }
+    }
+
+    /// Takes in a person's answer; returns what to write, or nothing when the request must be told again.
+    pub fn answer(&mut self, answer: &str) -> Option<Value> {
+        let answer = answer.trim();
+        if self.is_question() {
+            if matches!(answer, "reject_once" | "reject_always") {
+                return Some(self.denied());
+            }
+            if answer.is_empty() {
+                return None;
+            }
+            let question = text_of(self.open_question()?).to_owned();
+            self.answers.insert(question, answer.into());
+            return self.open_question().is_none().then(|| self.allowed());
+        }
+        match answer.to_ascii_lowercase().as_str() {
+            "allow" | "allow_once" | "allow_always" | "y" | "yes" | "ok" => Some(self.allowed()),
+            "deny" | "reject" | "reject_once" | "reject_always" | "n" | "no" => Some(self.denied()),
+            _ => None,
+        }
+    }
+
+    /// Returns the message that allows it.
+    pub fn allowed(&self) -> Value {
+        let mut input = self.input.clone();
+        if let (false, Some(fields)) = (self.answers.is_empty(), input.as_object_mut()) {
+            fields.insert("answers".to_owned(), Value::Object(self.answers.clone()));
+        }
+        self.response(json!({"behavior": "allow", "updatedInput": input}))
+    }
+
+    /// Returns the message that refuses it.
+    pub fn denied(&self) -> Value {
+        let words = match self.is_question() {
+            true => "Nobody is there to answer: decide yourself.",
+            false => "This is not allowed here.",
+        };
+        self.response(json!({"behavior": "deny", "message": words}))
+    }
+
+    fn response(&self, response: Value) -> Value {
+        json!({"type": "control_response", "response":
+            {"subtype": "success", "request_id": self.id, "response": response}})
+    }
+
+    /// Returns the first question that has no answer yet.
+    fn open_question(&self) -> Option<&Value> {
+        self.input["questions"].as_array()?.iter().find(|question| {
+            !text_of(question).is_empty() && !self.answers.contains_key(text_of(question))
+        })
+    }
+}
+
+fn text_of(question: &Value) -> &str {
+    question["question"].as_str().unwrap_or_default()
+}
+
+fn choice(id: &str, label: &str, kind: &str) -> Choice {
+    Choice {
+        id: id.to_owned(),
+        label: label.to_owned(),
+        kind: kind.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_are_asked_one_after_the_other() {
+        let message = json!({"request_id": "r", "request": {"subtype": "can_use_tool", "tool_name": "AskUserQuestion",
+            "input": {"questions": [
+                {"question": "Colour?", "options": [{"label": "red"}, {"label": "blue"}]},
+                {"question": "Size?", "options": []}]}}});
+        let mut request = Request::from_message(&message).expect("a request");
+        let Body::Permission {
+            kind,
+            title,
+            options,
+            ..
+        } = request.question("1.1")
+        else {
+            panic!("a question")
+        };
+        assert_eq!(
+            (kind.as_str(), title.as_str(), options.len()),
+            ("question", "Colour?", 2)
+        );
+        assert!(request.answer("").is_none());
+        assert!(request.answer("red").is_none());
+        let answer = request.answer("large, please").expect("all is answered");
+        let answers = &answer["response"]["response"]["updatedInput"]["answers"];
+        assert_eq!(
+            answers,
+            &json!({"Colour?": "red", "Size?": "large, please"})
+        );
+    }
+
+    #[test]
+    fn what_is_asked_is_named() {
+        let message = json!({"request_id": "r", "request": {"subtype": "can_use_tool", "tool_name": "Bash",
+            "input": {"command": "rm x"}, "description": "remove x"}});
+        let mut request = Request::from_message(&message).expect("a request");
+        let Body::Permission { title, .. } = request.question("1.1") else {
+            panic!("a request")
+        };
+        assert_eq!(title, "Bash: rm x");
+        assert!(!request.is_harmless() && request.answer("hm").is_none());
+        let denied = request.answer("no").expect("an answer");
+        assert_eq!(denied["response"]["response"]["behavior"], "deny");
+        assert!(Request::from_message(&json!({"request": {"subtype": "hook_callback"}})).is_none());
+    }
+}

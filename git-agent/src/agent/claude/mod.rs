@@ -1,0 +1,405 @@
+//! The stream of Claude Code: JSON lines both ways, one process a turn. Qwen Code speaks it too.
+//!
+//! The prompt, the answers to requests for permission and an interrupt are written to its standard input; closing that
+//! ends it after the turn. The conversation's id is ours where the agent lets us choose it, so that a run that is killed
+//! in its first moment can still be resumed.
+
+mod ask;
+mod stream;
+mod tasks;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use self::ask::Request;
+use self::stream::{Ending, Heard, Stream, is_forgotten};
+use super::history::with_history;
+use super::printed::{self, Printed};
+use super::spec::{AgentSpec, conversation_id};
+use super::{
+    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, foreign,
+    template,
+};
+use crate::error::{Context, Result};
+use crate::session::Exit;
+use crate::transcript::Body;
+
+/// How long the agent may take to end a turn that is cancelled, or itself after the turn.
+const FAREWELL: Duration = Duration::from_secs(10);
+/// What makes the agent speak this stream, when the configured command does not say it itself.
+const STANDARD: [&str; 13] = [
+    "-p",
+    "--output-format",
+    "stream-json",
+    "--input-format",
+    "stream-json",
+    "--verbose",
+    "--include-partial-messages",
+    "--session-id",
+    "{new_session}",
+    "--resume",
+    "{session}",
+    "--model",
+    "{model}",
+];
+/// What makes it ask on its stream.
+const ASKING: [&str; 4] = [
+    "--permission-prompt-tool",
+    "stdio",
+    "--permission-mode",
+    "default",
+];
+/// What makes it not ask.
+const NOT_ASKING: [&str; 1] = ["--dangerously-skip-permissions"];
+
+/// Drives Claude Code, and agents that speak its stream.
+#[derive(Debug)]
+pub struct Claude {
+    spec: AgentSpec,
+    is_root: fn() -> bool,
+}
+
+/// One run of the program.
+struct Run<'a> {
+    turn: &'a Turn,
+    link: &'a mut dyn Link,
+    stream: Stream,
+    printed: Printed,
+    /// Requests that wait for a person, by the names they were told by.
+    asked: BTreeMap<String, Request>,
+    requests: u32,
+    /// Until when the agent may end by itself.
+    patience: Option<Instant>,
+    cancelled: bool,
+}
+
+/// How a run ended.
+struct Outcome {
+    ending: Option<Ending>,
+    hopeless: Option<Trouble>,
+    exit: Exit,
+}
+
+impl Claude {
+    /// Returns a driver for an agent.
+    pub fn new(spec: AgentSpec) -> Self {
+        Claude {
+            spec,
+            is_root: || rustix::process::geteuid().is_root(),
+        }
+    }
+
+    fn program(&self, turn: &Turn, resume: Option<&str>, new: Option<&str>) -> Result<Program> {
+        let mut words = self.spec.argv.clone();
+        let own = template::has(&words, "session") || template::has(&words, "new_session");
+        if !own {
+            words.extend(STANDARD.map(OsString::from));
+            let words_for = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+            words.extend(words_for(if self.asks(turn) {
+                &ASKING
+            } else {
+                &NOT_ASKING
+            }));
+            if resume.is_some() && new.is_some() {
+                words.push("--fork-session".into());
+            }
+            if !turn.mcp_servers.is_empty() {
+                words.extend(["--mcp-config".into(), self.write_servers(turn)?]);
+            }
+        }
+        let values = [
+            ("new_session", new.map(OsStr::new)),
+            ("session", resume.map(OsStr::new)),
+            ("model", self.spec.model_of(turn).map(OsStr::new)),
+            ("scratch", Some(turn.scratch.as_os_str())),
+        ];
+        Ok(Program {
+            argv: template::fill(&words, &values),
+            env: self.spec.variables(turn),
+            stdin: true,
+        })
+    }
+
+    /// Returns whether requests for permission must come to us.
+    fn asks(&self, turn: &Turn) -> bool {
+        // As root the agent refuses to skip permissions, unless it is told that it is in a sandbox.
+        let refuses = (self.is_root)() && !turn.environment.contains_key(OsStr::new("IS_SANDBOX"));
+        turn.ask || turn.read_only || refuses
+    }
+
+    fn write_servers(&self, turn: &Turn) -> Result<OsString> {
+        let servers: serde_json::Map<String, Value> = turn
+            .mcp_servers
+            .iter()
+            .map(|server| {
+                let env: BTreeMap<&str, &str> = server
+                    .env
+                    .iter()
+                    .map(|(name, value)| (name.as_str(), value.as_str()))
+                    .collect();
+                let entry = json!({
+                    "command": server.command.to_string_lossy(),
+                    "args": server.args,
+                    "env": env,
+                });
+                (server.name.clone(), entry)
+            })
+            .collect();
+        let file = turn.scratch.join("mcp.json");
+        std::fs::write(&file, json!({"mcpServers": servers}).to_string())
+            .context(|| format!("cannot write '{}'", file.display()))?;
+        Ok(file.into())
+    }
+
+    fn run(
+        &self,
+        turn: &Turn,
+        program: &Program,
+        session: Option<String>,
+        prompt: &str,
+        link: &mut dyn Link,
+    ) -> Result<(Outcome, Claim)> {
+        link.start(program)?;
+        let mut run = Run {
+            turn,
+            link,
+            stream: Stream::new(session),
+            printed: Printed::default(),
+            asked: BTreeMap::new(),
+            requests: 0,
+            patience: None,
+            cancelled: false,
+        };
+        run.send(&json!({
+            "type": "user",
+            "message": {"role": "user", "content": [{"type": "text", "text": prompt}]},
+        }))?;
+        let outcome = run.follow()?;
+        let claim = run.claim(&outcome);
+        Ok((outcome, claim))
+    }
+}
+
+impl Run<'_> {
+    fn send(&mut self, message: &Value) -> Result<()> {
+        let line = format!("{message}\n");
+        match self.link.write(line.as_bytes()) {
+            // That it has gone is heard of as its exit.
+            Err(error) if error.is_broken_pipe() => Ok(()),
+            result => result,
+        }
+    }
+
+    fn follow(&mut self) -> Result<Outcome> {
+        let (mut ending, mut hopeless) = (None, None);
+        let exit = loop {
+            let dues = [self.stream.text.due(), self.printed.due(), self.patience];
+            match self.link.next(dues.into_iter().flatten().min())? {
+                Input::Stdout { line, cut } => match self.line(&line, cut)? {
+                    Heard::Nothing => {}
+                    Heard::Asked(request) => self.asked(&request)?,
+                    Heard::Ended(told) => {
+                        ending = Some(told);
+                        self.patience = Some(Instant::now() + FAREWELL);
+                        self.link.close_stdin()?;
+                    }
+                    Heard::Hopeless(trouble) => {
+                        hopeless = Some(trouble);
+                        break self.link.end()?;
+                    }
+                },
+                Input::Stderr { line, cut } => {
+                    self.printed
+                        .line(printed::Stream::Stderr, &line, cut, self.link)?;
+                }
+                Input::Exited(exit) => break exit,
+                Input::Answer { request, choice } => self.answered(&request, &choice)?,
+                Input::Cancel if !self.cancelled => {
+                    self.cancelled = true;
+                    self.patience = Some(Instant::now() + FAREWELL);
+                    let request = json!({"subtype": "interrupt"});
+                    self.send(&json!({"type": "control_request", "request_id": "interrupt", "request": request}))?;
+                }
+                Input::Cancel | Input::Woken => {}
+            }
+            let now = Instant::now();
+            self.stream.text.flush_due(now, self.link)?;
+            self.printed.flush_due(now, self.link)?;
+            if self.patience.is_some_and(|patience| patience <= now) {
+                break self.link.end()?;
+            }
+        };
+        self.stream.text.end(self.link)?;
+        self.printed.finish(self.link)?;
+        Ok(Outcome {
+            ending,
+            hopeless,
+            exit,
+        })
+    }
+
+    fn line(&mut self, line: &[u8], cut: u64) -> Result<Heard> {
+        if cut > 0 {
+            self.stream
+                .keep(&foreign::cut_message(line, cut), self.link)?;
+            return Ok(Heard::Nothing);
+        }
+        match serde_json::from_str::<Value>(&String::from_utf8_lossy(line)) {
+            Ok(message) if message.is_object() => {
+                self.stream
+                    .message(&message, &self.turn.worktree, self.turn.used, self.link)
+            }
+            _ => {
+                self.printed
+                    .line(printed::Stream::Stdout, line, 0, self.link)?;
+                Ok(Heard::Nothing)
+            }
+        }
+    }
+
+    fn asked(&mut self, message: &Value) -> Result<()> {
+        let Some(request) = Request::from_message(message) else {
+            let id = &message["request_id"];
+            self.stream.keep(message, self.link)?;
+            return self.send(&json!({"type": "control_response", "response":
+                {"subtype": "error", "request_id": id, "error": "not offered"}}));
+        };
+        self.requests += 1;
+        let name = format!("{}.{}", self.turn.number, self.requests);
+        self.link.event(request.question(&name))?;
+        if self.turn.read_only && !request.is_harmless() {
+            return self.decide(&name, &request, false);
+        }
+        if !self.turn.ask {
+            return self.decide(&name, &request, !request.is_question());
+        }
+        self.asked.insert(name, request);
+        Ok(())
+    }
+
+    fn decide(&mut self, name: &str, request: &Request, allow: bool) -> Result<()> {
+        let choice = if allow { "allow" } else { "deny" };
+        self.link.event(Body::Answer {
+            request: name.to_owned(),
+            choice: choice.to_owned(),
+            by: "policy".to_owned(),
+        })?;
+        self.send(&if allow {
+            request.allowed()
+        } else {
+            request.denied()
+        })
+    }
+
+    fn answered(&mut self, name: &str, choice: &str) -> Result<()> {
+        let Some(mut request) = self.asked.remove(name) else {
+            return Ok(());
+        };
+        match request.answer(choice) {
+            Some(message) => self.send(&message),
+            // There is more to ask, or the answer fits nothing.
+            None => {
+                self.link.event(request.question(name))?;
+                self.asked.insert(name.to_owned(), request);
+                Ok(())
+            }
+        }
+    }
+
+    fn claim(&self, outcome: &Outcome) -> Claim {
+        let trouble = match (&outcome.ending, &outcome.hopeless) {
+            _ if self.cancelled => None,
+            (_, Some(trouble)) => Some(trouble.clone()),
+            (Some(ending), _) => ending.trouble.clone(),
+            (None, None) => {
+                let said = self.printed.last_stderr();
+                Some(match outcome.exit.code {
+                    Some(0) => {
+                        Trouble::new(TroubleKind::Protocol, "the agent ended without a result")
+                    }
+                    _ => Trouble::from_exit(&outcome.exit, said),
+                })
+            }
+        };
+        let text = match &outcome.ending {
+            Some(ending) if !ending.text.is_empty() => ending.text.clone(),
+            _ => self.stream.text.last().to_owned(),
+        };
+        Claim {
+            ok: trouble.is_none() && !self.cancelled,
+            cancelled: self.cancelled,
+            trouble,
+            final_text: text.trim().to_owned(),
+            exit: Some(outcome.exit.clone()),
+        }
+    }
+}
+
+impl Driver for Claude {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            resume: true,
+            fork: true,
+            permissions: true,
+            cost: true,
+            stays: false,
+        }
+    }
+
+    fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<Claim> {
+        if let Some(trouble) = self.spec.missing(&turn.environment, &turn.worktree) {
+            return Ok(Claim::failed(trouble));
+        }
+        let mut resume = turn.resume.as_deref();
+        let mut new = (resume.is_none() || turn.fork).then(|| conversation_id(turn, 0));
+        let mut prompt = turn.prompt.clone();
+        loop {
+            if let Some(session) = &new {
+                // Said before the start, so that a run that is killed can still be resumed.
+                link.event(Body::Vendor {
+                    session: session.clone(),
+                })?;
+            }
+            let program = self.program(turn, resume, new.as_deref())?;
+            let known = new.clone().or(resume.map(ToOwned::to_owned));
+            let (outcome, claim) = self.run(turn, &program, known, &prompt, link)?;
+            let forgotten = outcome
+                .ending
+                .as_ref()
+                .is_some_and(|ending| ending.forgotten)
+                || claim
+                    .trouble
+                    .as_ref()
+                    .is_some_and(|trouble| is_forgotten(&trouble.text));
+            let Some(lost) = resume.filter(|_| forgotten && !claim.cancelled) else {
+                return Ok(claim);
+            };
+            link.event(Body::Notice {
+                text: format!(
+                    "the agent has no conversation {lost}: a new one begins, and is told what was said"
+                ),
+            })?;
+            prompt = with_history(&turn.prompt, turn.history.as_deref());
+            resume = None;
+            new = Some(conversation_id(turn, 1));
+        }
+    }
+
+    fn close(&mut self, _link: &mut dyn Link) -> Result<()> {
+        Ok(())
+    }
+
+    fn attach(&self, turn: &Turn) -> Option<Program> {
+        Some(Program {
+            argv: self.spec.attach_argv(turn)?,
+            env: self.spec.variables(turn),
+            stdin: false,
+        })
+    }
+}

@@ -1,0 +1,380 @@
+//! What the lines of the stream mean: text, tools, plans, figures, and how the turn ended.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::tasks::Tasks;
+use crate::agent::streamed::{Streamed, Voice};
+use crate::agent::tools::{kind_of_tool, relative};
+use crate::agent::{Link, Trouble, TroubleKind, foreign};
+use crate::error::Result;
+use crate::session::Usage;
+use crate::transcript::Body;
+
+/// After so many refusals of the key the agent will not be accepted later either; by itself it tries for minutes.
+const HOPELESS_ATTEMPTS: u64 = 3;
+
+/// What a line asks the driver to do.
+#[derive(Debug)]
+pub enum Heard {
+    /// Nothing.
+    Nothing,
+    /// The turn is over.
+    Ended(Ending),
+    /// A request of the agent waits for an answer.
+    Asked(Value),
+    /// Going on makes no sense.
+    Hopeless(Trouble),
+}
+
+/// How the agent says the turn ended.
+#[derive(Debug, Default, PartialEq)]
+pub struct Ending {
+    /// What is wrong, if anything is.
+    pub trouble: Option<Trouble>,
+    /// The conversation that was to be resumed does not exist.
+    pub forgotten: bool,
+    /// The last words.
+    pub text: String,
+}
+
+/// A turn's stream.
+#[derive(Debug, Default)]
+pub struct Stream {
+    /// The vendor's id of the conversation, as last told.
+    session: Option<String>,
+    /// Text being gathered.
+    pub text: Streamed,
+    /// Text blocks that came in pieces and will come once more, whole.
+    pieces: Vec<String>,
+    calls: BTreeMap<String, String>,
+    tasks: Tasks,
+}
+
+impl Stream {
+    /// Returns the stream of a turn in a conversation that may be known.
+    pub fn new(session: Option<String>) -> Self {
+        Stream {
+            session,
+            ..Stream::default()
+        }
+    }
+
+    /// Takes in one message.
+    pub fn message(
+        &mut self,
+        message: &Value,
+        worktree: &Path,
+        used: Usage,
+        link: &mut dyn Link,
+    ) -> Result<Heard> {
+        let text = |key: &str| message.get(key).and_then(Value::as_str);
+        match text("type").unwrap_or_default() {
+            "system" => return self.system(message, link),
+            "stream_event" => self.piece(message, link)?,
+            "assistant" => self.assistant(message, link)?,
+            "user" => self.user(message, worktree, link)?,
+            "result" => return self.result(message, used, link).map(Heard::Ended),
+            "control_request" => {
+                self.text.end(link)?;
+                return Ok(Heard::Asked(message.clone()));
+            }
+            "control_response" | "keep_alive" | "tool_progress" => {}
+            _ => self.keep(message, link)?,
+        }
+        Ok(Heard::Nothing)
+    }
+
+    /// Keeps a message as it came.
+    pub fn keep(&mut self, message: &Value, link: &mut dyn Link) -> Result<()> {
+        self.text.end(link)?;
+        link.event(foreign::raw("claude-stream", message))
+    }
+
+    fn system(&mut self, message: &Value, link: &mut dyn Link) -> Result<Heard> {
+        match message
+            .get("subtype")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+        {
+            "init" => {
+                if let Some(id) = message.get("session_id").and_then(Value::as_str)
+                    && self.session.as_deref() != Some(id)
+                {
+                    self.session = Some(id.to_owned());
+                    link.event(Body::Vendor {
+                        session: id.to_owned(),
+                    })?;
+                }
+            }
+            "status" => {}
+            "api_retry" | "retry" => return self.retry(message, link),
+            "compact_boundary" => {
+                self.text.end(link)?;
+                link.event(Body::Notice {
+                    text: "the agent shortened its memory of the conversation".to_owned(),
+                })?;
+            }
+            _ => self.keep(message, link)?,
+        }
+        Ok(Heard::Nothing)
+    }
+
+    fn retry(&mut self, message: &Value, link: &mut dyn Link) -> Result<Heard> {
+        self.text.end(link)?;
+        let number = |key: &str| message.get(key).and_then(Value::as_u64);
+        let error = message
+            .get("error")
+            .and_then(Value::as_str)
+            .unwrap_or("an error");
+        let status = number("error_status");
+        let words = match status {
+            Some(status) => format!("{error} ({status})"),
+            None => error.to_owned(),
+        };
+        let attempt = number("attempt").unwrap_or(0);
+        link.event(Body::Notice {
+            text: format!(
+                "the model answered {words}; the agent tries again in {:.1} s ({attempt} of {})",
+                number("retry_delay_ms").unwrap_or(0) as f64 / 1000.0,
+                number("max_retries").unwrap_or(0)
+            ),
+        })?;
+        let kind = status.and_then(TroubleKind::from_status);
+        if kind == Some(TroubleKind::Auth) && attempt >= HOPELESS_ATTEMPTS {
+            return Ok(Heard::Hopeless(Trouble::new(TroubleKind::Auth, words)));
+        }
+        Ok(Heard::Nothing)
+    }
+
+    /// Takes in a piece of a message that will come whole later.
+    fn piece(&mut self, message: &Value, link: &mut dyn Link) -> Result<()> {
+        if is_of_helper(message) {
+            return Ok(());
+        }
+        let event = &message["event"];
+        match event["type"].as_str().unwrap_or_default() {
+            "message_start" => self.pieces.clear(),
+            "content_block_start" => self.pieces.push(String::new()),
+            "content_block_delta" => {
+                let delta = &event["delta"];
+                let (voice, text) = match delta["type"].as_str() {
+                    Some("text_delta") => (Voice::Assistant, &delta["text"]),
+                    Some("thinking_delta") => (Voice::Reasoning, &delta["thinking"]),
+                    _ => return Ok(()),
+                };
+                let text = text.as_str().unwrap_or_default();
+                if let Some(piece) = self.pieces.last_mut() {
+                    piece.push_str(text);
+                    self.text.push(voice, text, link)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn assistant(&mut self, message: &Value, link: &mut dyn Link) -> Result<()> {
+        // The agent's own words for a failed request; the result tells the same.
+        if message["is_api_error_message"] == true {
+            return Ok(());
+        }
+        let helper = is_of_helper(message);
+        for block in message["message"]["content"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
+            let text = |key: &str| block.get(key).and_then(Value::as_str);
+            match text("type").unwrap_or_default() {
+                "text" if helper => self.say(Voice::Reasoning, text("text"), link)?,
+                "text" => self.say(Voice::Assistant, text("text"), link)?,
+                "thinking" => self.say(Voice::Reasoning, text("thinking"), link)?,
+                "tool_use" => self.tool_use(block, link)?,
+                "redacted_thinking" => {}
+                _ => self.keep(block, link)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Records a block of text, less what was recorded of it in pieces.
+    fn say(&mut self, voice: Voice, text: Option<&str>, link: &mut dyn Link) -> Result<()> {
+        let text = text.unwrap_or_default();
+        let streamed = self
+            .pieces
+            .iter()
+            .position(|piece| !piece.is_empty() && text.starts_with(piece.as_str()));
+        let told = streamed.map_or(0, |index| self.pieces.remove(index).len());
+        self.text.push(voice, &text[told..], link)?;
+        self.text.end(link)
+    }
+
+    fn tool_use(&mut self, block: &Value, link: &mut dyn Link) -> Result<()> {
+        self.text.end(link)?;
+        let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (call, name, input) = (text("id"), text("name"), &block["input"]);
+        self.calls.insert(call.to_owned(), name.to_owned());
+        link.event(Body::ToolCall {
+            call: call.to_owned(),
+            name: name.to_owned(),
+            kind: kind_of_tool(name).to_owned(),
+            input: input.clone(),
+        })?;
+        match self.tasks.called(call, name, input) {
+            Some(plan) => link.event(plan),
+            None => Ok(()),
+        }
+    }
+
+    fn user(&mut self, message: &Value, worktree: &Path, link: &mut dyn Link) -> Result<()> {
+        for block in message["message"]["content"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
+            if block["type"] != "tool_result" {
+                continue;
+            }
+            self.text.end(link)?;
+            let call = block["tool_use_id"].as_str().unwrap_or_default();
+            let ok = block["is_error"] != true;
+            let output = output_text(&block["content"]);
+            if let Some(plan) = self
+                .tasks
+                .returned(call, &output, &message["tool_use_result"])
+            {
+                link.event(plan)?;
+            }
+            link.event(Body::ToolResult {
+                call: call.to_owned(),
+                ok,
+                output,
+                attachment: None,
+            })?;
+            let name = self.calls.get(call).map(String::as_str).unwrap_or_default();
+            let result = &message["tool_use_result"];
+            if ok
+                && kind_of_tool(name) == "edit"
+                && let Some(path) = result["filePath"].as_str()
+            {
+                let change = match result["type"].as_str() {
+                    Some("create") => "add",
+                    _ => "change",
+                };
+                link.event(Body::Edit {
+                    path: relative(path, worktree),
+                    change: change.to_owned(),
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn result(&mut self, message: &Value, used: Usage, link: &mut dyn Link) -> Result<Ending> {
+        self.text.end(link)?;
+        let usage = usage_after(message, used);
+        if usage != used {
+            link.event(Body::Usage { usage })?;
+        }
+        let text = message["result"].as_str().unwrap_or_default().to_owned();
+        // `subtype` says "success" also when the provider refused; only `is_error` tells.
+        let error = match message["is_error"].as_bool() {
+            Some(error) => error,
+            None => message["subtype"] != "success",
+        };
+        if !error {
+            return Ok(Ending {
+                text,
+                ..Ending::default()
+            });
+        }
+        let mut words: Vec<&str> = message["errors"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        words.extend(message["error"]["message"].as_str());
+        if !text.is_empty() {
+            words.insert(0, &text);
+        }
+        let mut words = words.join("; ");
+        if words.is_empty() {
+            words = format!(
+                "the agent ended the turn: {}",
+                message["subtype"].as_str().unwrap_or("error")
+            );
+        }
+        let by_status = message["api_error_status"]
+            .as_u64()
+            .and_then(TroubleKind::from_status);
+        let trouble = match by_status {
+            Some(kind) => Trouble::new(kind, &words),
+            None => Trouble::from_words(&words, TroubleKind::Other),
+        };
+        Ok(Ending {
+            trouble: Some(trouble),
+            forgotten: is_forgotten(&words),
+            text: self.text.last().to_owned(),
+        })
+    }
+}
+
+/// Returns whether words say that there is no such conversation.
+pub fn is_forgotten(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    words.contains("no conversation found") || words.contains("no saved session found")
+}
+
+/// Returns whether a message is of an agent that the agent started, and not of itself.
+fn is_of_helper(message: &Value) -> bool {
+    !message["parent_tool_use_id"].is_null()
+}
+
+/// Returns what the session has used after a result.
+fn usage_after(message: &Value, used: Usage) -> Usage {
+    let number = |key: &str| message["usage"][key].as_u64();
+    let mut usage = used;
+    let read = [
+        "input_tokens",
+        "cache_creation_input_tokens",
+        "cache_read_input_tokens",
+    ];
+    let input: u64 = read.iter().filter_map(|key| number(key)).sum();
+    let output = number("output_tokens").unwrap_or(0);
+    if (input, output) != (0, 0) {
+        usage.input_tokens = Some(used.input_tokens.unwrap_or(0) + input);
+        usage.output_tokens = Some(used.output_tokens.unwrap_or(0) + output);
+    }
+    // The total counts the whole conversation, also its part before a resume; the other figure only this run.
+    let run = message["model_usage_since_last_result"]
+        .as_object()
+        .map(|models| {
+            let costs = models
+                .values()
+                .filter_map(|model| model["costUSD"].as_f64());
+            used.cost_usd.unwrap_or(0.0) + costs.sum::<f64>()
+        });
+    let total = message["total_cost_usd"].as_f64();
+    let cost = run.or(total.map(|total| total.max(used.cost_usd.unwrap_or(0.0))));
+    usage.cost_usd = cost.filter(|cost| *cost > 0.0).or(used.cost_usd);
+    usage
+}
+
+fn output_text(content: &Value) -> String {
+    match content {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => {
+            let text = |block: &Value| match block["text"].as_str() {
+                Some(text) => text.to_owned(),
+                None => json!({"type": block["type"]}).to_string(),
+            };
+            blocks.iter().map(text).collect::<Vec<_>>().join("\n")
+        }
+        other => other.to_string(),
+    }
+}

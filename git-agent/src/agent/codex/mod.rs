@@ -1,0 +1,206 @@
+//! Codex: `codex exec --json`, one process a turn, JSON lines out and nothing but the prompt in.
+//!
+//! It cannot ask for permission in this form. When every request should go to a person, its own sandbox keeps it in the
+//! worktree instead, and that is said.
+
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use self::stream::{Ending, Stream};
+use super::history::with_history;
+use super::printed::{self, Printed};
+use super::spec::AgentSpec;
+use super::{
+    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, foreign,
+};
+use crate::error::Result;
+use crate::session::Exit;
+use crate::transcript::Body;
+
+/// Habits that are turned off.
+const QUIET: [&str; 4] = [
+    "-c",
+    "check_for_update_on_startup=false",
+    "-c",
+    "analytics.enabled=false",
+];
+
+/// Drives Codex.
+#[derive(Debug)]
+pub struct Codex {
+    spec: AgentSpec,
+}
+
+impl Codex {
+    /// Returns a driver for an agent.
+    pub fn new(spec: AgentSpec) -> Self {
+        Codex { spec }
+    }
+
+    fn program(&self, turn: &Turn, resume: Option<&str>) -> Program {
+        let mut argv = self.spec.argv.clone();
+        argv.extend(["exec", "--json"].map(OsString::from));
+        argv.extend(QUIET.map(OsString::from));
+        let mut add = |words: &[&str]| argv.extend(words.iter().map(OsString::from));
+        match (turn.read_only, turn.ask) {
+            (true, _) => add(&["--sandbox", "read-only"]),
+            (false, true) => add(&["--sandbox", "workspace-write"]),
+            (false, false) => add(&["--dangerously-bypass-approvals-and-sandbox"]),
+        }
+        if let Some(model) = self.spec.model_of(turn) {
+            add(&["--model", model]);
+        }
+        for server in &turn.mcp_servers {
+            // Strings and lists are written alike in JSON and TOML; a table is not.
+            let key = |field: &str| format!("mcp_servers.{}.{field}", json!(server.name));
+            let set = |field: &str, value: Value| format!("{}={value}", key(field));
+            add(&[
+                "-c",
+                &set("command", json!(server.command.to_string_lossy())),
+            ]);
+            add(&["-c", &set("args", json!(server.args))]);
+            for (name, value) in &server.env {
+                add(&[
+                    "-c",
+                    &format!("{}.{}={}", key("env"), json!(name), json!(value)),
+                ]);
+            }
+        }
+        match resume {
+            Some(session) if turn.fork => add(&["fork", session]),
+            Some(session) => add(&["resume", session]),
+            None => {}
+        }
+        add(&["-"]);
+        Program {
+            argv,
+            env: self.spec.variables(turn),
+            stdin: true,
+        }
+    }
+
+    fn run(
+        &self,
+        turn: &Turn,
+        resume: Option<&str>,
+        prompt: &str,
+        link: &mut dyn Link,
+    ) -> Result<Claim> {
+        link.start(&self.program(turn, resume))?;
+        match link.write(format!("{prompt}\n").as_bytes()) {
+            Err(error) if error.is_broken_pipe() => {}
+            result => result?,
+        }
+        link.close_stdin()?;
+        let known = resume.filter(|_| !turn.fork);
+        let mut stream = Stream::new(known.map(ToOwned::to_owned));
+        let mut printed = Printed::default();
+        let mut cancelled = false;
+        let exit = loop {
+            match link.next(printed.due())? {
+                Input::Stdout { line, cut: 0 } => {
+                    match serde_json::from_str::<Value>(&String::from_utf8_lossy(&line)) {
+                        Ok(event) if event.is_object() => {
+                            stream.event(&event, &turn.worktree, turn.used, link)?;
+                        }
+                        _ => printed.line(printed::Stream::Stdout, &line, 0, link)?,
+                    }
+                }
+                Input::Stdout { line, cut } => {
+                    link.event(foreign::raw(
+                        "codex-json",
+                        &foreign::cut_message(&line, cut),
+                    ))?;
+                }
+                Input::Stderr { line, cut } => {
+                    printed.line(printed::Stream::Stderr, &line, cut, link)?;
+                }
+                Input::Exited(exit) => break exit,
+                Input::Cancel => {
+                    cancelled = true;
+                    break link.end()?;
+                }
+                Input::Answer { .. } | Input::Woken => {}
+            }
+            printed.flush_due(Instant::now(), link)?;
+        };
+        printed.finish(link)?;
+        stream.end(link)?;
+        Ok(claim(stream, exit, cancelled, &printed))
+    }
+}
+
+fn claim(stream: Stream, exit: Exit, cancelled: bool, printed: &Printed) -> Claim {
+    let trouble = match &stream.ending {
+        _ if cancelled => None,
+        Some(Ending::Completed) => None,
+        Some(Ending::Failed(text)) => Some(Trouble::from_words(text, TroubleKind::Model)),
+        None if exit.code == Some(0) => Some(Trouble::new(
+            TroubleKind::Protocol,
+            "the agent ended without a result",
+        )),
+        None => Some(Trouble::from_exit(&exit, printed.last_stderr())),
+    };
+    Claim {
+        ok: trouble.is_none() && !cancelled,
+        cancelled,
+        trouble,
+        final_text: stream.last_said,
+        exit: Some(exit),
+    }
+}
+
+impl Driver for Codex {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            resume: true,
+            fork: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<Claim> {
+        if let Some(trouble) = self.spec.missing(&turn.environment, &turn.worktree) {
+            return Ok(Claim::failed(trouble));
+        }
+        if turn.ask && !turn.read_only {
+            link.event(Body::Notice {
+                text: "this agent cannot ask for permission: its own sandbox keeps it in its worktree instead"
+                    .to_owned(),
+            })?;
+        }
+        let claim = self.run(turn, turn.resume.as_deref(), &turn.prompt, link)?;
+        let forgotten = |trouble: &Trouble| trouble.text.contains("no rollout found");
+        match &turn.resume {
+            Some(lost) if claim.trouble.as_ref().is_some_and(forgotten) => {
+                link.event(Body::Notice {
+                    text: format!(
+                        "the agent has no conversation {lost}: a new one begins, and is told what was said"
+                    ),
+                })?;
+                let prompt = with_history(&turn.prompt, turn.history.as_deref());
+                self.run(turn, None, &prompt, link)
+            }
+            _ => Ok(claim),
+        }
+    }
+
+    fn close(&mut self, _link: &mut dyn Link) -> Result<()> {
+        Ok(())
+    }
+
+    fn attach(&self, turn: &Turn) -> Option<Program> {
+        Some(Program {
+            argv: self.spec.attach_argv(turn)?,
+            env: self.spec.variables(turn),
+            stdin: false,
+        })
+    }
+}

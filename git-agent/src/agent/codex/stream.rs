@@ -1,0 +1,249 @@
+//! What the events of `codex exec --json` mean.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::agent::tools::relative;
+use crate::agent::{Link, foreign};
+use crate::error::Result;
+use crate::session::Usage;
+use crate::transcript::{Body, PlanEntry};
+
+/// How the turn ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Well, says the agent.
+    Completed,
+    /// Badly, in its words.
+    Failed(String),
+}
+
+/// A turn's stream.
+#[derive(Debug)]
+pub struct Stream {
+    /// How the turn ended, once it did.
+    pub ending: Option<Ending>,
+    /// The last message.
+    pub last_said: String,
+    thread: Option<String>,
+    resumed: bool,
+    /// Items that began and have not ended.
+    open: Vec<String>,
+}
+
+impl Stream {
+    /// Returns the stream of a turn in a conversation that may be known.
+    pub fn new(thread: Option<String>) -> Self {
+        Stream {
+            resumed: thread.is_some(),
+            ending: None,
+            last_said: String::new(),
+            thread,
+            open: Vec::new(),
+        }
+    }
+
+    /// Takes in one event.
+    pub fn event(
+        &mut self,
+        event: &Value,
+        worktree: &Path,
+        used: Usage,
+        link: &mut dyn Link,
+    ) -> Result<()> {
+        match event["type"].as_str().unwrap_or_default() {
+            "thread.started" => match event["thread_id"].as_str() {
+                Some(id) if self.thread.as_deref() != Some(id) => {
+                    self.thread = Some(id.to_owned());
+                    link.event(Body::Vendor {
+                        session: id.to_owned(),
+                    })
+                }
+                _ => Ok(()),
+            },
+            "turn.started" => Ok(()),
+            "item.started" | "item.updated" => self.item(&event["item"], false, worktree, link),
+            "item.completed" => self.item(&event["item"], true, worktree, link),
+            "error" => self.error(event["message"].as_str().unwrap_or("error"), link),
+            "turn.completed" => {
+                self.ending = Some(Ending::Completed);
+                let number = |key: &str| event["usage"][key].as_u64();
+                let (Some(input), Some(output)) = (number("input_tokens"), number("output_tokens"))
+                else {
+                    return Ok(());
+                };
+                // The figures count the whole conversation, also its part before a resume.
+                let total = |before: Option<u64>, figure: u64| match (before, self.resumed) {
+                    (Some(before), true) => before.max(figure),
+                    (before, _) => before.unwrap_or(0) + figure,
+                };
+                link.event(Body::Usage {
+                    usage: Usage {
+                        input_tokens: Some(total(used.input_tokens, input)),
+                        output_tokens: Some(total(used.output_tokens, output)),
+                        cost_usd: used.cost_usd,
+                    },
+                })
+            }
+            "turn.failed" => {
+                let words = event["error"]["message"]
+                    .as_str()
+                    .unwrap_or("the turn failed");
+                self.ending = Some(Ending::Failed(words.to_owned()));
+                Ok(())
+            }
+            _ => link.event(foreign::raw("codex-json", event)),
+        }
+    }
+
+    /// Records what the end of the stream left open.
+    pub fn end(&mut self, link: &mut dyn Link) -> Result<()> {
+        for call in std::mem::take(&mut self.open) {
+            link.event(Body::ToolResult {
+                call,
+                ok: false,
+                output: String::new(),
+                attachment: None,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn error(&mut self, words: &str, link: &mut dyn Link) -> Result<()> {
+        if words.starts_with("Reconnecting") {
+            return link.event(Body::Notice {
+                text: words.to_owned(),
+            });
+        }
+        // The same words follow as the reason of the failed turn; alone, they are all there is.
+        self.ending = Some(Ending::Failed(words.to_owned()));
+        Ok(())
+    }
+
+    fn item(
+        &mut self,
+        item: &Value,
+        done: bool,
+        worktree: &Path,
+        link: &mut dyn Link,
+    ) -> Result<()> {
+        let text = |key: &str| item[key].as_str().unwrap_or_default();
+        match text("type") {
+            "agent_message" if done => {
+                self.last_said = text("text").to_owned();
+                link.event(Body::Assistant {
+                    text: text("text").to_owned(),
+                })
+            }
+            "reasoning" if done => link.event(Body::Reasoning {
+                text: text("text").to_owned(),
+            }),
+            "agent_message" | "reasoning" => Ok(()),
+            "todo_list" => link.event(Body::Plan {
+                entries: item["items"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(plan_entry)
+                    .collect(),
+            }),
+            "command_execution" => {
+                let ok = item["exit_code"].as_i64() == Some(0);
+                let input = json!({"command": text("command")});
+                self.call(item, (text("command"), "execute", input), link)?;
+                self.result(item, done, ok, text("aggregated_output"), link)
+            }
+            "file_change" => {
+                let ok = text("status") == "completed";
+                let input = json!({"changes": item["changes"]});
+                self.call(item, ("file_change", "edit", input), link)?;
+                self.result(item, done, ok, "", link)?;
+                let changes = item["changes"].as_array().filter(|_| done && ok);
+                for change in changes.into_iter().flatten() {
+                    let word = match change["kind"].as_str() {
+                        Some("add") => "add",
+                        Some("delete") => "delete",
+                        _ => "change",
+                    };
+                    if let Some(path) = change["path"].as_str() {
+                        link.event(Body::Edit {
+                            path: relative(path, worktree),
+                            change: word.to_owned(),
+                        })?;
+                    }
+                }
+                Ok(())
+            }
+            "mcp_tool_call" => {
+                let name = format!("{}.{}", text("server"), text("tool"));
+                self.call(item, (&name, "other", item["arguments"].clone()), link)?;
+                let ok = text("status") == "completed";
+                let output = match &item["error"]["message"] {
+                    Value::String(words) => words.clone(),
+                    _ if item["result"].is_null() => String::new(),
+                    _ => item["result"].to_string(),
+                };
+                self.result(item, done, ok, &output, link)
+            }
+            "web_search" => {
+                let input = json!({"query": text("query")});
+                self.call(item, ("web_search", "fetch", input), link)?;
+                self.result(item, done, true, "", link)
+            }
+            "error" => link.event(Body::Notice {
+                text: text("message").to_owned(),
+            }),
+            _ => link.event(foreign::raw("codex-json", item)),
+        }
+    }
+
+    /// Records a call when it is first heard of.
+    fn call(
+        &mut self,
+        item: &Value,
+        (name, kind, input): (&str, &str, Value),
+        link: &mut dyn Link,
+    ) -> Result<()> {
+        let id = item["id"].as_str().unwrap_or_default();
+        if self.open.iter().any(|open| open == id) {
+            return Ok(());
+        }
+        self.open.push(id.to_owned());
+        link.event(Body::ToolCall {
+            call: id.to_owned(),
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            input,
+        })
+    }
+
+    fn result(
+        &mut self,
+        item: &Value,
+        done: bool,
+        ok: bool,
+        output: &str,
+        link: &mut dyn Link,
+    ) -> Result<()> {
+        if !done {
+            return Ok(());
+        }
+        let id = item["id"].as_str().unwrap_or_default();
+        self.open.retain(|open| open != id);
+        link.event(Body::ToolResult {
+            call: id.to_owned(),
+            ok,
+            output: output.to_owned(),
+            attachment: None,
+        })
+    }
+}
+
+fn plan_entry(item: &Value) -> Option<PlanEntry> {
+    let done = item["completed"].as_bool().unwrap_or(false);
+    Some(PlanEntry {
+        text: item["text"].as_str()?.to_owned(),
+        status: if done { "completed" } else { "pending" }.to_owned(),
+    })
+}
