@@ -130,10 +130,14 @@ pub fn read_tail(dir: &Path, after: u64, hint: u64, limit: u64) -> Result<Tail> 
         if before == *b"\n" {
             let tail = read_from(&mut file, hint, after, limit).context(cannot)?;
             // The hint is from another life of this file when what follows does not go on where git ends.
-            let continues = tail
-                .events
-                .first()
-                .map_or(tail.damaged == 0, |first| first.seq == after + 1);
+            let continues = match tail.events.first() {
+                Some(first) => first.seq == after + 1,
+                // A new file may by chance end a line just there: what stands before must be the last event in git.
+                None => {
+                    tail.damaged == 0
+                        && last_before(&mut file, hint).context(cannot)? == Some(after)
+                }
+            };
             if continues {
                 return Ok(tail);
             }
@@ -141,6 +145,24 @@ pub fn read_tail(dir: &Path, after: u64, hint: u64, limit: u64) -> Result<Tail> 
         file.seek(SeekFrom::Start(0)).context(cannot)?;
     }
     read_from(&mut file, 0, after, limit).context(cannot)
+}
+
+/// Returns the number of the event whose line ends at an offset; `None` when no whole line does.
+fn last_before(file: &mut File, end: u64) -> io::Result<Option<u64>> {
+    let mut wanted = 4096;
+    loop {
+        let length = end.min(wanted);
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        file.seek(SeekFrom::Start(end - length))?;
+        file.read_exact(&mut bytes)?;
+        let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        match line.iter().rposition(|byte| *byte == b'\n') {
+            Some(at) => return Ok(parse_line(&line[at + 1..]).map(|event| event.seq)),
+            None if length == end => return Ok(parse_line(line).map(|event| event.seq)),
+            None if length > LINE as u64 => return Ok(None),
+            None => wanted *= 16,
+        }
+    }
 }
 
 fn read_from(file: &mut File, start: u64, after: u64, limit: u64) -> io::Result<Tail> {
@@ -274,6 +296,28 @@ mod tests {
                 assert_eq!(tail.end, spool.length());
             }
         }
+    }
+
+    #[test]
+    fn a_new_spool_as_long_as_the_old_one_is_read() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut spool = Spool::open(dir.path()).expect("a spool");
+        spool.append(&event(1).to_line()).expect("appends");
+        let old = spool.length();
+        remove(dir.path()).expect("removes");
+        let mut spool = Spool::open(dir.path()).expect("a spool");
+        let mut next = event(1);
+        next.seq = 2;
+        spool.append(&next.to_line()).expect("appends");
+        assert_eq!(spool.length(), old, "the lengths must agree to test this");
+        let tail = read_tail(dir.path(), 1, old, u64::MAX).expect("reads");
+        assert_eq!(seqs(&tail), [2]);
+        assert!(
+            read_tail(dir.path(), 2, old, u64::MAX)
+                .expect("reads")
+                .events
+                .is_empty()
+        );
     }
 
     #[test]
