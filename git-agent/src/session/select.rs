@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::{State, launch};
 use crate::error::{Error, Result};
-use crate::store::list::{Listed, Listing, Scope, find_in};
+use crate::store::list::{Listed, Listing, Scope, candidates, find_in};
 
 /// What a person said about which sessions.
 #[derive(Debug, Clone, Default)]
@@ -36,9 +36,19 @@ pub fn list(context: &Context<'_>, scope: Scope) -> Result<Listing> {
     Ok(listing)
 }
 
+/// Lists sessions, and reads archives only when one of the names is nowhere else.
+pub fn list_for(context: &Context<'_>, names: &[String]) -> Result<Listing> {
+    let listing = list(context, Scope::All)?;
+    let known = |name: &String| !candidates(&listing, name).is_empty();
+    if names.iter().all(known) {
+        return Ok(listing);
+    }
+    list(context, Scope::Archived)
+}
+
 /// Returns the selected sessions. Without a selection it is the session of the current worktree, if that is one.
 pub fn select(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed>> {
-    let listing = list(context, Scope::All)?;
+    let listing = list_for(context, &selection.names)?;
     if selection.is_empty() {
         return here(context, &listing)
             .map(|listed| vec![listed.clone()])

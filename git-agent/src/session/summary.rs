@@ -138,6 +138,9 @@ pub struct Summary {
     /// The record all this was made from.
     #[serde(skip)]
     pub session: Session,
+    /// Whether it is in an archive.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub archived: bool,
     /// The remote it was fetched from, for those of others.
     #[serde(skip)]
     pub remote: Option<String>,
@@ -206,6 +209,7 @@ impl Summary {
             usage: session.usage,
             pid: None,
             exit: session.exit.clone(),
+            archived: listed.archived,
             remote: listed.remote.clone(),
             session,
         };

@@ -353,7 +353,7 @@ impl<'a> Store<'a> {
     }
 
     /// Brings a session's spool into git, piece by piece, and returns the newest commit. The caller holds the write lock.
-    fn flush_spool(&self, sid: SessionId, redactor: &Redactor) -> Result<Option<Tip>> {
+    pub(super) fn flush_spool(&self, sid: SessionId, redactor: &Redactor) -> Result<Option<Tip>> {
         let mut tip = self.log_tip(sid)?;
         let mut lost_races = 0;
         loop {
@@ -369,6 +369,10 @@ impl<'a> Store<'a> {
             )?;
             if tail.events.is_empty() {
                 return Ok(tip);
+            }
+            // Taken up again: it needs a ref of its own to grow.
+            if tip.as_ref().is_some_and(|tip| tip.archived) {
+                self.unfold(sid)?;
             }
             match self.write_log(tip.as_ref(), base, &tail, redactor)? {
                 Some(written) => tip = Some(written),
@@ -444,7 +448,11 @@ impl<'a> Store<'a> {
         match self.repo.swap_ref(&change)? {
             Swap::Done => {
                 fault::point("flush.done").context(cannot)?;
-                Ok(Some(Tip { id, session }))
+                Ok(Some(Tip {
+                    id,
+                    session,
+                    archived: false,
+                }))
             }
             Swap::Stale => Ok(None),
         }

@@ -34,3 +34,7 @@ pub const NOTES_BYTES: usize = 32 << 20;
 pub const NOTE_PROBLEMS: usize = 1_000;
 /// Session refs that are looked at.
 pub const SESSIONS: usize = 20_000;
+/// One archive commit's `sessions.jsonl`: 199 states of the largest size.
+pub const ARCHIVE: u64 = 16 << 20;
+/// Commits of one archive.
+pub const ARCHIVE_CHAIN: usize = 1_000;

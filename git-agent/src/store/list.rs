@@ -22,6 +22,8 @@ pub struct Listed {
     pub session: Session,
     /// The remote it was fetched from; `None` for this clone's own.
     pub remote: Option<String>,
+    /// Whether it is in an archive, without a ref of its own.
+    pub archived: bool,
 }
 
 impl Listed {
@@ -56,6 +58,8 @@ pub enum Scope {
     Mine,
     /// This clone's and those fetched from remotes.
     All,
+    /// All of these, and the closed ones that were folded into archives.
+    Archived,
 }
 
 impl Store<'_> {
@@ -79,7 +83,7 @@ impl Store<'_> {
                 });
             }
         }
-        if scope == Scope::All {
+        if scope != Scope::Mine {
             for found in self.repo.refs_under(refname::REMOTES)?.refs {
                 if let Some((remote, RefName::Session(sid))) = RefName::parse_at_remote(&found.name)
                 {
@@ -100,6 +104,9 @@ impl Store<'_> {
             wanted.drain(..surplus);
         }
         read_all(self.repo, wanted, &mut listing);
+        if scope == Scope::Archived {
+            self.take_in_archives(&mut listing)?;
+        }
         self.take_in_spools(&mut listing)?;
         listing.sessions.sort_by_key(|listed| listed.session.sid);
         Ok(listing)
@@ -133,6 +140,7 @@ impl Store<'_> {
                             tip: None,
                             session,
                             remote: None,
+                            archived: false,
                         });
                     }
                 }
@@ -141,15 +149,19 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// Finds the session that a person means: a name, an id, or the end of an id. This clone's come first.
+    /// Finds the session that a person means: a name, an id, or the end of an id. This clone's come first, and archives
+    /// are read only when it is nowhere else.
     pub fn find_session(&self, wanted: &str) -> Result<Listed> {
         let listing = self.list(Scope::All)?;
+        if candidates(&listing, wanted).is_empty() {
+            return find_in(&self.list(Scope::Archived)?, wanted).cloned();
+        }
         find_in(&listing, wanted).cloned()
     }
 }
 
-/// Finds the session that a person means in a listing.
-pub fn find_in<'l>(listing: &'l Listing, wanted: &str) -> Result<&'l Listed> {
+/// Returns the sessions of a listing that a person may mean.
+pub fn candidates<'l>(listing: &'l Listing, wanted: &str) -> Vec<&'l Listed> {
     let by = |test: &dyn Fn(&Listed) -> bool| -> Vec<&'l Listed> {
         let all = || listing.sessions.iter().filter(|listed| test(listed));
         let mine: Vec<_> = all().filter(|listed| listed.is_mine()).collect();
@@ -177,6 +189,12 @@ pub fn find_in<'l>(listing: &'l Listing, wanted: &str) -> Result<&'l Listed> {
     if found.is_empty() && wanted.len() >= 4 {
         found = by(&|listed| listed.session.sid.as_str().ends_with(wanted));
     }
+    found
+}
+
+/// Finds the session that a person means in a listing.
+pub fn find_in<'l>(listing: &'l Listing, wanted: &str) -> Result<&'l Listed> {
+    let found = candidates(listing, wanted);
     match found.as_slice() {
         [one] => Ok(one),
         [] => Err(Error::fatal(format!("no session '{wanted}'")).hint("git agent list --all")),
@@ -241,6 +259,7 @@ fn read_part(repo: &Repo, part: Vec<Wanted>) -> (Vec<Listed>, Vec<Unreadable>) {
                 tip: Some(found.id),
                 session,
                 remote,
+                archived: false,
             }),
             Err(error) => {
                 unreadable.push(Unreadable {

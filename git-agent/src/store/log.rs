@@ -27,6 +27,8 @@ pub struct Tip {
     pub id: ObjectId,
     /// The state.
     pub session: Session,
+    /// Whether it is in an archive, without a ref of its own.
+    pub archived: bool,
 }
 
 /// The parts of one log commit.
@@ -39,15 +41,26 @@ struct LogCommit {
 }
 
 impl Store<'_> {
-    /// Returns the newest commit of a session of this clone, if it is in git yet.
+    /// Returns the newest commit of a session of this clone, if it is in git yet. A folded one is found in its archive.
     pub fn log_tip(&self, sid: SessionId) -> Result<Option<Tip>> {
         let Some(id) = self.repo.find_ref(&RefName::Session(sid).to_string())? else {
-            return Ok(None);
+            return self.find_archived(sid);
         };
         Ok(Some(Tip {
             id,
             session: read_state(self.repo, id, sid)?,
+            archived: false,
         }))
+    }
+
+    /// Returns the state at a commit of a session's log, checked to be that session's.
+    pub fn state_at(&self, id: ObjectId, sid: SessionId) -> Result<Session> {
+        read_state(self.repo, id, sid)
+    }
+
+    /// Returns the commit before one of a session's log.
+    pub fn log_before(&self, id: ObjectId) -> Result<Option<ObjectId>> {
+        Ok(read_log_commit(self.repo, id)?.previous)
     }
 
     /// Returns the events of a log in git, oldest first.
@@ -148,6 +161,20 @@ fn newer(version: &str) -> Error {
         .hint("install a newer git-agent to read it")
 }
 
+/// Checks that a tree is of the format this program knows. The error is empty when it is of no format at all.
+pub(super) fn require_version(entries: &[TreeEntry]) -> std::result::Result<(), Option<Error>> {
+    if entries.iter().any(|entry| entry.name == VERSION.as_bytes()) {
+        return Ok(());
+    }
+    let is_version = |name: &[u8]| {
+        (2..=12).contains(&name.len())
+            && name[0] == b'v'
+            && name[1..].iter().all(u8::is_ascii_digit)
+    };
+    let other = entries.iter().find(|entry| is_version(&entry.name));
+    Err(other.map(|entry| newer(&String::from_utf8_lossy(&entry.name))))
+}
+
 fn read_log_commit(repo: &Repo, id: ObjectId) -> Result<LogCommit> {
     let commit = repo.read_commit(id)?;
     let entries = repo.read_tree(commit.tree, limits::TREE)?;
@@ -157,15 +184,9 @@ fn read_log_commit(repo: &Repo, id: ObjectId) -> Result<LogCommit> {
             .find(|entry| entry.name == name.as_bytes())
             .map(|entry: &TreeEntry| entry.id)
     };
-    if find(VERSION).is_none() {
-        let is_version = |name: &[u8]| {
-            name.len() > 1 && name[0] == b'v' && name[1..].iter().all(u8::is_ascii_digit)
-        };
-        return Err(match entries.iter().find(|entry| is_version(&entry.name)) {
-            Some(entry) => newer(&String::from_utf8_lossy(&entry.name)),
-            None => Error::fatal(format!("commit {id} is no session log")),
-        });
-    }
+    require_version(&entries).map_err(|newer| {
+        newer.unwrap_or_else(|| Error::fatal(format!("commit {id} is no session log")))
+    })?;
     // The code commits that a log speaks of are further parents; the chain is the first one, unless that is code too.
     let code: Vec<&str> = commit.trailers("Agent-Code").collect();
     let previous = commit

@@ -4,6 +4,9 @@
 //! in the spool. A read is always the union of this clone's refs and the validated copies of teammates' refs.
 
 pub mod append;
+pub mod archive;
+#[cfg(test)]
+mod archive_tests;
 pub mod limits;
 pub mod list;
 pub mod log;

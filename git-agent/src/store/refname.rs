@@ -26,6 +26,9 @@ pub const LOST: &str = "refs/agents-local/lost/";
 /// The rendered notes that plain `git log` can show.
 pub const DISPLAY_NOTES: &str = "refs/notes/agents/review";
 
+/// Everything of ours lies below these; not everything below these is ours.
+pub const ROOTS: [&str; 4] = ["refs/agents/", REMOTES, INCOMING, "refs/agents-local/"];
+
 /// The shared refs of ours, and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefName {
@@ -135,6 +138,11 @@ pub fn is_ours(name: &str) -> bool {
         .any(|prefix| name.starts_with(prefix))
         || name == DISPLAY_NOTES
         || RefName::parse(name).is_some()
+}
+
+/// Returns the prefix of this clone's archives of one month.
+pub fn archives_of(month: &str) -> String {
+    format!("{ARCHIVES}{month}/")
 }
 
 /// Returns the ref of a session's worktree snapshots.

@@ -12,13 +12,13 @@ use crate::session::{Person, Session, SessionId, State};
 use crate::transcript::{Body, Event};
 
 /// A repository in a temporary directory.
-struct Fixture {
-    dir: tempfile::TempDir,
-    env: Env,
+pub(super) struct Fixture {
+    pub(super) dir: tempfile::TempDir,
+    pub(super) env: Env,
 }
 
 impl Fixture {
-    fn new(options: &[&str]) -> Self {
+    pub(super) fn new(options: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let made = Command::new("git")
             .args(["init", "-q", "-b", "main"])
@@ -36,11 +36,11 @@ impl Fixture {
         Fixture { dir, env }
     }
 
-    fn repo(&self) -> Repo {
+    pub(super) fn repo(&self) -> Repo {
         Repo::discover(&self.env).expect("a repository")
     }
 
-    fn git(&self, args: &[&str]) -> String {
+    pub(super) fn git(&self, args: &[&str]) -> String {
         let output = Command::new("git")
             .args(args)
             .current_dir(self.dir.path())
@@ -55,11 +55,11 @@ impl Fixture {
     }
 }
 
-fn redactor() -> Redactor {
+pub(super) fn redactor() -> Redactor {
     Redactor::new(KnownSecrets::new())
 }
 
-fn session(store: &Store<'_>, name: &str) -> Session {
+pub(super) fn session(store: &Store<'_>, name: &str) -> Session {
     let sid = SessionId::new(store.env);
     let author = Person {
         name: "Ada".into(),
@@ -68,7 +68,7 @@ fn session(store: &Store<'_>, name: &str) -> Session {
     Session::new(sid, store.require_writer().expect("a writer"), name, author)
 }
 
-fn all_formats() -> Vec<Vec<&'static str>> {
+pub(super) fn all_formats() -> Vec<Vec<&'static str>> {
     vec![
         vec![],
         vec!["--object-format=sha256"],

@@ -8,6 +8,7 @@ use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, json};
+use git_agent::session::archive;
 use git_agent::session::clean::{self, Options};
 use git_agent::session::select;
 use git_agent::session::select::Selection;
@@ -48,6 +49,12 @@ pub fn run(env: &Env, args: &Clean) -> Result<u8> {
             dry_run: args.dry_run,
         };
         let cleaned = clean::clean(context, &chosen, options)?;
+        if !named && !args.dry_run {
+            let folded = archive::fold_old(context)?.sessions.len();
+            if folded > 0 {
+                ui.narrate(format!("archived {folded} sessions closed long ago"));
+            }
+        }
         if ui.format() == Format::Json {
             return json::write_list(ui, "cleaned", &cleaned).map(|()| 0);
         }

@@ -47,8 +47,11 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
 
 /// Reads the sessions that a choice may be about.
 fn read(context: &Context<'_>, choice: &Choice) -> Result<Listing> {
-    let scope = match choice.all || !choice.names.is_empty() {
-        true => Scope::All,
+    if !choice.names.is_empty() {
+        return select::list_for(context, &choice.names);
+    }
+    let scope = match choice.all {
+        true => Scope::Archived,
         false => Scope::Mine,
     };
     select::list(context, scope)

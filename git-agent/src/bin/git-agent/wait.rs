@@ -109,6 +109,7 @@ fn tell(context: &Context<'_>, ui: &Ui, sessions: &[Session], words: Option<&str
                 tip: None,
                 session: session.clone(),
                 remote: None,
+                archived: false,
             };
             Summary::of_record(&listed, context.env.now())
         };
