@@ -10,6 +10,7 @@
 //! | `git` | the only door to git: the only module that starts `git` or names a git library |
 //! | `store` | the bytes of every record under `refs/agents/`, written with compare-and-swap |
 //! | `guard` | what keeps an agent on its own branch: hooks its environment brings in, and refs compared afterwards |
+//! | `doctor` | what can be wrong with our part of a repository, and putting it right |
 //! | `redact` | the only way from foreign text to an object |
 //! | `output` | the only writer to stdout and stderr |
 //! | `invoke` | the `main` shared by the three binaries |
@@ -19,6 +20,7 @@
 
 pub mod agent;
 pub mod config;
+pub mod doctor;
 pub mod env;
 pub mod error;
 pub mod fault;

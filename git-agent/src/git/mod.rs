@@ -16,6 +16,7 @@ pub mod history;
 pub mod hooks;
 pub mod include;
 mod index;
+pub mod inspect;
 pub mod merge;
 pub mod object;
 pub mod refs;

@@ -187,7 +187,7 @@ impl Repo {
         });
     }
 
-    fn loose_path(&self, id: ObjectId) -> PathBuf {
+    pub(in crate::git) fn loose_path(&self, id: ObjectId) -> PathBuf {
         let hex = id.to_string();
         let mut path = self.common_dir().join("objects");
         path.push(&hex[..2]);

@@ -66,12 +66,7 @@ pub struct Hooks {
 pub fn install(common_dir: &Path, program: &Path) -> Result<Hooks> {
     let cannot = || format!("cannot install hooks for '{}'", common_dir.display());
     let program = program.canonicalize().context(cannot)?;
-    let digest = sha256(program.as_os_str().as_encoded_bytes());
-    let key: String = digest.chars().take(12).collect();
-    let dir = common_dir
-        .join("agents")
-        .join("hooks")
-        .join(format!("{}-{key}", env!("CARGO_PKG_VERSION")));
+    let dir = dir_of(common_dir, &program);
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -101,6 +96,21 @@ pub fn install(common_dir: &Path, program: &Path) -> Result<Hooks> {
         .hint("is the file system mounted with noexec?"));
     }
     Ok(Hooks { dir, config })
+}
+
+/// Returns where the hooks of this version of `program` are, whether they are installed or not.
+pub fn place(common_dir: &Path, program: &Path) -> Option<PathBuf> {
+    let program = program.canonicalize().ok()?;
+    Some(dir_of(common_dir, &program))
+}
+
+fn dir_of(common_dir: &Path, program: &Path) -> PathBuf {
+    let digest = sha256(program.as_os_str().as_encoded_bytes());
+    let key: String = digest.chars().take(12).collect();
+    common_dir
+        .join("agents")
+        .join("hooks")
+        .join(format!("{}-{key}", env!("CARGO_PKG_VERSION")))
 }
 
 /// Makes `link` another name of `program`.

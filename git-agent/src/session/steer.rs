@@ -68,7 +68,7 @@ pub fn wait_until_free(context: &Context<'_>, sid: SessionId, patience: Duration
 }
 
 /// Ends what a dead supervisor left running. Returns whether there was anything.
-fn end_orphans(context: &Context<'_>, sid: SessionId) -> Result<bool> {
+pub fn end_orphans(context: &Context<'_>, sid: SessionId) -> Result<bool> {
     let others = launch::supervisors(context);
     let spare = |stat: &Stat| others.contains(&stat.pid);
     let care = Care {

@@ -47,6 +47,7 @@ pub enum Verb {
     Rewind(crate::restore::Restore),
     Recreate(crate::restore::Recreate),
     Clean(crate::clean::Clean),
+    Doctor(crate::doctor::Doctor),
     /// A program of its own.
     #[command(external_subcommand)]
     External(Vec<OsString>),

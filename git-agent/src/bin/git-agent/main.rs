@@ -6,6 +6,7 @@ mod attach;
 mod choice;
 mod clean;
 mod commit;
+mod doctor;
 mod follow;
 mod fork;
 mod list;
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
             Verb::Rewind(args) => restore::rewind(env, &args),
             Verb::Recreate(args) => restore::recreate(env, &args),
             Verb::Clean(args) => clean::run(env, &args),
+            Verb::Doctor(args) => doctor::run(env, &args),
             Verb::External(words) => match words.split_first() {
                 Some((verb, rest)) => {
                     let verbs = args::verbs();

@@ -1,0 +1,221 @@
+//! What can be wrong with our part of a repository, and putting it right. What is not ours is looked at and never touched.
+//!
+//! Each check is a function that finds things and, when asked to, repairs them; what it takes away is kept under
+//! `agents/lost/` as files, where git does not look.
+
+mod locks;
+mod objects;
+mod places;
+mod refs;
+mod sessions;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::git::command::{self, MINIMUM_VERSION};
+use crate::session::context::Context;
+
+/// How bad something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing; everything works.
+    Note,
+    /// Something of ours does not work as it should.
+    Warning,
+    /// Something is broken, or breaks the user's own git.
+    Error,
+}
+
+impl Severity {
+    /// Returns the word shown to people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}
+
+/// One thing found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Finding {
+    /// The check that found it.
+    pub check: &'static str,
+    /// What is wrong.
+    pub what: String,
+    /// A ref, an object, a file or a session.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What `--fix` does about it; absent when that is for a person to decide.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<String>,
+    /// Whether it has been repaired.
+    pub fixed: bool,
+    /// Why it could not be repaired.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+impl Finding {
+    /// Returns whether it needs somebody's attention.
+    pub fn remains(&self) -> bool {
+        !self.fixed && self.severity > Severity::Note
+    }
+}
+
+/// What was found, and about what.
+#[derive(Debug)]
+pub struct Report {
+    /// The version of git.
+    pub git: String,
+    /// How refs are kept.
+    pub backend: &'static str,
+    /// What was found.
+    pub findings: Vec<Finding>,
+}
+
+/// A look at one repository.
+struct Visit<'c, 'a> {
+    context: &'c Context<'a>,
+    fix: bool,
+    findings: Vec<Finding>,
+}
+
+type Check = fn(&mut Visit<'_, '_>) -> Result<()>;
+
+/// The checks, in the order in which repairs must come: refs before what they reach, records before processes.
+const CHECKS: [(&str, Check); 12] = [
+    ("git", git_version),
+    ("directories", places::permissions),
+    ("writer", places::writer),
+    ("locks", locks::stale),
+    ("refs", refs::broken),
+    ("objects", objects::damaged),
+    ("spools", sessions::spools),
+    ("sessions", sessions::interrupted),
+    ("processes", sessions::orphans),
+    ("worktrees", sessions::worktrees),
+    ("files", places::leftovers),
+    ("hooks", places::old_hooks),
+];
+
+/// Looks at everything of ours in a repository and, with `fix`, repairs what can be repaired.
+pub fn examine(context: &Context<'_>, fix: bool) -> Result<Report> {
+    let mut visit = Visit {
+        context,
+        fix,
+        findings: Vec::new(),
+    };
+    for (name, check) in CHECKS {
+        if let Err(error) = check(&mut visit) {
+            visit.findings.push(Finding {
+                check: name,
+                what: format!("cannot check: {}", error.message()),
+                place: context.repo.common_dir().display().to_string(),
+                severity: Severity::Error,
+                repair: None,
+                fixed: false,
+                trouble: None,
+            });
+        }
+    }
+    Ok(Report {
+        git: command::version()
+            .map_or_else(|_| "unknown".to_owned(), |version| version.to_string()),
+        backend: match context.repo.ref_backend() {
+            crate::git::RefBackend::Files => "files",
+            crate::git::RefBackend::Reftable => "reftable",
+        },
+        findings: visit.findings,
+    })
+}
+
+impl Visit<'_, '_> {
+    /// Notes something that only a person can put right.
+    fn found(
+        &mut self,
+        check: &'static str,
+        severity: Severity,
+        place: impl ToString,
+        what: impl Into<String>,
+    ) {
+        self.findings.push(Finding {
+            check,
+            what: what.into(),
+            place: place.to_string(),
+            severity,
+            repair: None,
+            fixed: false,
+            trouble: None,
+        });
+    }
+
+    /// Notes something and, if asked to, repairs it.
+    fn repair(
+        &mut self,
+        finding: (&'static str, Severity),
+        place: impl ToString,
+        what: impl Into<String>,
+        how: impl Into<String>,
+        mend: impl FnOnce(&Context<'_>) -> Result<()>,
+    ) {
+        let (check, severity) = finding;
+        self.found(check, severity, place, what);
+        let result = if self.fix {
+            Some(mend(self.context))
+        } else {
+            None
+        };
+        if let Some(finding) = self.findings.last_mut() {
+            finding.repair = Some(how.into());
+            match result {
+                Some(Ok(())) => finding.fixed = true,
+                Some(Err(error)) => finding.trouble = Some(error.message().to_owned()),
+                None => {}
+            }
+        }
+    }
+}
+
+fn git_version(visit: &mut Visit<'_, '_>) -> Result<()> {
+    let version = command::version()?;
+    if version < MINIMUM_VERSION {
+        visit.found(
+            "git",
+            Severity::Error,
+            format!("git {version}"),
+            format!("git-agent needs {MINIMUM_VERSION} or newer"),
+        );
+    }
+    Ok(())
+}
+
+/// Returns a fresh path under `agents/lost/` for something taken away.
+fn lost_file(context: &Context<'_>, name: &str) -> Result<PathBuf> {
+    let dir = context.store.require_dir("lost")?;
+    let flat: String = name
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+                c
+            } else {
+                ','
+            }
+        })
+        .take(150)
+        .collect();
+    let seconds = context.env.now().seconds();
+    let mut path = dir.join(format!("{seconds}-{flat}"));
+    let mut count = 1;
+    while path.exists() {
+        path = dir.join(format!("{seconds}-{count}-{flat}"));
+        count += 1;
+    }
+    Ok(path)
+}

@@ -1,0 +1,164 @@
+//! Our private directory: who may look into it, and what lies in it that nobody needs or knows.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::time::{Duration, SystemTime};
+
+use super::{Severity, Visit, lost_file};
+use crate::error::{Context as _, Result};
+use crate::git::inspect::files_below;
+use crate::guard::hooks;
+use crate::process::detach;
+use crate::session::launch;
+
+/// What this program keeps in its directory.
+const KNOWN: [&str; 17] = [
+    "attach",
+    "cache",
+    "drafts",
+    "git-version",
+    "guard",
+    "hooks",
+    "inbox",
+    "locks",
+    "lost",
+    "run",
+    "scratch",
+    "slots",
+    "spool",
+    "tmp",
+    "trust",
+    "writer",
+    "ports",
+];
+/// A file on its way to its final name gets there sooner than this.
+const ON_ITS_WAY: Duration = Duration::from_secs(60 * 60);
+
+pub(super) fn permissions(visit: &mut Visit<'_, '_>) -> Result<()> {
+    let top = visit.context.store.dir().to_owned();
+    let mut dirs = vec![top.clone()];
+    if let Ok(entries) = fs::read_dir(&top) {
+        dirs.extend(
+            entries
+                .flatten()
+                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                .filter(|entry| KNOWN.iter().any(|known| entry.file_name() == *known))
+                .map(|entry| entry.path()),
+        );
+    }
+    for dir in dirs {
+        let Ok(meta) = fs::symlink_metadata(&dir) else {
+            continue;
+        };
+        if !meta.is_dir() {
+            visit.found(
+                "directories",
+                Severity::Error,
+                dir.display(),
+                "it is no directory",
+            );
+            continue;
+        }
+        // Below a closed directory nobody gets at anything; only the top one must be closed.
+        let open = dir == top && meta.mode() & 0o077 != 0;
+        let shut = meta.mode() & 0o700 != 0o700;
+        if open || shut {
+            visit.repair(
+                ("directories", Severity::Warning),
+                dir.display(),
+                format!(
+                    "its mode is {:04o}: others may look into it, or its owner may not",
+                    meta.mode() & 0o7777
+                ),
+                "set its mode to 0700",
+                |_| {
+                    fs::set_permissions(&dir, fs::Permissions::from_mode(0o700))
+                        .context(|| "cannot change its mode".into())
+                },
+            );
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn writer(visit: &mut Visit<'_, '_>) -> Result<()> {
+    let path = visit.context.store.dir().join("writer");
+    if let Err(error) = visit.context.store.writer() {
+        visit.repair(
+            ("writer", Severity::Error),
+            path.display(),
+            error.message(),
+            "put it aside and draw a new one",
+            |context| {
+                fs::rename(&path, lost_file(context, "writer")?)
+                    .context(|| "cannot put it aside".into())?;
+                context.store.require_writer().map(|_| ())
+            },
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn leftovers(visit: &mut Visit<'_, '_>) -> Result<()> {
+    let top = visit.context.store.dir().to_owned();
+    for path in files_below(&top.join("tmp")) {
+        let age = fs::symlink_metadata(&path)
+            .and_then(|meta| meta.modified())
+            .ok()
+            .and_then(|then| SystemTime::now().duration_since(then).ok());
+        if age.is_some_and(|age| age > ON_ITS_WAY) {
+            visit.repair(
+                ("files", Severity::Warning),
+                path.display(),
+                "left over by a process that died",
+                "remove it",
+                |_| fs::remove_file(&path).context(|| "cannot remove it".into()),
+            );
+        }
+    }
+    if let Ok(entries) = fs::read_dir(&top) {
+        for entry in entries.flatten() {
+            if !KNOWN.iter().any(|known| entry.file_name() == *known) {
+                visit.found(
+                    "files",
+                    Severity::Note,
+                    entry.path().display(),
+                    "not made by this git-agent; left alone",
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn old_hooks(visit: &mut Visit<'_, '_>) -> Result<()> {
+    let base = visit.context.store.dir().join("hooks");
+    let current = hooks::place(visit.context.repo.common_dir(), &detach::own_program());
+    let Ok(entries) = fs::read_dir(&base) else {
+        return Ok(());
+    };
+    for entry in entries.flatten() {
+        let dir = entry.path();
+        if Some(&dir) == current.as_ref() || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        // A session that runs now may still use them.
+        if !launch::supervisors(visit.context).is_empty() {
+            visit.found(
+                "hooks",
+                Severity::Note,
+                dir.display(),
+                "hooks of another git-agent",
+            );
+            continue;
+        }
+        visit.repair(
+            ("hooks", Severity::Note),
+            dir.display(),
+            "hooks of another git-agent; no session runs",
+            "remove them",
+            |_| fs::remove_dir_all(&dir).context(|| "cannot remove them".into()),
+        );
+    }
+    Ok(())
+}

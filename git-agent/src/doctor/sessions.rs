@@ -1,0 +1,187 @@
+//! Sessions that a crash left half recorded: spools that are not in git, states that need a supervisor and have none,
+//! processes and worktree records that outlived theirs.
+
+use std::fs;
+
+use super::{Severity, Visit, lost_file};
+use crate::error::{Context as _, Error, Result};
+use crate::git::worktree::{self, Finding as Place};
+use crate::process::lock;
+use crate::process::tree;
+use crate::session::{SessionId, State, launch, steer};
+use crate::store::list::Scope;
+use crate::store::log::ATTACHMENTS;
+use crate::store::spool;
+
+pub(super) fn spools(visit: &mut Visit<'_, '_>) -> Result<()> {
+    let store = &visit.context.store;
+    for sid in store.spooled_sessions()? {
+        if lock::is_held(&store.write_lock(sid))? {
+            continue;
+        }
+        let dir = store.spool_dir(sid);
+        let tip = match store.log_tip(sid) {
+            Ok(tip) => tip,
+            // Told where the ref is looked at; what is in the spool stays until that is settled.
+            Err(_) => continue,
+        };
+        let (seq, hint) = tip
+            .as_ref()
+            .map_or((0, 0), |tip| (tip.session.seq, tip.session.spool.bytes));
+        let whole = spool::read_tail(&dir, 0, 0, u64::MAX)?;
+        let waiting = spool::read_tail(&dir, seq, hint, u64::MAX)?.events.len();
+        let torn = whole.damaged > 0 || whole.torn > 0;
+        if waiting == 0 && !torn && tip.is_some() {
+            // Everything is in git: the next writer goes on with this file.
+            continue;
+        }
+        let mut what = Vec::new();
+        if tip.is_none() {
+            what.push("its session has no ref".to_owned());
+        }
+        if waiting > 0 {
+            what.push(format!("{waiting} events are not in git yet"));
+        }
+        if torn {
+            what.push(format!(
+                "{} damaged lines, {} bytes of an unfinished one",
+                whole.damaged, whole.torn
+            ));
+        }
+        let how = match (waiting > 0, torn) {
+            (true, false) => "bring the events into git",
+            (true, true) => "bring the whole events into git, and keep the spool in agents/lost",
+            _ => "keep the spool in agents/lost",
+        };
+        visit.repair(
+            ("spools", Severity::Warning),
+            dir.join(spool::FILE).display(),
+            what.join("; "),
+            how,
+            |context| {
+                context.store.recover(&context.redactor())?;
+                let seq = context.store.log_tip(sid)?.map_or(0, |tip| tip.session.seq);
+                if !spool::read_tail(&dir, seq, 0, u64::MAX)?.events.is_empty() {
+                    return Err(Error::fatal("some events could not be brought into git"));
+                }
+                if torn || seq == 0 {
+                    let place = lost_file(context, &format!("spool-{sid}"))?;
+                    fs::rename(dir.join(spool::FILE), place)
+                        .context(|| "cannot put it aside".into())?;
+                    if !dir.join(ATTACHMENTS).exists() {
+                        let _ = fs::remove_dir(&dir);
+                    }
+                }
+                Ok(())
+            },
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn interrupted(visit: &mut Visit<'_, '_>) -> Result<()> {
+    let listing = visit.context.store.list(Scope::All)?;
+    for bad in &listing.unreadable {
+        visit.found(
+            "sessions",
+            Severity::Warning,
+            &bad.name,
+            format!("cannot be read: {}", bad.reason),
+        );
+    }
+    for listed in listing.sessions {
+        let mut session = listed.session;
+        if listed.remote.is_some()
+            || launch::true_state(&visit.context.store, &session)? != State::Interrupted
+            || session.status == State::Interrupted
+        {
+            continue;
+        }
+        visit.repair(
+            ("sessions", Severity::Warning),
+            session.name.clone(),
+            format!("recorded as {}, but its supervisor is dead", session.status),
+            "record that it was interrupted",
+            |context| {
+                session.status = State::Interrupted;
+                steer::notice_dead(context, std::slice::from_ref(&session)).map(|_| ())
+            },
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn orphans(visit: &mut Visit<'_, '_>) -> Result<()> {
+    let store = &visit.context.store;
+    // Only a supervisor that was killed leaves its file; asking for every session would read every process as often.
+    let Ok(entries) = fs::read_dir(store.dir().join("run")) else {
+        return Ok(());
+    };
+    let sids: Vec<SessionId> = entries
+        .flatten()
+        .filter_map(|entry| {
+            entry
+                .file_name()
+                .to_str()?
+                .strip_suffix(".json")?
+                .parse()
+                .ok()
+        })
+        .collect();
+    for sid in sids {
+        if launch::running(store, sid)?.is_some() || lock::is_held(&launch::run_lock(store, sid))? {
+            continue;
+        }
+        let supervisors = launch::supervisors(visit.context);
+        let left: Vec<String> = tree::marked("GIT_AGENT_SESSION", sid.as_str())
+            .into_iter()
+            .filter(|stat| !supervisors.contains(&stat.pid))
+            .map(|stat| format!("{} ({})", stat.pid, stat.name))
+            .collect();
+        if left.is_empty() {
+            continue;
+        }
+        visit.repair(
+            ("processes", Severity::Warning),
+            sid,
+            format!(
+                "a dead supervisor left processes running: {}",
+                left.join(", ")
+            ),
+            "end them",
+            |context| steer::end_orphans(context, sid).map(|_| ()),
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn worktrees(visit: &mut Visit<'_, '_>) -> Result<()> {
+    let sessions = visit.context.store.list(Scope::Mine)?.sessions;
+    let ours = |path: &std::path::Path| {
+        sessions.iter().find(|listed| {
+            let worktree = listed.session.worktree.as_deref();
+            worktree.is_some_and(|known| std::path::Path::new(known) == path)
+        })
+    };
+    for found in worktree::list(visit.context.repo)? {
+        if found.is_main() || found.locked.is_some() || worktree::inspect(&found) != Place::Missing
+        {
+            continue;
+        }
+        let Some(listed) = ours(&found.path) else {
+            continue;
+        };
+        let name = listed.session.name.clone();
+        visit.repair(
+            ("worktrees", Severity::Warning),
+            found.path.display(),
+            format!("the worktree of session '{name}' is gone, but git still lists it"),
+            "forget it; its branch and its snapshots stay",
+            |context| {
+                let admin = found.admin_dir.clone();
+                worktree::prune_missing(context.repo, |other| other.admin_dir == admin).map(|_| ())
+            },
+        );
+    }
+    Ok(())
+}
