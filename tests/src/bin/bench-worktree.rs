@@ -111,6 +111,18 @@ fn git(dir: &Path) -> Command {
     command
 }
 
+/// Returns the processor time of all children that have ended: less disturbed by neighbours than the clock.
+fn children_cpu() -> Duration {
+    let ticks = std::fs::read_to_string("/proc/self/stat")
+        .ok()
+        .and_then(|text| {
+            let fields: Vec<&str> = text.rsplit(") ").next()?.split(' ').collect();
+            Some(fields.get(13)?.parse::<u64>().ok()? + fields.get(14)?.parse::<u64>().ok()?)
+        })
+        .unwrap_or(0);
+    Duration::from_millis(ticks * 10)
+}
+
 fn run(command: &mut Command) -> Result<Duration, Failure> {
     let since = Instant::now();
     let status = command.status()?;
@@ -163,6 +175,7 @@ fn make_repository(settings: &Settings, top: &Path) -> Result<(), Failure> {
 struct Row {
     name: &'static str,
     add: Vec<Duration>,
+    cpu: Vec<Duration>,
     status: Vec<Duration>,
     failed: usize,
 }
@@ -172,6 +185,7 @@ impl Row {
         Row {
             name,
             add: Vec::new(),
+            cpu: Vec::new(),
             status: Vec::new(),
             failed: 0,
         }
@@ -186,6 +200,13 @@ fn median(times: &[Duration]) -> f64 {
         count if count % 2 == 1 => seconds[count / 2],
         count => f64::midpoint(seconds[count / 2 - 1], seconds[count / 2]),
     }
+}
+
+fn least(times: &[Duration]) -> f64 {
+    times
+        .iter()
+        .map(Duration::as_secs_f64)
+        .fold(f64::INFINITY, f64::min)
 }
 
 /// Removes a worktree before much of it has reached the disk, so that one run does not pay for another.
@@ -276,23 +297,33 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
         Row::new("written from objects"),
         Row::new("left to git (attributes)"),
     ];
-    let path = base.join("wt");
-    for _ in 0..settings.runs {
-        for (number, row) in rows.iter_mut().enumerate() {
+    for round in 0..settings.runs {
+        let mut made = Vec::new();
+        // Nobody always goes first: what runs before leaves its mark on memory and disk.
+        for turn in 0..rows.len() {
+            let number = (turn + round) % rows.len();
+            let row = &mut rows[number];
             let top = match number {
                 2 => &unfilled,
                 3 => &filtered,
                 _ => &repo,
             };
+            let path = base.join(format!("wt{number}"));
+            let branch = format!("bench{number}");
             let mut command = match number {
-                0 => theirs(top, &path, "bench"),
-                1 => ours(top, &path, "bench", "copied")?,
-                2 => ours(top, &path, "bench", "written")?,
-                _ => ours(top, &path, "bench", "git")?,
+                0 => theirs(top, &path, &branch),
+                1 => ours(top, &path, &branch, "copied")?,
+                2 => ours(top, &path, &branch, "written")?,
+                _ => ours(top, &path, &branch, "git")?,
             };
+            let before = children_cpu();
             row.add.push(run(&mut command)?);
+            row.cpu.push(children_cpu() - before);
             row.status.push(status(&path)?);
-            clear(top, &path, "bench")?;
+            made.push((top, path, branch));
+        }
+        for (top, path, branch) in made {
+            clear(top, &path, &branch)?;
         }
     }
 
@@ -322,6 +353,7 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
                     _ => ours(top, path, branch, "written"),
                 })
                 .collect::<Result<Vec<_>, Failure>>()?;
+            let before = children_cpu();
             let took = if number == 0 {
                 let mut sum = Duration::ZERO;
                 for mut command in commands {
@@ -334,6 +366,7 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
                 took
             };
             row.add.push(took);
+            row.cpu.push(children_cpu() - before);
             for (path, branch) in &places {
                 if path.exists() {
                     row.status.push(status(path)?);
@@ -358,8 +391,8 @@ fn print(settings: &Settings, rows: &[Row], many: &[Row]) -> Result<(), Failure>
     {
         writeln!(
             out,
-            "{:<32} {:>9} {:>7} {:>14} {:>7}",
-            "", "add", "ratio", "first status", "ratio"
+            "{:<32} {:>9} {:>6} {:>9} {:>6} {:>9} {:>6} {:>13} {:>6}",
+            "", "add", "ratio", "fastest", "ratio", "cpu", "ratio", "first status", "ratio"
         )?;
         for row in table {
             let failed = match row.failed {
@@ -368,10 +401,14 @@ fn print(settings: &Settings, rows: &[Row], many: &[Row]) -> Result<(), Failure>
             };
             writeln!(
                 out,
-                "{:<32} {:>8.3}s {:>7.2} {:>13.3}s {:>7.2}{failed}",
+                "{:<32} {:>8.3}s {:>6.2} {:>8.3}s {:>6.2} {:>8.2}s {:>6.2} {:>12.3}s {:>6.2}{failed}",
                 row.name,
                 median(&row.add),
                 median(&row.add) / median(&table[0].add),
+                least(&row.add),
+                least(&row.add) / least(&table[0].add),
+                median(&row.cpu),
+                median(&row.cpu) / median(&table[0].cpu),
                 median(&row.status),
                 median(&row.status) / median(&table[0].status)
             )?;

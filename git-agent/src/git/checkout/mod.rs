@@ -17,7 +17,6 @@ use super::{ObjectId, Repo};
 use crate::error::Error;
 pub(in crate::git) use files::Directories;
 use plan::Plan;
-pub use source::Proof;
 use source::Source;
 
 /// Why a checkout did not happen here.
@@ -29,15 +28,14 @@ pub enum Refusal {
     Failed(Error),
 }
 
-/// A worktree that files may be copied from.
+/// A worktree that files may be copied from. Its index must be the user's own: whoever can write it decides what ends
+/// up in the new worktree, so one that an agent works in is never a donor.
 #[derive(Debug, Clone)]
 pub struct Donor {
     /// Its top directory.
     pub root: PathBuf,
     /// Its index file.
     pub index: PathBuf,
-    /// What each of its files has to prove.
-    pub proof: Proof,
 }
 
 /// One checkout.
@@ -74,15 +72,13 @@ pub fn check_out(repo: &Repo, job: &Job<'_>) -> Result<Report, Refusal> {
     if let Some(reason) = obstacle::in_settings(repo) {
         return Err(Refusal::Git(reason));
     }
-    let source = job.donor.and_then(|donor| {
-        Source::open_worktree(&donor.root, &donor.index, repo.hash_kind(), donor.proof)
-            .map(|source| (source, donor.proof))
-    });
-    // Only an index that nobody could have forged may stand for the tree itself.
-    let from_index = match &source {
-        Some((source, Proof::Size)) => Plan::from_index(&source.index, job.tree),
-        _ => None,
-    };
+    let source = job
+        .donor
+        .and_then(|donor| Source::open_worktree(&donor.root, &donor.index, repo.hash_kind()))
+        .filter(|source| !obstacle::converts(repo, &source.index));
+    let from_index = source
+        .as_ref()
+        .and_then(|source| Plan::from_index(&source.index, job.tree));
     let mut plan = match from_index {
         Some(plan) => plan,
         None => Plan::from_tree(repo.gix(), job.tree)?,
@@ -90,7 +86,6 @@ pub fn check_out(repo: &Repo, job: &Job<'_>) -> Result<Report, Refusal> {
     if let Some(reason) = obstacle::in_attributes(repo, &plan)? {
         return Err(Refusal::Git(reason));
     }
-    let source = source.map(|(source, _)| source);
     if let Some(source) = &source {
         plan.mark_copyable(&source.index);
     }

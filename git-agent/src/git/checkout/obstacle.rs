@@ -1,12 +1,12 @@
 //! What makes a checkout more than writing bytes: settings and attributes by which git would convert content, leave
 //! files out, fetch objects or run programs.
 
-use gix::bstr::ByteSlice;
+use gix::bstr::{BStr, ByteSlice};
 use gix::objs::FindExt;
 
 use super::Refusal;
 use super::plan::Plan;
-use crate::git::{RefBackend, Repo};
+use crate::git::{ObjectId, RefBackend, Repo};
 
 /// Returns the first setting that leaves a checkout to git.
 pub(super) fn in_settings(repo: &Repo) -> Option<&'static str> {
@@ -80,24 +80,13 @@ fn has_promisor(config: &gix::config::Snapshot<'_>) -> bool {
 
 /// Returns the first attribute that leaves a checkout to git, wherever it is set.
 pub(super) fn in_attributes(repo: &Repo, plan: &Plan) -> Result<Option<&'static str>, Refusal> {
-    let filters: Vec<String> = repo.config_subsections("filter");
-    let mut buffer = Vec::new();
-    for entry in &plan.entries {
-        let path = plan.path(entry);
-        if path
-            .strip_suffix(b".gitattributes")
-            .is_none_or(|directory| !directory.is_empty() && !directory.ends_with(b"/"))
-        {
-            continue;
-        }
-        let blob = repo
-            .gix()
-            .objects
-            .find_blob(&entry.id, &mut buffer)
-            .map_err(|_| Refusal::Git("an object of the tree is missing"))?;
-        if let Some(reason) = in_text(blob.data, &filters) {
-            return Ok(Some(reason));
-        }
+    let filters = repo.config_subsections("filter");
+    let entries = plan
+        .entries
+        .iter()
+        .map(|entry| (plan.path(entry), entry.id));
+    if let Some(reason) = in_blobs(repo, entries, &filters)? {
+        return Ok(Some(reason));
     }
     let Some(files) = global_files(repo) else {
         return Ok(Some("an attributes file can't be read"));
@@ -111,6 +100,41 @@ pub(super) fn in_attributes(repo: &Repo, plan: &Plan) -> Result<Option<&'static 
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(_) => return Ok(Some("an attributes file can't be read")),
+        }
+    }
+    Ok(None)
+}
+
+/// Returns whether files of a worktree with this index may have been converted when they were checked out.
+pub(super) fn converts(repo: &Repo, index: &gix::index::State) -> bool {
+    let filters = repo.config_subsections("filter");
+    let entries = index
+        .entries()
+        .iter()
+        .map(|entry| (entry.path(index), entry.id));
+    !matches!(in_blobs(repo, entries, &filters), Ok(None))
+}
+
+fn in_blobs<'a>(
+    repo: &Repo,
+    entries: impl Iterator<Item = (&'a BStr, ObjectId)>,
+    filters: &[String],
+) -> Result<Option<&'static str>, Refusal> {
+    let mut buffer = Vec::new();
+    for (path, id) in entries {
+        if path
+            .strip_suffix(b".gitattributes")
+            .is_none_or(|directory| !directory.is_empty() && !directory.ends_with(b"/"))
+        {
+            continue;
+        }
+        let blob = repo
+            .gix()
+            .objects
+            .find_blob(&id, &mut buffer)
+            .map_err(|_| Refusal::Git("an object of the tree is missing"))?;
+        if let Some(reason) = in_text(blob.data, filters) {
+            return Ok(Some(reason));
         }
     }
     Ok(None)

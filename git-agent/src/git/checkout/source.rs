@@ -14,21 +14,11 @@ use super::plan::{Entry, StatData};
 /// Larger files are handed to the kernel, which shares their blocks where the filesystem can.
 const LARGE: u32 = 256 * 1024;
 
-/// What has to hold, beyond untouched metadata, before a file stands for its blob.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proof {
-    /// The blob has the file's size: what an earlier line ending or keyword conversion changed is not taken.
-    Size,
-    /// The content hashes to the blob's id: for worktrees whose index somebody else may have forged.
-    Content,
-}
-
 /// A worktree whose files may be copied.
 #[derive(Debug)]
 pub(super) struct Source {
     root: OwnedFd,
     pub(super) index: gix::index::File,
-    proof: Proof,
 }
 
 /// An open file of the source whose metadata are those its index remembers.
@@ -40,12 +30,7 @@ pub(super) struct Original {
 
 impl Source {
     /// Opens a worktree by its root and index; `None` if either can't be read.
-    pub(super) fn open_worktree(
-        root: &Path,
-        index: &Path,
-        hash: gix::hash::Kind,
-        proof: Proof,
-    ) -> Option<Self> {
+    pub(super) fn open_worktree(root: &Path, index: &Path, hash: gix::hash::Kind) -> Option<Self> {
         let index = gix::index::File::at(index, hash, true, decode::Options::default()).ok()?;
         if index.is_sparse() {
             return None;
@@ -56,7 +41,7 @@ impl Source {
             Mode::empty(),
         )
         .ok()?;
-        Some(Source { root, index, proof })
+        Some(Source { root, index })
     }
 
     /// Opens a file that is still what the index says.
@@ -86,7 +71,7 @@ impl Source {
         let size = original.stat.size as usize;
         read_exactly(&mut &original.file, size, buffer).is_ok_and(|complete| complete)
             && original.is_unchanged()
-            && self.proves(original, repo, entry, Some(buffer))
+            && original.has_size_of(repo, entry)
     }
 
     /// Copies a large file without reading it, and returns whether `target` now holds the entry's blob.
@@ -99,33 +84,12 @@ impl Source {
     ) -> bool {
         copy_range(&original.file, target, u64::from(original.stat.size)).is_ok()
             && original.is_unchanged()
-            && self.proves(original, repo, entry, None)
+            && original.has_size_of(repo, entry)
     }
 
     /// Returns whether this file is better copied by the kernel than through memory.
     pub(super) fn prefers_copy(&self, original: &Original) -> bool {
-        original.stat.size > LARGE && self.proof == Proof::Size
-    }
-
-    fn proves(
-        &self,
-        original: &Original,
-        repo: &gix::Repository,
-        entry: &Entry,
-        content: Option<&[u8]>,
-    ) -> bool {
-        match (self.proof, content) {
-            (Proof::Size, _) => repo
-                .try_find_header(entry.id)
-                .ok()
-                .flatten()
-                .is_some_and(|header| header.size() == u64::from(original.stat.size)),
-            (Proof::Content, Some(content)) => {
-                gix::objs::compute_hash(repo.object_hash(), gix::objs::Kind::Blob, content)
-                    .is_ok_and(|id| id == entry.id)
-            }
-            (Proof::Content, None) => false,
-        }
+        original.stat.size > LARGE
     }
 }
 
@@ -136,6 +100,15 @@ impl Original {
                 && stat.st_size == i64::from(self.stat.size)
                 && StatData::from_stat(&stat).same_file(&self.stat)
         })
+    }
+
+    /// Returns whether the blob is as large as the file: what an earlier line ending or keyword conversion changed,
+    /// under settings that no longer hold, is not the blob.
+    fn has_size_of(&self, repo: &gix::Repository, entry: &Entry) -> bool {
+        repo.try_find_header(entry.id)
+            .ok()
+            .flatten()
+            .is_some_and(|header| header.size() == u64::from(self.stat.size))
     }
 }
 

@@ -13,7 +13,7 @@ use super::list::read_gitdir;
 use super::place::Undo;
 use crate::error::{Context, Error, Result};
 use crate::fault;
-use crate::git::checkout::{self, Donor, Job, Proof, Refusal, Report};
+use crate::git::checkout::{self, Donor, Job, Refusal, Report};
 use crate::git::{ObjectId, Repo};
 
 /// What to add.
@@ -255,7 +255,6 @@ fn main_donor(repo: &Repo) -> Option<Donor> {
     Some(Donor {
         root,
         index: common.join("index"),
-        proof: Proof::Size,
     })
 }
 

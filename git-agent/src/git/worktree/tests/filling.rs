@@ -106,6 +106,30 @@ fn content_once_converted_is_not_copied() {
 }
 
 #[test]
+fn a_sibling_that_converts_gives_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a", "hello\n");
+    let first = sandbox.commit();
+    // The same size, other bytes, and unmodified in the eyes of git.
+    sandbox.git(&["config", "filter.rot.smudge", "tr a-z n-za-m"]);
+    sandbox.git(&["config", "filter.rot.clean", "tr a-z n-za-m"]);
+    sandbox.write(".gitattributes", "a filter=rot\n");
+    sandbox.commit();
+    fs::remove_file(sandbox.top.join("a")).expect("removed");
+    sandbox.git(&["checkout", first.to_string().as_str(), "--", "a"]);
+    sandbox.settle();
+    assert_eq!(fs::read(sandbox.top.join("a")).expect("a file"), b"uryyb\n");
+    let path = sandbox.base().join("ours");
+    let added = sandbox.try_add(&path, "ours", first).expect("a worktree");
+    let expected = Report {
+        files: 1,
+        copied: 0,
+    };
+    assert_eq!(added.way, Way::Fast(expected));
+    assert_eq!(fs::read(path.join("a")).expect("a file"), b"hello\n");
+}
+
+#[test]
 fn another_commit_takes_what_is_equal() {
     let sandbox = Sandbox::new();
     for number in 0..50 {
