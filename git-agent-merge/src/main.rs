@@ -4,12 +4,17 @@ mod args;
 
 use std::process::ExitCode;
 
-use git_agent::invoke;
+use git_agent::invoke::{self, complete};
 
 use args::Cli;
 
 fn main() -> ExitCode {
-    invoke::main("git-agent-merge", |_env, arguments| {
+    invoke::main("git-agent-merge", |env, arguments| {
+        if let [verb, words @ ..] = arguments
+            && verb == complete::VERB
+        {
+            return complete::run::<Cli>(env, words);
+        }
         let Cli {} = invoke::parse(arguments)?;
         invoke::usage::<Cli>()
     })

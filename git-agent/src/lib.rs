@@ -12,6 +12,7 @@
 //! | `guard` | what keeps an agent on its own branch: hooks its environment brings in, and refs compared afterwards |
 //! | `doctor` | what can be wrong with our part of a repository, and putting it right |
 //! | `redact` | the only way from foreign text to an object |
+//! | `install`, `demo` | putting the programs and their manual in place; showing what they do |
 //! | `output` | the only writer to stdout and stderr |
 //! | `invoke` | the `main` shared by the three binaries |
 //!
@@ -20,12 +21,14 @@
 
 pub mod agent;
 pub mod config;
+pub mod demo;
 pub mod doctor;
 pub mod env;
 pub mod error;
 pub mod fault;
 pub mod git;
 pub mod guard;
+pub mod install;
 pub mod invoke;
 pub mod output;
 pub mod process;

@@ -45,12 +45,14 @@ const FLOORS: &[(&str, u8)] = &[
     ("redact", 3),
     // Bytes.
     ("store", 4),
-    ("config.rs", 4),
+    ("config", 4),
     // Use cases.
     ("worktree", 5),
     ("agent", 5),
+    ("demo", 5),
     ("doctor", 5),
     ("guard", 5),
+    ("install", 5),
     ("session", 5),
     // What people see.
     ("output", 6),

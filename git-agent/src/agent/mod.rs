@@ -18,6 +18,7 @@ mod printed;
 pub mod registry;
 pub mod spec;
 mod streamed;
+pub mod survey;
 mod template;
 #[cfg(test)]
 pub mod testing;

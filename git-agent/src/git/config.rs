@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Repo;
+use super::{Git, Repo};
 use crate::error::{Context, Error, Result};
 
 impl Repo {
@@ -57,6 +57,36 @@ impl Repo {
         names
     }
 
+    /// Returns every value in the sections of this name, lowest precedence first.
+    pub fn config_settings(&self, section: &str) -> Vec<Setting> {
+        let snapshot = self.gix().config_snapshot();
+        let mut settings = Vec::new();
+        for section in snapshot
+            .plumbing()
+            .sections_by_name(section)
+            .into_iter()
+            .flatten()
+        {
+            let scope = scope(section.meta().source);
+            for (key, value) in values_of(section) {
+                settings.push(Setting { key, value, scope });
+            }
+        }
+        settings
+    }
+
+    /// Sets a key in the repository's own configuration, for all its worktrees.
+    pub fn set_config(&self, key: &str, value: &str) -> Result<()> {
+        let words = ["config", "--local", "--replace-all", key, value];
+        self.git_common().args(words).run().map(|_| ())
+    }
+
+    /// Removes all values of a key from the repository's own configuration. Returns whether there was one.
+    pub fn unset_config(&self, key: &str) -> Result<bool> {
+        let words = ["config", "--local", "--unset-all", key];
+        was_set(self.git_common().args(words), key)
+    }
+
     /// Returns the identity git would use as committer, as `(name, email)`.
     pub fn committer(&self) -> Result<(String, String)> {
         let missing = || {
@@ -73,6 +103,80 @@ impl Repo {
             .map_err(|_| missing())?;
         Ok((signature.name.to_string(), signature.email.to_string()))
     }
+}
+
+/// One value as it stands in git's configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The key, written as in the file: `section.subsection.name`.
+    pub key: String,
+    /// The value; a key without one is `true`.
+    pub value: String,
+    /// Where it is set, in git's words: `system`, `global`, `local`, `worktree`, or `command` for options and variables.
+    pub scope: &'static str,
+}
+
+/// Sets a key in the user's own configuration.
+pub fn set_global(key: &str, value: &str) -> Result<()> {
+    let words = ["config", "--global", "--replace-all", key, value];
+    Git::outside().args(words).run().map(|_| ())
+}
+
+/// Removes all values of a key from the user's own configuration. Returns whether there was one.
+pub fn unset_global(key: &str) -> Result<bool> {
+    let words = ["config", "--global", "--unset-all", key];
+    was_set(Git::outside().args(words), key)
+}
+
+fn was_set(git: Git, key: &str) -> Result<bool> {
+    let answer = git.answer()?;
+    match answer.code {
+        Some(0) => Ok(true),
+        // git's word for a key that is not there.
+        Some(5) => Ok(false),
+        _ => {
+            let said = String::from_utf8_lossy(&answer.stderr).trim().to_owned();
+            Err(Error::fatal(format!("cannot unset '{key}'")).because(said))
+        }
+    }
+}
+
+fn scope(source: gix::config::Source) -> &'static str {
+    use gix::config::Source;
+    match source {
+        Source::GitInstallation | Source::System => "system",
+        Source::Git | Source::User => "global",
+        Source::Local => "local",
+        Source::Worktree => "worktree",
+        Source::Env | Source::Cli | Source::Api | Source::EnvOverride => "command",
+    }
+}
+
+/// Returns the keys of a section with each of their values.
+fn values_of(section: gix::config::file::SectionRef<'_>) -> Vec<(String, String)> {
+    let header = section.header();
+    let mut names: Vec<String> = Vec::new();
+    for name in section.body().value_names() {
+        if !names.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
+            names.push(name);
+        }
+    }
+    let mut values = Vec::new();
+    for name in names {
+        let key = match header.subsection_name() {
+            Some(subsection) => format!("{}.{subsection}.{name}", header.name()),
+            None => format!("{}.{name}", header.name()),
+        };
+        let found = section.body().values(&name);
+        if found.is_empty() {
+            values.push((key, "true".to_owned()));
+            continue;
+        }
+        for value in found {
+            values.push((key.clone(), value.to_string()));
+        }
+    }
+    values
 }
 
 /// A file in git-config syntax that is not part of git's own configuration. Includes in it are not followed.
@@ -109,6 +213,11 @@ impl ConfigFile {
             .flatten()
             .filter_map(|section| section.header().subsection_name().map(ToString::to_string))
             .collect()
+    }
+
+    /// Returns every key with each of its values.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        self.0.sections().flat_map(values_of).collect()
     }
 
     /// Returns every key that is set, as `section.subsection.name`.

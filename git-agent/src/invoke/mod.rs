@@ -1,6 +1,7 @@
 //! The `main` shared by the three binaries: panics, a reader that left, how errors are printed, exit codes.
 
 mod args;
+pub mod complete;
 mod external;
 mod parse;
 

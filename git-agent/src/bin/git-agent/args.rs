@@ -48,6 +48,11 @@ pub enum Verb {
     Recreate(crate::restore::Recreate),
     Clean(crate::clean::Clean),
     Doctor(crate::doctor::Doctor),
+    Config(crate::config::Config),
+    Trust(crate::trust::Trust),
+    Completion(crate::completion::Completion),
+    Install(crate::install::Install),
+    Demo(crate::demo::Demo),
     /// A program of its own.
     #[command(external_subcommand)]
     External(Vec<OsString>),

@@ -6,9 +6,13 @@ mod attach;
 mod choice;
 mod clean;
 mod commit;
+mod completion;
+mod config;
+mod demo;
 mod doctor;
 mod follow;
 mod fork;
+mod install;
 mod list;
 mod log;
 mod new;
@@ -19,6 +23,7 @@ mod showing;
 mod site;
 mod stop;
 mod text;
+mod trust;
 mod wait;
 
 use std::ffi::OsString;
@@ -28,7 +33,7 @@ use git_agent::env::Env;
 use git_agent::error::{Error, Result};
 use git_agent::git::Repo;
 use git_agent::guard::hook::Hook;
-use git_agent::invoke;
+use git_agent::invoke::{self, complete};
 use git_agent::process::shim;
 use git_agent::session::context::Context;
 use git_agent::session::{launch, supervise};
@@ -53,6 +58,7 @@ fn main() -> ExitCode {
         match arguments.first().and_then(|first| first.to_str()) {
             Some(shim::VERB) => return Err(shim::exec_shim(arguments[1..].iter().cloned())),
             Some(launch::VERB) => return supervise(env, &arguments[1..]),
+            Some(complete::VERB) => return complete::run::<Cli>(env, &arguments[1..]),
             _ => {}
         }
         let cli: Cli = invoke::parse(arguments)?;
@@ -75,6 +81,11 @@ fn main() -> ExitCode {
             Verb::Recreate(args) => restore::recreate(env, &args),
             Verb::Clean(args) => clean::run(env, &args),
             Verb::Doctor(args) => doctor::run(env, &args),
+            Verb::Config(args) => config::run(env, &args),
+            Verb::Trust(args) => trust::run(env, &args),
+            Verb::Completion(args) => completion::run(&args),
+            Verb::Install(args) => install::run(env, &args),
+            Verb::Demo(args) => demo::run(env, &args),
             Verb::External(words) => match words.split_first() {
                 Some((verb, rest)) => {
                     let verbs = args::verbs();

@@ -4,6 +4,9 @@
 //! The team file travels with the code, so anybody who can commit can write it. Until `git agent trust` has recorded its
 //! hash, only settings that run nothing and open no path are taken from it; the others are ignored and said to be.
 
+pub mod keys;
+mod report;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,37 +14,12 @@ use crate::error::{Context, Error, Result};
 use crate::git::config::ConfigFile;
 use crate::git::{Repo, sha256};
 
+pub use report::Row;
+
 /// The name of the team's file at the top of the work tree.
 pub const TEAM_FILE: &str = ".gitagents";
 /// A larger team file is refused.
 const TEAM_FILE_LIMIT: u64 = 256 << 10;
-
-/// Keys that are taken from a team file that nobody has trusted yet: they choose among what is there already.
-const HARMLESS: [&str; 12] = [
-    "agent.default",
-    "agent.model",
-    "agent.branchprefix",
-    "agent.maxparallel",
-    "agent.timeout",
-    "agent.stuckafter",
-    "agent.maxcost",
-    "agent.maxtokens",
-    "agent.permissions",
-    "agent.mergestyle",
-    "agent.mergestrategy",
-    "agent.priority",
-];
-/// The same for the keys of a role.
-const HARMLESS_IN_ROLE: [&str; 8] = [
-    "description",
-    "agent",
-    "model",
-    "branchprefix",
-    "timeout",
-    "maxcost",
-    "maxtokens",
-    "readonly",
-];
 
 /// The settings of one repository.
 #[derive(Debug)]
@@ -61,6 +39,8 @@ pub struct Team {
     pub trusted: bool,
     /// The keys that are ignored because nobody trusted the file.
     pub ignored: Vec<String>,
+    /// What the file says, as it was read.
+    pub text: String,
     file: ConfigFile,
 }
 
@@ -96,14 +76,11 @@ impl<'a> Config<'a> {
 
     /// Returns a boolean setting.
     pub fn bool(&self, key: &str, default: bool) -> Result<bool> {
-        match self.string(key).as_deref() {
-            None => Ok(default),
-            Some("" | "true" | "yes" | "on" | "1") => Ok(true),
-            Some("false" | "no" | "off" | "0") => Ok(false),
-            Some(other) => Err(Error::fatal(format!(
-                "bad boolean config value '{other}' for '{key}'"
-            ))),
-        }
+        let Some(text) = self.string(key) else {
+            return Ok(default);
+        };
+        parse_bool(&text)
+            .ok_or_else(|| Error::fatal(format!("bad boolean config value '{text}' for '{key}'")))
     }
 
     /// Returns a number setting; `k`, `m` and `g` multiply as in git.
@@ -142,6 +119,13 @@ impl<'a> Config<'a> {
 }
 
 impl Team {
+    /// Returns what takes effect only when the file is trusted, as keys and values.
+    pub fn needs_trust(&self) -> Vec<(String, String)> {
+        let mut settings = self.file.settings();
+        settings.retain(|(key, _)| !is_harmless(key));
+        settings
+    }
+
     /// Returns whether a key may be taken from this file.
     fn allows(&self, key: &str) -> bool {
         self.trusted || is_harmless(key)
@@ -149,13 +133,7 @@ impl Team {
 }
 
 fn is_harmless(key: &str) -> bool {
-    let key = key.to_ascii_lowercase();
-    if HARMLESS.contains(&key.as_str()) {
-        return true;
-    }
-    key.strip_prefix("agent-role.")
-        .and_then(|rest| rest.rsplit_once('.'))
-        .is_some_and(|(_, name)| HARMLESS_IN_ROLE.contains(&name))
+    keys::find(key).is_some_and(|key| key.harmless)
 }
 
 fn load_team(repo: &Repo) -> Result<Option<Team>> {
@@ -168,9 +146,18 @@ fn load_team(repo: &Repo) -> Result<Option<Team>> {
     match std::fs::symlink_metadata(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).context(cannot),
-        Ok(meta) if !meta.is_file() => return Ok(None),
+        Ok(meta) if !meta.is_file() => {
+            return Err(
+                Error::fatal(format!("'{}' is no plain file", path.display()))
+                    .hint("the team's settings must be in the file itself, not behind a link"),
+            );
+        }
         Ok(meta) if meta.len() > TEAM_FILE_LIMIT => {
-            return Err(Error::fatal(format!("'{}' is too large", path.display())));
+            return Err(Error::fatal(format!(
+                "'{}' is larger than {} KiB",
+                path.display(),
+                TEAM_FILE_LIMIT >> 10
+            )));
         }
         Ok(_) => {}
     }
@@ -193,6 +180,7 @@ fn load_team(repo: &Repo) -> Result<Option<Team>> {
         hash,
         trusted,
         ignored,
+        text: String::from_utf8_lossy(&bytes).into_owned(),
         file,
     }))
 }
@@ -220,6 +208,15 @@ pub fn trust(repo: &Repo, hash: Option<&str>) -> Result<()> {
     let text = hash.map(|hash| format!("{hash}\n")).unwrap_or_default();
     std::fs::write(&temporary, text).context(cannot)?;
     std::fs::rename(&temporary, &path).context(cannot)
+}
+
+/// Reads a boolean; a key without a value is true.
+pub fn parse_bool(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "" | "true" | "yes" | "on" | "1" => Some(true),
+        "false" | "no" | "off" | "0" => Some(false),
+        _ => None,
+    }
 }
 
 /// Reads a number with git's multipliers.

@@ -1,0 +1,79 @@
+//! `git agent install`: programs, manual and completion under a prefix.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::Result;
+use git_agent::install::{self, Done, File};
+use git_agent::output::sanitize::one_line;
+use git_agent::output::{Options, Ui};
+
+/// Install the programs, their manual and completion under a prefix
+#[derive(Debug, Args)]
+pub struct Install {
+    /// Where to (default: around this program if it lies in a 'bin', else ~/.local)
+    #[arg(long, value_name = "DIR")]
+    prefix: Option<PathBuf>,
+    /// Take away what was installed
+    #[arg(long)]
+    uninstall: bool,
+    /// Replace or remove files even when somebody else made or changed them
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Install) -> Result<u8> {
+    let ui = Ui::new(env, Options::default(), &|_| None)?;
+    let prefix = match &args.prefix {
+        Some(prefix) => env.absolute(prefix),
+        None => install::default_prefix(env)?,
+    };
+    let files = match args.uninstall {
+        true => install::uninstall(&prefix, args.force)?,
+        false => install::install(&prefix, args.force)?,
+    };
+    for File { path, done } in &files {
+        let verb = match done {
+            Done::Written => "installed",
+            Done::Same => "unchanged",
+            Done::Removed => "removed",
+            Done::Kept => "kept, because it was changed:",
+        };
+        let path = path.to_string_lossy();
+        writeln!(ui.out(), "{verb} {}", one_line(path.as_bytes()))?;
+    }
+    if !args.uninstall {
+        advise(env, &ui, &prefix);
+    }
+    ui.finish()?;
+    Ok(0)
+}
+
+/// Says what is still in the way of `git agent`, its page and completion.
+fn advise(env: &Env, ui: &Ui, prefix: &Path) {
+    let bin = prefix.join("bin");
+    let on_path =
+        std::env::split_paths(env.var_os("PATH").unwrap_or_default()).any(|dir| dir == bin);
+    if on_path {
+        ui.hint("git help agent    read the manual");
+    } else {
+        ui.warning(format!(
+            "'{}' is not on PATH, so git will not find it",
+            bin.display()
+        ));
+        ui.hint(format!(
+            "add this to your shell's profile: export PATH=\"{}:$PATH\"",
+            bin.display()
+        ));
+    }
+    let functions = prefix.join("share/zsh/site-functions");
+    if env.var("SHELL").is_some_and(|shell| shell.ends_with("zsh")) {
+        ui.hint(format!(
+            "for zsh, before compinit in .zshrc: fpath=('{}' $fpath)",
+            functions.display()
+        ));
+    }
+}

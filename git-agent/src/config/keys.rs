@@ -1,0 +1,369 @@
+//! The table of settings: what each is called, what it may be, what it means, and whether a team file may set it unasked.
+//!
+//! A setting that is read anywhere stands here, and one that nobody reads does not.
+
+use super::{parse_duration, parse_number};
+
+/// What a value may look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// `true` or `false`.
+    Bool,
+    /// A number; `k`, `m` and `g` multiply.
+    Number,
+    /// A time span such as `90s`, `15m`, `2h`; 0 is none.
+    Span,
+    /// An amount of money in US dollars.
+    Money,
+    /// A command for the shell.
+    Command,
+    /// A directory.
+    Directory,
+    /// Names of variables, one a value; several values are allowed.
+    Variables,
+}
+
+impl Kind {
+    /// Returns the word for it in lists.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Text => "text",
+            Kind::Word(_) => "word",
+            Kind::Bool => "boolean",
+            Kind::Number => "number",
+            Kind::Span => "time",
+            Kind::Money => "money",
+            Kind::Command => "command",
+            Kind::Directory => "directory",
+            Kind::Variables => "variables",
+        }
+    }
+
+    /// Says in words what is wrong with a value, if anything is.
+    pub fn complaint(self, value: &str) -> Option<String> {
+        let wanted = match self {
+            Kind::Word(words) if !words.contains(&value) => format!("one of {}", words.join(", ")),
+            Kind::Bool if super::parse_bool(value).is_none() => "true or false".to_owned(),
+            Kind::Number if parse_number(value).is_none() => {
+                "a number, perhaps with k, m or g".to_owned()
+            }
+            Kind::Span if parse_duration(value).is_none() => {
+                "a time span such as 90s, 15m or 2h".to_owned()
+            }
+            Kind::Money if parse_money(value).is_none() => "an amount such as 2.50".to_owned(),
+            Kind::Command | Kind::Directory | Kind::Variables if value.trim().is_empty() => {
+                "something that is not empty".to_owned()
+            }
+            _ => return None,
+        };
+        Some(format!("'{value}' is not {wanted}"))
+    }
+}
+
+/// Reads an amount of money.
+pub fn parse_money(text: &str) -> Option<f64> {
+    let amount: f64 = text.trim_start_matches('$').parse().ok()?;
+    (amount.is_finite() && amount >= 0.0).then_some(amount)
+}
+
+/// One setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// Its name after `agent.`, after `agent.<agent>.` or after `agent-role.<role>.`.
+    pub name: &'static str,
+    /// What holds when it is not set; empty when that is nothing.
+    pub default: &'static str,
+    /// What a value may look like.
+    pub kind: Kind,
+    /// Whether it is taken from a team file that nobody has trusted: it runs nothing and opens no path.
+    pub harmless: bool,
+    /// What it means, in one line.
+    pub meaning: &'static str,
+}
+
+const fn key(
+    name: &'static str,
+    default: &'static str,
+    kind: Kind,
+    harmless: bool,
+    meaning: &'static str,
+) -> Key {
+    Key {
+        name,
+        default,
+        kind,
+        harmless,
+        meaning,
+    }
+}
+
+/// The settings `agent.<name>`, by name.
+pub const PLAIN: &[Key] = &[
+    key(
+        "answerTimeout",
+        "1h",
+        Kind::Span,
+        true,
+        "How long a permission waits for a person before it is refused",
+    ),
+    key(
+        "autoCommit",
+        "false",
+        Kind::Bool,
+        false,
+        "Whether every turn's work is committed on the session's branch",
+    ),
+    key(
+        "branchPrefix",
+        "agent",
+        Kind::Text,
+        true,
+        "What the branches of sessions begin with",
+    ),
+    key(
+        "default",
+        "",
+        Kind::Text,
+        true,
+        "The agent to use; the first one installed otherwise",
+    ),
+    key(
+        "env",
+        "",
+        Kind::Variables,
+        false,
+        "Further variables that sessions inherit; a '*' at the end stands for any end",
+    ),
+    key(
+        "linger",
+        "0",
+        Kind::Span,
+        true,
+        "How long an agent that starts slowly is kept after a turn",
+    ),
+    key(
+        "maxCost",
+        "",
+        Kind::Money,
+        true,
+        "What a session may cost, in US dollars",
+    ),
+    key(
+        "maxCpu",
+        "",
+        Kind::Number,
+        true,
+        "Processor time a session may use, in percent of one core",
+    ),
+    key(
+        "maxMemory",
+        "",
+        Kind::Number,
+        true,
+        "Memory a session may use, in bytes (2g)",
+    ),
+    key(
+        "maxParallel",
+        "4",
+        Kind::Number,
+        true,
+        "How many sessions run at the same time; the others wait",
+    ),
+    key(
+        "maxTokens",
+        "",
+        Kind::Number,
+        true,
+        "How many tokens a session may use",
+    ),
+    key("model", "", Kind::Text, true, "The model to use"),
+    key(
+        "notify",
+        "",
+        Kind::Command,
+        false,
+        "Run when a session waits, is ready or has failed",
+    ),
+    key(
+        "permissions",
+        "auto",
+        Kind::Word(&["auto", "ask"]),
+        true,
+        "Who answers permissions: the policy, or a person each time",
+    ),
+    key(
+        "setup",
+        "",
+        Kind::Command,
+        false,
+        "Run in every new worktree before the agent",
+    ),
+    key(
+        "stuckAfter",
+        "10m",
+        Kind::Span,
+        true,
+        "How long an agent may be silent before it counts as stuck",
+    ),
+    key("timeout", "", Kind::Span, true, "How long a turn may take"),
+    key(
+        "worktreeDir",
+        "../{repo}-worktrees",
+        Kind::Directory,
+        false,
+        "Where worktrees are made, seen from the repository",
+    ),
+    key(
+        "writer",
+        "",
+        Kind::Text,
+        false,
+        "This clone's name as author of records, for machines that are rebuilt all the time",
+    ),
+];
+
+/// The settings `agent.<agent>.<name>`, which add or change an agent.
+pub const OF_AGENT: &[Key] = &[
+    key(
+        "attach",
+        "",
+        Kind::Command,
+        false,
+        "What opens the agent's own interface",
+    ),
+    key("command", "", Kind::Command, false, "What starts the agent"),
+    key(
+        "driver",
+        "command",
+        Kind::Word(&["command", "acp", "claude-stream", "codex-json"]),
+        false,
+        "How git-agent speaks to it",
+    ),
+    key(
+        "env",
+        "",
+        Kind::Variables,
+        false,
+        "Variables it needs, or NAME=value to set one",
+    ),
+    key("model", "", Kind::Text, false, "The model to use with it"),
+];
+
+/// The settings `agent-role.<role>.<name>`.
+pub const OF_ROLE: &[Key] = &[
+    key("agent", "", Kind::Text, true, "The agent of the role"),
+    key(
+        "answerTimeout",
+        "",
+        Kind::Span,
+        true,
+        "As agent.answerTimeout",
+    ),
+    key(
+        "branchPrefix",
+        "",
+        Kind::Text,
+        true,
+        "As agent.branchPrefix",
+    ),
+    key(
+        "description",
+        "",
+        Kind::Text,
+        true,
+        "What the role is for, in a line",
+    ),
+    key("maxCost", "", Kind::Money, true, "As agent.maxCost"),
+    key("maxCpu", "", Kind::Number, true, "As agent.maxCpu"),
+    key("maxMemory", "", Kind::Number, true, "As agent.maxMemory"),
+    key("maxTokens", "", Kind::Number, true, "As agent.maxTokens"),
+    key("model", "", Kind::Text, true, "The model of the role"),
+    key("stuckAfter", "", Kind::Span, true, "As agent.stuckAfter"),
+    key("timeout", "", Kind::Span, true, "As agent.timeout"),
+];
+
+/// Returns the setting of a full name such as `agent.maxParallel` or `agent-role.api.model`. Case does not matter where
+/// it does not matter to git.
+pub fn find(name: &str) -> Option<&'static Key> {
+    let (section, rest) = name.split_once('.')?;
+    let (subsection, last) = match rest.rsplit_once('.') {
+        Some((subsection, last)) => (Some(subsection), last),
+        None => (None, rest),
+    };
+    let table = match (section.to_ascii_lowercase().as_str(), subsection) {
+        ("agent", None) => PLAIN,
+        ("agent", Some(_)) => OF_AGENT,
+        ("agent-role", Some(_)) => OF_ROLE,
+        _ => return None,
+    };
+    table.iter().find(|key| key.name.eq_ignore_ascii_case(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_as_git_finds_them() {
+        assert_eq!(
+            find("agent.maxparallel").map(|key| key.name),
+            Some("maxParallel")
+        );
+        assert_eq!(
+            find("Agent.mine.command").map(|key| key.name),
+            Some("command")
+        );
+        assert_eq!(
+            find("agent-role.a.b.MODEL").map(|key| key.name),
+            Some("model")
+        );
+        for unknown in [
+            "agent",
+            "agent.x",
+            "agent.x.maxParallel",
+            "agent-role.model",
+            "core.pager",
+        ] {
+            assert!(find(unknown).is_none(), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn tables_are_in_order_and_defaults_are_valid() {
+        for table in [PLAIN, OF_AGENT, OF_ROLE] {
+            assert!(table.is_sorted_by(|a, b| a.name < b.name));
+            for key in table {
+                assert!(
+                    !key.meaning.is_empty() && !key.meaning.ends_with('.'),
+                    "{}",
+                    key.name
+                );
+                let complaint = Some(key.default)
+                    .filter(|default| !default.is_empty())
+                    .and_then(|default| key.kind.complaint(default));
+                assert_eq!(complaint, None, "{}", key.name);
+                let runs = matches!(key.kind, Kind::Command | Kind::Directory | Kind::Variables);
+                assert!(!(runs && key.harmless), "{} is not harmless", key.name);
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_looked_at() {
+        for (kind, good, bad) in [
+            (Kind::Bool, "yes", "perhaps"),
+            (Kind::Number, "2g", "-1"),
+            (Kind::Span, "15m", "soon"),
+            (Kind::Money, "$2.50", "much"),
+            (Kind::Word(&["auto", "ask"]), "ask", "never"),
+            (Kind::Command, "make", " "),
+        ] {
+            assert_eq!(kind.complaint(good), None, "{kind:?}");
+            assert!(kind.complaint(bad).is_some(), "{kind:?}");
+        }
+    }
+}

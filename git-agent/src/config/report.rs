@@ -1,0 +1,128 @@
+//! All settings as they are in force: each with its value, where that comes from, and what it means.
+
+use serde::Serialize;
+
+use super::keys::{self, Key};
+use super::{Config, TEAM_FILE};
+
+/// One setting in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// Its full name.
+    pub key: String,
+    /// Its value, or the default; absent when there is neither.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// Where the value comes from: a scope in git's words, the team's file, or `default`.
+    pub source: String,
+    /// What kind of value it takes; absent for a setting that git-agent does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<&'static str>,
+    /// What it means; absent for a setting that git-agent does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub meaning: Option<&'static str>,
+}
+
+impl Config<'_> {
+    /// Returns every known setting, and whatever else is set under `agent` and `agent-role`.
+    pub fn report(&self) -> Vec<Row> {
+        let mut rows: Vec<Row> = keys::PLAIN
+            .iter()
+            .map(|key| row(format!("agent.{}", key.name), Some(key)))
+            .collect();
+        let mut set = |key: &str, value: &str, source: &str| {
+            let known = keys::find(key);
+            let place = rows.iter().position(|row| same_key(&row.key, key));
+            let place = place.unwrap_or_else(|| {
+                rows.push(row(spelling(key, known), known));
+                rows.len() - 1
+            });
+            let several = known.is_some_and(|key| key.kind == keys::Kind::Variables);
+            let row = &mut rows[place];
+            let before = row
+                .value
+                .take()
+                .filter(|_| several && row.source != "default");
+            row.value = Some(match before {
+                Some(before) => format!("{before} {value}"),
+                None => value.to_owned(),
+            });
+            row.source = source.to_owned();
+        };
+        if let Some(team) = &self.team {
+            for (key, value) in team.file.settings() {
+                if is_ours(&key) && team.allows(&key) {
+                    set(&key, &value, TEAM_FILE);
+                }
+            }
+        }
+        for section in ["agent", "agent-role"] {
+            for setting in self.repo.config_settings(section) {
+                set(&setting.key, &setting.value, setting.scope);
+            }
+        }
+        rows
+    }
+
+    /// Returns one setting in force, by its full name.
+    pub fn row(&self, name: &str) -> Option<Row> {
+        self.report()
+            .into_iter()
+            .find(|row| same_key(&row.key, name))
+    }
+}
+
+fn row(name: String, key: Option<&'static Key>) -> Row {
+    let default = key.map_or("", |key| key.default);
+    Row {
+        key: name,
+        value: Some(default.to_owned()).filter(|default| !default.is_empty()),
+        source: "default".to_owned(),
+        kind: key.map(|key| key.kind.as_str()),
+        meaning: key.map(|key| key.meaning),
+    }
+}
+
+fn is_ours(key: &str) -> bool {
+    let section = key.split('.').next().unwrap_or_default();
+    section.eq_ignore_ascii_case("agent") || section.eq_ignore_ascii_case("agent-role")
+}
+
+/// Returns whether two names mean the same to git: the case of the section and of the last word does not matter.
+fn same_key(one: &str, other: &str) -> bool {
+    let parts = |key: &str| -> Option<(String, String, String)> {
+        let (section, rest) = key.split_once('.')?;
+        let (middle, last) = rest.rsplit_once('.').unwrap_or(("", rest));
+        Some((
+            section.to_ascii_lowercase(),
+            middle.to_owned(),
+            last.to_ascii_lowercase(),
+        ))
+    };
+    parts(one).is_some_and(|one| parts(other) == Some(one))
+}
+
+/// Returns a name as the table spells its last word.
+fn spelling(name: &str, key: Option<&Key>) -> String {
+    match (name.rsplit_once('.'), key) {
+        (Some((before, _)), Some(key)) => format!("{before}.{}", key.name),
+        _ => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_compare_as_in_git() {
+        assert!(same_key("agent.maxParallel", "Agent.MAXPARALLEL"));
+        assert!(same_key("agent.A.command", "agent.A.Command"));
+        assert!(!same_key("agent.A.command", "agent.a.command"));
+        assert!(!same_key("agent.a.env", "agent.env"));
+        assert_eq!(
+            spelling("agent.maxparallel", keys::find("agent.maxparallel")),
+            "agent.maxParallel"
+        );
+    }
+}
