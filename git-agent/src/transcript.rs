@@ -336,7 +336,7 @@ impl Event {
             return Err(Error::fatal("event has no type"));
         }
         let body = serde_json::from_value(Value::Object(fields.clone()))
-            .unwrap_or_else(|_| Body::Unknown(fields));
+            .unwrap_or(Body::Unknown(fields));
         Ok(Event {
             id: header.id,
             seq: header.seq,

@@ -95,7 +95,6 @@ struct Running {
     stderr: Option<Reader<OwnedFd>>,
     lines: Lines,
     outgoing: VecDeque<u8>,
-    stdin_open: bool,
     close_after: bool,
 }
 
@@ -540,7 +539,7 @@ impl Live<'_> {
 }
 
 impl Running {
-    fn new(mut spawned: Spawned) -> Result<Self> {
+    fn new(spawned: Spawned) -> Result<Self> {
         let cannot = || "cannot take hold of the agent's pipes".to_owned();
         let stdout = spawned
             .stdout
@@ -559,10 +558,6 @@ impl Running {
                 })
                 .context(cannot)?;
         }
-        let stdin_open = spawned.stdin.is_some();
-        if !stdin_open {
-            spawned.stdin = None;
-        }
         Ok(Running {
             spawned,
             stdout: Some(Reader::new(stdout, Stream::Out)?),
@@ -572,7 +567,6 @@ impl Running {
                 ..Bounds::default()
             }),
             outgoing: VecDeque::new(),
-            stdin_open,
             close_after: false,
         })
     }

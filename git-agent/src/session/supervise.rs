@@ -202,7 +202,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             }
         }
         let path = self.place()?;
-        if !path.join(".git").exists() || self.session().more.get("set_up").is_none() {
+        if !path.join(".git").exists() || !self.session().more.contains_key("set_up") {
             self.live.writer.set_status(State::Preparing, "")?;
             if !self.prepare(&path)? {
                 return Ok(false);

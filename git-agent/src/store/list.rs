@@ -97,7 +97,7 @@ impl Store<'_> {
         }
         // One's own session comes back from every remote it was pushed to; it is still one session.
         let mut seen = BTreeSet::new();
-        wanted.sort_by(|a, b| (a.sid, a.remote.is_some()).cmp(&(b.sid, b.remote.is_some())));
+        wanted.sort_by_key(|wanted| (wanted.sid, wanted.remote.is_some()));
         wanted.retain(|wanted| seen.insert(wanted.sid));
         if wanted.len() > super::limits::SESSIONS {
             let surplus = wanted.len() - super::limits::SESSIONS;
