@@ -1,6 +1,11 @@
 //! The one test binary: each module is one topic, named `<command>_<topic>` where it belongs to a command.
 
+mod agent_enter;
 mod agent_exec;
+mod agent_list;
+mod agent_log;
+mod agent_show;
+mod agent_wait;
 mod guard;
 mod hermetic;
 mod invoke;

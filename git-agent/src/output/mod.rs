@@ -11,6 +11,7 @@ pub mod moment;
 pub mod pager;
 pub mod porcelain;
 pub mod sanitize;
+pub mod screen;
 pub mod sessions;
 mod sink;
 pub mod style;

@@ -237,6 +237,7 @@ impl Summary {
         self.changes = before.changes;
         self.ahead = before.ahead;
         self.behind = before.behind;
+        self.pid = before.pid;
     }
 }
 

@@ -100,16 +100,22 @@ impl Table {
     fn compare(&mut self, what: &str, ours: Duration, git: Duration) {
         let millis = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1000.0);
         let ratio = format!("{:.2}", ours.as_secs_f64() / git.as_secs_f64());
-        self.rows.push([what.to_owned(), millis(ours), millis(git), ratio]);
+        self.rows
+            .push([what.to_owned(), millis(ours), millis(git), ratio]);
     }
 
     fn note(&mut self, what: &str, value: String) {
-        self.rows.push([what.to_owned(), value, String::new(), String::new()]);
+        self.rows
+            .push([what.to_owned(), value, String::new(), String::new()]);
     }
 
     fn print(&self) -> Result<(), Failure> {
         let mut out = std::io::stdout();
-        writeln!(out, "{:<58} {:>12} {:>12} {:>6}", "", "ours", "git", "ratio")?;
+        writeln!(
+            out,
+            "{:<58} {:>12} {:>12} {:>6}",
+            "", "ours", "git", "ratio"
+        )?;
         for [what, ours, git, ratio] in &self.rows {
             writeln!(out, "{what:<58} {ours:>12} {git:>12} {ratio:>6}")?;
         }
@@ -146,12 +152,20 @@ fn quiet(command: &mut Command) -> Result<(), Failure> {
 }
 
 fn shell(dir: &Path, script: &str) -> Result<(), Failure> {
-    quiet(Command::new("/bin/sh").arg("-c").arg(script).current_dir(dir))
+    quiet(
+        Command::new("/bin/sh")
+            .arg("-c")
+            .arg(script)
+            .current_dir(dir),
+    )
 }
 
 fn init(dir: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(dir)?;
-    shell(dir, "git init -q -b main . && git config user.name Bench && git config user.email bench@example.com")
+    shell(
+        dir,
+        "git init -q -b main . && git config user.name Bench && git config user.email bench@example.com",
+    )
 }
 
 /// Returns a program beside this one.
@@ -165,7 +179,13 @@ fn bench_version(table: &mut Table, runs: usize) -> Result<(), Failure> {
     let path = format!("{}:{}", dir.display(), std::env::var("PATH")?);
     let (ours, git) = in_turns(
         runs * 10,
-        || quiet(Command::new("git").args(["agent", "--version"]).env("PATH", &path)),
+        || {
+            quiet(
+                Command::new("git")
+                    .args(["agent", "--version"])
+                    .env("PATH", &path),
+            )
+        },
         || quiet(Command::new("git").arg("--version")),
     )?;
     table.compare("git agent --version / git --version", ours, git);
@@ -181,7 +201,10 @@ fn many_sessions(dir: &Path, count: usize) -> Result<(), Failure> {
         let mut ten = [7; 10];
         ten[..8].copy_from_slice(&random);
         let sid = SessionId::from_parts(Millis(1_794_000_000_000 + index as u64), ten);
-        let author = Person { name: "Ada".into(), email: "ada@example.com".into() };
+        let author = Person {
+            name: "Ada".into(),
+            email: "ada@example.com".into(),
+        };
         let mut session = Session::new(sid, "ada-1a2b".parse()?, format!("task-{index}"), author);
         session.task = format!("Do the {index}th thing that has to be done in this repository");
         session.status = State::Ready;
@@ -190,9 +213,21 @@ fn many_sessions(dir: &Path, count: usize) -> Result<(), Failure> {
         session.seq = 1;
         let state = to_ascii_json(&session) + "\n";
         let event = format!("{{\"n\":{index}}}\n");
-        write!(import, "commit {}\ncommitter Ada <ada@example.com> 1794000000 +0000\ndata 12\nagent-log v1\n", RefName::Session(sid))?;
-        write!(import, "M 100644 inline v1\ndata 0\n\nM 100644 inline events.jsonl\ndata {}\n{event}\n", event.len())?;
-        write!(import, "M 100644 inline state.json\ndata {}\n{state}\n", state.len())?;
+        write!(
+            import,
+            "commit {}\ncommitter Ada <ada@example.com> 1794000000 +0000\ndata 12\nagent-log v1\n",
+            RefName::Session(sid)
+        )?;
+        write!(
+            import,
+            "M 100644 inline v1\ndata 0\n\nM 100644 inline events.jsonl\ndata {}\n{event}\n",
+            event.len()
+        )?;
+        write!(
+            import,
+            "M 100644 inline state.json\ndata {}\n{state}\n",
+            state.len()
+        )?;
     }
     let mut child = Command::new("git")
         .args(["fast-import", "--quiet"])
@@ -216,17 +251,31 @@ fn bench_list(table: &mut Table, base: &Path, count: usize, runs: usize) -> Resu
         || quiet(Command::new(&own).arg("list").arg(&dir)),
         || shell(&dir, script),
     )?;
-    table.compare(&format!("list {count} sessions / for-each-ref + cat-file --batch"), ours, git);
+    table.compare(
+        &format!("list {count} sessions / for-each-ref + cat-file --batch"),
+        ours,
+        git,
+    );
     Ok(())
 }
 
 fn session(store: &Store<'_>, name: &str) -> Result<Session, Failure> {
-    let author = Person { name: "Ada".into(), email: "ada@example.com".into() };
-    Ok(Session::new(SessionId::new(store.env), store.require_writer()?, name, author))
+    let author = Person {
+        name: "Ada".into(),
+        email: "ada@example.com".into(),
+    };
+    Ok(Session::new(
+        SessionId::new(store.env),
+        store.require_writer()?,
+        name,
+        author,
+    ))
 }
 
 fn say(writer: &mut SessionWriter<'_>, text: &str) -> Result<(), Failure> {
-    writer.append(Body::Assistant { text: text.to_owned() })?;
+    writer.append(Body::Assistant {
+        text: text.to_owned(),
+    })?;
     Ok(())
 }
 
@@ -243,7 +292,10 @@ fn bench_append(table: &mut Table, base: &Path, runs: usize) -> Result<(), Failu
         long.flush_if_due()?;
     }
     long.flush()?;
-    table.note("write 10,000 events of 1.3 KB, flushed as designed", format!("{:.1} ms", start.elapsed().as_secs_f64() * 1000.0));
+    table.note(
+        "write 10,000 events of 1.3 KB, flushed as designed",
+        format!("{:.1} ms", start.elapsed().as_secs_f64() * 1000.0),
+    );
     let mut empty = SessionWriter::create(&store, session(&store, "empty")?, redactor())?;
     let (to_long, to_empty) = in_turns(
         runs * 5,
@@ -256,7 +308,11 @@ fn bench_append(table: &mut Table, base: &Path, runs: usize) -> Result<(), Failu
             Ok(empty.flush()?)
         },
     )?;
-    table.compare("append + flush to 10,000 events / to an empty session", to_long, to_empty);
+    table.compare(
+        "append + flush to 10,000 events / to an empty session",
+        to_long,
+        to_empty,
+    );
     let blob = dir.join("chunk");
     std::fs::write(&blob, &text)?;
     let script = "b=$(git hash-object -w chunk) && t=$(printf '100644 blob %s\\tevents.jsonl\\n' $b | git mktree) && \
@@ -269,7 +325,11 @@ fn bench_append(table: &mut Table, base: &Path, runs: usize) -> Result<(), Failu
         },
         || shell(&dir, script),
     )?;
-    table.compare("append + flush / hash-object, mktree, commit-tree, update-ref", ours, git);
+    table.compare(
+        "append + flush / hash-object, mktree, commit-tree, update-ref",
+        ours,
+        git,
+    );
     let sid = long.session().sid;
     let own = std::env::current_exe()?;
     let name = RefName::Session(sid).to_string();
@@ -295,15 +355,31 @@ fn bench_objects(table: &mut Table, base: &Path) -> Result<(), Failure> {
     for turn in 0..turns {
         say(&mut writer, &text)?;
         let call = format!("call-{turn}");
-        writer.append(Body::ToolCall { call: call.clone(), name: "read".into(), kind: "read".into(), input: serde_json::Value::Null })?;
-        writer.append(Body::ToolResult { call, ok: true, output: text.clone(), attachment: None })?;
+        writer.append(Body::ToolCall {
+            call: call.clone(),
+            name: "read".into(),
+            kind: "read".into(),
+            input: serde_json::Value::Null,
+        })?;
+        writer.append(Body::ToolResult {
+            call,
+            ok: true,
+            output: text.clone(),
+            attachment: None,
+        })?;
         writer.flush_if_due()?;
     }
     writer.close()?;
-    let output = Command::new("git").args(["count-objects"]).current_dir(&dir).output()?;
+    let output = Command::new("git")
+        .args(["count-objects"])
+        .current_dir(&dir)
+        .output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let objects: f64 = text.split(' ').next().unwrap_or("0").parse()?;
-    table.note("objects a turn (message, tool call, result)", format!("{:.2}", objects / f64::from(turns)));
+    table.note(
+        "objects a turn (message, tool call, result)",
+        format!("{:.2}", objects / f64::from(turns)),
+    );
     Ok(())
 }
 

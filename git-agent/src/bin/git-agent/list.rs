@@ -14,12 +14,16 @@ use git_agent::store::list::{Listed, Listing, Scope, find_in};
 
 use crate::choice::Choice;
 use crate::site;
+use crate::watch;
 
 /// List sessions: state, agent, progress, changes, last activity
 #[derive(Debug, Args)]
 pub struct List {
     #[command(flatten)]
     pub choice: Choice,
+    /// Show it again whenever something changes, until q; rings when a session needs a person
+    #[arg(short, long)]
+    watch: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -27,6 +31,9 @@ pub struct List {
 /// Runs the verb.
 pub fn run(env: &Env, args: &List) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
+        if args.watch {
+            return watch::watch(context, ui, args);
+        }
         let listing = read(context, &args.choice)?;
         for bad in &listing.unreadable {
             let (name, reason) = (one_line(&bad.name), one_line(&bad.reason));
@@ -46,7 +53,7 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
 }
 
 /// Reads the sessions that a choice may be about.
-fn read(context: &Context<'_>, choice: &Choice) -> Result<Listing> {
+pub fn read(context: &Context<'_>, choice: &Choice) -> Result<Listing> {
     if !choice.names.is_empty() {
         return select::list_for(context, &choice.names);
     }
@@ -58,7 +65,7 @@ fn read(context: &Context<'_>, choice: &Choice) -> Result<Listing> {
 }
 
 /// Returns the chosen ones. Without a choice closed sessions are left out; asked for by state or name they are shown.
-fn choose(listing: &Listing, choice: &Choice) -> Result<Vec<Listed>> {
+pub fn choose(listing: &Listing, choice: &Choice) -> Result<Vec<Listed>> {
     let selection = choice.selection();
     if !selection.names.is_empty() {
         let found = selection.names.iter().map(|name| find_in(listing, name));
@@ -76,7 +83,8 @@ fn choose(listing: &Listing, choice: &Choice) -> Result<Vec<Listed>> {
     Ok(listing.sessions.iter().filter(fits).cloned().collect())
 }
 
-fn write(context: &Context<'_>, ui: &Ui, rows: &[Summary]) -> Result<()> {
+/// Writes rows in the form that was asked for.
+pub fn write(context: &Context<'_>, ui: &Ui, rows: &[Summary]) -> Result<()> {
     match ui.format() {
         Format::Json => json::write_list(ui, "sessions", rows),
         Format::Porcelain { nul } => {

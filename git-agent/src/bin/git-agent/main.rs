@@ -10,6 +10,7 @@ mod completion;
 mod config;
 mod demo;
 mod doctor;
+mod enter;
 mod follow;
 mod fork;
 mod install;
@@ -19,12 +20,14 @@ mod new;
 mod restart;
 mod restore;
 mod send;
+mod show;
 mod showing;
 mod site;
 mod stop;
 mod text;
 mod trust;
 mod wait;
+mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -65,8 +68,14 @@ fn main() -> ExitCode {
         match cli.verb {
             Verb::New(args) => new::run(env, &args),
             Verb::List(args) => list::run(env, &args),
+            Verb::Show(args) => show::run(env, &args),
             Verb::Log(args) => log::run(env, &args),
             Verb::Wait(args) => wait::run(env, &args),
+            Verb::Path(args) => enter::path(env, &args),
+            Verb::Exec(args) => enter::exec(env, &args),
+            Verb::Shell(args) => enter::shell(env, &args),
+            Verb::Open(args) => enter::open(env, &args),
+            Verb::Run(args) => enter::run(env, &args),
             Verb::Send(args) => send::run(env, &args),
             Verb::Answer(args) => answer::run(env, &args),
             Verb::Stop(args) => stop::run(env, &args),

@@ -13,4 +13,6 @@ mod tests;
 pub use add::{AddOptions, Added, Way, add};
 pub use hook::Hook;
 pub use list::{Worktree, list};
-pub use remove::{Finding, ProvenSafe, inspect, prune_missing, remove, repair, search_moved};
+pub use remove::{
+    Finding, ProvenSafe, inspect, prune_missing, remove, repair, search_moved, shares_repository,
+};

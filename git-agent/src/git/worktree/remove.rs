@@ -46,6 +46,17 @@ pub fn inspect(worktree: &Worktree) -> Finding {
     }
 }
 
+/// Returns whether a worktree's record leads git to this repository and no other.
+pub fn shares_repository(repo: &Repo, worktree: &Worktree) -> bool {
+    let Ok(text) = fs::read(worktree.admin_dir.join("commondir")) else {
+        return worktree.is_main();
+    };
+    let named = worktree
+        .admin_dir
+        .join(OsStr::from_bytes(text.trim_ascii_end()));
+    fs::canonicalize(named).is_ok_and(|common| common == repo.common_dir())
+}
+
 /// Removes a linked worktree: its files, then its record. A folder that is gone already is no error.
 ///
 /// Refused for the main worktree, a locked one, one whose HEAD moved since the proof, one whose folder belongs to

@@ -1,0 +1,128 @@
+//! `git agent path`, `exec`, `shell`, `open` and `run`: into a session's worktree.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::{Context as _, Error, Result};
+use git_agent::output::sanitize::one_line;
+use git_agent::output::{Options, cannot_write};
+use git_agent::session::context::Context;
+use git_agent::session::enter::{self, Entry};
+use git_agent::session::select;
+
+use crate::site;
+
+/// Print where a session's worktree is
+#[derive(Debug, Args)]
+pub struct Path {
+    /// Session: name, id, or end of an id (default: the one of this worktree)
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+}
+
+/// Run a command in a session's worktree, with its environment
+#[derive(Debug, Args)]
+pub struct Exec {
+    /// Session: name, id, or end of an id (default: the one of this worktree)
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Open a shell in a session's worktree, with its environment
+#[derive(Debug, Args)]
+pub struct Shell {
+    /// Session: name, id, or end of an id (default: the one of this worktree)
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+}
+
+/// Open a session's worktree in an editor
+#[derive(Debug, Args)]
+pub struct Open {
+    /// Session: name, id, or end of an id (default: the one of this worktree)
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// Editor to use (default: agent.editor, then one that is installed, then VISUAL or EDITOR)
+    #[arg(long, value_name = "COMMAND")]
+    editor: Option<String>,
+}
+
+/// Run the project's program (agent.run) in a session's worktree
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Session: name, id, or end of an id (default: the one of this worktree)
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// Arguments for the program
+    #[arg(last = true, value_name = "ARGUMENT")]
+    arguments: Vec<OsString>,
+}
+
+/// Runs `path`.
+pub fn path(env: &Env, args: &Path) -> Result<u8> {
+    site::run(env, Options::default(), |context, ui| {
+        let listed = select::select_mine(context, args.session.as_deref())?;
+        let top = enter::require_worktree(context, &listed.session)?;
+        let bytes = top.as_os_str().as_encoded_bytes();
+        match env.terminals.stdout {
+            true => writeln!(ui.out(), "{}", one_line(bytes)),
+            false => ui.out().write_all(&[bytes, b"\n"].concat()),
+        }
+        .context(cannot_write)?;
+        Ok(0)
+    })
+}
+
+/// Runs `exec`.
+pub fn exec(env: &Env, args: &Exec) -> Result<u8> {
+    go(env, args.session.as_deref(), |_, entry| {
+        Ok(entry.become_program(&args.command))
+    })
+}
+
+/// Runs `shell`.
+pub fn shell(env: &Env, args: &Shell) -> Result<u8> {
+    go(env, args.session.as_deref(), |_, entry| {
+        Ok(entry.become_shell())
+    })
+}
+
+/// Runs `open`.
+pub fn open(env: &Env, args: &Open) -> Result<u8> {
+    go(env, args.session.as_deref(), |context, entry| {
+        let editor = match &args.editor {
+            Some(editor) => editor.clone(),
+            None => enter::editor(context)?,
+        };
+        Ok(enter::become_editor(entry, &editor))
+    })
+}
+
+/// Runs `run`.
+pub fn run(env: &Env, args: &Run) -> Result<u8> {
+    go(env, args.session.as_deref(), |context, entry| {
+        let script = context.config.string("agent.run").ok_or_else(|| {
+            Error::fatal("nothing says how to run this project")
+                .hint("git config agent.run \"<command>\"")
+        })?;
+        Ok(entry.become_script(&script, &args.arguments))
+    })
+}
+
+/// Finds the worktree and becomes something there. What comes back is why that failed.
+fn go(
+    env: &Env,
+    session: Option<&str>,
+    become_something: impl FnOnce(&Context<'_>, &Entry) -> Result<Error>,
+) -> Result<u8> {
+    site::run(env, Options::default(), |context, _| {
+        let listed = select::select_mine(context, session)?;
+        let entry = enter::enter(context, &listed.session)?;
+        Err(become_something(context, &entry)?)
+    })
+}

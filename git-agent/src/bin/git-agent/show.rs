@@ -1,0 +1,214 @@
+//! `git agent show`: everything about one session.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::{Context as _, Error, Result};
+use git_agent::invoke::OutputArgs;
+use git_agent::output::moment::Clock;
+use git_agent::output::sanitize::{block, one_line};
+use git_agent::output::style::Slot;
+use git_agent::output::transcript::{self, Writer};
+use git_agent::output::{Format, Ui, cannot_write, human, json, sessions};
+use git_agent::session::context::Context;
+use git_agent::session::detail::{self, Detail};
+use git_agent::session::summary::Finding;
+use git_agent::session::{heal, select};
+
+use crate::site;
+
+/// Show everything about a session
+#[derive(Debug, Args)]
+pub struct Show {
+    /// Session: name, id, or end of an id (default: the one of this worktree)
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Show) -> Result<u8> {
+    let mut options = args.output.options();
+    if matches!(options.format, Format::Porcelain { .. }) {
+        return Err(Error::usage("one session has no porcelain form")
+            .hint("use --json, or git agent list --porcelain SESSION"));
+    }
+    options.pager = true;
+    site::run(env, options, |context, ui| {
+        let mut listed = select::select_one(context, args.session.as_deref())?;
+        if listed.is_mine() && heal::notice(context, &listed.session)? {
+            listed = select::select_one(context, Some(listed.session.sid.as_str()))?;
+        }
+        let all = ui.format() == Format::Json;
+        let shown =
+            |event: &git_agent::transcript::Event| all || transcript::is_worth_showing(&event.body);
+        let detail = detail::gather(context, &listed, &shown)?;
+        match ui.format() {
+            Format::Json => json::write_list(ui, "sessions", [&detail])?,
+            _ => write(context, ui, &detail)?,
+        }
+        Ok(0)
+    })
+}
+
+/// Lines of label and text, the text clean already.
+struct Sheet<'u> {
+    ui: &'u Ui,
+}
+
+impl Sheet<'_> {
+    fn line(&self, label: &str, text: impl std::fmt::Display) -> Result<()> {
+        let text = text.to_string();
+        if text.is_empty() {
+            return writeln!(self.ui.out()).context(cannot_write);
+        }
+        let label = format!("{label:<10}");
+        let label = self.ui.palette().paint(Slot::Dim, label);
+        writeln!(self.ui.out(), "  {label}{text}").context(cannot_write)
+    }
+
+    /// Writes foreign text that may have several lines.
+    fn block(&self, label: &str, text: &str) -> Result<()> {
+        let safe = block(text).to_text();
+        for (index, line) in safe.trim_end().lines().enumerate() {
+            self.line(if index == 0 { label } else { "" }, line.trim_end())?;
+        }
+        Ok(())
+    }
+
+    fn maybe(&self, label: &str, text: Option<&str>) -> Result<()> {
+        match text {
+            Some(text) => self.line(label, one_line(text)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write(context: &Context<'_>, ui: &Ui, detail: &Detail) -> Result<()> {
+    let now = context.env.now();
+    let clock = Clock::local(context.env);
+    let row = &detail.summary;
+    let sheet = Sheet { ui };
+    let palette = ui.palette();
+    let state = palette.paint(Slot::of_state(row.state), row.state);
+    let name = palette.paint(Slot::Header, one_line(&row.name).to_text());
+    writeln!(ui.out(), "{name}  {state}").context(cannot_write)?;
+
+    sheet.block("task", &row.task)?;
+    if let Some(reason) = why(detail) {
+        sheet.line("because", one_line(&reason))?;
+    }
+    sheet.line("agent", one_line(&sessions::agent(row)))?;
+    sheet.maybe("role", row.role.as_deref())?;
+    sheet.maybe("group", row.group.as_deref())?;
+    if let Some(branch) = &row.branch {
+        let mut text = one_line(branch).to_string();
+        if let Some(parent) = &row.parent {
+            text += &format!(" from {}", one_line(parent));
+        }
+        if let (Finding::Known(ahead), Finding::Known(behind)) = (&row.ahead, &row.behind) {
+            text += &format!(", {ahead} ahead, {behind} behind");
+        }
+        sheet.line("branch", text)?;
+    }
+    sheet.maybe("base", detail.base.as_deref())?;
+    sheet.maybe("worktree", row.worktree.as_deref())?;
+    if let Some(text) = changes(&row.changes) {
+        sheet.line("changes", text)?;
+    }
+    if row.turns > 0 {
+        let worked = Duration::from_secs(row.elapsed_seconds.unwrap_or(0));
+        let turns = human::count(row.turns.into(), "turn");
+        sheet.line("worked", format!("{} in {turns}", human::duration(worked)))?;
+    }
+    if let Some(progress) = row.progress {
+        sheet.line(
+            "plan",
+            format!("{} of {} done", progress.done, progress.total),
+        )?;
+    }
+    if !row.usage.is_empty() {
+        sheet.line("used", transcript::used(&row.usage))?;
+    }
+    if let Some(last) = detail.snapshots.first() {
+        let count = human::count(detail.snapshots.len() as u64, "snapshot");
+        let (reason, ago) = (one_line(&last.reason), human::ago(now, last.at));
+        sheet.line("kept", format!("{count}, the last {reason}, {ago}"))?;
+    }
+    if let Some(pid) = row.pid {
+        sheet.line("process", pid)?;
+    }
+    if let Some(port) = detail.port {
+        sheet.line("port", port)?;
+    }
+    sheet.line("author", one_line(&row.author))?;
+    for (label, at) in [("made", row.created), ("changed", row.updated)] {
+        sheet.line(
+            label,
+            format!("{} ({})", clock.full(at), human::ago(now, at)),
+        )?;
+    }
+    sheet.line("id", &row.id)?;
+    request(ui, &sheet, detail)?;
+    if !detail.events.is_empty() {
+        writeln!(ui.out()).context(cannot_write)?;
+        let mut writer = Writer::new(ui, clock, now);
+        for event in &detail.events {
+            writer.event(&row.name, event)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns why a session is in its state, and how its agent ended.
+fn why(detail: &Detail) -> Option<String> {
+    let exit = detail.summary.exit.as_ref()?;
+    let ended = match (exit.code, exit.signal) {
+        (Some(code @ 1..), _) => format!("exit {code}"),
+        (_, Some(signal)) => format!("signal {signal}"),
+        _ => String::new(),
+    };
+    match (exit.reason.as_str(), ended.as_str()) {
+        ("", "") => None,
+        (reason, "") => Some(reason.to_owned()),
+        ("", ended) => Some(ended.to_owned()),
+        (reason, ended) => Some(format!("{reason} ({ended})")),
+    }
+}
+
+fn changes(found: &Finding<git_agent::session::summary::Changes>) -> Option<String> {
+    match found {
+        Finding::Nothing => None,
+        Finding::Unknown => Some("cannot be determined".to_owned()),
+        Finding::Known(changes) => {
+            let mut text = human::count(changes.files, "file");
+            text += &format!(", +{} -{}", changes.added, changes.deleted);
+            if changes.uncommitted > 0 {
+                text += &format!(", {} not committed", changes.uncommitted);
+            }
+            Some(text)
+        }
+    }
+}
+
+/// Shows what the session asks, and what to type.
+fn request(ui: &Ui, sheet: &Sheet<'_>, detail: &Detail) -> Result<()> {
+    let Some(request) = &detail.request else {
+        return Ok(());
+    };
+    writeln!(ui.out()).context(cannot_write)?;
+    sheet.block("asks", &request.title)?;
+    let name = one_line(&detail.summary.name).to_text();
+    for (index, option) in request.options.iter().enumerate() {
+        let (number, label) = (index + 1, one_line(&option.label));
+        sheet.line("", format!("{number}. {label}"))?;
+        sheet.line("", format!("   git agent answer {name} {number}"))?;
+    }
+    if request.options.is_empty() {
+        sheet.line("", format!("git agent answer {name} \"<answer>\""))?;
+    }
+    Ok(())
+}
