@@ -335,8 +335,8 @@ impl Event {
         if !fields.get("type").is_some_and(Value::is_string) {
             return Err(Error::fatal("event has no type"));
         }
-        let body = serde_json::from_value(Value::Object(fields.clone()))
-            .unwrap_or(Body::Unknown(fields));
+        let body =
+            serde_json::from_value(Value::Object(fields.clone())).unwrap_or(Body::Unknown(fields));
         Ok(Event {
             id: header.id,
             seq: header.seq,

@@ -132,6 +132,13 @@ pub const PLAIN: &[Key] = &[
         "The agent to use; the first one installed otherwise",
     ),
     key(
+        "editor",
+        "",
+        Kind::Command,
+        false,
+        "Opens a directory, for 'git agent open'",
+    ),
+    key(
         "env",
         "",
         Kind::Variables,
@@ -194,6 +201,13 @@ pub const PLAIN: &[Key] = &[
         Kind::Word(&["auto", "ask"]),
         true,
         "Who answers permissions: the policy, or a person each time",
+    ),
+    key(
+        "run",
+        "",
+        Kind::Command,
+        false,
+        "Runs the project, for 'git agent run'",
     ),
     key(
         "setup",
