@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write;
 
 use super::{Severity, Visit, lost_file, refs};
-use crate::error::{Context as _, Result};
+use crate::error::{Context as _, Error, Result};
 use crate::git::inspect::RawRef;
 use crate::git::object::TREE;
 use crate::git::{ObjectId, ObjectKind};
@@ -75,22 +75,27 @@ pub(super) fn damaged(visit: &mut Visit<'_, '_>) -> Result<()> {
             path.display(),
             format!("object {id} is damaged"),
             "move the file to agents/lost, if nothing but refs of ours leads to it",
-            |context| {
-                let others = context
-                    .repo
-                    .reached_by_others(&BTreeSet::from([id]), &refname::is_ours)?;
-                if others.is_none_or(|reached| reached.contains(&id)) {
-                    return Err(crate::error::Error::fatal(
-                        "something that is not ours may need it",
-                    ));
-                }
-                context
-                    .repo
-                    .set_object_aside(id, &lost_file(context, &format!("object-{id}"))?)
-            },
+            |context| put_object_aside(context, id),
         );
     }
     Ok(())
+}
+
+/// Takes the file of a damaged object out of git's sight, unless something that is not ours leads to it.
+pub(super) fn put_object_aside(context: &Context<'_>, id: ObjectId) -> Result<()> {
+    let others = context
+        .repo
+        .reached_by_others(&BTreeSet::from([id]), &refname::is_ours)?;
+    if others.is_none_or(|reached| reached.contains(&id)) {
+        return Err(Error::fatal("something that is not ours may need it"));
+    }
+    let place = lost_file(context, &format!("object-{id}"))?;
+    context.repo.set_object_aside(id, &place)
+}
+
+/// Returns whether an object has a file of its own that cannot be read.
+pub(super) fn is_torn(context: &Context<'_>, id: ObjectId) -> bool {
+    context.repo.loose_object(id).is_some() && context.repo.verify_object(id, WHOLE).is_err()
 }
 
 fn empty_or_torn(context: &Context<'_>, bad: &BTreeSet<ObjectId>) -> Vec<ObjectId> {

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::{Severity, Visit, lost_file};
+use super::{Severity, Visit, lost_file, objects};
 use crate::error::{Context as _, Error, Result};
 use crate::git::inspect::RawRef;
 use crate::git::refs::{Expected, RefChange, Swap};
@@ -48,7 +48,15 @@ pub(super) fn broken(visit: &mut Visit<'_, '_>) -> Result<()> {
             &raw.name,
             format!("a broken ref: {reason}"),
             how,
-            |context| put_aside(context, &raw, survivor),
+            |context| {
+                put_aside(context, &raw, survivor)?;
+                match raw.target {
+                    Ok(id) if objects::is_torn(context, id) => {
+                        objects::put_object_aside(context, id)
+                    }
+                    _ => Ok(()),
+                }
+            },
         );
     }
     Ok(())
@@ -64,7 +72,7 @@ fn survivor(context: &Context<'_>, raw: &RawRef) -> Result<Option<ObjectId>> {
         let Ok(session) = context.store.state_at(id, sid) else {
             continue;
         };
-        let whole = super::objects::first_damage(context, &raw.name, id).is_none();
+        let whole = objects::first_damage(context, &raw.name, id).is_none();
         if whole && best.is_none_or(|(seq, _)| session.seq > seq) {
             best = Some((session.seq, id));
         }

@@ -197,7 +197,7 @@ pub fn find_in<'l>(listing: &'l Listing, wanted: &str) -> Result<&'l Listed> {
     let found = candidates(listing, wanted);
     match found.as_slice() {
         [one] => Ok(one),
-        [] => Err(Error::fatal(format!("no session '{wanted}'")).hint("git agent list --all")),
+        [] => Err(missing(listing, wanted)),
         several => {
             let mut error = Error::fatal(format!("'{wanted}' names {} sessions", several.len()));
             for listed in several.iter().take(5) {
@@ -208,6 +208,19 @@ pub fn find_in<'l>(listing: &'l Listing, wanted: &str) -> Result<&'l Listed> {
             }
             Err(error)
         }
+    }
+}
+
+/// Says why nothing was found: because there is nothing, or because it cannot be read.
+fn missing(listing: &Listing, wanted: &str) -> Error {
+    let bad = listing
+        .unreadable
+        .iter()
+        .find(|bad| wanted.len() >= 4 && bad.name.ends_with(wanted));
+    match bad {
+        Some(bad) => Error::fatal(format!("cannot read session '{wanted}': {}", bad.reason))
+            .hint("git agent doctor"),
+        None => Error::fatal(format!("no session '{wanted}'")).hint("git agent list --all"),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::store::{Store, limits};
 /// How often a write starts over because somebody else moved the ref.
 const ATTEMPTS: u32 = 8;
 /// How long a write waits for others of this clone.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 const ADDED: &str = "Notes added by git-agent\n";
 const PURGED: &str = "Notes purged by git-agent\n";
 
