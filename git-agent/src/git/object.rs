@@ -26,6 +26,9 @@ pub const TREE: EntryKind = EntryKind::Tree;
 /// How many files of a batch are open at the same time.
 const OPEN_AT_ONCE: usize = 128;
 
+/// How many threads wait for the disk at the same time.
+const SYNCS_AT_ONCE: usize = 8;
+
 /// A commit as far as we look at one.
 #[derive(Debug, Clone)]
 pub struct Commit {
@@ -214,21 +217,16 @@ impl Repo {
                     .context(|| format!("cannot write object {id}"))?;
                 written.push((*id, path, temporary));
             }
-            for (id, _, temporary) in &written {
-                temporary
-                    .file
-                    .sync_all()
-                    .and_then(|()| fault::point("object.tmp.synced"))
-                    .context(|| format!("cannot write object {id}"))?;
-            }
+            sync_together(&written, |(_, _, temporary)| temporary.file.sync_all())
+                .and_then(|()| fault::point("object.tmp.synced"))
+                .context(|| "cannot write objects".into())?;
             for (id, path, temporary) in written {
                 name_object(&objects, temporary, &path, &mut touched)
                     .context(|| format!("cannot write object {id}"))?;
             }
         }
-        for dir in touched {
-            sync_dir(&dir).context(|| format!("cannot sync '{}'", dir.display()))?;
-        }
+        let touched: Vec<PathBuf> = touched.into_iter().collect();
+        sync_together(&touched, |dir| sync_dir(dir)).context(|| "cannot write objects".into())?;
         fault::point("object.dirs.synced").context(|| "cannot write objects".into())?;
         Ok(())
     }
@@ -310,6 +308,32 @@ pub fn sha256(bytes: &[u8]) -> String {
         .try_finalize()
         .expect("SHA-256 has no known collisions to refuse")
         .to_string()
+}
+
+/// Syncs several things at the same time: each sync waits for the disk, and waiting together is waiting once.
+fn sync_together<T: Sync>(
+    things: &[T],
+    sync: impl Fn(&T) -> io::Result<()> + Sync,
+) -> io::Result<()> {
+    if things.len() <= SYNCS_AT_ONCE / 2 {
+        return things.iter().try_for_each(sync);
+    }
+    let share = things.len().div_ceil(SYNCS_AT_ONCE);
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = things
+            .chunks(share)
+            .map(|part| scope.spawn(|| part.iter().try_for_each(&sync)))
+            .collect();
+        // Every thread is waited for, also after one failed.
+        let results: Vec<io::Result<()>> = parts
+            .into_iter()
+            .map(|part| {
+                part.join()
+                    .unwrap_or_else(|_| Err(io::Error::other("a sync panicked")))
+            })
+            .collect();
+        results.into_iter().collect()
+    })
 }
 
 /// Writes an object to a file without its name yet, and starts moving it to the disk.
