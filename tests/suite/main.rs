@@ -6,11 +6,15 @@ mod agent_list;
 mod agent_log;
 mod agent_show;
 mod agent_wait;
+mod doctor;
 mod guard;
 mod hermetic;
+mod hostile;
 mod invoke;
 mod manual;
+mod manual_format;
 mod source;
+mod storage;
 
 /// A file that no `mod` line names is never compiled, so its tests would pass by silence.
 #[test]
