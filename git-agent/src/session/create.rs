@@ -367,7 +367,7 @@ pub fn prepare(
             interrupt: &interrupt,
         },
     )?;
-    let mut notices = Vec::new();
+    let mut notices = super::include::copy(context, &added);
     if let Some(hook) = added.hook.filter(|hook| hook.code != Some(0)) {
         let code = hook
             .code

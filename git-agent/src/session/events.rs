@@ -2,8 +2,10 @@
 
 use super::SessionId;
 use super::context::Context;
+use super::follow::Follow;
 use crate::error::Result;
 use crate::git::ObjectId;
+use crate::store::Store;
 use crate::store::list::Listed;
 use crate::store::log::Transcript;
 use crate::store::spool;
@@ -26,7 +28,7 @@ pub fn for_each(
             }
         }
     }
-    for event in spool::read_tail(&context.store.spool_dir(sid), last, 0, u64::MAX)?.events {
+    for event in Follow::after(&context.store, sid, last).news(&context.store)? {
         if !each(event)? {
             return Ok(());
         }
@@ -36,11 +38,19 @@ pub fn for_each(
 
 /// Returns the last `count` events of one of this clone's sessions.
 pub fn tail(context: &Context<'_>, sid: SessionId, count: usize) -> Result<Vec<Event>> {
-    let tip = context.store.log_tip(sid)?;
-    let (seq, hint) = tip
-        .as_ref()
-        .map_or((0, 0), |tip| (tip.session.seq, tip.session.spool.bytes));
-    let spooled = spool::read_tail(&context.store.spool_dir(sid), seq, hint, u64::MAX)?.events;
+    let mut tip = context.store.log_tip(sid)?;
+    let spooled = loop {
+        let (seq, hint) = tip
+            .as_ref()
+            .map_or((0, 0), |tip| (tip.session.seq, tip.session.spool.bytes));
+        let spooled = spool::read_tail(&context.store.spool_dir(sid), seq, hint, u64::MAX)?.events;
+        // A spool that was emptied into git between the two looks would hide what it held.
+        let now = context.store.log_tip(sid)?;
+        if now.as_ref().map(|tip| tip.id) == tip.as_ref().map(|tip| tip.id) {
+            break spooled;
+        }
+        tip = now;
+    };
     let mut events = Vec::new();
     if let Some(tip) = tip.filter(|_| spooled.len() < count) {
         events = context
@@ -74,10 +84,9 @@ pub fn all<'c>(context: &'c Context<'_>, listed: &Listed) -> Result<All<'c>> {
         .map(|tip| context.store.transcript(tip))
         .transpose()?;
     Ok(All {
+        store: &context.store,
         in_git,
-        spool: listed
-            .is_mine()
-            .then(|| context.store.spool_dir(listed.session.sid)),
+        spooled: listed.is_mine().then_some(listed.session.sid),
         last: 0,
         rest: Vec::new().into_iter(),
     })
@@ -86,8 +95,9 @@ pub fn all<'c>(context: &'c Context<'_>, listed: &Listed) -> Result<All<'c>> {
 /// The events of a session, read as they are asked for.
 #[derive(Debug)]
 pub struct All<'c> {
+    store: &'c Store<'c>,
     in_git: Option<Transcript<'c>>,
-    spool: Option<std::path::PathBuf>,
+    spooled: Option<SessionId>,
     last: u64,
     rest: std::vec::IntoIter<Event>,
 }
@@ -105,9 +115,10 @@ impl Iterator for All<'_> {
             }
             self.in_git = None;
         }
-        if let Some(dir) = self.spool.take() {
-            match spool::read_tail(&dir, self.last, 0, u64::MAX) {
-                Ok(tail) => self.rest = tail.events.into_iter(),
+        if let Some(sid) = self.spooled.take() {
+            // What was in the spool may be in git by now.
+            match Follow::after(self.store, sid, self.last).news(self.store) {
+                Ok(events) => self.rest = events.into_iter(),
                 Err(error) => return Some(Err(error)),
             }
         }

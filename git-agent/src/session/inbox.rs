@@ -81,6 +81,12 @@ impl Inbox {
         Ok(id)
     }
 
+    /// Returns whether a prompt waits.
+    pub fn has_prompt(&self) -> Result<bool> {
+        let is_prompt = |message: &Message| matches!(message, Message::Prompt { .. });
+        Ok(self.list()?.iter().any(|(_, message)| is_prompt(message)))
+    }
+
     /// Returns the waiting messages, oldest first. A file that holds none is set aside.
     pub fn list(&self) -> Result<Vec<(Ulid, Message)>> {
         let cannot = || format!("cannot read '{}'", self.dir.display());

@@ -140,8 +140,17 @@ pub fn true_state(store: &Store<'_>, session: &Session) -> Result<State> {
     Ok(session.status)
 }
 
-/// Puts a session that was just read into its true state.
+/// Puts a session that was read from git into its true state: what a live one has not brought there yet counts too.
 pub fn settle_state(store: &Store<'_>, session: &mut Session) -> Result<()> {
+    if session.status.needs_supervisor()
+        && let Some(fresh) = store.session(session.sid)?
+    {
+        *session = fresh;
+    }
+    confirm(store, session)
+}
+
+fn confirm(store: &Store<'_>, session: &mut Session) -> Result<()> {
     let mut state = true_state(store, session)?;
     if state != session.status
         && let Some(fresh) = store.session(session.sid)?
@@ -158,7 +167,7 @@ pub fn settle_state(store: &Store<'_>, session: &mut Session) -> Result<()> {
 pub fn current(store: &Store<'_>, sid: SessionId) -> Result<Option<Session>> {
     let mut session = store.session(sid)?;
     if let Some(session) = &mut session {
-        settle_state(store, session)?;
+        confirm(store, session)?;
     }
     Ok(session)
 }

@@ -174,7 +174,7 @@ impl<'a> Live<'a> {
     /// Waits for a message or a signal while no turn runs, at most until `until`. Returns whether something came.
     pub fn idle(&mut self, until: Option<Instant>) -> Result<bool> {
         self.take_messages()?;
-        if self.ending.is_some() || self.has_prompt()? {
+        if self.ending.is_some() || self.inbox.has_prompt()? {
             return Ok(true);
         }
         let flush = self.flush_at();
@@ -191,7 +191,7 @@ impl<'a> Live<'a> {
             self.take_messages()?;
         }
         self.writer.flush_if_due()?;
-        Ok(self.ending.is_some() || self.has_prompt()?)
+        Ok(self.ending.is_some() || self.inbox.has_prompt()?)
     }
 
     /// Waits, while no turn runs, for something of the caller's. `false` when the session shall end instead.
@@ -222,14 +222,6 @@ impl<'a> Live<'a> {
     /// Ends writing: everything is in git when this returns.
     pub fn close(self) -> Result<Session> {
         self.writer.close()
-    }
-
-    fn has_prompt(&self) -> Result<bool> {
-        Ok(self
-            .inbox
-            .list()?
-            .iter()
-            .any(|(_, message)| matches!(message, Message::Prompt { .. })))
     }
 
     /// Returns the oldest prompt that waits.
@@ -466,7 +458,7 @@ impl Link for Live<'_> {
             death_signal: rustix::process::Signal::KILL,
         };
         let spawned = spawn::spawn(self.env, &Shim::own(), spec)?;
-        self.process = Some(Running::new(spawned)?);
+        self.process = Some(Running::new(spawned, program.stdin)?);
         self.clocks.silent_since = Some(Instant::now());
         Ok(())
     }
@@ -539,7 +531,8 @@ impl Live<'_> {
 }
 
 impl Running {
-    fn new(spawned: Spawned) -> Result<Self> {
+    /// Takes hold of a process. What one in a dialogue says is a protocol: of that no line may be missing.
+    fn new(spawned: Spawned, dialogue: bool) -> Result<Self> {
         let cannot = || "cannot take hold of the agent's pipes".to_owned();
         let stdout = spawned
             .stdout
@@ -564,6 +557,7 @@ impl Running {
             stderr: Some(Reader::new(stderr, Stream::Err)?),
             lines: Lines::new(Bounds {
                 line: 4 << 20,
+                head: Bounds::default().head.filter(|_| !dialogue),
                 ..Bounds::default()
             }),
             outgoing: VecDeque::new(),

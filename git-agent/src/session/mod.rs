@@ -23,6 +23,7 @@ pub mod fork;
 pub mod heal;
 pub mod id;
 pub mod inbox;
+pub mod include;
 pub mod launch;
 pub mod live;
 pub mod name;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
 use super::Session;
 use super::context::Context;
@@ -18,9 +19,13 @@ use crate::guard::environment::Guard;
 use crate::guard::policy::Own;
 use crate::guard::watch::{Evidence, Refs, Restored, Subject};
 use crate::process::detach::own_program;
+use crate::process::lock::Lock;
 use crate::store::list::Scope;
 use crate::store::refname::is_ours;
 use crate::transcript::Body;
+
+/// How long to wait for others who choose a port at the same moment.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a session and the repository looked like before a turn.
 #[derive(Debug)]
@@ -73,6 +78,9 @@ pub fn choose_port(context: &Context<'_>, live: &mut Live<'_>) -> Result<()> {
         return Ok(());
     }
     let sid = live.writer.session().sid;
+    // Others choose at the same time, and see only what is in git.
+    let locks = context.store.require_dir("locks")?;
+    let _lock = Lock::acquire(context.env, locks.join("ports"), PATIENCE)?;
     let taken = context
         .store
         .list(Scope::Mine)?
@@ -87,7 +95,7 @@ pub fn choose_port(context: &Context<'_>, live: &mut Live<'_>) -> Result<()> {
         key: "port".to_owned(),
         value: port.into(),
     })?;
-    Ok(())
+    live.writer.flush()
 }
 
 /// Puts the agent's environment under guard, unless the session was made without.

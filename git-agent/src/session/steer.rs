@@ -27,13 +27,16 @@ pub fn stop(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<bool>
         settle(context, sid, State::Stopped, reason)?;
         return Ok(left);
     }
-    Inbox::open(store, sid)?.put(
-        context.env,
-        &Message::Stop {
-            reason: reason.to_owned(),
-        },
-    )?;
-    if wait_until_free(context, sid, PATIENCE)? {
+    let inbox = Inbox::open(store, sid)?;
+    let message = Message::Stop {
+        reason: reason.to_owned(),
+    };
+    let id = inbox.put(context.env, &message)?;
+    let ended = wait_until_free(context, sid, PATIENCE)?;
+    // One that was about to end anyway has not read it, and the next supervisor must not find it.
+    inbox.remove(id)?;
+    if ended {
+        settle(context, sid, State::Stopped, reason)?;
         return Ok(true);
     }
     // It does not even read its messages any more.

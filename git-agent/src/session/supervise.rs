@@ -73,7 +73,7 @@ fn watch_over(
     drop(lock);
     result?;
     // A prompt that came after the last look and before the lock was let go would be read by nobody.
-    Ok(goes_on && !Inbox::open(store, sid)?.list()?.is_empty())
+    Ok(goes_on && Inbox::open(store, sid)?.has_prompt()?)
 }
 
 /// Ends what a supervisor that was killed left running.
