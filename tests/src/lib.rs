@@ -9,6 +9,7 @@ pub mod output;
 pub mod process;
 pub mod repo;
 pub mod sandbox;
+pub mod sessions;
 pub mod survivors;
 pub mod toolbox;
 

@@ -13,6 +13,11 @@ mod hostile;
 mod invoke;
 mod manual;
 mod manual_format;
+mod session_clean;
+mod session_edges;
+mod session_lab;
+mod session_misbehaving;
+mod session_work;
 mod source;
 mod storage;
 
