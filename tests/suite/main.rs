@@ -1,10 +1,15 @@
 //! The one test binary: each module is one topic, named `<command>_<topic>` where it belongs to a command.
 
+mod agent_completion;
+mod agent_config;
+mod agent_demo;
 mod agent_enter;
 mod agent_exec;
+mod agent_install;
 mod agent_list;
 mod agent_log;
 mod agent_show;
+mod agent_trust;
 mod agent_wait;
 mod doctor;
 mod guard;
@@ -13,6 +18,7 @@ mod hostile;
 mod invoke;
 mod manual;
 mod manual_format;
+mod readme;
 mod session_clean;
 mod session_edges;
 mod session_lab;

@@ -182,6 +182,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_table_of_settings_knows_every_driver() {
+        let driver = crate::config::keys::find("agent.x.driver").expect("it is in the table");
+        for family in super::super::Family::ALL {
+            assert_eq!(driver.kind.complaint(family.as_str()), None, "{family:?}");
+        }
+        assert!(driver.kind.complaint("telepathy").is_some());
+    }
+
+    #[test]
     fn versions_are_found_in_what_programs_say() {
         for (said, version) in [
             ("1.2.3\n", Some("1.2.3")),

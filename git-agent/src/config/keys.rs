@@ -111,6 +111,13 @@ pub const PLAIN: &[Key] = &[
         "How long a permission waits for a person before it is refused",
     ),
     key(
+        "archiveDays",
+        "14",
+        Kind::Number,
+        false,
+        "Days after which a closed session is folded into an archive; 0 is never",
+    ),
+    key(
         "autoCommit",
         "false",
         Kind::Bool,

@@ -17,7 +17,7 @@ use crate::process::detach::own_program;
 /// The programs.
 pub const PROGRAMS: [&str; 3] = ["git-agent", "git-agent-merge", "git-agent-review"];
 /// The pages of the manual, by their place under `share/man`.
-pub const PAGES: [(&str, &str); 3] = [
+pub const PAGES: [(&str, &str); 4] = [
     (
         "man1/git-agent.1",
         include_str!("../../../man/man1/git-agent.1"),
@@ -29,6 +29,10 @@ pub const PAGES: [(&str, &str); 3] = [
     (
         "man1/git-agent-review.1",
         include_str!("../../../man/man1/git-agent-review.1"),
+    ),
+    (
+        "man5/gitformat-agent.5",
+        include_str!("../../../man/man5/gitformat-agent.5"),
     ),
 ];
 /// Completion for bash.
