@@ -103,7 +103,8 @@ impl Source {
 
     /// Returns the lines that are code of the product: no comments, no unit tests.
     fn code(&self) -> Vec<(usize, &str)> {
-        if self.path.ends_with("/tests.rs") || self.path.contains("/tests/") {
+        let own = self.path.ends_with("/tests.rs") || self.path.ends_with("_tests.rs");
+        if own || self.path.contains("/tests/") {
             return Vec::new();
         }
         let mut code = Vec::new();

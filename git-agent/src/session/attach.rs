@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::context::Context;
-use super::{Session, agents, launch, setup, work};
+use super::{Session, agents, launch, setup, steer, work};
 use crate::agent::Turn;
 use crate::error::{Context as _, Error, Result};
 use crate::process::lock::Lock;
@@ -13,6 +13,7 @@ use crate::transcript::Body;
 /// Runs the agent's own interface in the session's worktree, on the same conversation, and returns its exit code.
 pub fn attach(context: &Context<'_>, session: &Session) -> Result<i32> {
     let name = &session.name;
+    steer::require_idle(context, session)?;
     let Some(_lock) =
         Lock::try_acquire(context.env, launch::run_lock(&context.store, session.sid))?
     else {

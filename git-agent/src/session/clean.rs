@@ -1,7 +1,7 @@
 //! Taking worktrees away without losing anything: only what is integrated or saved goes, and everything can be brought back.
 
 use super::context::Context;
-use super::{Session, launch, work};
+use super::{Session, steer, work};
 use crate::error::Result;
 use crate::git::merge::Merged;
 use crate::git::refs::{Expected, RefChange, Swap};
@@ -79,7 +79,7 @@ fn clean_one(
     if found.is_none() && tip.is_none() {
         return Ok(());
     }
-    if launch::running(&context.store, session.sid)?.is_some() {
+    if steer::require_idle(context, session).is_err() {
         one.kept.push("it is at work".to_owned());
         return Ok(());
     }

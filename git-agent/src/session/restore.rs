@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::context::Context;
-use super::{Session, SessionId, launch, work};
+use super::{Session, SessionId, steer, work};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
@@ -115,12 +115,7 @@ fn add_again(context: &Context<'_>, session: &Session, head: Option<ObjectId>) -
 
 /// Goes back to an earlier state in a worktree that is there. What is there now is snapshotted first.
 pub fn rewind(context: &Context<'_>, session: &Session, which: &Which) -> Result<Kept> {
-    if launch::running(&context.store, session.sid)?.is_some() {
-        return Err(
-            Error::fatal(format!("session '{}' is at work", session.name))
-                .hint(format!("git agent stop {}", session.name)),
-        );
-    }
+    steer::require_idle(context, session)?;
     let checkout = work::checkout(context, session)?.ok_or_else(|| {
         Error::fatal(format!("session '{}' has no worktree", session.name))
             .hint(format!("git agent restore {}", session.name))
@@ -177,12 +172,7 @@ fn move_branch(
 
 /// Makes a session's worktree anew from its branch; what was in it is in a snapshot.
 pub fn recreate(context: &Context<'_>, session: &Session) -> Result<Checkout> {
-    if launch::running(&context.store, session.sid)?.is_some() {
-        return Err(
-            Error::fatal(format!("session '{}' is at work", session.name))
-                .hint(format!("git agent stop {}", session.name)),
-        );
-    }
+    steer::require_idle(context, session)?;
     let mut head = None;
     if let Some(checkout) = work::checkout(context, session)? {
         let taken = context

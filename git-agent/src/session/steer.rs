@@ -70,6 +70,20 @@ pub fn wait_until_free(context: &Context<'_>, sid: SessionId, patience: Duration
     }
 }
 
+/// Makes sure that nobody works in a session. A supervisor whose turn is over is given the moment it needs to end.
+pub fn require_idle(context: &Context<'_>, session: &Session) -> Result<()> {
+    let recorded = context.store.session(session.sid)?;
+    let over = recorded.is_none_or(|recorded| !recorded.status.needs_supervisor());
+    let patience = if over { PATIENCE } else { Duration::ZERO };
+    if wait_until_free(context, session.sid, patience)? {
+        return Ok(());
+    }
+    let name = &session.name;
+    Err(Error::fatal(format!("session '{name}' is at work"))
+        .hint(format!("git agent wait {name}"))
+        .hint(format!("or end its turn: git agent stop {name}")))
+}
+
 /// Ends what a dead supervisor left running. Returns whether there was anything.
 pub fn end_orphans(context: &Context<'_>, sid: SessionId) -> Result<bool> {
     let others = launch::supervisors(context);

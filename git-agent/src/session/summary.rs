@@ -259,7 +259,8 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
     let mut pairs = Vec::new();
     for (index, row) in rows.iter_mut().enumerate() {
         let open = row.mine && !row.state.is_closed();
-        if open {
+        // A supervisor that is just ending is no news.
+        if open && row.state.needs_supervisor() {
             row.pid = launch::running(&context.store, row.session.sid)
                 .ok()
                 .flatten()

@@ -8,6 +8,7 @@ use super::append::SessionWriter;
 use super::list::Scope;
 use super::log::{EVENTS, STATE, VERSION};
 use super::refname::{self, RefName};
+use super::spool;
 use super::tests::{Fixture, all_formats, redactor, session};
 use crate::error::Result;
 use crate::git::object::{BLOB, Signature, TreeEntry};
@@ -95,7 +96,7 @@ fn folded_sessions_are_found_read_and_taken_up_again_on_every_format() {
         assert_eq!(folded.archives.len(), 1);
         let refs = repo.refs_under(refname::SESSIONS).expect("lists").refs;
         assert_eq!(refs.len(), 1, "only the open one has a ref");
-        assert!(!store.spool_dir(old).exists());
+        assert!(!store.spool_dir(old).join(spool::FILE).exists());
         assert_eq!(
             store.fold(&redactor(), &|_| true).expect("again"),
             Default::default()

@@ -4,10 +4,10 @@ use std::io::Write;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Error, Result};
+use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
-use git_agent::session::{commit, launch, select};
+use git_agent::session::{commit, select, steer};
 
 use crate::site;
 
@@ -32,12 +32,12 @@ pub fn run(env: &Env, args: &Commit) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let session = select::select_mine(context, args.session.as_deref())?.session;
         let name = one_line(session.name.as_str());
-        if !args.force && launch::running(&context.store, session.sid)?.is_some() {
-            return Err(Error::fatal(format!("session '{name}' is at work"))
-                .hint(format!("git agent wait {name}"))
-                .hint(format!(
+        if !args.force {
+            steer::require_idle(context, &session).map_err(|error| {
+                error.hint(format!(
                     "or commit what is there now: git agent commit --force {name}"
-                )));
+                ))
+            })?;
         }
         match commit::commit(context, &session, args.message.as_deref())? {
             Some(id) => writeln!(ui.out(), "{id}")?,
