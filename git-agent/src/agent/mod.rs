@@ -16,6 +16,8 @@ mod foreign;
 mod history;
 mod printed;
 pub mod registry;
+#[cfg(test)]
+mod replay;
 pub mod spec;
 mod streamed;
 pub mod survey;

@@ -83,10 +83,20 @@ pub fn require(name: &str, entries: &[Entry]) -> Result<AgentSpec> {
         .context(|| format!("bad config value for 'agent.{name}.driver'"))?;
     let built_in = builtin::all().into_iter().find(|spec| spec.name == name);
     let mut spec = match (built_in, driver, entry) {
-        // Another driver is another agent that happens to have the same name: nothing of the built-in one fits it.
         (Some(spec), driver, _) if driver.is_none_or(|driver| driver == spec.family) => spec,
-        (_, driver, Some(entry)) if entry.command.is_some() => {
-            AgentSpec::new(name, driver.unwrap_or(Family::Command), Vec::new())
+        (built_in, driver, Some(entry)) if entry.command.is_some() => {
+            let spec = AgentSpec::new(name, driver.unwrap_or(Family::Command), Vec::new());
+            // Spoken to in another way, the same program still needs the same variables; nothing else fits.
+            match built_in {
+                Some(known) => AgentSpec {
+                    env: known.env,
+                    env_names: known.env_names,
+                    attach: known.attach,
+                    install: known.install,
+                    ..spec
+                },
+                None => spec,
+            }
         }
         (_, _, Some(_)) => {
             return Err(Error::fatal(format!("agent '{name}' has no command"))
@@ -164,8 +174,9 @@ mod tests {
         assert_eq!(spec.failure_texts, plain.failure_texts);
         assert_eq!(spec.env.len(), plain.env.len() + 1);
         let entries = [entry("goose", &[("command", "x"), ("driver", "command")])];
-        let spec = require("goose", &entries).expect("another agent");
-        assert!(spec.env.is_empty() && spec.family == Family::Command);
+        let spec = require("goose", &entries).expect("spoken to in another way");
+        assert_eq!((spec.family, &spec.env), (Family::Command, &plain.env));
+        assert!(spec.failure_texts.is_empty());
     }
 
     #[test]

@@ -6,19 +6,19 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::{Input, Link, Program};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::session::Exit;
 use crate::transcript::Body;
 
 /// One step of a dialogue.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// The driver must have written this message by now.
-    Wrote(Value),
+    /// The driver must have started this by now.
+    Started(Vec<String>),
+    /// The driver must write this line before anything else happens.
+    Wrote(String),
     /// Something happens.
     Gives(Input),
-    /// Nothing happens: a driver that asked to be woken is.
-    Quiet,
 }
 
 /// A link that follows a script.
@@ -36,9 +36,10 @@ pub struct Script {
     pub stdin_closed: bool,
     /// Whether the driver ended the agent.
     pub ended: bool,
-    /// Whether starting fails because there is no such program.
-    pub missing: bool,
-    running: bool,
+    /// Whether what the driver writes and starts is not checked, and the agent dies when the script is over.
+    pub lenient: bool,
+    /// Whether the agent runs.
+    pub running: bool,
 }
 
 impl Script {
@@ -87,10 +88,6 @@ impl Link for Script {
 
     fn start(&mut self, program: &Program) -> Result<()> {
         assert!(!self.running, "one agent at a time");
-        if self.missing {
-            let absent = std::io::Error::from(std::io::ErrorKind::NotFound);
-            return Err(Error::fatal("cannot start the agent").because(absent));
-        }
         self.started.push(program.clone());
         self.running = true;
         self.stdin_closed = false;
@@ -118,38 +115,72 @@ impl Link for Script {
     }
 
     fn next(&mut self, wake: Option<Instant>) -> Result<Input> {
-        while let Some(Step::Wrote(expected)) = self.steps.front() {
-            let line = self
-                .written
-                .pop_front()
-                .unwrap_or_else(|| panic!("not written: {expected}"));
-            let message: Value = serde_json::from_slice(&line).expect("JSON is written");
-            assert_eq!(&message, expected);
+        loop {
+            match self.steps.front() {
+                Some(Step::Gives(_)) => break,
+                Some(_) if self.lenient => {}
+                Some(Step::Started(expected)) => {
+                    let program = self.started.last().expect("something was started");
+                    let words: Vec<String> = program
+                        .argv
+                        .iter()
+                        .map(|word| word.to_string_lossy().into_owned())
+                        .collect();
+                    assert_eq!(&words, expected);
+                }
+                Some(Step::Wrote(expected)) => match (self.written.pop_front(), wake) {
+                    (Some(line), _) => assert_same_message(&line, expected),
+                    // Whoever wants to be woken has not written yet, and may do so then.
+                    (None, Some(wake)) => return Ok(sleep_until(wake)),
+                    (None, None) => panic!("not written: {expected}"),
+                },
+                None if self.lenient && self.running => {
+                    self.running = false;
+                    return Ok(exited(1));
+                }
+                None => match wake {
+                    Some(wake) => return Ok(sleep_until(wake)),
+                    None => panic!("the script is over, and the driver waits for ever"),
+                },
+            }
             self.steps.pop_front();
         }
-        match self.steps.pop_front() {
-            Some(Step::Gives(input)) => {
-                if matches!(input, Input::Exited(_)) {
-                    self.running = false;
-                }
-                Ok(input)
-            }
-            Some(Step::Quiet) | None if wake.is_some() => {
-                if let Some(wake) = wake {
-                    std::thread::sleep(wake.saturating_duration_since(Instant::now()));
-                }
-                Ok(Input::Woken)
-            }
-            _ => panic!("the script is over, and the driver waits for ever"),
+        let Some(Step::Gives(input)) = self.steps.pop_front() else {
+            unreachable!("looked at above");
+        };
+        if matches!(input, Input::Exited(_)) {
+            self.running = false;
         }
+        Ok(input)
     }
 
     fn end(&mut self) -> Result<Exit> {
         self.ended = true;
         self.running = false;
+        // What the agent still said is not heard any more.
+        while let Some(step) = self.steps.pop_front() {
+            if let Step::Gives(Input::Exited(exit)) = step {
+                return Ok(exit);
+            }
+        }
         Ok(Exit {
             signal: Some(15),
             ..Exit::default()
         })
+    }
+}
+
+fn sleep_until(wake: Instant) -> Input {
+    std::thread::sleep(wake.saturating_duration_since(Instant::now()));
+    Input::Woken
+}
+
+fn assert_same_message(line: &[u8], expected: &str) {
+    let line = String::from_utf8_lossy(line);
+    let line = line.trim_end();
+    let json = |text: &str| serde_json::from_str::<Value>(text).ok();
+    match (json(line), json(expected)) {
+        (Some(written), Some(expected)) => assert_eq!(written, expected),
+        _ => assert_eq!(line, expected),
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! Every prompt is one turn. Options: `--command WORDS` (the agent's own is replaced), `--driver FAMILY`, `--env NAME[=VALUE]` (several),
 //! `--model M`, `--ask`, `--read-only`, `--answer CHOICE` (given to every request), `--cancel-after MS`, `--resume ID`,
-//! `--restart` (ends the process between turns), `--worktree DIR`, `--scratch DIR`, `--record FILE`.
+//! `--restart` (ends the process between turns), `--worktree DIR`, `--scratch DIR`, `--session ID`, `--record FILE`.
 //!
 //! The last line of each turn is the claim.
 
@@ -38,6 +38,7 @@ struct Options {
     restart: bool,
     worktree: PathBuf,
     scratch: PathBuf,
+    session: String,
     record: Option<PathBuf>,
     prompts: Vec<String>,
 }
@@ -46,6 +47,7 @@ fn options() -> Options {
     let mut options = Options {
         worktree: std::env::current_dir().expect("there is a directory"),
         scratch: std::env::temp_dir(),
+        session: format!("drive-{}", std::process::id()),
         ..Options::default()
     };
     let mut words = std::env::args().skip(1);
@@ -65,6 +67,7 @@ fn options() -> Options {
             "--restart" => options.restart = true,
             "--worktree" => options.worktree = value().into(),
             "--scratch" => options.scratch = value().into(),
+            "--session" => options.session = value(),
             "--record" => options.record = Some(value().into()),
             _ => options.prompts.push(word),
         }
@@ -88,23 +91,25 @@ fn main() -> ExitCode {
         })
         .collect();
     let mut link = ProcessLink::new(&options.worktree, environment.clone());
-    link.recording = options
-        .record
-        .map(|path| File::create(path).expect("the recording can be made"));
-    let answers = link.sender();
+    link.recording = options.record.as_ref().map(|path| {
+        let mut file = File::create(path).expect("the recording can be made");
+        writeln!(file, "# {}", header(&options)).expect("the recording is writable");
+        file
+    });
+    let (answers, answer) = (link.sender(), options.answer.clone());
     link.on_event = Some(Box::new(move |body| {
         print(&serde_json::to_value(body).expect("plain data"));
-        if let (Body::Permission { request, .. }, Some(choice)) = (body, &options.answer) {
+        if let (Body::Permission { request, .. }, Some(choice)) = (body, &answer) {
             let (request, choice) = (request.clone(), choice.clone());
             answers.send(Input::Answer { request, choice }).ok();
         }
     }));
     let mut driver = spec.driver();
     let mut all_well = true;
-    let (mut resume, mut used) = (options.resume, Usage::default());
+    let (mut resume, mut used) = (options.resume.clone(), Usage::default());
     for (index, prompt) in options.prompts.iter().enumerate() {
         let turn = Turn {
-            session: format!("drive-{}", std::process::id()),
+            session: options.session.clone(),
             prompt: prompt.clone(),
             number: u32::try_from(index + 1).expect("few prompts"),
             resume: resume.clone(),
@@ -150,6 +155,22 @@ fn main() -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// Returns what a replay must know.
+fn header(options: &Options) -> serde_json::Value {
+    json!({
+        "agent": options.entry.name,
+        "command": options.entry.command,
+        "driver": options.entry.driver,
+        "session": options.session,
+        "model": options.model,
+        "ask": options.ask,
+        "read_only": options.read_only,
+        "resume": options.resume,
+        "restart": options.restart,
+        "prompts": options.prompts,
+    })
 }
 
 fn print_claim(claim: &Claim) {

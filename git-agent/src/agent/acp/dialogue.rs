@@ -60,6 +60,7 @@ pub struct Dialogue<'a> {
     asked: BTreeMap<String, Request>,
     refused: bool,
     cancelled: Option<Instant>,
+    exited: Option<Exit>,
     prompting: bool,
     usage: Usage,
     /// Tokens of this turn, for agents that count each request.
@@ -87,6 +88,7 @@ impl<'a> Dialogue<'a> {
             asked: BTreeMap::new(),
             refused: false,
             cancelled: None,
+            exited: None,
             prompting: false,
             usage: turn.used,
             requests: (0, 0),
@@ -182,6 +184,11 @@ impl<'a> Dialogue<'a> {
 
     /// Waits for one input and deals with it.
     pub(super) fn wait(&mut self, wake: Option<Instant>) -> Result<Heard, Halt> {
+        if let Some(exit) = &self.exited {
+            // Nothing will come from a process that is gone, whoever noticed it first.
+            let printed = self.printed.last_stderr().to_owned();
+            return Err(Halt::Exited(exit.clone(), printed));
+        }
         let dues = [wake, self.text.due(), self.printed.due(), self.cancelled];
         let heard = match self.link.next(dues.into_iter().flatten().min())? {
             Input::Stdout { line, cut } => self.line(&line, cut)?,
@@ -190,6 +197,7 @@ impl<'a> Dialogue<'a> {
                 Heard::Something
             }
             Input::Exited(exit) => {
+                self.exited = Some(exit.clone());
                 let printed = self.printed.last_stderr().to_owned();
                 return match self.cancelled {
                     Some(_) => Err(Halt::Cancelled),

@@ -35,7 +35,7 @@ impl Play {
     fn wrote(mut self, message: Value) -> Self {
         let mut message = message;
         message["jsonrpc"] = "2.0".into();
-        self.0.steps.push_back(Step::Wrote(message));
+        self.0.steps.push_back(Step::Wrote(message.to_string()));
         self
     }
 
@@ -186,8 +186,6 @@ fn a_conversation_is_loaded_and_its_replay_not_recorded() {
         .update(json!({"sessionUpdate": "tool_call", "toolCallId": "1", "title": "old"}))
         .gives(json!({"id": 2, "result": {}}))
         .says("late old words");
-    let mut play = play;
-    play.0.steps.push_back(Step::Quiet);
     let (claim, link) = play
         .prompted(3)
         .says("turn=2")
@@ -201,13 +199,12 @@ fn a_conversation_is_loaded_and_its_replay_not_recorded() {
 #[test]
 fn resume_is_preferred_to_load_and_load_follows_when_it_fails() {
     let place = json!({"sessionId": "c1", "cwd": "/w", "mcpServers": []});
-    let mut play = Play::default()
+    let play = Play::default()
         .hello(json!({"loadSession": true, "sessionCapabilities": {"resume": {}}}))
         .wrote(json!({"id": 2, "method": "session/resume", "params": place}))
         .gives(json!({"id": 2, "error": {"code": -32603, "message": "not now"}}))
         .wrote(json!({"id": 3, "method": "session/load", "params": place}))
         .gives(json!({"id": 3, "result": null}));
-    play.0.steps.push_back(Step::Quiet);
     let (claim, _) = play
         .prompted(4)
         .ends(4, "end_turn")
@@ -556,12 +553,10 @@ fn a_young_conversation_is_not_loaded_before_the_minute_is_over() {
     spec.loses_young_conversations = true;
     let mut driver = Acp::new(spec);
     let load = || {
-        let mut play = Play::default().hello(json!({"loadSession": true}));
-        play.0.steps.push_back(Step::Quiet);
-        let mut play = play
+        let play = Play::default().hello(json!({"loadSession": true}));
+        let play = play
             .wrote(json!({"id": 2, "method": "session/load", "params": {"sessionId": "c1", "cwd": "/w", "mcpServers": []}}))
             .gives(json!({"id": 2, "result": {}}));
-        play.0.steps.push_back(Step::Quiet);
         play.prompted(3).ends(3, "end_turn").input(exited(0))
     };
     // Half a second before the minute's end, so that the wait is short.
@@ -570,10 +565,9 @@ fn a_young_conversation_is_not_loaded_before_the_minute_is_over() {
     let (_, link) = load().run(&mut driver, &turn);
     assert_eq!(link.kinds(), ["notice"]);
     note(scratch.path(), "c1", 9_999);
-    let mut play = Play::default().hello(json!({"loadSession": true}))
+    let play = Play::default().hello(json!({"loadSession": true}))
         .wrote(json!({"id": 2, "method": "session/load", "params": {"sessionId": "c1", "cwd": "/w", "mcpServers": []}}))
         .gives(json!({"id": 2, "result": {}}));
-    play.0.steps.push_back(Step::Quiet);
     let (_, link) = play.prompted(3).ends(3, "end_turn").run(&mut driver, &turn);
     assert!(link.events.is_empty());
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use self::ask::Request;
-use self::stream::{Ending, Heard, Stream, is_forgotten};
+use self::stream::{Ending, Heard, Stream, is_forgotten, is_taken};
 use super::history::with_history;
 use super::printed::{self, Printed};
 use super::spec::{AgentSpec, conversation_id};
@@ -164,7 +164,7 @@ impl Claude {
         session: Option<String>,
         prompt: &str,
         link: &mut dyn Link,
-    ) -> Result<(Outcome, Claim)> {
+    ) -> Result<Claim> {
         link.start(program)?;
         let mut run = Run {
             turn,
@@ -181,8 +181,7 @@ impl Claude {
             "message": {"role": "user", "content": [{"type": "text", "text": prompt}]},
         }))?;
         let outcome = run.follow()?;
-        let claim = run.claim(&outcome);
-        Ok((outcome, claim))
+        Ok(run.claim(&outcome))
     }
 }
 
@@ -356,9 +355,10 @@ impl Driver for Claude {
         if let Some(trouble) = self.spec.missing(&turn.environment, &turn.worktree) {
             return Ok(Claim::failed(trouble));
         }
-        let mut resume = turn.resume.as_deref();
+        let mut resume = turn.resume.clone();
         let mut new = (resume.is_none() || turn.fork).then(|| conversation_id(turn, 0));
         let mut prompt = turn.prompt.clone();
+        let mut attempt = 0;
         loop {
             if let Some(session) = &new {
                 // Said before the start, so that a run that is killed can still be resumed.
@@ -366,28 +366,32 @@ impl Driver for Claude {
                     session: session.clone(),
                 })?;
             }
-            let program = self.program(turn, resume, new.as_deref())?;
-            let known = new.clone().or(resume.map(ToOwned::to_owned));
-            let (outcome, claim) = self.run(turn, &program, known, &prompt, link)?;
-            let forgotten = outcome
-                .ending
-                .as_ref()
-                .is_some_and(|ending| ending.forgotten)
-                || claim
-                    .trouble
-                    .as_ref()
-                    .is_some_and(|trouble| is_forgotten(&trouble.text));
-            let Some(lost) = resume.filter(|_| forgotten && !claim.cancelled) else {
-                return Ok(claim);
+            let program = self.program(turn, resume.as_deref(), new.as_deref())?;
+            let known = new.clone().or_else(|| resume.clone());
+            let claim = self.run(turn, &program, known, &prompt, link)?;
+            attempt += 1;
+            let words = match &claim.trouble {
+                Some(trouble) if attempt < 3 && !claim.cancelled => trouble.text.as_str(),
+                _ => return Ok(claim),
             };
-            link.event(Body::Notice {
-                text: format!(
-                    "the agent has no conversation {lost}: a new one begins, and is told what was said"
-                ),
-            })?;
-            prompt = with_history(&turn.prompt, turn.history.as_deref());
-            resume = None;
-            new = Some(conversation_id(turn, 1));
+            if is_forgotten(words)
+                && let Some(lost) = resume.take()
+            {
+                link.event(Body::Notice {
+                    text: format!(
+                        "the agent has no conversation {lost}: a new one begins, and is told what was said"
+                    ),
+                })?;
+                prompt = with_history(&turn.prompt, turn.history.as_deref());
+                new = Some(conversation_id(turn, 1));
+            } else if is_taken(words)
+                && let Some(ours) = new.take_if(|_| !turn.fork)
+            {
+                // The id was made for this very turn, so it is this turn that began before.
+                resume = Some(ours);
+            } else {
+                return Ok(claim);
+            }
         }
     }
 

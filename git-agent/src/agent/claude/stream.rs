@@ -34,8 +34,6 @@ pub enum Heard {
 pub struct Ending {
     /// What is wrong, if anything is.
     pub trouble: Option<Trouble>,
-    /// The conversation that was to be resumed does not exist.
-    pub forgotten: bool,
     /// The last words.
     pub text: String,
 }
@@ -317,7 +315,6 @@ impl Stream {
         };
         Ok(Ending {
             trouble: Some(trouble),
-            forgotten: is_forgotten(&words),
             text: self.text.last().to_owned(),
         })
     }
@@ -327,6 +324,11 @@ impl Stream {
 pub fn is_forgotten(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
     words.contains("no conversation found") || words.contains("no saved session found")
+}
+
+/// Returns whether words say that the id of a new conversation is in use.
+pub fn is_taken(words: &str) -> bool {
+    words.contains("is already in use")
 }
 
 /// Returns whether a message is of an agent that the agent started, and not of itself.
