@@ -4,6 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use git_agent_tests::Sandbox;
+use rustix::process::Signal;
 
 #[test]
 fn it_plays_to_the_end_and_leaves_nothing() {
@@ -75,4 +76,22 @@ fn it_can_be_kept() {
         .args(["-C", path, "status", "--short"])
         .run();
     status.success().assert_stdout("");
+}
+
+#[test]
+fn an_interrupt_ends_it_and_its_agents_and_nothing_stays() {
+    for (signal, number) in [(Signal::INT, 2), (Signal::TERM, 15)] {
+        // When the sandbox goes, a process that outlived the demo fails the test.
+        let sandbox = Sandbox::new();
+        let demo = sandbox
+            .command("git")
+            .args(["agent", "demo"])
+            .time_limit(Duration::from_secs(120))
+            .spawn();
+        demo.wait_for("$ git agent wait");
+        demo.signal_group(signal);
+        demo.wait().signal(number);
+        let left = fs::read_dir(sandbox.root().join("tmp")).expect("the directory is there");
+        assert_eq!(left.count(), 0, "after {signal:?}");
+    }
 }
