@@ -266,7 +266,11 @@ fn garbled(line: &[u8], seed: usize) -> Input {
     }
     Input::Stdout {
         line,
-        cut: if seed % 5 == 0 { 50_000_000 } else { 0 },
+        cut: if seed.is_multiple_of(5) {
+            50_000_000
+        } else {
+            0
+        },
     }
 }
 
