@@ -132,18 +132,25 @@ impl<'a> Den<'a> {
         run
     }
 
-    /// Asserts that reading a bad session ends with one clear line, and a good exit code.
+    /// Asserts that reading a bad session's events ends with one clear line and git's exit code.
+    #[track_caller]
+    fn refuses_events(&self, sid: &str, words: &str) {
+        self.ends_with(&["log", sid], words);
+    }
+
+    /// Asserts the same for everything that reads a session.
     #[track_caller]
     fn refuses(&self, sid: &str, words: &str) {
-        let run = self.run(&["log", sid]);
+        self.ends_with(&["log", sid], words);
+        self.ends_with(&["show", sid], words);
+    }
+
+    #[track_caller]
+    fn ends_with(&self, command: &[&str], words: &str) {
+        let run = self.run(command);
         assert_eq!(run.status().code(), Some(128), "{run}");
-        let errors = run
-            .stderr()
-            .lines()
-            .filter(|line| !line.starts_with("hint:"));
-        let errors: Vec<&str> = errors
-            .filter(|line| !line.starts_with("warning:"))
-            .collect();
+        let aside = |line: &&str| !line.starts_with("hint:") && !line.starts_with("warning:");
+        let errors: Vec<&str> = run.stderr().lines().filter(aside).collect();
         assert_eq!(errors.len(), 1, "{run}");
         assert!(errors[0].contains(words), "{run}");
     }
@@ -267,6 +274,7 @@ fn escapes_never_reach_a_terminal() {
         &["list", "--all"][..],
         &["log", "--full", &sid],
         &["log", &sid],
+        &["show", &sid],
         &["doctor"],
         &["list", evil],
     ] {
@@ -340,7 +348,8 @@ fn huge_blobs_are_never_loaded() {
     );
     den.lists_the_good_one(&["has 314572800 bytes, more than the 65536 allowed"]);
     den.refuses(&state, "has 314572800 bytes");
-    den.refuses(&events, "has 314572800 bytes");
+    den.refuses_events(&events, "has 314572800 bytes");
+    den.run(&["show", &events]);
 }
 
 #[test]
@@ -367,7 +376,8 @@ fn an_endless_chain_ends_at_the_limit() {
         .stdin(script);
     import.time_limit(Duration::from_secs(120)).run().success();
     den.lists_the_good_one(&[]);
-    den.refuses(&sid, "more than the 100000 commits allowed");
+    den.refuses_events(&sid, "more than the 100000 commits allowed");
+    den.run(&["show", &sid]);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Sessions folded into archives and taken out again, through real repositories.
 
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Store;
@@ -167,13 +166,8 @@ fn a_thousand_sessions_fold_into_few_commits_and_travel_in_a_clone() {
 
         let away = tempfile::tempdir().expect("a directory");
         let mirror = away.path().join("mirror");
-        let cloned = Command::new("git")
-            .args(["clone", "-q", "--mirror"])
-            .arg(fixture.dir.path())
-            .arg(&mirror)
-            .status()
-            .expect("git runs");
-        assert!(cloned.success());
+        let path = mirror.to_str().expect("a plain path");
+        fixture.git(&["clone", "-q", "--mirror", ".", path]);
         let there = crate::git::Repo::open(&fixture.env, &mirror).expect("opens");
         let store = Store::new(&fixture.env, &there);
         let listing = store.list(Scope::Archived).expect("lists");
