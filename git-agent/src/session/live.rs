@@ -96,6 +96,7 @@ struct Running {
     lines: Lines,
     outgoing: VecDeque<u8>,
     close_after: bool,
+    dialogue: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -404,6 +405,10 @@ impl<'a> Live<'a> {
             }
             if let Some(running) = &mut self.process {
                 running.read(&mut self.queue)?;
+                if running.dialogue && running.stdout.is_none() {
+                    // It will never answer again: it ends by itself now, or is ended.
+                    self.clocks.cancel_by.get_or_insert(Instant::now() + GRACE);
+                }
             }
         }
         if ready.contains(&Ready::Exit)
@@ -562,6 +567,7 @@ impl Running {
             }),
             outgoing: VecDeque::new(),
             close_after: false,
+            dialogue,
         })
     }
 

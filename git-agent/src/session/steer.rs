@@ -136,7 +136,7 @@ pub fn restart(context: &Context<'_>, session: &Session, words: Option<&str>) ->
     if launch::running(&context.store, session.sid)?.is_some() {
         stop(context, session.sid, "restarted")?;
     }
-    let waiting = !Inbox::open(&context.store, session.sid)?.list()?.is_empty();
+    let waiting = has_prompt_left(context, session.sid)?;
     let text = match words {
         Some(words) => Some(words.to_owned()),
         // A prompt that was never begun is simply begun.
@@ -156,6 +156,18 @@ pub fn restart(context: &Context<'_>, session: &Session, words: Option<&str>) ->
             Ok(Delivery::Started)
         }
     }
+}
+
+/// Returns whether a prompt waits whose turn never began. A crash may leave one that is in the transcript already.
+fn has_prompt_left(context: &Context<'_>, sid: SessionId) -> Result<bool> {
+    let recorded = context.store.session(sid)?;
+    let done = recorded
+        .as_ref()
+        .and_then(|session| session.more.get("inbox_done")?.as_str());
+    let messages = Inbox::open(&context.store, sid)?.list()?;
+    Ok(messages.iter().any(|(id, message)| {
+        matches!(message, Message::Prompt { .. }) && done != Some(id.as_str())
+    }))
 }
 
 /// Returns what to say to go on: an agent that remembers is told to continue, another gets its last prompt again.

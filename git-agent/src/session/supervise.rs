@@ -63,6 +63,7 @@ fn watch_over(
     };
     end_leftovers(context, sid)?;
     let mut supervisor = Supervisor::begin(context, sid)?;
+    supervisor.queue()?;
     say(ready, "");
     let result = supervisor.run();
     if let Err(error) = &result {
@@ -125,6 +126,17 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     fn session(&self) -> &Session {
         self.live.writer.session()
+    }
+
+    /// Records that there is something to do, so that whoever started this sees it no longer at rest.
+    fn queue(&mut self) -> Result<()> {
+        let Some((id, ..)) = self.live.next_prompt()? else {
+            return Ok(());
+        };
+        if self.is_done_already(id) || self.session().status.is_working() {
+            return Ok(());
+        }
+        self.live.writer.set_status(State::Queued, "")
     }
 
     /// Runs turns until there is nothing to do. `false` when a prompt had to be left: the session was stopped, or could
