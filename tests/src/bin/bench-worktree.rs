@@ -1,7 +1,8 @@
 //! Measures adding a worktree beside `git worktree add --no-track` of the same tree, in one run.
 //!
 //! `bench-worktree [--files N] [--megabytes M] [--runs R] [--many R] [--dir PATH]` prints one table: medians in seconds and their
-//! ratio to git's. Everything happens in a directory of its own, which is removed at the end. `--dir` chooses the file
+//! ratio to git's. Everything happens in a directory of its own, which is removed at the end and not before: creating
+//! files where others were just deleted is slower for whoever comes next. `--dir` chooses the file
 //! system.
 
 use std::ffi::OsString;
@@ -209,18 +210,6 @@ fn least(times: &[Duration]) -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
-/// Removes a worktree before much of it has reached the disk, so that one run does not pay for another.
-fn clear(repo: &Path, path: &Path, branch: &str) -> Result<(), Failure> {
-    if let Err(error) = std::fs::remove_dir_all(path)
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        return Err(error.into());
-    }
-    run(git(repo).args(["worktree", "prune"]))?;
-    run(git(repo).args(["branch", "-q", "-D", branch]))?;
-    Ok(())
-}
-
 fn ours(repo: &Path, path: &Path, branch: &str, way: &str) -> Result<Command, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command
@@ -298,7 +287,6 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
         Row::new("left to git (attributes)"),
     ];
     for round in 0..settings.runs {
-        let mut made = Vec::new();
         // Nobody always goes first: what runs before leaves its mark on memory and disk.
         for turn in 0..rows.len() {
             let number = (turn + round) % rows.len();
@@ -308,8 +296,8 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
                 3 => &filtered,
                 _ => &repo,
             };
-            let path = base.join(format!("wt{number}"));
-            let branch = format!("bench{number}");
+            let path = base.join(format!("wt{number}-{round}"));
+            let branch = format!("bench{number}-{round}");
             let mut command = match number {
                 0 => theirs(top, &path, &branch),
                 1 => ours(top, &path, &branch, "copied")?,
@@ -320,10 +308,6 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
             row.add.push(run(&mut command)?);
             row.cpu.push(children_cpu() - before);
             row.status.push(status(&path)?);
-            made.push((top, path, branch));
-        }
-        for (top, path, branch) in made {
-            clear(top, &path, &branch)?;
         }
     }
 
@@ -339,8 +323,8 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
             let places: Vec<(PathBuf, String)> = (0..AT_ONCE)
                 .map(|one| {
                     (
-                        base.join(format!("many/{round}-{one}")),
-                        format!("many/{one}"),
+                        base.join(format!("many/{number}-{round}-{one}")),
+                        format!("many/{number}-{round}-{one}"),
                     )
                 })
                 .collect();
@@ -367,11 +351,10 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
             };
             row.add.push(took);
             row.cpu.push(children_cpu() - before);
-            for (path, branch) in &places {
+            for (path, _) in &places {
                 if path.exists() {
                     row.status.push(status(path)?);
                 }
-                clear(top, path, branch)?;
             }
         }
     }

@@ -2,7 +2,7 @@
 //! through a symlink. Symlinks come last.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Mutex;
@@ -323,16 +323,4 @@ fn failure(path: impl std::fmt::Display, error: io::Error) -> Refusal {
         }
         _ => Refusal::Failed(Error::fatal(format!("cannot write '{path}'")).because(error)),
     }
-}
-
-/// Reads exactly `size` bytes, and makes sure that nothing follows.
-pub(super) fn read_exactly(
-    file: &mut &File,
-    size: usize,
-    buffer: &mut Vec<u8>,
-) -> io::Result<bool> {
-    buffer.clear();
-    buffer.reserve(size + 1);
-    file.take(size as u64 + 1).read_to_end(buffer)?;
-    Ok(buffer.len() == size)
 }

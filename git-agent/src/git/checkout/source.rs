@@ -8,7 +8,6 @@ use gix::bstr::{BStr, ByteSlice};
 use gix::index::decode;
 use rustix::fs::{Mode, OFlags};
 
-use super::files::read_exactly;
 use super::plan::{Entry, StatData};
 
 /// Larger files are handed to the kernel, which shares their blocks where the filesystem can.
@@ -21,7 +20,7 @@ pub(super) struct Source {
     pub(super) index: gix::index::File,
 }
 
-/// An open file of the source whose metadata are those its index remembers.
+/// An open file of the source, with the metadata that its index remembers.
 #[derive(Debug)]
 pub(super) struct Original {
     file: File,
@@ -44,23 +43,25 @@ impl Source {
         Some(Source { root, index })
     }
 
-    /// Opens a file that is still what the index says.
+    /// Opens a file that the index says something of. Whether that still holds is seen after reading it.
     pub(super) fn open(&self, path: &BStr, stat: &StatData) -> Option<Original> {
-        let file = File::from(
-            rustix::fs::openat(
-                &self.root,
-                path.as_bytes(),
-                // Without NONBLOCK a FIFO in the file's place would block forever.
-                OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC,
-                Mode::empty(),
-            )
-            .ok()?,
-        );
-        let original = Original { file, stat: *stat };
-        original.is_unchanged().then_some(original)
+        let file = rustix::fs::openat(
+            &self.root,
+            path.as_bytes(),
+            // Without NONBLOCK a FIFO in the file's place would block forever.
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .ok()?;
+        Some(Original {
+            file: File::from(file),
+            stat: *stat,
+        })
     }
 
     /// Fills `buffer` with a file's content and returns whether it is the entry's blob.
+    ///
+    /// One look at the metadata after reading is enough: a change before, during or between leaves its time behind.
     pub(super) fn read(
         &self,
         original: &Original,
@@ -69,7 +70,7 @@ impl Source {
         buffer: &mut Vec<u8>,
     ) -> bool {
         let size = original.stat.size as usize;
-        read_exactly(&mut &original.file, size, buffer).is_ok_and(|complete| complete)
+        read_exactly(&original.file, size, buffer).is_ok_and(|complete| complete)
             && original.is_unchanged()
             && original.has_size_of(repo, entry)
     }
@@ -82,7 +83,9 @@ impl Source {
         entry: &Entry,
         target: &File,
     ) -> bool {
-        copy_range(&original.file, target, u64::from(original.stat.size)).is_ok()
+        // Looked at before as well, not to copy much in vain.
+        original.is_unchanged()
+            && copy_range(&original.file, target, u64::from(original.stat.size)).is_ok()
             && original.is_unchanged()
             && original.has_size_of(repo, entry)
     }
@@ -110,6 +113,23 @@ impl Original {
             .flatten()
             .is_some_and(|header| header.size() == u64::from(self.stat.size))
     }
+}
+
+/// Reads a file of `size` bytes and returns whether it has neither less nor more.
+fn read_exactly(file: &File, size: usize, buffer: &mut Vec<u8>) -> std::io::Result<bool> {
+    buffer.resize(size + 1, 0);
+    let mut filled = 0;
+    // A regular file gives all it has at once; only a signal or an odd file system makes this loop.
+    while filled < size {
+        match rustix::io::read(file, &mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    buffer.truncate(filled);
+    Ok(filled == size)
 }
 
 /// Copies `length` bytes from the start of one file to another, sharing blocks where possible.
