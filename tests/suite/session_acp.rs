@@ -1,0 +1,155 @@
+//! Sessions with an agent that speaks the Agent Client Protocol.
+
+use git_agent_tests::{Repo, Sandbox, wait_until};
+
+fn lab<'a>(sandbox: &'a Sandbox) -> Repo<'a> {
+    let repo = sandbox.repo("r").create();
+    let store = sandbox.root().join("conversations");
+    std::fs::create_dir_all(&store).expect("the sandbox is writable");
+    let command = format!("fake-acp --store '{}'", store.display());
+    repo.git(["config", "agent.fake.command", &command])
+        .success();
+    repo.git(["config", "agent.fake.driver", "acp"]).success();
+    repo
+}
+
+fn said(repo: &Repo<'_>, name: &str) -> String {
+    repo.events(name)
+        .iter()
+        .filter(|event| event["type"] != "prompt")
+        .filter_map(|event| event["text"].as_str().map(|text| format!("{text}\n")))
+        .collect()
+}
+
+fn await_turn(repo: &Repo<'_>, name: &str, turn: u64, state: &str) {
+    wait_until(&format!("turn {turn} of {name} is {state}"), || {
+        let session = repo.session(name);
+        session["turns"] == turn && session["state"] == state
+    });
+}
+
+#[test]
+fn a_question_waits_for_its_answer() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    repo.agent([
+        "new",
+        "--name",
+        "asks",
+        "--agent",
+        "fake",
+        "--ask",
+        "ask rm -rf everything\nwrite out.txt x",
+    ])
+    .success();
+    repo.await_state("asks", "waiting");
+    assert!(
+        repo.events("asks")
+            .iter()
+            .any(|event| event["type"] == "permission")
+    );
+    repo.agent(["answer", "asks", "no"]).success();
+    repo.await_state("asks", "ready");
+    let events = repo.events("asks");
+    assert!(
+        events
+            .iter()
+            .any(|event| event["type"] == "answer" && event["by"] == "user"),
+        "{events:#?}"
+    );
+    assert!(said(&repo, "asks").contains("turn=1"));
+    repo.agent(["answer", "asks", "no"])
+        .failure()
+        .assert_says("asks nothing");
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn a_stopped_conversation_is_taken_up_again() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    repo.agent([
+        "new",
+        "--name",
+        "long",
+        "--agent",
+        "fake",
+        "say hello\nhang",
+    ])
+    .success();
+    wait_until("it has spoken", || said(&repo, "long").contains("hello"));
+    repo.agent(["stop", "long"]).success();
+    assert_eq!(repo.state("long"), "stopped");
+    wait_until("nobody is left", || sandbox.survivors().is_empty());
+    repo.agent(["restart", "long", "-m", "say again"]).success();
+    await_turn(&repo, "long", 2, "ready");
+    assert!(
+        said(&repo, "long").contains("turn=2"),
+        "{}",
+        said(&repo, "long")
+    );
+    repo.agent(["send", "long", "say more"]).success();
+    await_turn(&repo, "long", 3, "ready");
+    assert!(said(&repo, "long").contains("turn=3"));
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn one_that_does_not_hear_the_cancelling_is_ended() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    repo.agent([
+        "new",
+        "--name",
+        "deaf",
+        "--agent",
+        "fake",
+        "say hello\ndeaf",
+    ])
+    .success();
+    wait_until("it has spoken", || said(&repo, "deaf").contains("hello"));
+    repo.agent(["stop", "deaf"]).success();
+    assert_eq!(repo.state("deaf"), "stopped");
+    wait_until("nobody is left", || sandbox.survivors().is_empty());
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn trouble_is_told_and_does_not_end_the_conversation() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    for (name, script, state) in [
+        ("odd", "odd\ngarbage\nsay fine", "ready"),
+        ("big", "big 3000000\nsay fine", "ready"),
+        ("crash", "say hello\ncrash 3", "failed"),
+        ("eof", "say hello\neof", "failed"),
+        ("refuses", "error -32000 no\\smore", "failed"),
+    ] {
+        repo.agent(["new", "--name", name, "--agent", "fake", script])
+            .success();
+        await_turn(&repo, name, 1, state);
+        repo.agent(["restart", name, "-m", "say once more"])
+            .success();
+        await_turn(&repo, name, 2, "ready");
+        assert!(said(&repo, name).contains("turn="), "{name}");
+    }
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn a_long_conversation_loses_no_line() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    // More than any bound on plain output.
+    let script = "big 3000000\nbig 3000000\nbig 3000000\nbig 3000000\nsay the end";
+    repo.agent(["new", "--name", "long", "--agent", "fake", script])
+        .success();
+    await_turn(&repo, "long", 1, "ready");
+    let said = said(&repo, "long");
+    assert!(
+        said.contains("the end") && said.contains("turn=1"),
+        "{}",
+        said.len()
+    );
+    repo.assert_nothing_left_over();
+}
