@@ -44,7 +44,11 @@ fn edit() -> impl Strategy<Value = Edit> {
         "[a-c\r\n]{0,12}".prop_map(String::into_bytes),
     ];
     prop_oneof![
-        6 => (name.clone(), bytes).prop_map(|(at, data)| Edit::Write(at, data)),
+        6 => (name.clone(), bytes).prop_map(|(at, mut data)| {
+            // Committed under an eol attribute, `\r\r\n` reads as changed right after a checkout: git itself never settles.
+            data.dedup_by(|a, b| *a == b'\r' && *b == b'\r');
+            Edit::Write(at, data)
+        }),
         2 => name.clone().prop_map(Edit::Remove),
         1 => (name.clone(), name.clone()).prop_map(|(at, to)| Edit::Link(at, to)),
         1 => (name.clone(), any::<bool>()).prop_map(|(at, on)| Edit::Executable(at, on)),
