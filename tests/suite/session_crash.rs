@@ -92,6 +92,10 @@ fn survive(agent: &str, start: &dyn Fn(&Repo<'_>, &str), check: &dyn Fn(&Repo<'_
         let before = seen(&repo, &name);
         let hit = strike(&sandbox, victim, agent);
         let struck = Instant::now();
+        // A supervisor whose agent was killed needs a moment to say so.
+        if hit {
+            wait_until("the state is told", || repo.state(&name) != "running");
+        }
         let told = repo.state(&name);
         if hit {
             // Nothing but the turn's end can have come in between.
