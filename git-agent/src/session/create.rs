@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::context::Context;
-use super::launch::Starting;
+use super::launch::{self, Starting};
 use super::{Person, Session, SessionId, State, name, place};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
@@ -375,6 +375,21 @@ pub fn prepare(
         notices.push(format!("the post-checkout hook failed ({code})"));
     }
     Ok(notices)
+}
+
+/// Takes up a worktree whose maker died before it was whole. Returns the commit it starts from if it is whole now;
+/// otherwise it can be prepared anew.
+pub fn finish(context: &Context<'_>, session: &Session) -> Result<Option<ObjectId>> {
+    let (Some(path), Some(branch)) = (&session.worktree, &session.branch) else {
+        return Ok(None);
+    };
+    // A worktree of another session is that one's to finish.
+    if session.more.contains_key("shares") || launch::is_starting(&context.store, session.sid)? {
+        return Ok(None);
+    }
+    let start = session.base.as_deref();
+    let start = start.and_then(|hex| context.repo.parse_id(hex).ok());
+    worktree::finish(context.repo, Path::new(path), branch, start)
 }
 
 /// Takes back a session that was made and never ran: its worktree, its branch and its record.

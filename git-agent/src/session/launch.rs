@@ -124,6 +124,11 @@ impl Drop for Starting {
     }
 }
 
+/// Returns whether the process that makes a session, or starts its supervisor, still lives.
+pub fn is_starting(store: &Store<'_>, sid: SessionId) -> Result<bool> {
+    lock::is_held(&starting_lock(store, sid))
+}
+
 fn starting_lock(store: &Store<'_>, sid: SessionId) -> PathBuf {
     store.dir().join("run").join(format!("{sid}.starting"))
 }
@@ -132,7 +137,7 @@ fn starting_lock(store: &Store<'_>, sid: SessionId) -> PathBuf {
 pub fn true_state(store: &Store<'_>, session: &Session) -> Result<State> {
     // In this order: whoever starts a supervisor lets go only after that one has taken hold.
     if session.status.needs_supervisor()
-        && !lock::is_held(&starting_lock(store, session.sid))?
+        && !is_starting(store, session.sid)?
         && !lock::is_held(&run_lock(store, session.sid))?
     {
         return Ok(State::Interrupted);

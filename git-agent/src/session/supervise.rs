@@ -12,6 +12,7 @@ use super::{Session, SessionId, State, briefing, create, depend, notify, setup};
 use crate::agent::spec::AgentSpec;
 use crate::agent::{Claim, Driver, Trouble, TroubleKind, Turn};
 use crate::error::{Context as _, Error, Result};
+use crate::git::ObjectId;
 use crate::guard::environment::Guard;
 use crate::process::detach;
 use crate::process::identity::ProcessId;
@@ -331,6 +332,11 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     /// Makes the worktree if need be, and runs the setup command in it.
     fn prepare(&mut self, path: &Path) -> Result<bool> {
+        if !self.session().more.contains_key("set_up")
+            && let Some(start) = create::finish(self.context, self.session())?
+        {
+            self.set_base(start)?;
+        }
         if !path.join(".git").exists() {
             let start = depend::starting_point(self.context, self.session())?;
             let notices = create::prepare(self.context, self.session(), start, None).inspect_err(
@@ -341,11 +347,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             for text in notices {
                 self.live.writer.append(Body::Notice { text })?;
             }
-            let base = serde_json::Value::from(start.to_string());
-            self.live.writer.append(Body::Set {
-                key: "base".to_owned(),
-                value: base,
-            })?;
+            self.set_base(start)?;
         }
         setup::choose_port(self.context, &mut self.live)?;
         let environment = setup::environment(self.context, &self.spec, self.session())?;
@@ -359,6 +361,14 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             value: true.into(),
         })?;
         Ok(true)
+    }
+
+    fn set_base(&mut self, start: ObjectId) -> Result<()> {
+        self.live.writer.append(Body::Set {
+            key: "base".to_owned(),
+            value: start.to_string().into(),
+        })?;
+        Ok(())
     }
 
     fn turn(&mut self, prompt: String) -> Result<()> {

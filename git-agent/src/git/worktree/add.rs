@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use super::branch::{self, Branch};
+use super::finish::INITIALIZING;
 use super::hook::{self, Hook};
 use super::list::read_gitdir;
 use super::place::Undo;
@@ -168,7 +169,9 @@ fn register_by_git(
     path: &Path,
 ) -> Result<PathBuf> {
     repo.git()
-        .args(["worktree", "add", "--quiet", "--no-checkout", "--"])
+        .args(["worktree", "add", "--quiet", "--no-checkout"])
+        // Locked until it is filled: what a crash leaves is known by it.
+        .args(["--lock", "--reason", INITIALIZING, "--"])
         .arg(path)
         .arg(options.branch)
         .run()?;

@@ -3,6 +3,7 @@
 
 mod add;
 mod branch;
+mod finish;
 mod hook;
 mod list;
 mod place;
@@ -11,6 +12,7 @@ mod remove;
 mod tests;
 
 pub use add::{AddOptions, Added, Way, add};
+pub use finish::finish;
 pub use hook::Hook;
 pub use list::{Worktree, list};
 pub use remove::{

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+use super::finish::INITIALIZING;
 use crate::error::{Context, Error, Result};
 use crate::git::Repo;
 
@@ -134,7 +135,7 @@ impl Undo {
             match fs::create_dir(&path) {
                 Ok(()) => {
                     self.admin_dir = Some(path.clone());
-                    fs::write(path.join("locked"), "initializing\n").context(cannot)?;
+                    fs::write(path.join("locked"), format!("{INITIALIZING}\n")).context(cannot)?;
                     return Ok(path);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
