@@ -293,6 +293,7 @@ fn a_matrix_tries_every_place_with_every_action() {
         |_, fault, output| assert_eq!(fault.is_none(), output.status().success()),
     );
     assert_eq!(report.to_string(), "15 faults survived at 3 places");
+    assert!(report.unmet.is_empty(), "{:?}", report.unmet);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod agent_show;
 mod agent_trust;
 mod agent_wait;
 mod doctor;
+mod faults;
 mod guard;
 mod hermetic;
 mod hostile;
