@@ -259,3 +259,52 @@ fn a_watched_screen_rings_and_is_left_as_it_was() {
     let seen = screen.wait().success();
     assert!(seen.stdout().contains("\x1b[?1049l"), "{seen}");
 }
+
+#[test]
+fn sessions_of_others_are_listed_with_their_author_on_request() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    start(&repo, "mine", &["print mine"]);
+    wait(&repo, "mine");
+    let theirs = repo.clone_to("theirs", &[]);
+    theirs
+        .agent_cmd([
+            "new",
+            "theirs",
+            "--",
+            "fake-agent",
+            "print theirs",
+            "write f x",
+        ])
+        .env("GIT_COMMITTER_NAME", "Zoe Zebra")
+        .run()
+        .success();
+    wait(&theirs, "theirs");
+    for (name, _) in theirs.refs("refs/agents/sessions") {
+        let tail = name.strip_prefix("refs/agents/").expect("its name");
+        let copy = format!("+{name}:refs/agents-remote/zoe/{tail}");
+        repo.git(["fetch", "--quiet", "../theirs", &copy]).success();
+    }
+    assert_eq!(states(&repo, &[]).len(), 1);
+    let all = repo.agent(["list", "--all", "--json"]).success().json();
+    let rows = all["sessions"].as_array().expect("a list");
+    assert_eq!(rows.len(), 2);
+    assert_eq!(
+        (&rows[0]["mine"], &rows[1]["mine"]),
+        (&true.into(), &false.into())
+    );
+    assert!(
+        rows[1].get("worktree").is_none(),
+        "a path there means nothing here"
+    );
+    let author = rows[1]["author"].as_str().expect("a person");
+    assert!(author.starts_with("Zoe Zebra <"), "{author}");
+    let table = repo.agent(["list", "--all"]).success();
+    assert!(table.stdout().contains("Zoe Zebra"), "{table}");
+    let log = repo.agent(["log", "theirs"]).success();
+    assert!(log.stdout().contains(" theirs\n"), "{log}");
+    repo.agent(["path", "theirs"])
+        .code(128)
+        .assert_says("belongs to somebody else");
+    repo.agent(["wait", "theirs"]).code(128);
+}

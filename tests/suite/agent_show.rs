@@ -46,3 +46,41 @@ fn a_session_is_shown_whole() {
     repo.agent(["show", "nobody"]).code(128);
     repo.agent(["show"]).code(129);
 }
+
+#[test]
+fn what_a_session_asks_is_shown_with_the_answers_to_type() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.git(["config", "agent.fake.driver", "acp"]).success();
+    let store = sandbox.root().join("conversations");
+    let command = format!("fake-acp --store '{}'", store.display());
+    repo.git(["config", "agent.fake.command", &command])
+        .success();
+    let task = "plan 1 3\nask remove everything\nwrite f x";
+    repo.agent(["new", task, "--name", "asker", "--agent", "fake", "--ask"])
+        .success();
+    repo.agent(["wait", "asker", "--state", "waiting", "--timeout", "60s"])
+        .success();
+    let json = repo.agent(["show", "asker", "--json"]).success().json();
+    let request = &json["sessions"][0]["request"];
+    assert_eq!(request["kind"], "permission");
+    let options = request["options"].as_array().expect("options").len();
+    let shown = repo.agent(["show", "asker"]).success();
+    let text = shown.stdout();
+    assert!(text.starts_with("asker  waiting\n"), "{text}");
+    assert!(text.contains("  plan      1 of 3 done\n"), "{text}");
+    assert!(text.contains("remove everything"), "{text}");
+    for number in 1..=options {
+        let line = format!("git agent answer asker {number}\n");
+        assert!(text.contains(&line), "{text}");
+    }
+    let row = repo.agent(["list", "--waiting", "--json"]).success().json();
+    assert_eq!(
+        row["sessions"][0]["progress"],
+        serde_json::json!({"done": 1, "total": 3})
+    );
+    repo.agent(["answer", "asker", "1"]).success();
+    repo.agent(["wait", "asker", "--timeout", "60s"]).success();
+    let json = repo.agent(["show", "asker", "--json"]).success().json();
+    assert!(json["sessions"][0].get("request").is_none());
+}

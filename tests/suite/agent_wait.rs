@@ -35,6 +35,7 @@ fn it_gives_up_in_time() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();
     start(&repo, "slow", &["print begun", "until go"]);
+    repo.agent(["wait", "slow", "--state", "running"]).success();
     repo.agent(["wait", "--timeout", "200ms", "slow"])
         .code(124)
         .assert_says("'slow' is still running");

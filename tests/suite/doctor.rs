@@ -428,7 +428,7 @@ fn a_worktree_removed_by_hand_and_a_killed_supervisor_are_put_right() {
         let row =
             || repo.agent(["list", "--json", "sleeper"]).success().json()["sessions"][0].clone();
         git_agent_tests::process::wait_until("the agent runs", || row()["state"] == "running");
-        let sid = made["sessions"][0]["sid"]
+        let sid = made["sessions"][0]["id"]
             .as_str()
             .expect("an id")
             .to_owned();

@@ -84,19 +84,37 @@ pub fn select(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed
     Ok(chosen)
 }
 
+/// Sessions that were chosen, and how.
+#[derive(Debug)]
+pub struct Chosen {
+    /// The sessions.
+    pub sessions: Vec<Listed>,
+    /// Whether every session was meant, those that are made later included.
+    pub all: bool,
+}
+
 /// Returns the selected sessions. Without a selection it is the session of the current worktree, if that is one, and
 /// otherwise every session of this clone that is not closed.
-pub fn select_or_open(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed>> {
+pub fn select_or_open(context: &Context<'_>, selection: &Selection) -> Result<Chosen> {
     if !selection.is_empty() {
-        return select(context, selection);
+        return Ok(Chosen {
+            sessions: select(context, selection)?,
+            all: selection.all,
+        });
     }
     let listing = list(context, Scope::Mine)?;
     if let Some(listed) = here(context, &listing) {
-        return Ok(vec![listed.clone()]);
+        return Ok(Chosen {
+            sessions: vec![listed.clone()],
+            all: false,
+        });
     }
     let mut sessions = listing.sessions;
     sessions.retain(|listed| !listed.session.status.is_closed());
-    Ok(sessions)
+    Ok(Chosen {
+        sessions,
+        all: true,
+    })
 }
 
 /// Returns exactly one session.

@@ -217,6 +217,17 @@ impl Summary {
         summary
     }
 
+    /// Returns what the record of one of this clone's sessions alone tells.
+    pub fn of_own(session: &Session, now: Millis) -> Self {
+        let listed = Listed {
+            tip: None,
+            session: session.clone(),
+            remote: None,
+            archived: false,
+        };
+        Summary::of_record(&listed, now)
+    }
+
     /// Brings what changes by the mere passing of time up to date.
     pub fn touch(&mut self, now: Millis) {
         let session = &self.session;

@@ -1,13 +1,16 @@
 //! Waiting until sessions are in a state, without looking from time to time.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::context::Context;
 use super::follow::{self, Follow};
-use super::{Session, SessionId, State, heal};
+use super::{Session, SessionId, State, heal, steer};
 use crate::error::{Error, Result};
 use crate::process::wait::{Change, Poll, Watch};
 use crate::transcript::{Body, Event};
+
+/// How long a supervisor may take to end after its session has come to rest.
+const LETTING_GO: Duration = Duration::from_secs(5);
 
 /// What is waited for.
 #[derive(Debug, Clone)]
@@ -59,8 +62,28 @@ fn reaches(state: State, wished: State) -> bool {
         }
 }
 
-/// Waits for sessions of this clone.
+/// Waits for sessions of this clone. One that has come to rest is free for the next command when this returns.
 pub fn wait(context: &Context<'_>, sessions: &[SessionId], wish: &Wish) -> Result<Outcome> {
+    let outcome = wait_for_states(context, sessions, wish)?;
+    let (Outcome::Reached(there) | Outcome::Ended(there) | Outcome::TimedOut(there)) = &outcome;
+    let lingers = context.config.duration("agent.linger")?;
+    if lingers.is_none_or(|linger| linger.is_zero()) {
+        let left = wish
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let patience = left.map_or(LETTING_GO, |left| left.min(LETTING_GO));
+        for session in there.iter().filter(|session| is_at_rest(session)) {
+            steer::wait_until_free(context, session.sid, patience)?;
+        }
+    }
+    Ok(outcome)
+}
+
+fn is_at_rest(session: &Session) -> bool {
+    session.status != State::Draft && !session.status.needs_supervisor()
+}
+
+fn wait_for_states(context: &Context<'_>, sessions: &[SessionId], wish: &Wish) -> Result<Outcome> {
     let store = &context.store;
     let watch = Watch::new()?;
     watch.add(&store.require_dir("run")?, Change::Settled)?;

@@ -8,7 +8,7 @@ use git_agent::output::Format;
 use git_agent::output::moment::Clock;
 use git_agent::output::transcript::Writer;
 use git_agent::session::backlog::Filter;
-use git_agent::session::select;
+use git_agent::session::select::{self, Chosen};
 
 use crate::choice::Choice;
 use crate::follow;
@@ -73,10 +73,7 @@ pub fn run(env: &Env, args: &Log) -> Result<u8> {
     };
     options.pager = args.follow.is_none() && !args.raw;
     site::run(env, options, |context, ui| {
-        let selection = args.choice.selection();
-        let sessions = select::select_or_open(context, &selection)?;
-        // Nobody named them: sessions that are made meanwhile belong to "all" too.
-        let all = selection.all || (selection.is_empty() && sessions.len() != 1);
+        let Chosen { sessions, all } = select::select_or_open(context, &args.choice.selection())?;
         let clock = Clock::local(env);
         let since = args.since.as_deref();
         let filter = Filter {

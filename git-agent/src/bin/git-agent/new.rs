@@ -11,6 +11,7 @@ use git_agent::invoke::OutputArgs;
 use git_agent::output::{Format, Ui, json, porcelain, sanitize};
 use git_agent::session::context::Context;
 use git_agent::session::create::{self, Created, Options};
+use git_agent::session::summary::Summary;
 use git_agent::session::{agents, carry, launch, name};
 
 use crate::text;
@@ -206,8 +207,8 @@ pub fn tell(ui: &Ui, created: &Created) -> Result<()> {
 pub fn answer(ui: &Ui, made: &[Created], draft: bool) -> Result<()> {
     match ui.format() {
         Format::Json => {
-            let sessions: Vec<_> = made.iter().map(|created| &created.session).collect();
-            return json::write_list(ui, "sessions", sessions);
+            let row = |Created { session, .. }: &Created| Summary::of_own(session, session.updated);
+            return json::write_list(ui, "sessions", made.iter().map(row));
         }
         Format::Porcelain { nul } => {
             for Created { session, .. } in made {

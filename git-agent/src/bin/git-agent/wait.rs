@@ -10,7 +10,7 @@ use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui, json};
 use git_agent::session::context::Context;
-use git_agent::session::select::{self, Selection};
+use git_agent::session::select::{self, Chosen, Selection};
 use git_agent::session::summary::Summary;
 use git_agent::session::wait::{self, Outcome, Wish};
 use git_agent::session::{Session, State};
@@ -91,28 +91,19 @@ fn choose(context: &Context<'_>, args: &Wait) -> Result<Vec<Listed>> {
         group: args.group.clone(),
         states: Vec::new(),
     };
-    let mut chosen = select::select_or_open(context, &selection)?;
-    if args.names.is_empty() && chosen.len() > 1 {
-        // Nobody named them: those at rest are not waited for.
-        chosen.retain(|listed| match args.group {
-            Some(_) => listed.session.status != State::Draft,
-            None => listed.session.status.needs_supervisor(),
-        });
-    }
-    Ok(chosen)
+    let Chosen { mut sessions, all } = select::select_or_open(context, &selection)?;
+    // Nobody named them: those at rest are not waited for, and what nobody has started yet neither.
+    sessions.retain(|listed| match (all, &args.group) {
+        (true, _) => listed.session.status.needs_supervisor(),
+        (false, Some(_)) => listed.session.status != State::Draft,
+        (false, None) => true,
+    });
+    Ok(sessions)
 }
 
 fn tell(context: &Context<'_>, ui: &Ui, sessions: &[Session], words: Option<&str>) -> Result<()> {
     if ui.format() == Format::Json {
-        let row = |session: &Session| {
-            let listed = Listed {
-                tip: None,
-                session: session.clone(),
-                remote: None,
-                archived: false,
-            };
-            Summary::of_record(&listed, context.env.now())
-        };
+        let row = |session: &Session| Summary::of_own(session, context.env.now());
         return json::write_list(ui, "sessions", sessions.iter().map(row));
     }
     let Some(words) = words else { return Ok(()) };
