@@ -494,10 +494,14 @@ mod tests {
         });
         while !others.is_empty() {
             let holder = || super::super::lock::holder(&slots.slots().join("0")).expect("answers");
-            until("somebody holds it", || holder().is_some());
-            let pid = holder().expect("somebody").pid;
-            let index = others.iter().position(|other| other.id() == pid);
-            let mut child = others.swap_remove(index.expect("one of ours"));
+            // Whoever takes the lock writes its name a moment later: until then the file names the one just killed.
+            let mut index = None;
+            until("one of ours holds it", || {
+                let pid = holder().map(|holder| holder.pid);
+                index = others.iter().position(|other| Some(other.id()) == pid);
+                index.is_some()
+            });
+            let mut child = others.swap_remove(index.expect("just found"));
             child.kill().expect("ours");
             child.wait().expect("ours");
             assert!(slots.held().expect("answers") <= 1);
