@@ -1,10 +1,11 @@
 //! Listing: the state of every session, mine and theirs, read from the ref tips alone, on all cores.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::Store;
-use super::log::read_state;
+use super::log::{parse_state, read_state_bytes};
 use super::refname::{self, RefName};
+use super::states::States;
 use crate::error::{Error, Result};
 use crate::git::refs::Ref;
 use crate::git::{ObjectId, Repo};
@@ -103,7 +104,7 @@ impl Store<'_> {
             let surplus = wanted.len() - super::limits::SESSIONS;
             wanted.drain(..surplus);
         }
-        read_all(self.repo, wanted, &mut listing);
+        self.read_all(wanted, &mut listing);
         if scope == Scope::Archived {
             self.take_in_archives(&mut listing)?;
         }
@@ -232,55 +233,75 @@ struct Wanted {
     remote: Option<String>,
 }
 
-fn read_all(repo: &Repo, wanted: Vec<Wanted>, listing: &mut Listing) {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = cores.min(wanted.len().div_ceil(PER_THREAD)).max(1);
-    let share = wanted.len().div_ceil(threads).max(1);
-    let mut parts: Vec<(Repo, Vec<Wanted>)> = Vec::new();
-    let mut rest = wanted.into_iter();
-    loop {
-        let part: Vec<Wanted> = rest.by_ref().take(share).collect();
-        if part.is_empty() {
-            break;
+/// What one thread read.
+#[derive(Debug, Default)]
+struct Part {
+    sessions: Vec<Listed>,
+    unreadable: Vec<Unreadable>,
+    /// The states that were not in the copy on disk.
+    read: HashMap<ObjectId, Vec<u8>>,
+}
+
+impl Store<'_> {
+    fn read_all(&self, wanted: Vec<Wanted>, listing: &mut Listing) {
+        let tips: Vec<ObjectId> = wanted.iter().map(|wanted| wanted.found.id).collect();
+        let states = States::load(self, tips.len());
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = cores.min(wanted.len().div_ceil(PER_THREAD)).max(1);
+        let share = wanted.len().div_ceil(threads).max(1);
+        let mut parts: Vec<(Repo, Vec<Wanted>)> = Vec::new();
+        let mut rest = wanted.into_iter();
+        loop {
+            let part: Vec<Wanted> = rest.by_ref().take(share).collect();
+            if part.is_empty() {
+                break;
+            }
+            parts.push((self.repo.clone(), part));
         }
-        parts.push((repo.clone(), part));
-    }
-    let results = std::thread::scope(|scope| {
-        let running: Vec<_> = parts
-            .into_iter()
-            .map(|(repo, part)| scope.spawn(move || read_part(&repo, part)))
-            .collect();
-        running
-            .into_iter()
-            .map(|thread| thread.join())
-            .collect::<Vec<_>>()
-    });
-    for result in results {
-        let (sessions, unreadable) =
-            result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        listing.sessions.extend(sessions);
-        listing.unreadable.extend(unreadable);
+        let results = std::thread::scope(|scope| {
+            let running: Vec<_> = parts
+                .into_iter()
+                .map(|(repo, part)| scope.spawn(|| read_part(repo, part, &states)))
+                .collect();
+            running
+                .into_iter()
+                .map(|thread| thread.join())
+                .collect::<Vec<_>>()
+        });
+        let mut read = HashMap::new();
+        for result in results {
+            let part = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            listing.sessions.extend(part.sessions);
+            listing.unreadable.extend(part.unreadable);
+            read.extend(part.read);
+        }
+        states.keep(self, &tips, &read);
     }
 }
 
-fn read_part(repo: &Repo, part: Vec<Wanted>) -> (Vec<Listed>, Vec<Unreadable>) {
-    let mut sessions = Vec::with_capacity(part.len());
-    let mut unreadable = Vec::new();
-    for Wanted { sid, found, remote } in part {
-        match read_state(repo, found.id, sid) {
-            Ok(session) => sessions.push(Listed {
+fn read_part(repo: Repo, wanted: Vec<Wanted>, states: &States) -> Part {
+    let mut part = Part::default();
+    for Wanted { sid, found, remote } in wanted {
+        let session = match states.state_at(found.id) {
+            Some(bytes) => parse_state(bytes, found.id, sid),
+            None => read_state_bytes(&repo, found.id).and_then(|bytes| {
+                let session = parse_state(&bytes, found.id, sid)?;
+                part.read.insert(found.id, bytes);
+                Ok(session)
+            }),
+        };
+        match session {
+            Ok(session) => part.sessions.push(Listed {
                 tip: Some(found.id),
                 session,
                 remote,
                 archived: false,
             }),
-            Err(error) => {
-                unreadable.push(Unreadable {
-                    name: found.name,
-                    reason: error.message().to_owned(),
-                });
-            }
+            Err(error) => part.unreadable.push(Unreadable {
+                name: found.name,
+                reason: error.message().to_owned(),
+            }),
         }
     }
-    (sessions, unreadable)
+    part
 }

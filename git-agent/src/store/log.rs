@@ -138,13 +138,22 @@ impl Store<'_> {
 
 /// Reads the state at a log commit, and checks that it is this session's.
 pub(super) fn read_state(repo: &Repo, id: ObjectId, sid: SessionId) -> Result<Session> {
+    parse_state(&read_state_bytes(repo, id)?, id, sid)
+}
+
+/// Reads the state at a log commit as it was written.
+pub(super) fn read_state_bytes(repo: &Repo, id: ObjectId) -> Result<Vec<u8>> {
     let commit = read_log_commit(repo, id)?;
     let state = commit
         .state
         .ok_or_else(|| Error::fatal(format!("log commit {id} has no {STATE}")))?;
-    let bytes = repo.read_object(state, ObjectKind::Blob, limits::STATE)?;
+    repo.read_object(state, ObjectKind::Blob, limits::STATE)
+}
+
+/// Understands the state at a log commit, and checks that it is this session's.
+pub(super) fn parse_state(bytes: &[u8], id: ObjectId, sid: SessionId) -> Result<Session> {
     let session: Session =
-        serde_json::from_slice(&bytes).context(|| format!("{STATE} of {id} is malformed"))?;
+        serde_json::from_slice(bytes).context(|| format!("{STATE} of {id} is malformed"))?;
     if session.v != 1 {
         return Err(newer(&format!("v{}", session.v)));
     }

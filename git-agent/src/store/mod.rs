@@ -15,6 +15,7 @@ pub mod notes;
 pub mod refname;
 pub mod snapshot;
 pub mod spool;
+mod states;
 #[cfg(test)]
 mod tests;
 pub mod writer;
