@@ -1,12 +1,26 @@
 //! What may be typed after `git agent merge`.
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
-/// Merges what agents made
+/// Brings what agents changed into a branch: in the right order, tested, and nothing lost
 #[derive(Debug, Parser)]
 #[command(
     name = "git-agent-merge",
     bin_name = "git agent merge",
-    version = concat!("version ", env!("CARGO_PKG_VERSION"))
+    version = concat!("version ", env!("CARGO_PKG_VERSION")),
+    args_conflicts_with_subcommands = true,
+    subcommand_value_name = "command"
 )]
-pub struct Cli {}
+pub struct Cli {
+    /// What to do instead of merging.
+    #[command(subcommand)]
+    pub verb: Option<Verb>,
+    #[command(flatten)]
+    pub merge: crate::merge::Merge,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    Queue(crate::queue::Queue),
+}

@@ -1,21 +1,32 @@
 //! `git agent merge`: the command line.
 
+mod apply;
 mod args;
+mod merge;
+mod queue;
+mod undo;
+mod view;
 
 use std::process::ExitCode;
 
 use git_agent::invoke::{self, complete};
+use git_agent::merge::queue::VERB;
+use git_agent::process::shim;
 
-use args::Cli;
+use args::{Cli, Verb};
 
 fn main() -> ExitCode {
     invoke::main("git-agent-merge", |env, arguments| {
-        if let [verb, words @ ..] = arguments
-            && verb == complete::VERB
-        {
-            return complete::run::<Cli>(env, words);
+        match arguments.first().and_then(|first| first.to_str()) {
+            Some(shim::VERB) => return Err(shim::exec_shim(arguments[1..].iter().cloned())),
+            Some(complete::VERB) => return complete::run::<Cli>(env, &arguments[1..]),
+            Some(VERB) => return queue::background(env, &arguments[1..]),
+            _ => {}
         }
-        let Cli {} = invoke::parse(arguments)?;
-        invoke::usage::<Cli>()
+        let cli: Cli = invoke::parse(arguments)?;
+        match &cli.verb {
+            Some(Verb::Queue(args)) => queue::run(env, args),
+            None => merge::run(env, &cli.merge),
+        }
     })
 }

@@ -10,6 +10,7 @@
 //! | `git` | the only door to git: the only module that starts `git` or names a git library |
 //! | `store` | the bytes of every record under `refs/agents/`, written with compare-and-swap |
 //! | `guard` | what keeps an agent on its own branch: hooks its environment brings in, and refs compared afterwards |
+//! | `merge` | what agents made on its way into a branch: planned, built in memory, tested, landed, undone |
 //! | `doctor` | what can be wrong with our part of a repository, and putting it right |
 //! | `redact` | the only way from foreign text to an object |
 //! | `install`, `demo` | putting the programs and their manual in place; showing what they do |
@@ -30,6 +31,7 @@ pub mod git;
 pub mod guard;
 pub mod install;
 pub mod invoke;
+pub mod merge;
 pub mod output;
 pub mod process;
 pub mod provenance;

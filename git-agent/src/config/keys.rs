@@ -194,6 +194,20 @@ pub const PLAIN: &[Key] = &[
         true,
         "How many tokens a session may use",
     ),
+    key(
+        "mergeStrategy",
+        "orchestrator-review",
+        Kind::Word(&["orchestrator-review", "auto", "manual"]),
+        false,
+        "What it takes to land: an approval, passing tests, or a person who takes the last step",
+    ),
+    key(
+        "mergeStyle",
+        "no-ff",
+        Kind::Word(&["no-ff", "squash", "rebase", "ff-only"]),
+        true,
+        "How 'git agent merge' merges",
+    ),
     key("model", "", Kind::Text, true, "The model to use"),
     key(
         "notify",
@@ -229,6 +243,20 @@ pub const PLAIN: &[Key] = &[
         Kind::Span,
         true,
         "How long an agent may be silent before it counts as stuck",
+    ),
+    key(
+        "test",
+        "",
+        Kind::Command,
+        false,
+        "Tests a merged result before a branch moves to it",
+    ),
+    key(
+        "testTimeout",
+        "",
+        Kind::Span,
+        true,
+        "How long the tests of a merged result may take",
     ),
     key("timeout", "", Kind::Span, true, "How long a turn may take"),
     key(

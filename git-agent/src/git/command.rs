@@ -323,6 +323,14 @@ impl Repo {
         Git::new(self.common_dir(), self.common_dir(), None)
     }
 
+    /// Returns a call of git on the main working tree, where there is one: what a person would do there.
+    pub fn git_main(&self) -> Git {
+        match self.main_work_tree() {
+            Some(top) => Git::new(self.common_dir(), self.common_dir(), Some(&top)),
+            None => self.git_common(),
+        }
+    }
+
     /// Returns a call of git on one linked worktree of this repository, by its admin directory and its top.
     pub fn git_at(&self, admin_dir: &Path, top: &Path) -> Git {
         Git::new(admin_dir, self.common_dir(), Some(top))

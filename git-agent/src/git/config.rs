@@ -14,6 +14,12 @@ impl Repo {
             .map(|value| value.to_string())
     }
 
+    /// Returns a path, with what git expands in one expanded.
+    pub fn config_path(&self, key: &str) -> Option<std::path::PathBuf> {
+        let snapshot = self.gix().config_snapshot();
+        snapshot.trusted_path(key).ok()?
+    }
+
     /// Returns every value of a key, lowest precedence first.
     pub fn config_strings(&self, key: &str) -> Vec<String> {
         self.gix()

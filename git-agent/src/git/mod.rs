@@ -17,11 +17,13 @@ pub mod hooks;
 pub mod include;
 mod index;
 pub mod inspect;
+pub mod landing;
 pub mod merge;
 pub mod object;
 pub mod refs;
 pub mod restore;
 pub mod scan;
+pub mod scratch;
 pub mod snapshot;
 pub mod worktree;
 

@@ -4,6 +4,7 @@ mod args;
 pub mod complete;
 mod external;
 mod parse;
+pub mod site;
 
 use std::any::Any;
 use std::ffi::OsString;

@@ -1,33 +1,3 @@
 //! What every verb begins with: the repository, its settings, and where the answer goes.
 
-use git_agent::env::Env;
-use git_agent::error::Result;
-use git_agent::git::Repo;
-use git_agent::output::{Options, Ui};
-use git_agent::session::context::Context;
-
-/// Opens the repository and runs a verb in it. What the team's file may not yet decide is said once.
-pub fn run(
-    env: &Env,
-    options: Options,
-    verb: impl FnOnce(&Context<'_>, &Ui) -> Result<u8>,
-) -> Result<u8> {
-    let repo = Repo::discover(env)?;
-    let context = Context::new(env, &repo)?;
-    let ui = Ui::new(env, options, &|key| repo.config_string(key))?;
-    if let Some(team) = context
-        .config
-        .team()
-        .filter(|team| !team.ignored.is_empty())
-    {
-        ui.warning(format!(
-            "'{}' is not trusted yet; ignored: {}",
-            git_agent::config::TEAM_FILE,
-            team.ignored.join(", ")
-        ));
-        ui.hint("look at it, then: git agent trust");
-    }
-    let code = verb(&context, &ui)?;
-    ui.finish()?;
-    Ok(code)
-}
+pub use git_agent::invoke::site::run;

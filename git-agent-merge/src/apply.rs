@@ -1,0 +1,44 @@
+//! `git agent merge --apply SESSION`: a session's changes on the files here.
+
+use std::io::Write;
+
+use git_agent::error::{Error, Result};
+use git_agent::merge::apply;
+use git_agent::merge::run;
+use git_agent::output::sanitize::one_line;
+use git_agent::output::{Format, Ui, json, porcelain};
+use git_agent::session::context::Context;
+use git_agent::session::select;
+
+use crate::view;
+
+/// Applies one session's changes.
+pub fn run(context: &Context<'_>, ui: &Ui, names: &[String]) -> Result<u8> {
+    let [name] = names else {
+        return Err(Error::usage("--apply takes exactly one session"));
+    };
+    let session = select::select_mine(context, Some(name))?.session;
+    let right = run::begin(context, &mut |told| view::told(ui, &told))?;
+    let changed = apply::apply(context, &right, &session)?;
+    match ui.format() {
+        Format::Json => json::write_list(ui, "files", &changed)?,
+        Format::Porcelain { nul } => {
+            for path in &changed {
+                porcelain::write_record(&mut ui.out(), nul, [path])?;
+            }
+        }
+        Format::Human => {
+            for path in &changed {
+                writeln!(ui.out(), "{}", one_line(path.as_str()))?;
+            }
+            let many = changed.len();
+            let files = if many == 1 { "file" } else { "files" };
+            let name = one_line(session.name.as_str());
+            ui.narrate(format!(
+                "'{name}' changed {many} {files} here; nothing is committed"
+            ));
+            ui.hint("git agent merge --undo    take the changes away again");
+        }
+    }
+    Ok(0)
+}

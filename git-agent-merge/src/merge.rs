@@ -1,0 +1,236 @@
+//! `git agent merge [--into BRANCH] [SESSION…]`: shows the plan, asks, and does it.
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::{Error, Result};
+use git_agent::invoke::{OutputArgs, site};
+use git_agent::merge::journal::{Journal, Right};
+use git_agent::merge::recover::{self, Found};
+use git_agent::merge::run::{self, Request};
+use git_agent::merge::{Style, pick};
+use git_agent::output::sanitize::one_line;
+use git_agent::output::{Format, Ui};
+use git_agent::session::context::Context;
+use git_agent::session::select;
+
+use crate::{apply, undo, view};
+
+/// Which sessions, where to, and how
+#[derive(Debug, Args)]
+pub struct Merge {
+    /// Sessions: names, ids, or ends of ids (default: all approved ones that came from the branch)
+    #[arg(value_name = "SESSION")]
+    names: Vec<String>,
+    /// The branch to merge into (default: what the sessions came from, or the one checked out here)
+    #[arg(long, value_name = "BRANCH")]
+    into: Option<String>,
+    /// The sessions of a group
+    #[arg(long, value_name = "GROUP", conflicts_with = "names")]
+    group: Option<String>,
+    #[command(flatten)]
+    style: StyleArgs,
+    #[command(flatten)]
+    testing: TestArgs,
+    /// Merge without testing the result; that is recorded
+    #[arg(long, conflicts_with_all = ["test", "retest"])]
+    no_test: bool,
+    /// Run the tests even if their result is remembered
+    #[arg(long)]
+    retest: bool,
+    /// Only show what would be done
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Put a session's changes on the files here, uncommitted
+    #[arg(long, conflicts_with_all = ["into", "group", "pick", "dry_run"])]
+    apply: bool,
+    /// Land this version of a group, then close and clean up the others
+    #[arg(long, conflicts_with_all = ["group", "dry_run"])]
+    pick: bool,
+    /// Go on with a merge that was interrupted
+    #[arg(long = "continue", conflicts_with_all = ["names", "into", "group", "apply", "pick"])]
+    go_on: bool,
+    /// Take back what an interrupted merge left
+    #[arg(long, conflicts_with_all = ["names", "into", "group", "apply", "pick", "go_on"])]
+    abort: bool,
+    /// Undo the last merge
+    #[arg(long, conflicts_with_all = ["names", "into", "group", "apply", "pick", "go_on", "abort"])]
+    undo: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// How sessions are merged.
+#[derive(Debug, Clone, Args)]
+pub struct StyleArgs {
+    /// Make a merge commit for each session (the default)
+    #[arg(long, conflicts_with_all = ["squash", "rebase", "ff_only"])]
+    no_ff: bool,
+    /// Make one commit of each session's work
+    #[arg(long, conflicts_with_all = ["rebase", "ff_only"])]
+    squash: bool,
+    /// Make each session's commits again on top of the branch
+    #[arg(long, conflicts_with = "ff_only")]
+    rebase: bool,
+    /// Refuse whatever is no fast-forward
+    #[arg(long)]
+    ff_only: bool,
+}
+
+impl StyleArgs {
+    /// Returns what was asked for.
+    pub fn style(&self) -> Option<Style> {
+        match (self.no_ff, self.squash, self.rebase, self.ff_only) {
+            (true, ..) => Some(Style::NoFf),
+            (_, true, ..) => Some(Style::Squash),
+            (_, _, true, _) => Some(Style::Rebase),
+            (.., true) => Some(Style::FfOnly),
+            _ => None,
+        }
+    }
+}
+
+/// How the merged result is tested.
+#[derive(Debug, Clone, Args)]
+pub struct TestArgs {
+    /// Test the merged result with this command (default: agent.test)
+    #[arg(long, value_name = "COMMAND")]
+    pub test: Option<String>,
+    /// Give a session with which the tests fail their log as its next prompt
+    #[arg(long = "return")]
+    pub give_back: bool,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Merge) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        if args.undo {
+            return undo::run(context, ui, args.yes);
+        }
+        if args.apply {
+            return apply::run(context, ui, &args.names);
+        }
+        if args.go_on || args.abort {
+            return take_up(context, ui, args);
+        }
+        if args.pick {
+            return pick(context, ui, args);
+        }
+        let request = args.request();
+        if args.dry_run {
+            let mut plan = run::plan(context, &request)?;
+            run::preview(context, &mut plan)?;
+            return view::plan(ui, &plan).map(|()| 0);
+        }
+        let right = run::begin(context, &mut |told| view::told(ui, &told))?;
+        land(context, ui, &right, &request, args.yes)
+    })
+}
+
+impl Merge {
+    fn request(&self) -> Request {
+        Request {
+            into: self.into.clone(),
+            names: self.names.clone(),
+            group: self.group.clone(),
+            style: self.style.style(),
+            test: self.testing.test.clone(),
+            no_test: self.no_test,
+            again: self.retest,
+            give_back: self.testing.give_back,
+            look_only: self.dry_run,
+        }
+    }
+}
+
+/// Plans, asks and merges. Exit 1 when something that was meant did not land.
+fn land(context: &Context<'_>, ui: &Ui, right: &Right, request: &Request, yes: bool) -> Result<u8> {
+    let plan = run::plan(context, request)?;
+    let named = !request.names.is_empty() || request.group.is_some();
+    if !yes && ui.may_ask() && ui.format() == Format::Human && !plan.candidates.is_empty() {
+        view::plan(ui, &plan)?;
+        let many = plan.candidates.len();
+        let what = if many == 1 { "session" } else { "sessions" };
+        let branch = &plan.target.branch;
+        if !ui.confirm(&format!("Merge {many} {what} into '{branch}'?"))? {
+            ui.narrate("nothing was merged");
+            return Ok(1);
+        }
+    }
+    let outcome = run::execute(context, right, plan, request, &mut |told| {
+        view::told(ui, &told);
+    })?;
+    view::outcome(ui, &outcome)?;
+    let all = outcome.left.is_empty() || !named;
+    let any = !outcome.landed.is_empty() || outcome.prepared.is_some();
+    let nothing_to_do = outcome.left.is_empty();
+    Ok(u8::from(!(all && (any || (!named && nothing_to_do)))))
+}
+
+/// Lands one version and closes the others.
+fn pick(context: &Context<'_>, ui: &Ui, args: &Merge) -> Result<u8> {
+    let [name] = args.names.as_slice() else {
+        return Err(Error::usage("--pick takes exactly one session"));
+    };
+    let winner = select::select_mine(context, Some(name))?.session;
+    let others = pick::others(context, &winner)?;
+    let right = run::begin(context, &mut |told| view::told(ui, &told))?;
+    let code = land(context, ui, &right, &args.request(), args.yes)?;
+    if code != 0 {
+        return Ok(code);
+    }
+    drop(right);
+    for cleaned in pick::close(context, &winner, &others)? {
+        let name = one_line(cleaned.name.as_str());
+        let what = match &cleaned.worktree {
+            Some(_) => "closed, and its worktree removed".to_owned(),
+            None => format!("closed; {}", one_line(cleaned.kept.join(", ").as_str())),
+        };
+        ui.narrate(format!("{name}: {what}"));
+    }
+    if !others.is_empty() {
+        ui.hint("git agent restore SESSION    bring one of the others back");
+    }
+    Ok(0)
+}
+
+/// Goes on with what was interrupted, or takes it back.
+fn take_up(context: &Context<'_>, ui: &Ui, args: &Merge) -> Result<u8> {
+    let right = Right::take(context)?;
+    let (found, journal) = recover::recover(context, &right)?;
+    match (&found, journal) {
+        (Found::Nothing, _) | (_, None) => {
+            Err(Error::fatal("there is no interrupted merge").hint("git agent merge --undo"))
+        }
+        (Found::Finished(_), Some(_)) => {
+            view::recovered(ui, &found);
+            if args.abort {
+                return Err(Error::fatal("it had landed already").hint("git agent merge --undo"));
+            }
+            Ok(0)
+        }
+        (Found::TakenBack(_), Some(journal)) => {
+            view::recovered(ui, &found);
+            match args.go_on && !journal.asked.sessions.is_empty() {
+                true => land(context, ui, &right, &again(&journal), true),
+                false => Ok(0),
+            }
+        }
+    }
+}
+
+/// Returns what an interrupted merge was asked for.
+fn again(journal: &Journal) -> Request {
+    let asked = &journal.asked;
+    Request {
+        into: Some(asked.into.clone()),
+        names: asked.sessions.iter().map(ToString::to_string).collect(),
+        style: Some(asked.style),
+        test: asked.test.clone(),
+        no_test: asked.no_test,
+        give_back: asked.give_back,
+        ..Request::default()
+    }
+}

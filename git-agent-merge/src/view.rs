@@ -1,0 +1,241 @@
+//! How plans and results look.
+
+use git_agent::error::Result;
+use git_agent::merge::gate::Colour;
+use git_agent::merge::journal::Part;
+use git_agent::merge::recover::Found;
+use git_agent::merge::run::{Outcome, Plan, Told};
+use git_agent::merge::{LeftOut, Strategy, Tested};
+use git_agent::output::sanitize::one_line;
+use git_agent::output::style::Slot;
+use git_agent::output::table::{Cell, Column, Table};
+use git_agent::output::{Format, Ui, json, porcelain};
+use serde_json::{Value, json as object};
+
+/// Shows what would be done.
+pub fn plan(ui: &Ui, plan: &Plan) -> Result<()> {
+    let rows = plan.candidates.iter().map(|candidate| Row {
+        name: candidate.session.name.clone(),
+        id: candidate.session.sid.to_string(),
+        result: "merges",
+        commit: String::new(),
+        detail: detail(plan, candidate.work.is_committed()),
+        reason: None,
+    });
+    let rows: Vec<Row> = rows.chain(plan.left.iter().map(left_row)).collect();
+    if ui.format() != Format::Human {
+        return machine(ui, &plan.target.branch, &rows);
+    }
+    table(ui, &rows)?;
+    if rows.is_empty() {
+        ui.narrate(format!(
+            "nothing to merge into '{}'",
+            one_line(plan.target.branch.as_str())
+        ));
+    }
+    hints(ui, &plan.left);
+    Ok(())
+}
+
+fn detail(plan: &Plan, committed: bool) -> String {
+    let how = match plan.strategy {
+        Strategy::Manual => "prepared on a branch",
+        _ => plan.style.as_str(),
+    };
+    match committed {
+        true => how.to_owned(),
+        false => format!("{how}, uncommitted work is committed"),
+    }
+}
+
+/// Says what goes on.
+pub fn told(ui: &Ui, told: &Told<'_>) {
+    match told {
+        Told::Recovered(found) => recovered(ui, found),
+        Told::Testing(names) => {
+            let names = match names.as_slice() {
+                [] => "the branch itself".to_owned(),
+                names => names.join(", "),
+            };
+            ui.narrate(format!("testing {}", one_line(names.as_str())));
+        }
+        Told::Tested { colour, remembered } => {
+            let known = if *remembered { " (remembered)" } else { "" };
+            match colour {
+                Colour::Green => ui.narrate(format!("the tests pass{known}")),
+                Colour::Red(log) => ui.narrate(format!(
+                    "the tests fail{known}; log: {}",
+                    one_line(log.as_str())
+                )),
+            }
+        }
+        Told::Again => ui.narrate("the branch moved meanwhile; planning again"),
+        Told::Landed(branch) => {
+            ui.narrate(format!("'{}' moved", one_line(branch)));
+        }
+    }
+}
+
+/// Says what was put right.
+pub fn recovered(ui: &Ui, found: &Found) {
+    let (names, what) = match found {
+        Found::Nothing => return,
+        Found::Finished(names) => (names, "had landed; its records are complete now"),
+        Found::TakenBack(names) => (names, "had not landed; nothing of it is left"),
+    };
+    let names = match names.is_empty() {
+        true => String::new(),
+        false => format!(" of {}", names.join(", ")),
+    };
+    ui.narrate(format!(
+        "an interrupted merge{} {what}",
+        one_line(names.as_str())
+    ));
+}
+
+/// Shows what came of a merge.
+pub fn outcome(ui: &Ui, outcome: &Outcome) -> Result<()> {
+    let rows = outcome.landed.iter().map(landed_row);
+    let rows: Vec<Row> = rows.chain(outcome.left.iter().map(left_row)).collect();
+    for trouble in &outcome.troubles {
+        ui.warning(one_line(trouble.as_str()));
+    }
+    if ui.format() != Format::Human {
+        return machine(ui, &outcome.branch, &rows);
+    }
+    let branch = one_line(outcome.branch.as_str());
+    table(ui, &rows)?;
+    if rows.is_empty() {
+        ui.narrate(format!("nothing to merge into '{branch}'"));
+    }
+    for name in &outcome.returned {
+        ui.narrate(format!("'{}' works on it again", one_line(name.as_str())));
+    }
+    if let Some(prepared) = &outcome.prepared {
+        let prepared = one_line(prepared.as_str());
+        ui.narrate(format!("'{branch}' stays; the result is on '{prepared}'"));
+        ui.hint(format!(
+            "git switch {branch} && git merge --ff-only {prepared}"
+        ));
+    }
+    if !outcome.landed.is_empty() {
+        if outcome.tested == Tested::None {
+            ui.narrate("the result was not tested: 'agent.test' is not set");
+        }
+        ui.hint("git agent clean             remove what is merged");
+        ui.hint("git agent merge --undo      take it back");
+    }
+    hints(ui, &outcome.left);
+    Ok(())
+}
+
+/// One line of a plan or a result.
+struct Row {
+    name: String,
+    id: String,
+    result: &'static str,
+    commit: String,
+    detail: String,
+    reason: Option<&'static str>,
+}
+
+fn landed_row(part: &Part) -> Row {
+    Row {
+        name: part.name.clone(),
+        id: part.sid.to_string(),
+        result: "merged",
+        commit: part.commit.clone(),
+        detail: String::new(),
+        reason: None,
+    }
+}
+
+fn left_row(left: &LeftOut) -> Row {
+    Row {
+        name: left.name.clone(),
+        id: left.sid.to_string(),
+        result: "left out",
+        commit: String::new(),
+        detail: left.why.to_string(),
+        reason: Some(left.why.as_str()),
+    }
+}
+
+fn table(ui: &Ui, rows: &[Row]) -> Result<()> {
+    let mut table = Table::new([
+        Column::new("SESSION").shrinks_to(12),
+        Column::new("RESULT"),
+        Column::new("DETAIL").shrinks_to(20),
+    ]);
+    for row in rows {
+        let slot = match row.reason {
+            Some(_) => Slot::Waiting,
+            None => Slot::Good,
+        };
+        let detail = match row.commit.is_empty() {
+            true => row.detail.clone(),
+            false => row.commit.chars().take(10).collect(),
+        };
+        table.row([
+            Cell::new(&row.name),
+            Cell::new(row.result).in_color(slot),
+            Cell::new(&detail),
+        ]);
+    }
+    ui.table(&table)
+}
+
+fn machine(ui: &Ui, branch: &str, rows: &[Row]) -> Result<()> {
+    if let Format::Porcelain { nul } = ui.format() {
+        for row in rows {
+            let result = row.reason.unwrap_or(row.result);
+            let fields = [
+                row.name.as_str(),
+                &row.id,
+                result,
+                branch,
+                &row.commit,
+                &row.detail,
+            ];
+            porcelain::write_record(&mut ui.out(), nul, fields)?;
+        }
+        return Ok(());
+    }
+    let items: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            let mut item = object!({
+                "name": row.name,
+                "id": row.id,
+                "into": branch,
+                "result": row.result.replace(' ', "-"),
+            });
+            for (key, value) in [
+                ("commit", row.commit.as_str()),
+                ("reason", row.reason.unwrap_or_default()),
+                ("detail", row.detail.as_str()),
+            ] {
+                if !value.is_empty() {
+                    item[key] = value.into();
+                }
+            }
+            item
+        })
+        .collect();
+    json::write_list(ui, "merges", &items)
+}
+
+/// Says what could be done about those that are left out, each thing once.
+fn hints(ui: &Ui, left: &[LeftOut]) {
+    let mut said: Vec<String> = Vec::new();
+    for one in left {
+        let name = one_line(one.name.as_str()).to_string();
+        if let Some(hint) = one.why.hint(&name)
+            && !said.contains(&hint)
+            && said.len() < 3
+        {
+            ui.hint(&hint);
+            said.push(hint);
+        }
+    }
+}

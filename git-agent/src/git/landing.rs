@@ -1,0 +1,365 @@
+//! Moving a branch together with the working trees that have it checked out: all of it, or nothing.
+//!
+//! git itself holds the lock of the branch while the files change: the branch is compared and locked, hooks may object,
+//! every working tree is updated as `git merge` would, and only then the branch moves. Whatever fails before that leaves
+//! branch and files as they were. A process that dies in between lets go of the lock; [`Repo::take_back`] undoes the files.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{ChildStdin, ChildStdout, Stdio};
+
+use super::capture::Checkout;
+use super::command::Git;
+use super::refs::{Expected, RefChange};
+use super::{ObjectId, Repo, worktree};
+use crate::error::{Context, Error, Result};
+use crate::fault;
+
+/// A branch to be moved.
+#[derive(Debug)]
+pub struct Landing<'a> {
+    /// Its full name.
+    pub branch: &'a str,
+    /// Where it must be.
+    pub old: ObjectId,
+    /// Where it shall be.
+    pub new: ObjectId,
+    /// What its reflog says.
+    pub reflog: &'a str,
+    /// Other refs that move at the same moment.
+    pub also: &'a [RefChange],
+    /// The working trees that have it checked out.
+    pub checkouts: &'a [Checkout],
+}
+
+/// How a landing ended.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Landed {
+    /// The branch and its working trees are at the new commit.
+    Done,
+    /// Somebody else moved the branch or one of the other refs; nothing was changed.
+    Moved,
+    /// Something is in the way, in words; nothing was changed.
+    Refused(String),
+}
+
+impl Repo {
+    /// Returns the working trees that have a branch checked out, by its full name.
+    pub fn checkouts_of(&self, branch: &str) -> Result<Vec<Checkout>> {
+        let all = worktree::list(self)?;
+        let here = all.into_iter().filter(|known| {
+            known.branch.as_deref() == Some(branch) && !known.bare && known.path.is_dir()
+        });
+        Ok(here
+            .map(|known| Checkout {
+                admin_dir: known.admin_dir,
+                top: known.path,
+            })
+            .collect())
+    }
+
+    /// Says what keeps a working tree from being taken from one commit to another, if anything does. Changes nothing.
+    pub fn obstacle(&self, at: &Checkout, old: ObjectId, new: ObjectId) -> Result<Option<String>> {
+        let place = at.top.display();
+        if let Some(what) = operation_under_way(&at.admin_dir) {
+            return Ok(Some(format!("{what} is under way in '{place}'")));
+        }
+        if let Some(path) = self.untracked_in_the_way(at, old, new)? {
+            return Ok(Some(format!(
+                "'{path}' in '{place}' is not tracked and would be overwritten"
+            )));
+        }
+        let answer = self
+            .git_at(&at.admin_dir, &at.top)
+            .args(["read-tree", "-n", "-m", "-u"])
+            .args([old.to_string(), new.to_string()])
+            .answer()?;
+        match answer.code {
+            Some(0) => Ok(None),
+            _ => Ok(Some(format!("{} in '{place}'", objection(&answer.stderr)))),
+        }
+    }
+
+    /// Returns a file that no index knows, ignored ones included, where a new one would be written.
+    fn untracked_in_the_way(
+        &self,
+        at: &Checkout,
+        old: ObjectId,
+        new: ObjectId,
+    ) -> Result<Option<String>> {
+        let added = self
+            .git_common()
+            .args(["diff-tree", "-r", "-z", "--name-only", "--no-renames"])
+            .args(["--diff-filter=A", &old.to_string(), &new.to_string()])
+            .run()?;
+        use std::os::unix::ffi::OsStrExt;
+        let mut there: Vec<&[u8]> = Vec::new();
+        for path in added.stdout.split(|byte| *byte == 0) {
+            let file = at.top.join(std::ffi::OsStr::from_bytes(path));
+            if !path.is_empty() && file.symlink_metadata().is_ok() {
+                there.push(path);
+            }
+        }
+        if there.is_empty() {
+            return Ok(None);
+        }
+        let mut git = self
+            .git_at(&at.admin_dir, &at.top)
+            .env("GIT_LITERAL_PATHSPECS", "1")
+            .args(["ls-files", "-z", "--"]);
+        for path in &there {
+            git = git.arg(std::ffi::OsStr::from_bytes(path));
+        }
+        let tracked = git.run()?;
+        let known: Vec<&[u8]> = tracked.stdout.split(|byte| *byte == 0).collect();
+        let unknown = there.into_iter().find(|path| !known.contains(path));
+        Ok(unknown.map(|path| String::from_utf8_lossy(path).into_owned()))
+    }
+
+    /// Moves a branch and the working trees that have it checked out.
+    pub fn land(&self, landing: &Landing<'_>) -> Result<Landed> {
+        let cannot = || format!("cannot move '{}'", landing.branch);
+        for at in landing.checkouts {
+            if let Some(what) = self.obstacle(at, landing.old, landing.new)? {
+                return Ok(Landed::Refused(what));
+            }
+        }
+        fault::point("land.checked").context(cannot)?;
+        let mut held = match Held::take(self, landing)? {
+            Ok(held) => held,
+            Err(said) => return self.why_not(landing, said),
+        };
+        let updated = fault::point("land.locked")
+            .context(cannot)
+            .and_then(|()| self.update_checkouts(landing.checkouts, landing.old, landing.new));
+        match updated {
+            Ok(None) => {}
+            Ok(Some(said)) => {
+                held.let_go();
+                return Ok(Landed::Refused(said));
+            }
+            Err(error) => {
+                held.let_go();
+                return Err(error);
+            }
+        }
+        let committed = fault::point("land.files.updated")
+            .context(cannot)
+            .and_then(|()| held.commit());
+        if let Err(error) = committed {
+            // The files go back; the branch never moved unless git said so.
+            if self.find_ref(landing.branch)? != Some(landing.new) {
+                for at in landing.checkouts {
+                    self.take_back(at, landing.old, landing.new)?;
+                }
+                return Err(error);
+            }
+        }
+        fault::point("land.committed").context(cannot)?;
+        Ok(Landed::Done)
+    }
+
+    /// Takes working trees from one commit to another: all, or none and the reason.
+    fn update_checkouts(
+        &self,
+        checkouts: &[Checkout],
+        old: ObjectId,
+        new: ObjectId,
+    ) -> Result<Option<String>> {
+        for (index, at) in checkouts.iter().enumerate() {
+            let answer = self.switch_tree(at, old, new)?;
+            if answer.code != Some(0) {
+                let said = format!("{} in '{}'", objection(&answer.stderr), at.top.display());
+                for done in &checkouts[..index] {
+                    self.take_back(done, old, new)?;
+                }
+                return Ok(Some(said));
+            }
+            fault::point("land.file.updated").context(|| "cannot update files".into())?;
+        }
+        Ok(None)
+    }
+
+    fn switch_tree(
+        &self,
+        at: &Checkout,
+        from: ObjectId,
+        to: ObjectId,
+    ) -> Result<super::command::Answer> {
+        self.git_at(&at.admin_dir, &at.top)
+            .env_remove("GIT_OPTIONAL_LOCKS")
+            .args(["read-tree", "-m", "-u"])
+            .args([from.to_string(), to.to_string()])
+            .answer()
+    }
+
+    /// Takes a working tree back from `new` to `old`, as far as it went there. What is at `old` already stays.
+    pub fn take_back(&self, at: &Checkout, old: ObjectId, new: ObjectId) -> Result<()> {
+        let answer = self.switch_tree(at, new, old)?;
+        match answer.code {
+            Some(0) => Ok(()),
+            _ => Err(Error::fatal(format!(
+                "cannot take '{}' back: {}",
+                at.top.display(),
+                objection(&answer.stderr)
+            ))),
+        }
+    }
+
+    /// Tells a branch that somebody moved from one that may not move.
+    fn why_not(&self, landing: &Landing<'_>, said: String) -> Result<Landed> {
+        if self.find_ref(landing.branch)? != Some(landing.old) {
+            return Ok(Landed::Moved);
+        }
+        for change in landing.also {
+            let wanted = match change.expected {
+                Expected::Absent => None,
+                Expected::At(id) => Some(id),
+            };
+            if self.find_ref(&change.name)? != wanted {
+                return Ok(Landed::Moved);
+            }
+        }
+        Ok(Landed::Refused(said))
+    }
+}
+
+/// A transaction of refs that is prepared: their locks are held, and nothing has moved.
+struct Held {
+    child: std::process::Child,
+    input: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    complaints: Option<std::thread::JoinHandle<Vec<u8>>>,
+}
+
+impl Held {
+    /// Locks the refs. The inner error is what git said when it may not be.
+    fn take(repo: &Repo, landing: &Landing<'_>) -> Result<Result<Self, String>> {
+        // Where the branch is checked out HEAD's own reflog tells of it too.
+        let git = match landing.checkouts.first() {
+            Some(at) => repo.git_at(&at.admin_dir, &at.top),
+            None => repo.git_common(),
+        };
+        let mut held = Held::start(git, landing.reflog)?;
+        let null = repo.null_id();
+        let mut script = b"start\0".to_vec();
+        let own = RefChange {
+            name: landing.branch.to_owned(),
+            expected: Expected::At(landing.old),
+            new: Some(landing.new),
+        };
+        for change in std::iter::once(&own).chain(landing.also) {
+            let old = match change.expected {
+                Expected::Absent => null,
+                Expected::At(id) => id,
+            };
+            let line = match change.new {
+                Some(new) => format!("update {}\0{new}\0{old}\0", change.name),
+                None => format!("delete {}\0{old}\0", change.name),
+            };
+            script.extend_from_slice(line.as_bytes());
+        }
+        script.extend_from_slice(b"prepare\0");
+        if held.say(&script) && held.hears("start: ok") && held.hears("prepare: ok") {
+            return Ok(Ok(held));
+        }
+        let said = held.let_go();
+        Ok(Err(match said.trim() {
+            "" => "the branch cannot be locked".to_owned(),
+            _ => objection(said.as_bytes()),
+        }))
+    }
+
+    fn start(git: Git, reflog: &str) -> Result<Self> {
+        let mut child = git
+            .with_hooks()
+            .durable()
+            .args(["update-ref", "-m", reflog, "--stdin", "-z"])
+            .spawn(Stdio::piped(), Stdio::piped(), Stdio::piped())?;
+        let missing = || Error::fatal("git was started without its streams");
+        let input = child.stdin.take();
+        let output = child.stdout.take().ok_or_else(missing)?;
+        let mut errors = child.stderr.take().ok_or_else(missing)?;
+        let complaints = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = errors.read_to_end(&mut text);
+            text
+        });
+        Ok(Held {
+            child,
+            input,
+            answers: BufReader::new(output),
+            complaints: Some(complaints),
+        })
+    }
+
+    fn say(&mut self, words: &[u8]) -> bool {
+        self.input
+            .as_mut()
+            .is_some_and(|input| input.write_all(words).and_then(|()| input.flush()).is_ok())
+    }
+
+    fn hears(&mut self, wanted: &str) -> bool {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).is_ok() && line.trim_end() == wanted
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let done = self.say(b"commit\0") && self.hears("commit: ok");
+        let said = self.let_go();
+        match done {
+            true => Ok(()),
+            false => Err(Error::fatal(format!(
+                "cannot move the branch: {}",
+                objection(said.as_bytes())
+            ))),
+        }
+    }
+
+    /// Ends the call: what is not committed does not happen. Returns what it complained.
+    fn let_go(&mut self) -> String {
+        drop(self.input.take());
+        let _ = self.child.wait();
+        let text = self
+            .complaints
+            .take()
+            .and_then(|reader| reader.join().ok())
+            .unwrap_or_default();
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+/// Returns what git objected, without its prefixes, on one line.
+fn objection(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let lines = text.lines().map(|line| {
+        line.trim_start_matches("fatal: ")
+            .trim_start_matches("error: ")
+            .trim()
+            .trim_end_matches('.')
+    });
+    let said: Vec<&str> = lines
+        .filter(|line| !line.is_empty() && !line.starts_with("hint:"))
+        .collect();
+    match said.is_empty() {
+        true => "git refused without a word".to_owned(),
+        false => said.join("; "),
+    }
+}
+
+/// Returns what somebody is in the middle of in a working tree.
+fn operation_under_way(admin_dir: &Path) -> Option<&'static str> {
+    const OPERATIONS: [(&str, &str); 6] = [
+        ("MERGE_HEAD", "a merge"),
+        ("CHERRY_PICK_HEAD", "a cherry-pick"),
+        ("REVERT_HEAD", "a revert"),
+        ("rebase-merge", "a rebase"),
+        ("rebase-apply", "a rebase"),
+        ("index.lock", "another git command"),
+    ];
+    OPERATIONS
+        .iter()
+        .find(|(file, _)| admin_dir.join(file).exists())
+        .map(|(_, what)| *what)
+}

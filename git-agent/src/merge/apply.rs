@@ -1,0 +1,125 @@
+//! A session's changes on the current checkout, uncommitted: merged with what is committed there, and over nothing else.
+//!
+//! The files are written through a copy of the index, so that git's own safety applies and the user's index stays as it
+//! is. The copy is kept: it is what undoing compares the files with.
+
+use std::fs;
+
+use super::candidates;
+use super::journal::{Applied, Asked, Journal, Right};
+use super::message;
+use crate::error::{Context as _, Error, Result};
+use crate::fault;
+use crate::git::command::Git;
+use crate::git::merge::Merged;
+use crate::session::context::Context;
+use crate::session::{Session, steer};
+
+/// Puts a session's changes on the checkout that the command was started in. Returns the paths that changed.
+pub fn apply(context: &Context<'_>, right: &Right, session: &Session) -> Result<Vec<String>> {
+    let repo = context.repo;
+    steer::require_idle(context, session)?;
+    let at = repo.checkout()?;
+    let head = repo
+        .head_of(&at)?
+        .ok_or_else(|| Error::fatal("there is no commit here yet to apply changes to"))?;
+    let name = &session.name;
+    let work = candidates::look(context, session, false)?
+        .map_err(|why| Error::fatal(format!("cannot apply '{name}': {why}")))?;
+    if work.checkout.as_ref().is_some_and(|own| own.top == at.top) {
+        return Err(Error::fatal(format!("this is the worktree of '{name}'")));
+    }
+    if repo.merge_base(head, work.tip)?.is_none() {
+        return Err(Error::fatal(format!(
+            "'{name}' shares no history with what is checked out here"
+        )));
+    }
+    let commit = match work.is_committed() {
+        true => work.tip,
+        false => repo.commit_tree(work.tree, &[work.tip], &message::of_work(session))?,
+    };
+    let tree = match repo.merge_commits(head, commit)? {
+        Merged::Clean(tree) => tree,
+        Merged::Conflict(paths) => {
+            let shown: Vec<String> = paths.iter().map(|path| format!("'{path}'")).collect();
+            return Err(Error::fatal(format!(
+                "'{name}' conflicts with what is checked out here: {}",
+                shown.join(", ")
+            ))
+            .hint("nothing was changed"));
+        }
+    };
+    if tree == repo.tree_of(head)? {
+        return Err(Error::negative(format!(
+            "'{name}' has nothing that is not here"
+        )));
+    }
+    if let Some(what) = repo.obstacle(&at, head, tree)? {
+        return Err(Error::fatal(format!("cannot apply '{name}': {what}"))
+            .hint("nothing was changed; commit or stash what is in the way"));
+    }
+    let mut journal = Journal::begin(context, Asked::default());
+    let index = right.dir().join(format!("{}.index", journal.id));
+    let applied = Applied {
+        top: at.top.clone(),
+        admin_dir: at.admin_dir.clone(),
+        before: head.to_string(),
+        after: tree.to_string(),
+        index: index.clone(),
+        name: name.clone(),
+    };
+    journal.applying = Some(applied.clone());
+    right.note(&journal)?;
+    copy_index(&applied)?;
+    fault::point("apply.index.copied").context(|| "cannot apply".into())?;
+    let answer = git(context, &applied)
+        .args(["read-tree", "-m", "-u", &applied.before, &applied.after])
+        .run();
+    if let Err(error) = answer {
+        right.forget()?;
+        let _ = fs::remove_file(&index);
+        return Err(error.hint("nothing was changed"));
+    }
+    fault::point("apply.written").context(|| "cannot apply".into())?;
+    right.keep(&journal)?;
+    let changed = repo
+        .git_common()
+        .args(["diff-tree", "-r", "-z", "--name-only", "--no-renames"])
+        .args([&applied.before, &applied.after])
+        .run()?;
+    let text = String::from_utf8_lossy(&changed.stdout).into_owned();
+    Ok(text.split_terminator('\0').map(str::to_owned).collect())
+}
+
+fn copy_index(applied: &Applied) -> Result<()> {
+    let from = applied.admin_dir.join("index");
+    fs::copy(&from, &applied.index)
+        .map(|_| ())
+        .context(|| format!("cannot copy '{}'", from.display()))
+}
+
+/// Returns a call of git on the checkout with the kept copy of its index.
+fn git(context: &Context<'_>, applied: &Applied) -> Git {
+    context
+        .repo
+        .git_at(&applied.admin_dir, &applied.top)
+        .env_remove("GIT_OPTIONAL_LOCKS")
+        .index_file(&applied.index)
+}
+
+/// Takes applied changes away again. Files that were changed since are in the way, and then nothing happens.
+pub fn take_back(context: &Context<'_>, applied: &Applied) -> Result<()> {
+    let _ = fs::remove_file(applied.index.with_extension("index.lock"));
+    git(context, applied)
+        .args(["read-tree", "-m", "-u", &applied.after, &applied.before])
+        .run()
+        .map(|_| ())
+        .map_err(|error| {
+            Error::fatal(format!(
+                "the changes of '{}' cannot be taken back: {}",
+                applied.name,
+                error.message()
+            ))
+            .hint("nothing was changed")
+        })
+}

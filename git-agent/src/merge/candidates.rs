@@ -1,0 +1,357 @@
+//! Looking at what could go in: the target, and each session's work exactly as it is, uncommitted files included.
+
+use std::collections::BTreeMap;
+
+use super::plan::{Conflicts, Needed, pair};
+use super::{LeftOut, Standing, Strategy, Why, approval};
+use crate::error::{Error, Result};
+use crate::git::capture::Checkout;
+use crate::git::merge::Merged;
+use crate::git::{ObjectId, Repo};
+use crate::review::Review;
+use crate::session::clean::is_integrated;
+use crate::session::context::Context;
+use crate::session::select::{self, Selection};
+use crate::session::{Session, SessionId, State, steer, work};
+use crate::store::list::Scope;
+
+/// The branch to merge into.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Its short name.
+    pub branch: String,
+    /// Its full name.
+    pub name: String,
+    /// Its tip.
+    pub tip: ObjectId,
+    /// The working trees that have it checked out.
+    pub checkouts: Vec<Checkout>,
+}
+
+/// A session's work as it is now.
+#[derive(Debug, Clone)]
+pub struct Work {
+    /// The tip of its branch.
+    pub tip: ObjectId,
+    /// All its files, committed or not.
+    pub tree: ObjectId,
+    /// The files of the tip.
+    pub committed: ObjectId,
+    /// Its worktree, if there is one.
+    pub checkout: Option<Checkout>,
+}
+
+impl Work {
+    /// Returns whether the branch has all of it.
+    pub fn is_committed(&self) -> bool {
+        self.tree == self.committed
+    }
+}
+
+/// A session that may go in.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// The session.
+    pub session: Session,
+    /// Its work.
+    pub work: Work,
+}
+
+/// Which sessions are meant, and what they need.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    /// Names, ids, ends of ids.
+    pub names: Vec<String>,
+    /// Those of a group.
+    pub group: Option<String>,
+    /// What it takes to land.
+    pub strategy: Strategy,
+    /// Whether nothing at all may be written, not even snapshots.
+    pub look_only: bool,
+}
+
+/// Finds the branch to merge into: the one that was named, else the parent that all chosen sessions have, else the one
+/// that is checked out here.
+pub fn target(context: &Context<'_>, wanted: Option<&str>, choice: &Choice) -> Result<Target> {
+    let repo = context.repo;
+    let branch = match wanted {
+        Some(name) => name.to_owned(),
+        None => default_target(context, choice)?,
+    };
+    let short = branch.strip_prefix("refs/heads/").unwrap_or(&branch);
+    let name = format!("refs/heads/{short}");
+    let tip = match repo.is_valid_branch(short) {
+        true => repo.find_ref(&name)?,
+        false => None,
+    };
+    let Some(tip) = tip else {
+        return Err(no_branch(repo, short)?);
+    };
+    Ok(Target {
+        branch: short.to_owned(),
+        checkouts: repo.checkouts_of(&name)?,
+        name,
+        tip,
+    })
+}
+
+fn default_target(context: &Context<'_>, choice: &Choice) -> Result<String> {
+    if !choice.names.is_empty() || choice.group.is_some() {
+        let chosen = chosen(context, choice)?;
+        let mut parents: Vec<&str> = chosen
+            .iter()
+            .filter_map(|session| session.parent.as_deref())
+            .collect();
+        parents.sort_unstable();
+        parents.dedup();
+        if let [only] = parents.as_slice() {
+            return Ok((*only).to_owned());
+        }
+    }
+    context.repo.head()?.branch.ok_or_else(|| {
+        Error::usage("HEAD is detached: say which branch to merge into")
+            .hint("git agent merge --into BRANCH")
+    })
+}
+
+fn no_branch(repo: &Repo, name: &str) -> Result<Error> {
+    let is = |kind: &str| repo.find_ref(&format!("refs/{kind}/{name}"));
+    if repo.is_valid_branch(name) {
+        if is("tags")?.is_some() {
+            return Ok(Error::fatal(format!(
+                "'{name}' is a tag: only a branch can be merged into"
+            ))
+            .hint(format!("git branch NAME {name}")));
+        }
+        if is("remotes")?.is_some() {
+            return Ok(Error::fatal(format!(
+                "'{name}' is a remote-tracking branch: only a local one can be merged into"
+            ))
+            .hint(format!("git switch --track {name}")));
+        }
+    }
+    Ok(Error::fatal(format!("no branch '{name}' to merge into")).hint("git branch --list"))
+}
+
+/// Returns the sessions that were chosen by name or group; all must be this clone's.
+fn chosen(context: &Context<'_>, choice: &Choice) -> Result<Vec<Session>> {
+    let selection = Selection {
+        names: choice.names.clone(),
+        group: choice.group.clone(),
+        ..Selection::default()
+    };
+    let listed = select::select(context, &selection)?;
+    if let Some(other) = listed.iter().find(|listed| !listed.is_mine()) {
+        let name = &other.session.name;
+        return Err(
+            Error::fatal(format!("session '{name}' belongs to somebody else"))
+                .hint(format!("git agent fork {name}")),
+        );
+    }
+    Ok(listed.into_iter().map(|listed| listed.session).collect())
+}
+
+/// Looks at every session that is meant, and returns those that may go in and those that may not.
+pub fn gather(
+    context: &Context<'_>,
+    target: &Target,
+    choice: &Choice,
+) -> Result<(Vec<Candidate>, Vec<LeftOut>)> {
+    let reviews = approval::reviews(context)?;
+    let named = !choice.names.is_empty() || choice.group.is_some();
+    let sessions = match named {
+        true => chosen(context, choice)?,
+        false => of_target(context, target, &reviews)?,
+    };
+    let (mut goes, mut stays) = (Vec::new(), Vec::new());
+    for session in sessions {
+        let review = reviews.get(&session.sid);
+        match examine(context, target, &session, review, choice)? {
+            Ok(work) => goes.push(Candidate { session, work }),
+            Err(why) => stays.push(LeftOut {
+                sid: session.sid,
+                name: session.name,
+                why,
+            }),
+        }
+    }
+    Ok((goes, stays))
+}
+
+/// Returns the sessions that came from the target and have something to say about landing.
+fn of_target(
+    context: &Context<'_>,
+    target: &Target,
+    reviews: &BTreeMap<SessionId, Review>,
+) -> Result<Vec<Session>> {
+    let listing = select::list(context, Scope::Mine)?;
+    let mut sessions = Vec::new();
+    for listed in listing.sessions {
+        let session = listed.session;
+        let reviewed = reviews
+            .get(&session.sid)
+            .is_some_and(|review| !review.verdicts.is_empty());
+        let done = matches!(
+            session.status,
+            State::Ready | State::Approved | State::ChangesRequested
+        );
+        if session.parent.as_deref() == Some(target.branch.as_str())
+            && !session.status.is_closed()
+            && (done || reviewed)
+        {
+            sessions.push(session);
+        }
+    }
+    Ok(sessions)
+}
+
+/// Returns a session's work if it may go in, and otherwise why not.
+fn examine(
+    context: &Context<'_>,
+    target: &Target,
+    session: &Session,
+    review: Option<&Review>,
+    choice: &Choice,
+) -> Result<Result<Work, Why>> {
+    let state = session.status;
+    if state.needs_supervisor() || steer::require_idle(context, session).is_err() {
+        return Ok(Err(Why::AtWork(state)));
+    }
+    match state {
+        State::Draft | State::Merged | State::Discarded => return Ok(Err(Why::State(state))),
+        State::Rejected => return Ok(Err(Why::Rejected)),
+        _ => {}
+    }
+    if session.branch.as_deref() == Some(target.branch.as_str()) {
+        return Ok(Err(Why::Nothing));
+    }
+    let judged = review.is_some_and(|review| !review.verdicts.is_empty());
+    if choice.strategy == Strategy::OrchestratorReview && !judged {
+        return Ok(Err(Why::NotApproved));
+    }
+    let work = match look(context, session, choice.look_only)? {
+        Ok(work) => work,
+        Err(why) => return Ok(Err(why)),
+    };
+    let standing = approval::standing(review, work.tip, work.tree, work.committed);
+    if let Some(why) = objection(&standing, state, choice.strategy) {
+        return Ok(Err(why));
+    }
+    if context.repo.merge_base(target.tip, work.tip)?.is_none() {
+        return Ok(Err(Why::Unrelated));
+    }
+    if work.is_committed() && context.repo.is_ancestor(work.tip, target.tip)? {
+        return Ok(Err(Why::Nothing));
+    }
+    Ok(Ok(work))
+}
+
+/// Returns what speaks against landing, given what reviewers said.
+fn objection(standing: &Standing, state: State, strategy: Strategy) -> Option<Why> {
+    match standing {
+        Standing::Approved => None,
+        Standing::Rejected => Some(Why::Rejected),
+        Standing::ChangesRequested => Some(Why::ChangesRequested),
+        Standing::Stale { at } if strategy == Strategy::OrchestratorReview => {
+            Some(Why::Stale(at.clone()))
+        }
+        Standing::Undecided if strategy == Strategy::OrchestratorReview => Some(Why::NotApproved),
+        // Without a reviewer only a turn that ended well counts.
+        Standing::Stale { .. } | Standing::Undecided => match state {
+            State::Ready | State::Approved => None,
+            state => Some(Why::State(state)),
+        },
+    }
+}
+
+/// Returns a session's work as it is now. A snapshot keeps it, unless only looking is allowed.
+pub fn look(
+    context: &Context<'_>,
+    session: &Session,
+    look_only: bool,
+) -> Result<Result<Work, Why>> {
+    let repo = context.repo;
+    let lost = |what: &str| Ok(Err(Why::Lost(what.to_owned())));
+    let branch = session
+        .branch
+        .as_deref()
+        .map_or(Ok(None), |branch| repo.branch_tip(branch))?;
+    let Some(checkout) = work::checkout(context, session)? else {
+        let code = session.code.as_deref();
+        let recorded = code.and_then(|hex| repo.parse_id(hex).ok());
+        let Some(tip) = branch.or(recorded) else {
+            return lost("its branch is gone");
+        };
+        let Ok(committed) = repo.tree_of(tip) else {
+            return lost("its commits are not here");
+        };
+        let kept = context.store.last_snapshot(session.sid)?;
+        let tree = kept
+            .filter(|kept| kept.snapshot.head == Some(tip))
+            .map_or(committed, |kept| kept.snapshot.tree);
+        return Ok(Ok(Work {
+            tip,
+            tree,
+            committed,
+            checkout: None,
+        }));
+    };
+    let (head, tree) = match look_only {
+        true => (repo.head_of(&checkout)?, repo.snapshot_tree(&checkout)?),
+        false => {
+            let taken =
+                context
+                    .store
+                    .take_snapshot(session.sid, None, "before merge", &checkout)?;
+            let snapshot = repo.read_snapshot(taken.id)?;
+            (snapshot.head, snapshot.tree)
+        }
+    };
+    let Some(tip) = branch else {
+        return lost("its branch is gone");
+    };
+    if head != Some(tip) {
+        return Ok(Err(Why::OffBranch));
+    }
+    Ok(Ok(Work {
+        tip,
+        tree,
+        committed: repo.tree_of(tip)?,
+        checkout: Some(checkout),
+    }))
+}
+
+/// Returns whether what a session builds on is in the target already.
+pub fn needed(context: &Context<'_>, target: &Target, sid: SessionId) -> Needed {
+    let Ok(Some(session)) = context.store.session(sid) else {
+        return Needed::Missing(sid.to_string());
+    };
+    let tip = session
+        .branch
+        .as_deref()
+        .and_then(|branch| context.repo.branch_tip(branch).ok().flatten());
+    let mut towards = session.clone();
+    towards.parent = Some(target.branch.clone());
+    let landed = session.status == State::Merged
+        || is_integrated(context.repo, &towards, tip).unwrap_or(false);
+    match landed {
+        true => Needed::Landed,
+        false => Needed::Missing(session.name),
+    }
+}
+
+/// Counts in how many files each two of these conflict. With fewer than three there is nothing to choose.
+pub fn conflicts(context: &Context<'_>, works: &[(SessionId, ObjectId)]) -> Result<Conflicts> {
+    let mut found = Conflicts::new();
+    if works.len() < 3 {
+        return Ok(found);
+    }
+    for (at, (one, ours)) in works.iter().enumerate() {
+        for (other, theirs) in &works[at + 1..] {
+            if let Merged::Conflict(paths) = context.repo.merge_commits(*ours, *theirs)? {
+                found.insert(pair(*one, *other), paths.len().max(1));
+            }
+        }
+    }
+    Ok(found)
+}

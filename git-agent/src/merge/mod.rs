@@ -1,0 +1,286 @@
+//! Merging: which sessions go into a branch, in what order, why not, and what came of it. Pure values; the files beside
+//! this one do the work.
+
+pub mod apply;
+pub mod approval;
+pub mod build;
+pub mod candidates;
+pub mod gate;
+pub mod give_back;
+pub mod hooks;
+pub mod journal;
+pub mod land;
+pub mod message;
+pub mod pick;
+pub mod plan;
+pub mod queue;
+pub mod recover;
+pub mod run;
+pub mod testing;
+pub mod undo;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::session::{SessionId, State};
+
+/// How a session's work becomes part of the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Style {
+    /// A merge commit, always.
+    #[default]
+    NoFf,
+    /// One commit with all of it.
+    Squash,
+    /// Its commits, made again on top of the target.
+    Rebase,
+    /// Its commits as they are; refused unless the target is where they began.
+    FfOnly,
+}
+
+impl Style {
+    /// The words of `agent.mergeStyle`.
+    pub const WORDS: [&'static str; 4] = ["no-ff", "squash", "rebase", "ff-only"];
+
+    /// Returns the word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Style::NoFf => "no-ff",
+            Style::Squash => "squash",
+            Style::Rebase => "rebase",
+            Style::FfOnly => "ff-only",
+        }
+    }
+}
+
+impl FromStr for Style {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        [Style::NoFf, Style::Squash, Style::Rebase, Style::FfOnly]
+            .into_iter()
+            .find(|style| style.as_str() == text)
+            .ok_or_else(|| {
+                Error::usage(format!(
+                    "'{text}' is not one of {}",
+                    Style::WORDS.join(", ")
+                ))
+            })
+    }
+}
+
+/// What it takes for a session's work to land.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// A reviewer approved exactly what lands.
+    #[default]
+    OrchestratorReview,
+    /// The tests pass on the merged result.
+    Auto,
+    /// A person takes the last step: a branch is prepared, and the target stays.
+    Manual,
+}
+
+impl Strategy {
+    /// The words of `agent.mergeStrategy`.
+    pub const WORDS: [&'static str; 3] = ["orchestrator-review", "auto", "manual"];
+
+    /// Returns the word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Strategy::OrchestratorReview => "orchestrator-review",
+            Strategy::Auto => "auto",
+            Strategy::Manual => "manual",
+        }
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        [
+            Strategy::OrchestratorReview,
+            Strategy::Auto,
+            Strategy::Manual,
+        ]
+        .into_iter()
+        .find(|strategy| strategy.as_str() == text)
+        .ok_or_else(|| {
+            Error::usage(format!(
+                "'{text}' is not one of {}",
+                Strategy::WORDS.join(", ")
+            ))
+        })
+    }
+}
+
+/// What reviewers think of exactly the work that is there now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// Approved as it is.
+    Approved,
+    /// Approved once; it has changed since.
+    Stale {
+        /// The commit that was approved, shortened.
+        at: String,
+    },
+    /// Nobody decided.
+    Undecided,
+    /// Changes were asked for.
+    ChangesRequested,
+    /// Refused.
+    Rejected,
+}
+
+/// Why a session's work does not go in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// Its agent works.
+    AtWork(State),
+    /// It is in a state from which nothing lands.
+    State(State),
+    /// Nobody approved it.
+    NotApproved,
+    /// It changed after it was approved.
+    Stale(String),
+    /// A reviewer asked for changes.
+    ChangesRequested,
+    /// A reviewer said no.
+    Rejected,
+    /// It made nothing that the target lacks.
+    Nothing,
+    /// It shares no history with the target.
+    Unrelated,
+    /// It was made from another branch.
+    OtherParent(String),
+    /// Its worktree is not on its branch.
+    OffBranch,
+    /// Its work cannot be found.
+    Lost(String),
+    /// What it builds on does not go in.
+    Needs(String),
+    /// It does not merge.
+    Conflict(Vec<String>),
+    /// The target went on, so that it cannot be fast-forwarded.
+    NotFastForward,
+    /// It adds marks of a conflict.
+    Markers(Vec<String>),
+    /// A hook refused it.
+    Hook(String),
+    /// With it the tests fail; the log is kept there.
+    Tests(String),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::AtWork(state) => write!(f, "it is at work ({state})"),
+            Why::State(state) => write!(f, "it is {state}"),
+            Why::NotApproved => f.write_str("it is not approved"),
+            Why::Stale(at) => write!(f, "it changed after it was approved at {at}"),
+            Why::ChangesRequested => f.write_str("changes are requested"),
+            Why::Rejected => f.write_str("it is rejected"),
+            Why::Nothing => f.write_str("it has nothing that the target lacks"),
+            Why::Unrelated => f.write_str("it shares no history with the target"),
+            Why::OtherParent(parent) => write!(f, "it was made from '{parent}'"),
+            Why::OffBranch => f.write_str("its worktree is not on its branch"),
+            Why::Lost(what) => f.write_str(what),
+            Why::Needs(name) => write!(f, "it builds on '{name}', which does not go in"),
+            Why::Conflict(paths) => match paths.as_slice() {
+                [] => f.write_str("it conflicts"),
+                [one] => write!(f, "conflict in '{one}'"),
+                [one, rest @ ..] => write!(f, "conflict in '{one}' and {} more", rest.len()),
+            },
+            Why::NotFastForward => f.write_str("the target went on: no fast-forward is possible"),
+            Why::Markers(places) => write!(
+                f,
+                "it adds conflict markers at {}",
+                places.first().map_or("", String::as_str)
+            ),
+            Why::Hook(said) => write!(f, "a hook refused it: {said}"),
+            Why::Tests(log) => write!(f, "the tests fail with it; log: {log}"),
+        }
+    }
+}
+
+impl Why {
+    /// Returns the word for machines.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Why::AtWork(_) => "at-work",
+            Why::State(_) => "state",
+            Why::NotApproved => "not-approved",
+            Why::Stale(_) => "stale",
+            Why::ChangesRequested => "changes-requested",
+            Why::Rejected => "rejected",
+            Why::Nothing => "nothing",
+            Why::Unrelated => "unrelated",
+            Why::OtherParent(_) => "other-parent",
+            Why::OffBranch => "off-branch",
+            Why::Lost(_) => "lost",
+            Why::Needs(_) => "needs",
+            Why::Conflict(_) => "conflict",
+            Why::NotFastForward => "not-fast-forward",
+            Why::Markers(_) => "markers",
+            Why::Hook(_) => "hook",
+            Why::Tests(_) => "tests",
+        }
+    }
+
+    /// Returns what to do about it, if there is anything to type.
+    pub fn hint(&self, name: &str) -> Option<String> {
+        Some(match self {
+            Why::AtWork(_) => format!("git agent wait {name}"),
+            Why::NotApproved | Why::Stale(_) => {
+                format!("git agent review diff {name} && git agent review approve {name}")
+            }
+            Why::ChangesRequested | Why::Rejected => format!("git agent review list {name}"),
+            Why::Conflict(_) => format!("git agent merge resolve {name}"),
+            Why::NotFastForward => format!("git agent update {name}"),
+            Why::OtherParent(parent) => format!("git agent merge --into {parent} {name}"),
+            Why::OffBranch => format!("git agent shell {name}"),
+            _ => return None,
+        })
+    }
+}
+
+/// A session that does not go in, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Which.
+    pub sid: SessionId,
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub why: Why,
+}
+
+/// Whether the merged result was tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tested {
+    /// The tests passed on exactly this tree.
+    Passed,
+    /// Nobody configured tests.
+    #[default]
+    None,
+    /// A person asked for no tests.
+    Skipped,
+}
+
+impl Tested {
+    /// Returns the word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Tested::Passed => "passed",
+            Tested::None => "none",
+            Tested::Skipped => "skipped",
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Picking the winner of a group: it lands, and the others are closed and cleaned; each can be brought back.
+
+use crate::error::{Error, Result};
+use crate::session::clean::{self, Cleaned, Options};
+use crate::session::context::Context;
+use crate::session::select;
+use crate::session::{Session, State, steer};
+use crate::store::append::SessionWriter;
+use crate::store::list::{Listed, Scope};
+
+/// Returns the others of a winner's group that are still open.
+pub fn others(context: &Context<'_>, winner: &Session) -> Result<Vec<Listed>> {
+    let Some(group) = winner.group.as_deref() else {
+        return Err(Error::fatal(format!(
+            "session '{}' is in no group: there is nothing to pick it from",
+            winner.name
+        ))
+        .hint(format!("git agent merge {}", winner.name)));
+    };
+    let mut found = select::list(context, Scope::Mine)?.sessions;
+    found.retain(|listed| {
+        let session = &listed.session;
+        session.group.as_deref() == Some(group)
+            && session.sid != winner.sid
+            && !session.status.is_closed()
+    });
+    Ok(found)
+}
+
+/// Closes and cleans those that were not picked.
+pub fn close(context: &Context<'_>, winner: &Session, others: &[Listed]) -> Result<Vec<Cleaned>> {
+    for listed in others {
+        let session = &listed.session;
+        steer::stop(context, session.sid, "another version was picked")?;
+        let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
+        writer.set_status(
+            State::Discarded,
+            &format!("'{}' was picked instead", winner.name),
+        )?;
+        writer.close()?;
+    }
+    let options = Options {
+        named: true,
+        ..Options::default()
+    };
+    clean::clean(context, others, options)
+}

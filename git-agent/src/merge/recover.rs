@@ -1,0 +1,97 @@
+//! What a merge that died left: finished where the target has moved, taken back where it has not.
+
+use super::journal::{Applied, Journal, Move, Right};
+use super::{apply, land, testing};
+use crate::error::{Context as _, Result};
+use crate::fault;
+use crate::git::scratch;
+use crate::session::context::Context;
+
+/// What was found and done about it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing.
+    Nothing,
+    /// It had landed; the records were completed.
+    Finished(Vec<String>),
+    /// It had not landed; nothing of it is left.
+    TakenBack(Vec<String>),
+}
+
+/// Puts right what a merge that died left behind. Returns that merge, too, for those who want to go on with it.
+pub fn recover(context: &Context<'_>, right: &Right) -> Result<(Found, Option<Journal>)> {
+    for path in scratch::sweep(context.repo, testing::PURPOSE)? {
+        // A folder that git had not finished making or removing.
+        let _ = std::fs::remove_dir_all(path);
+    }
+    fault::point("recover.swept").context(|| "cannot recover".into())?;
+    let Some(journal) = right.unfinished()? else {
+        return Ok((Found::Nothing, None));
+    };
+    testing::tidy(context);
+    let names = names(&journal);
+    if let Some(applied) = &journal.applying {
+        take_back_apply(context, applied)?;
+        right.forget()?;
+        return Ok((Found::TakenBack(names), Some(journal)));
+    }
+    let Some(landing) = &journal.landing else {
+        right.forget()?;
+        return Ok((Found::TakenBack(names), Some(journal)));
+    };
+    let found = match has_landed(context, landing)? {
+        true => {
+            land::record(context, &journal)?;
+            right.keep(&journal)?;
+            Found::Finished(names)
+        }
+        false => {
+            take_back(context, landing)?;
+            fault::point("recover.taken_back").context(|| "cannot recover".into())?;
+            right.forget()?;
+            Found::TakenBack(names)
+        }
+    };
+    Ok((found, Some(journal)))
+}
+
+fn names(journal: &Journal) -> Vec<String> {
+    if let Some(applied) = &journal.applying {
+        return vec![applied.name.clone()];
+    }
+    let parts = journal.landing.iter().flat_map(|landing| &landing.parts);
+    parts.map(|part| part.name.clone()).collect()
+}
+
+/// Returns whether the target has what was to land.
+fn has_landed(context: &Context<'_>, landing: &Move) -> Result<bool> {
+    let repo = context.repo;
+    let after = repo.parse_id(&landing.after)?;
+    match repo.branch_tip(&landing.branch)? {
+        Some(tip) => repo.is_ancestor(after, tip),
+        None => Ok(false),
+    }
+}
+
+/// Takes the files of those who have the target checked out back to where the target still is.
+fn take_back(context: &Context<'_>, landing: &Move) -> Result<()> {
+    let repo = context.repo;
+    let before = repo.parse_id(&landing.before)?;
+    if repo.branch_tip(&landing.branch)? != Some(before) {
+        // Somebody went on from there, files and all.
+        return Ok(());
+    }
+    let after = repo.parse_id(&landing.after)?;
+    for at in repo.checkouts_of(&format!("refs/heads/{}", landing.branch))? {
+        repo.take_back(&at, before, after)?;
+    }
+    Ok(())
+}
+
+fn take_back_apply(context: &Context<'_>, applied: &Applied) -> Result<()> {
+    if applied.index.exists() {
+        apply::take_back(context, applied)?;
+    }
+    let _ = std::fs::remove_file(&applied.index);
+    Ok(())
+}

@@ -1,0 +1,537 @@
+//! A merge from plan to result: looked at, built in memory, tested, landed, written down.
+
+use super::build::{Builder, Chain};
+use super::candidates::{self, Candidate, Choice, Target};
+use super::gate::{self, Colour, World};
+use super::journal::{Asked, Journal, Part, Right};
+use super::land::{self, Load};
+use super::plan::{self, Entry, Needed};
+use super::testing::{self, Tester};
+use super::{LeftOut, Strategy, Style, Tested, Why, give_back, hooks, recover};
+use crate::error::{Context as _, Error, Result};
+use crate::fault;
+use crate::git::ObjectId;
+use crate::git::landing::Landed;
+use crate::git::refs::{Expected, RefChange, Swap};
+use crate::session::context::Context;
+use crate::session::depend;
+
+/// How often a plan is made again because somebody else moved the target.
+const ATTEMPTS: usize = 5;
+/// What prepared branches begin with.
+const PREPARED: &str = "agent-merge/";
+
+/// What a person asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// The branch to merge into.
+    pub into: Option<String>,
+    /// Sessions by name, id or end of an id.
+    pub names: Vec<String>,
+    /// The sessions of a group.
+    pub group: Option<String>,
+    /// How, if not as configured.
+    pub style: Option<Style>,
+    /// What tests the result, if not as configured.
+    pub test: Option<String>,
+    /// Whether nothing tests it.
+    pub no_test: bool,
+    /// Whether remembered results of tests do not count.
+    pub again: bool,
+    /// Whether a session whose work fails the tests gets the log as a prompt.
+    pub give_back: bool,
+    /// Whether nothing at all may be written.
+    pub look_only: bool,
+}
+
+/// What is about to be done.
+#[derive(Debug)]
+pub struct Plan {
+    /// The branch.
+    pub target: Target,
+    /// The sessions that go in, in this order.
+    pub candidates: Vec<Candidate>,
+    /// Those that do not.
+    pub left: Vec<LeftOut>,
+    /// How they go in.
+    pub style: Style,
+    /// What it takes.
+    pub strategy: Strategy,
+    /// What tests the result.
+    pub test: Option<String>,
+}
+
+/// Something to tell while it is done.
+#[derive(Debug)]
+pub enum Told<'a> {
+    /// What died before was put right.
+    Recovered(&'a recover::Found),
+    /// The result with these sessions in it is tested.
+    Testing(Vec<&'a str>),
+    /// The test ended.
+    Tested {
+        /// How.
+        colour: &'a Colour,
+        /// Whether it was known from before.
+        remembered: bool,
+    },
+    /// Somebody moved the target: all is planned anew.
+    Again,
+    /// The target moved.
+    Landed(&'a str),
+}
+
+/// Where that is told.
+pub type Tell<'a> = dyn FnMut(Told<'_>) + 'a;
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The branch.
+    pub branch: String,
+    /// Where it was.
+    pub before: ObjectId,
+    /// Where it is.
+    pub after: ObjectId,
+    /// The sessions that landed, in their order.
+    pub landed: Vec<Part>,
+    /// Those that did not.
+    pub left: Vec<LeftOut>,
+    /// How they were merged.
+    pub style: Style,
+    /// Whether the result was tested.
+    pub tested: Tested,
+    /// The branch that was prepared instead of moving the target.
+    pub prepared: Option<String>,
+    /// Sessions that got the log of their failed tests as a prompt.
+    pub returned: Vec<String>,
+    /// What could not be recorded, in words.
+    pub troubles: Vec<String>,
+}
+
+/// Returns the way of merging: as asked for, else as configured.
+pub fn style(context: &Context<'_>, asked: Option<Style>) -> Result<Style> {
+    match (asked, context.config.string("agent.mergeStyle")) {
+        (Some(style), _) => Ok(style),
+        (None, Some(word)) => word.parse().map_err(|error: Error| {
+            Error::fatal(format!(
+                "bad value for 'agent.mergeStyle': {}",
+                error.message()
+            ))
+        }),
+        (None, None) => Ok(Style::default()),
+    }
+}
+
+/// Returns what it takes to land, as configured.
+pub fn strategy(context: &Context<'_>) -> Result<Strategy> {
+    match context.config.string("agent.mergeStrategy") {
+        Some(word) => word.parse().map_err(|error: Error| {
+            Error::fatal(format!(
+                "bad value for 'agent.mergeStrategy': {}",
+                error.message()
+            ))
+        }),
+        None => Ok(Strategy::default()),
+    }
+}
+
+/// Makes the plan.
+pub fn plan(context: &Context<'_>, request: &Request) -> Result<Plan> {
+    let strategy = strategy(context)?;
+    let choice = Choice {
+        names: request.names.clone(),
+        group: request.group.clone(),
+        strategy,
+        look_only: request.look_only,
+    };
+    let configured = || context.config.string("agent.test");
+    let test = match request.no_test {
+        true => None,
+        false => request.test.clone().or_else(configured),
+    };
+    if strategy == Strategy::Auto && test.is_none() {
+        return Err(Error::fatal(
+            "'agent.mergeStrategy' is 'auto': without tests nothing may land",
+        )
+        .hint("git agent config set agent.test 'make test'"));
+    }
+    let target = candidates::target(context, request.into.as_deref(), &choice)?;
+    let (found, mut left) = candidates::gather(context, &target, &choice)?;
+    let works: Vec<_> = found
+        .iter()
+        .map(|candidate| (candidate.session.sid, candidate.work.tip))
+        .collect();
+    let conflicts = candidates::conflicts(context, &works)?;
+    let entries = found.iter().map(|candidate| Entry {
+        sid: candidate.session.sid,
+        name: candidate.session.name.clone(),
+        created: candidate.session.created,
+        needs: depend::waits_for(&candidate.session),
+    });
+    let outside = |sid| match left.iter().find(|known| known.sid == sid) {
+        Some(known) if known.why != Why::Nothing => Needed::Missing(known.name.clone()),
+        _ => candidates::needed(context, &target, sid),
+    };
+    let (ordered, unmet) = plan::order(entries.collect(), &conflicts, &outside);
+    left.extend(unmet);
+    let mut found = found;
+    let mut candidates = Vec::new();
+    for entry in ordered {
+        if let Some(at) = found
+            .iter()
+            .position(|candidate| candidate.session.sid == entry.sid)
+        {
+            candidates.push(found.remove(at));
+        }
+    }
+    Ok(Plan {
+        target,
+        candidates,
+        left,
+        style: style(context, request.style)?,
+        strategy,
+        test,
+    })
+}
+
+/// Builds the result of a plan in memory without tests, and moves what does not merge to those left out.
+pub fn preview(context: &Context<'_>, plan: &mut Plan) -> Result<()> {
+    let mut builder = Builder::new(context.repo, &plan.candidates, plan.style);
+    let order: Vec<usize> = (0..plan.candidates.len()).collect();
+    let chain = builder.build(plan.target.tip, &order)?;
+    let mut gone: Vec<(usize, Why)> = chain.left;
+    gone.sort_by_key(|(index, _)| std::cmp::Reverse(*index));
+    for (index, why) in gone {
+        let candidate = plan.candidates.remove(index);
+        plan.left.push(LeftOut {
+            sid: candidate.session.sid,
+            name: candidate.session.name,
+            why,
+        });
+    }
+    Ok(())
+}
+
+/// Does what a plan says. When somebody moves the target meanwhile, the plan is made again for the same sessions.
+pub fn execute(
+    context: &Context<'_>,
+    right: &Right,
+    mut plan: Plan,
+    request: &Request,
+    tell: &mut Tell<'_>,
+) -> Result<Outcome> {
+    let sessions: Vec<_> = plan
+        .candidates
+        .iter()
+        .map(|candidate| candidate.session.sid)
+        .collect();
+    let asked = Asked {
+        into: plan.target.branch.clone(),
+        sessions: sessions.clone(),
+        style: plan.style,
+        test: request.test.clone(),
+        no_test: request.no_test,
+        give_back: request.give_back,
+    };
+    let same = Request {
+        into: Some(plan.target.branch.clone()),
+        names: sessions.iter().map(ToString::to_string).collect(),
+        group: None,
+        ..request.clone()
+    };
+    let mut journal = Journal::begin(context, asked);
+    let refused = std::mem::take(&mut plan.left);
+    for _ in 0..ATTEMPTS {
+        if plan.candidates.is_empty() {
+            let mut outcome = nothing(&plan);
+            outcome.left = [refused, plan.left].concat();
+            return Ok(outcome);
+        }
+        let tried = attempt(context, right, &mut journal, &plan, request, tell);
+        testing::tidy(context);
+        match tried {
+            Ok(Some(mut outcome)) => {
+                outcome.left = [refused, std::mem::take(&mut plan.left), outcome.left].concat();
+                finish(context, &plan, request, &mut outcome);
+                return Ok(outcome);
+            }
+            Ok(None) => {
+                right.forget()?;
+                tell(Told::Again);
+                plan = self::plan(context, &same)?;
+            }
+            Err(error) => {
+                // What cannot be put right now is put right by the next merge.
+                let _ = recover::recover(context, right);
+                return Err(error);
+            }
+        }
+    }
+    Err(Error::fatal(format!(
+        "'{}' moves all the time: gave up after {ATTEMPTS} attempts",
+        plan.target.branch
+    )))
+}
+
+fn nothing(plan: &Plan) -> Outcome {
+    Outcome {
+        branch: plan.target.branch.clone(),
+        before: plan.target.tip,
+        after: plan.target.tip,
+        landed: Vec::new(),
+        left: Vec::new(),
+        style: plan.style,
+        tested: Tested::None,
+        prepared: None,
+        returned: Vec::new(),
+        troubles: Vec::new(),
+    }
+}
+
+/// Gives culprits back and warns about what could not be done; the target has moved, so nothing here may fail.
+fn finish(context: &Context<'_>, plan: &Plan, request: &Request, outcome: &mut Outcome) {
+    if !request.give_back {
+        return;
+    }
+    let landed: Vec<&str> = outcome
+        .landed
+        .iter()
+        .map(|part| part.name.as_str())
+        .collect();
+    for left in &outcome.left {
+        let (Why::Tests(log), Some(test)) = (&left.why, &plan.test) else {
+            continue;
+        };
+        match give_back::give_back(context, left.sid, &outcome.branch, &landed, test, log) {
+            Ok(()) => outcome.returned.push(left.name.clone()),
+            Err(error) => outcome.troubles.push(format!(
+                "cannot give '{}' its log: {}",
+                left.name,
+                error.message()
+            )),
+        }
+    }
+}
+
+/// Tries once. `None` means that the target moved meanwhile.
+fn attempt(
+    context: &Context<'_>,
+    right: &Right,
+    journal: &mut Journal,
+    plan: &Plan,
+    request: &Request,
+    tell: &mut Tell<'_>,
+) -> Result<Option<Outcome>> {
+    journal.landing = None;
+    right.note(journal)?;
+    let mut batch = Batch {
+        base: plan.target.tip,
+        candidates: &plan.candidates,
+        builder: Builder::new(context.repo, &plan.candidates, plan.style),
+        tester: plan
+            .test
+            .clone()
+            .map(|command| Tester::new(context, command, request.again)),
+        tell: &mut *tell,
+    };
+    let order: Vec<usize> = (0..plan.candidates.len()).collect();
+    let (chain, left) = sifted(context, plan, &mut batch, order)?;
+    if let Some(tester) = batch.tester.take() {
+        tester.finish()?;
+    }
+    fault::point("merge.passed").context(|| "cannot merge".into())?;
+    let left_out = |(index, why): (usize, Why)| LeftOut {
+        sid: plan.candidates[index].session.sid,
+        name: plan.candidates[index].session.name.clone(),
+        why,
+    };
+    let mut outcome = nothing(plan);
+    outcome.left = left.into_iter().map(left_out).collect();
+    outcome.tested = match (request.no_test, &plan.test) {
+        (true, _) => Tested::Skipped,
+        (_, Some(_)) => Tested::Passed,
+        _ => Tested::None,
+    };
+    if chain.links.is_empty() {
+        right.forget()?;
+        return Ok(Some(outcome));
+    }
+    outcome.after = chain.tip();
+    if plan.strategy == Strategy::Manual {
+        outcome.prepared = Some(prepare(context, plan, &chain)?);
+        right.forget()?;
+        return Ok(Some(outcome));
+    }
+    let load = Load {
+        target: &plan.target,
+        chain: &chain,
+        candidates: &plan.candidates,
+        style: plan.style,
+        tested: outcome.tested,
+    };
+    match land::land(context, right, journal, &load)? {
+        (Landed::Done, troubles) => outcome.troubles = troubles,
+        (Landed::Moved, _) => return Ok(None),
+        (Landed::Refused(said), _) => {
+            return Err(
+                Error::fatal(format!("'{}' was not moved: {said}", plan.target.branch))
+                    .hint("nothing was changed; put that right and merge again"),
+            );
+        }
+    }
+    verify(context, plan, &chain)?;
+    if let Some(landing) = &journal.landing {
+        outcome.landed.clone_from(&landing.parts);
+    }
+    tell(Told::Landed(&plan.target.branch));
+    Ok(Some(outcome))
+}
+
+/// Merges, tests, looks for marks of conflicts and asks the hooks, until all that is left in passes.
+fn sifted(
+    context: &Context<'_>,
+    plan: &Plan,
+    batch: &mut Batch<'_, '_>,
+    mut order: Vec<usize>,
+) -> Result<(Chain, Vec<(usize, Why)>)> {
+    let mut left: Vec<(usize, Why)> = Vec::new();
+    loop {
+        let sifted = gate::sift(order.clone(), batch)?;
+        left.extend(sifted.left);
+        let chain = sifted.chain;
+        order.retain(|index| !left.iter().any(|(gone, _)| gone == index));
+        let refused = match marked(context, &chain)? {
+            Some(refused) => refused,
+            None => match hooks::seal(context, &batch.builder, chain, plan.style)? {
+                Ok(sealed) => return Ok((sealed, left)),
+                Err(refused) => refused,
+            },
+        };
+        order.retain(|index| *index != refused.0);
+        left.push(refused);
+    }
+}
+
+/// Returns the first link that adds marks of a conflict.
+fn marked(context: &Context<'_>, chain: &Chain) -> Result<Option<(usize, Why)>> {
+    let repo = context.repo;
+    if chain.links.is_empty() || repo.markers_added(chain.base, chain.tip())?.is_empty() {
+        return Ok(None);
+    }
+    for link in &chain.links {
+        let places = repo.markers_added(link.onto, link.commit)?;
+        if !places.is_empty() {
+            return Ok(Some((link.index, Why::Markers(places))));
+        }
+    }
+    Ok(None)
+}
+
+/// Points a branch at the result for a person to look at, instead of moving the target.
+fn prepare(context: &Context<'_>, plan: &Plan, chain: &Chain) -> Result<String> {
+    let branch = format!("{PREPARED}{}", plan.target.branch);
+    let name = format!("refs/heads/{branch}");
+    let before = context.repo.find_ref(&name)?;
+    if let Some(at) = context.repo.checkouts_of(&name)?.first() {
+        return Err(Error::fatal(format!(
+            "branch '{branch}' is checked out in '{}'",
+            at.top.display()
+        )));
+    }
+    if let Some(before) = before {
+        context.store.keep_lost(&name, before)?;
+    }
+    let change = RefChange {
+        name,
+        expected: before.map_or(Expected::Absent, Expected::At),
+        new: Some(chain.tip()),
+    };
+    match context.repo.swap_refs(&[change])? {
+        Swap::Done => Ok(branch),
+        Swap::Stale => Err(Error::fatal(format!("branch '{branch}' moved just now"))),
+    }
+}
+
+/// Looks once more at what landed: the target holds it, and those who have it checked out see it.
+fn verify(context: &Context<'_>, plan: &Plan, chain: &Chain) -> Result<()> {
+    let wrong =
+        |what: String| Error::fatal(what).hint(format!("git log --oneline {}", plan.target.branch));
+    let repo = context.repo;
+    match repo.find_ref(&plan.target.name)? {
+        Some(tip) if repo.is_ancestor(chain.tip(), tip)? => {}
+        _ => {
+            return Err(wrong(format!(
+                "'{}' does not hold what was merged",
+                plan.target.branch
+            )));
+        }
+    }
+    for at in &plan.target.checkouts {
+        if repo.head_of(at)? == Some(chain.tip()) && !repo.index_holds(at, chain)? {
+            return Err(wrong(format!(
+                "'{}' does not have the merged files",
+                at.top.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+impl crate::git::Repo {
+    /// Returns whether the index of a working tree has everything that a chain changed.
+    fn index_holds(&self, at: &crate::git::capture::Checkout, chain: &Chain) -> Result<bool> {
+        // What was staged before stays staged, so only what came in is compared: taking it back would have to succeed.
+        Ok(self.obstacle(at, chain.tip(), chain.base)?.is_none())
+    }
+}
+
+/// The candidates of one attempt, as the gate sees them.
+struct Batch<'a, 't> {
+    base: ObjectId,
+    candidates: &'a [Candidate],
+    builder: Builder<'a>,
+    tester: Option<Tester<'a>>,
+    tell: &'t mut Tell<'t>,
+}
+
+impl World for Batch<'_, '_> {
+    fn build(&mut self, order: &[usize]) -> Result<Chain> {
+        self.builder.build(self.base, order)
+    }
+
+    fn test(&mut self, commit: ObjectId, holds: &[usize]) -> Result<Colour> {
+        let Some(tester) = &mut self.tester else {
+            return Ok(Colour::Green);
+        };
+        let names = holds
+            .iter()
+            .map(|index| self.candidates[*index].session.name.as_str());
+        (self.tell)(Told::Testing(names.collect()));
+        let verdict = tester.test(commit)?;
+        (self.tell)(Told::Tested {
+            colour: &verdict.colour,
+            remembered: verdict.remembered,
+        });
+        Ok(verdict.colour)
+    }
+
+    fn builds_on(&self, one: usize, other: usize) -> bool {
+        let needs = depend::waits_for(&self.candidates[one].session);
+        needs.contains(&self.candidates[other].session.sid)
+    }
+
+    fn name(&self, index: usize) -> String {
+        self.candidates[index].session.name.clone()
+    }
+}
+
+/// Begins: takes the right to merge and puts right what a merge that died left.
+pub fn begin(context: &Context<'_>, tell: &mut Tell<'_>) -> Result<Right> {
+    let right = Right::take(context)?;
+    let (found, _) = recover::recover(context, &right)?;
+    if found != recover::Found::Nothing {
+        tell(Told::Recovered(&found));
+    }
+    Ok(right)
+}

@@ -1,0 +1,265 @@
+//! Testing a merged result before anybody sees it: in a worktree of its own, remembered by the files that were tested.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::gate::Colour;
+use super::journal;
+use crate::error::{Context as _, Error, Result};
+use crate::fault;
+use crate::git::scratch::Scratch;
+use crate::git::{ObjectId, sha256};
+use crate::guard;
+use crate::process::detach::own_program;
+use crate::process::identity::Signal;
+use crate::process::limits::{Limits, plan_limits};
+use crate::process::spawn::{self, Shim, Stdin};
+use crate::process::tree::{self, Care};
+use crate::session::context::Context;
+use crate::session::environment::{self, Particulars};
+use crate::session::{SessionId, place};
+
+/// The reason that marks our worktrees for a moment.
+pub const PURPOSE: &str = "git agent merge: a worktree for a moment";
+/// How long what a test left running may take to end.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A test's result, remembered.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Memory {
+    tree: String,
+    command: String,
+    passed: bool,
+    log: String,
+}
+
+/// Runs tests, each on a commit, in one worktree.
+pub struct Tester<'a> {
+    context: &'a Context<'a>,
+    command: String,
+    setup: Option<String>,
+    again: bool,
+    scratch: Option<Scratch<'a>>,
+    set_up: bool,
+}
+
+/// What a test gave, and whether it had to be run for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether it passed.
+    pub colour: Colour,
+    /// Whether the answer was known.
+    pub remembered: bool,
+}
+
+impl<'a> Tester<'a> {
+    /// Returns a tester. With `again`, what is remembered does not count.
+    pub fn new(context: &'a Context<'a>, command: String, again: bool) -> Self {
+        Tester {
+            context,
+            command,
+            setup: context.config.string("agent.setup"),
+            again,
+            scratch: None,
+            set_up: false,
+        }
+    }
+
+    /// Tests a commit.
+    pub fn test(&mut self, commit: ObjectId) -> Result<Verdict> {
+        let tree = self.context.repo.tree_of(commit)?;
+        let dir = self.context.store.require_dir("merge/tests")?;
+        let setup = self.setup.as_deref().unwrap_or_default();
+        let key = sha256(format!("{tree}\0{}\0{setup}", self.command).as_bytes());
+        let (memory, log) = (
+            dir.join(format!("{key}.json")),
+            dir.join(format!("{key}.log")),
+        );
+        if !self.again
+            && let Some(known) = recall(&memory, &tree.to_string(), &self.command)
+        {
+            return Ok(Verdict {
+                colour: colour(known.passed, &log),
+                remembered: true,
+            });
+        }
+        let passed = self.run(commit, &log)?;
+        fault::point("merge.tested").context(|| "cannot test".into())?;
+        let known = Memory {
+            tree: tree.to_string(),
+            command: self.command.clone(),
+            passed,
+            log: log.display().to_string(),
+        };
+        journal::write_durably(&memory, &known)?;
+        fault::point("merge.test.remembered").context(|| "cannot test".into())?;
+        Ok(Verdict {
+            colour: colour(passed, &log),
+            remembered: false,
+        })
+    }
+
+    /// Takes the worktree away.
+    pub fn finish(self) -> Result<()> {
+        match self.scratch {
+            Some(scratch) => scratch.remove(),
+            None => Ok(()),
+        }
+    }
+
+    fn run(&mut self, commit: ObjectId, log: &Path) -> Result<bool> {
+        match &self.scratch {
+            Some(scratch) => scratch.go_to(commit)?,
+            None => self.scratch = Some(scratch(self.context, commit)?),
+        }
+        let Some(scratch) = &self.scratch else {
+            return Err(Error::fatal("there is no worktree to test in"));
+        };
+        let cannot = || format!("cannot write '{}'", log.display());
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(log)
+            .context(cannot)?;
+        let top = scratch.top().to_owned();
+        if !self.set_up
+            && let Some(setup) = &self.setup
+        {
+            let code = run(self.context, &top, setup, &file)?;
+            if code != Some(0) {
+                return Err(
+                    Error::fatal("the setup command failed in the worktree of the tests")
+                        .hint(format!("look at the log: {}", log.display())),
+                );
+            }
+            self.set_up = true;
+        }
+        Ok(run(self.context, &top, &self.command, &file)? == Some(0))
+    }
+}
+
+fn colour(passed: bool, log: &Path) -> Colour {
+    match passed {
+        true => Colour::Green,
+        false => Colour::Red(log.display().to_string()),
+    }
+}
+
+fn recall(memory: &Path, tree: &str, command: &str) -> Option<Memory> {
+    let known: Memory = serde_json::from_slice(&fs::read(memory).ok()?).ok()?;
+    (known.tree == tree && known.command == command).then_some(known)
+}
+
+/// Makes a worktree for a moment beside those of the sessions.
+pub fn scratch<'a>(context: &'a Context<'a>, commit: ObjectId) -> Result<Scratch<'a>> {
+    let home = place::worktree_dir(context)?;
+    fs::create_dir_all(&home).context(|| format!("cannot make '{}'", home.display()))?;
+    let id = SessionId::new(context.env);
+    let path = home.join(format!("merge-{}", &id.as_str()[16..]));
+    Scratch::add(context.repo, &path, commit, PURPOSE)
+}
+
+/// Removes the directory of worktrees if nothing is in it any more.
+pub fn tidy(context: &Context<'_>) {
+    if let Ok(home) = place::worktree_dir(context) {
+        // Fails when something is in it, which is the point.
+        let _ = fs::remove_dir(home);
+    }
+}
+
+/// Runs a shell command in a worktree to its end, everything it started included. Returns its exit code.
+fn run(context: &Context<'_>, top: &Path, command: &str, log: &File) -> Result<Option<i32>> {
+    tree::adopt_orphans()?;
+    let spec = spawn::Spec {
+        command: ["/bin/sh", "-c", command].map(OsString::from).to_vec(),
+        directory: top.to_owned(),
+        environment: variables(context, top)?.into_iter().collect(),
+        stdin: Stdin::Null,
+        limits: plan_limits(context.env, &Limits::default()),
+        name: "merge".to_owned(),
+        death_signal: Signal::KILL,
+    };
+    let mut spawned = spawn::spawn(context.env, &Shim::own(), spec)?;
+    let log = log.try_clone().context(|| "cannot write a log".into())?;
+    let log = Arc::new(Mutex::new(log));
+    let out = copy(spawned.stdout, Arc::clone(&log));
+    let err = copy(spawned.stderr, log);
+    let timeout = context.config.duration("agent.testTimeout")?;
+    let ended = spawned.handle.wait(timeout)?;
+    if !ended {
+        spawned.handle.signal(Signal::KILL)?;
+    }
+    let status = spawned
+        .child
+        .wait()
+        .context(|| "cannot wait for the tests".into())?;
+    // Whatever it left behind holds the pipes open.
+    tree::end_all(Care::new(GRACE))?;
+    let _ = (out.join(), err.join());
+    Ok(status.code().filter(|_| ended))
+}
+
+fn copy(mut from: impl Read + Send + 'static, to: Arc<Mutex<File>>) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 8192];
+        while let Ok(count) = from.read(&mut buffer) {
+            if count == 0 {
+                return;
+            }
+            let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
+            // A log that cannot be written must not make a test fail.
+            let _ = to.write_all(&buffer[..count]);
+        }
+    })
+}
+
+/// Returns what a test sees: what sessions see, under a name of its own.
+fn variables(context: &Context<'_>, top: &Path) -> Result<BTreeMap<OsString, OsString>> {
+    let sid = SessionId::new(context.env);
+    let repo = context.repo.main_work_tree();
+    let programs = own_program();
+    let inherited = context.config.strings("agent.env");
+    let port = environment::choose_port(sid, &std::collections::BTreeSet::new())?;
+    let mut variables = environment::environment(
+        context.env,
+        &Particulars {
+            sid,
+            name: "merge",
+            worktree: top,
+            repo: repo.as_deref().unwrap_or(context.repo.common_dir()),
+            programs: programs.parent().unwrap_or(Path::new("/")),
+            port,
+            inherited: &inherited,
+        },
+    );
+    variables.remove(&OsString::from("GIT_AGENT_SESSION"));
+    guard::environment::ask_nobody(&mut variables);
+    Ok(variables)
+}
+
+/// Returns the end of a log, for those who shall do something about it.
+pub fn log_tail(path: &Path, limit: usize) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    let start = bytes.len().saturating_sub(limit);
+    let text = String::from_utf8_lossy(&bytes[start..]);
+    match start {
+        0 => text.into_owned(),
+        _ => match text.split_once('\n') {
+            Some((_, rest)) => format!("…\n{rest}"),
+            None => text.into_owned(),
+        },
+    }
+}
+
+/// Returns where logs of tests are.
+pub fn log_dir(context: &Context<'_>) -> PathBuf {
+    context.store.dir().join("merge/tests")
+}
