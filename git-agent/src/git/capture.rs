@@ -90,6 +90,13 @@ impl Repo {
         Ok(captured.tree)
     }
 
+    /// Looks at a working tree and writes what it consists of, durably; no ref points at it.
+    pub fn capture_stored(&self, at: &Checkout, hidden: Hidden) -> Result<Captured> {
+        let mut captured = self.capture(at, hidden)?;
+        self.store_captured(&mut captured)?;
+        Ok(captured)
+    }
+
     /// Makes durable what a captured state consists of.
     pub(in crate::git) fn store_captured(&self, captured: &mut Captured) -> Result<()> {
         self.drop_stored(&mut captured.batch);

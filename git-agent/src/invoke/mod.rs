@@ -1,10 +1,12 @@
 //! The `main` shared by the three binaries: panics, a reader that left, how errors are printed, exit codes.
 
 mod args;
+pub mod choice;
 pub mod complete;
 mod external;
 mod parse;
 pub mod site;
+pub mod text;
 
 use std::any::Any;
 use std::ffi::OsString;

@@ -21,6 +21,9 @@ use super::wait::Poll;
 use crate::env::Env;
 use crate::error::{Context, Error, Kind, Result};
 
+/// Programs that run beside the main one and cannot supervise.
+const COMPANIONS: [&str; 2] = ["git-agent-merge", "git-agent-review"];
+
 /// The word of a process that began well.
 const READY: &str = "ready";
 /// What ends it.
@@ -62,12 +65,18 @@ impl Started {
     }
 }
 
-/// Returns this program, for [`Spec::program`]: by its name, or as the kernel holds it if the name now means another file.
+/// Returns the main program, for [`Spec::program`]: this one by its name, or as the kernel holds it if the name now means
+/// another file; in its companions (`git-agent-review`), the one beside it.
 pub fn own_program() -> PathBuf {
-    std::env::current_exe()
-        .ok()
-        .filter(|path| path.is_file())
-        .unwrap_or_else(|| "/proc/self/exe".into())
+    let Some(path) = std::env::current_exe().ok().filter(|path| path.is_file()) else {
+        return "/proc/self/exe".into();
+    };
+    let name = path.file_name().and_then(|name| name.to_str());
+    let main = match name {
+        Some(name) if COMPANIONS.contains(&name) => path.with_file_name("git-agent"),
+        _ => return path,
+    };
+    if main.is_file() { main } else { path }
 }
 
 /// Starts a process and waits for its word. An error means that it ended or gave up, and says why.

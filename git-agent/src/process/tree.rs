@@ -23,6 +23,8 @@ use crate::error::{Context, Error, Result};
 const AT_ONCE: usize = 200;
 /// How much of an environment is read: the kernel's own bound for one is larger, but markers come first.
 const ENVIRONMENT: u64 = 2 << 20;
+/// How many processes above this one are looked at.
+const ANCESTORS: usize = 64;
 /// How long processes may take to vanish after they were killed before they are given up.
 const STUBBORN: Duration = Duration::from_secs(5);
 
@@ -61,6 +63,33 @@ pub fn marked(name: &str, value: &str) -> Vec<Stat> {
         .filter(|stat| !protected.contains(&stat.pid) && !stat.is_dead())
         .filter(|stat| has_marker(stat.pid, name, value))
         .collect()
+}
+
+/// Returns the value of a variable as the nearest process above this one that has it was started with. Whoever removes a
+/// variable from its own environment does not remove it from its parent's.
+pub fn inherited_mark(name: &str) -> Option<String> {
+    let mut pid = std::process::id();
+    for _ in 0..ANCESTORS {
+        let mut environment = Vec::new();
+        let read = std::fs::File::open(format!("/proc/{pid}/environ"))
+            .and_then(|file| file.take(ENVIRONMENT).read_to_end(&mut environment));
+        if read.is_ok() {
+            let value = environment.split(|byte| *byte == 0).find_map(|variable| {
+                let value = variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+                std::str::from_utf8(value)
+                    .ok()
+                    .filter(|value| !value.is_empty())
+            });
+            if let Some(value) = value {
+                return Some(value.to_owned());
+            }
+        }
+        pid = Stat::of(pid)?.parent;
+        if pid <= 1 {
+            return None;
+        }
+    }
+    None
 }
 
 /// Takes the exit status of adopted processes that have ended, so that no zombie stays. Returns how many.

@@ -3,7 +3,10 @@
 //! A record never changes once it is written: editing, deleting and resolving are records of their own, so the union
 //! of any writers' records in any order means the same everywhere. [`fold`] says what.
 
+pub mod anchor;
 pub mod fold;
+pub mod path;
+pub mod standing;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -178,6 +181,41 @@ pub enum Severity {
     Major,
     /// Must be done before the work lands.
     Blocker,
+}
+
+impl Severity {
+    /// Every severity, the least first.
+    pub const ALL: [Severity; 4] = [
+        Severity::Note,
+        Severity::Minor,
+        Severity::Major,
+        Severity::Blocker,
+    ];
+
+    /// Returns the word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Minor => "minor",
+            Severity::Major => "major",
+            Severity::Blocker => "blocker",
+        }
+    }
+}
+
+impl std::str::FromStr for Severity {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Severity::ALL
+            .into_iter()
+            .find(|severity| severity.as_str() == text)
+            .ok_or_else(|| {
+                Error::usage(format!(
+                    "severity must be note, minor, major or blocker, not '{text}'"
+                ))
+            })
+    }
 }
 
 /// A judgement.

@@ -1,5 +1,6 @@
 //! Asking a person for text in the editor that git would open. What was typed is never lost: the file stays until it was used.
 
+use std::path::Path;
 use std::process::Command;
 
 use super::context::Context;
@@ -11,18 +12,7 @@ pub fn ask(context: &Context<'_>, name: &str, text: &str) -> Result<String> {
     let path = dir.join(format!("{name}.{}", std::process::id()));
     let cannot = || format!("cannot write '{}'", path.display());
     std::fs::write(&path, text).context(cannot)?;
-    let editor = context.repo.git().args(["var", "GIT_EDITOR"]).run()?.text();
-    let status = Command::new("/bin/sh")
-        .arg("-c")
-        .arg(format!("{editor} \"$@\""))
-        .arg(&editor)
-        .arg(&path)
-        .status()
-        .context(|| format!("cannot start the editor '{editor}'"))?;
-    if !status.success() {
-        return Err(Error::fatal(format!("the editor '{editor}' failed"))
-            .hint(format!("what was typed is kept in '{}'", path.display())));
-    }
+    open(context, &path)?;
     let typed =
         std::fs::read_to_string(&path).context(|| format!("cannot read '{}'", path.display()))?;
     let kept: Vec<&str> = typed
@@ -31,4 +21,21 @@ pub fn ask(context: &Context<'_>, name: &str, text: &str) -> Result<String> {
         .collect();
     let _ = std::fs::remove_file(&path);
     Ok(kept.join("\n").trim().to_owned())
+}
+
+/// Opens the editor on a file and returns when it was left. The file is the caller's.
+pub fn open(context: &Context<'_>, path: &Path) -> Result<()> {
+    let editor = context.repo.git().args(["var", "GIT_EDITOR"]).run()?.text();
+    let status = Command::new("/bin/sh")
+        .arg("-c")
+        .arg(format!("{editor} \"$@\""))
+        .arg(&editor)
+        .arg(path)
+        .status()
+        .context(|| format!("cannot start the editor '{editor}'"))?;
+    if !status.success() {
+        return Err(Error::fatal(format!("the editor '{editor}' failed"))
+            .hint(format!("what was typed is kept in '{}'", path.display())));
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! What a session is: its identity, its state, and which state may follow which. Pure: no I/O, no clock, no git.
 
 pub mod agents;
+pub mod anchors;
 pub mod archive;
 pub mod attach;
 pub mod backlog;
@@ -13,10 +14,12 @@ pub mod context;
 pub mod create;
 pub mod depend;
 pub mod detail;
+pub mod display;
 pub mod editor;
 pub mod enter;
 pub mod environment;
 pub mod events;
+pub mod feedback;
 pub mod fold;
 pub mod follow;
 pub mod fork;
@@ -26,11 +29,16 @@ pub mod inbox;
 pub mod include;
 pub mod launch;
 pub mod live;
+pub mod looked;
 pub mod name;
 pub mod notify;
+pub mod opinion;
 pub mod place;
 pub mod prompts;
+pub mod regard;
+pub mod remark;
 pub mod restore;
+pub mod scope;
 pub mod select;
 pub mod setup;
 pub mod steer;

@@ -249,6 +249,8 @@ impl Summary {
         self.ahead = before.ahead;
         self.behind = before.behind;
         self.pid = before.pid;
+        self.comments = before.comments;
+        self.verdict.clone_from(&before.verdict);
     }
 }
 
@@ -306,6 +308,7 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
             Err(_) => Finding::Unknown,
         };
     }
+    super::regard::annotate(context, rows);
 }
 
 /// Where a session's work is to be found.

@@ -1,4 +1,4 @@
-//! What a session has made: its worktree as git knows it, and all of its work as one commit, committed or not.
+//! What a session has made: its worktree as git knows it, and all of its work, committed or not.
 
 use std::path::Path;
 
@@ -7,7 +7,9 @@ use super::context::Context;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
+use crate::git::scan::Hidden;
 use crate::git::worktree;
+use crate::store::list::Listed;
 
 /// Returns a session's worktree as git knows it; `None` when it has none (any more).
 pub fn checkout(context: &Context<'_>, session: &Session) -> Result<Option<Checkout>> {
@@ -51,6 +53,146 @@ pub fn as_commit(context: &Context<'_>, session: &Session) -> Result<ObjectId> {
     }
     let message = format!("{}\n\nAgent-Session: {}\n", subject(session), session.sid);
     repo.commit_tree(kept.snapshot.tree, &[tip], &message)
+}
+
+/// A session's work at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    /// Where it left its parent.
+    pub base: ObjectId,
+    /// The last commit.
+    pub tip: ObjectId,
+    /// The files of the last commit.
+    pub committed: ObjectId,
+    /// What is staged.
+    pub staged: ObjectId,
+    /// All files, uncommitted and untracked ones included.
+    pub tree: ObjectId,
+    /// The worktree, where there is one.
+    pub checkout: Option<Checkout>,
+}
+
+impl Work {
+    /// Returns whether everything is committed.
+    pub fn is_committed(&self) -> bool {
+        self.tree == self.committed
+    }
+}
+
+/// Whether a look at a session's work is to be remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// What was seen may be forgotten.
+    Nothing,
+    /// What was seen stays in the session's chain of snapshots, for what is said about it.
+    Snapshot,
+}
+
+/// Looks at a session's work as it is now. The user's index and HEAD are not touched.
+pub fn look(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Work> {
+    let (repo, session) = (context.repo, &listed.session);
+    let checkout = match listed.is_mine() {
+        true => checkout(context, session)?,
+        false => None,
+    };
+    if let Some(at) = checkout {
+        let (tip, tree, staged) = match keep {
+            Keep::Snapshot => {
+                let store = &context.store;
+                let taken = store.take_snapshot(session.sid, None, "for review", &at)?;
+                let kept = repo.read_snapshot(taken.id)?;
+                (kept.head, kept.tree, kept.index_tree)
+            }
+            Keep::Nothing => {
+                let seen = repo.capture_stored(&at, Hidden::Look)?;
+                (seen.head, seen.tree, seen.index_tree)
+            }
+        };
+        let tip = tip
+            .ok_or_else(|| Error::fatal(format!("session '{}' has no commit yet", session.name)))?;
+        return Ok(Work {
+            base: base(context, listed, tip)?,
+            tip,
+            committed: repo.tree_of(tip)?,
+            staged,
+            tree,
+            checkout: Some(at),
+        });
+    }
+    let tip = last_commit(context, listed)?;
+    let committed = repo.tree_of(tip)?;
+    let mut tree = committed;
+    if listed.is_mine()
+        && let Some(kept) = context.store.last_snapshot(session.sid)?
+        && kept.snapshot.head == Some(tip)
+    {
+        tree = kept.snapshot.tree;
+    }
+    Ok(Work {
+        base: base(context, listed, tip)?,
+        tip,
+        committed,
+        staged: committed,
+        tree,
+        checkout: None,
+    })
+}
+
+/// Returns the last commit of a session without a worktree here.
+fn last_commit(context: &Context<'_>, listed: &Listed) -> Result<ObjectId> {
+    let (repo, session) = (context.repo, &listed.session);
+    let branch = match (listed.is_mine(), session.branch.as_deref()) {
+        (true, Some(branch)) => repo.branch_tip(branch)?,
+        _ => None,
+    };
+    let recorded = || {
+        session
+            .code
+            .as_deref()
+            .and_then(|hex| repo.parse_id(hex).ok())
+    };
+    let tip = branch
+        .or_else(recorded)
+        .ok_or_else(|| Error::fatal(format!("session '{}' has made no commit", session.name)))?;
+    match repo.object_header(tip)? {
+        Some(_) => Ok(tip),
+        None => Err(Error::fatal(format!(
+            "the work of session '{}' is not in this repository",
+            session.name
+        ))),
+    }
+}
+
+/// Returns where a session's work begins: where it left its parent, or where its record says that it began.
+fn base(context: &Context<'_>, listed: &Listed, tip: ObjectId) -> Result<ObjectId> {
+    let (repo, session) = (context.repo, &listed.session);
+    let recorded = session
+        .base
+        .as_deref()
+        .and_then(|hex| repo.parse_id(hex).ok())
+        .filter(|id| repo.tree_of(*id).is_ok());
+    let parent = match session.parent.as_deref() {
+        Some(parent) if !session.status.is_closed() => repo.branch_tip(parent)?,
+        _ => None,
+    };
+    let shared = match parent {
+        Some(parent) => repo.merge_base(parent, tip)?,
+        None => None,
+    };
+    match (shared, recorded) {
+        // A parent that is behind here says less than the record of whoever has the newer one.
+        (Some(shared), Some(recorded)) if !listed.is_mine() => {
+            match repo.is_ancestor(recorded, shared)? {
+                true => Ok(shared),
+                false => Ok(recorded),
+            }
+        }
+        (Some(found), _) | (None, Some(found)) => Ok(found),
+        (None, None) => Err(Error::fatal(format!(
+            "cannot tell where the work of session '{}' begins",
+            session.name
+        ))),
+    }
 }
 
 /// Returns a commit subject for a session's work: the first line of its task.

@@ -23,6 +23,8 @@ pub const INCOMING: &str = "refs/agents-in/";
 pub const SNAPSHOTS: &str = "refs/agents-local/snapshots/";
 /// Where anything rewritten or deleted is kept for a while. Local: never pushed.
 pub const LOST: &str = "refs/agents-local/lost/";
+/// Where the work that a person last looked at is kept. Local: never pushed.
+pub const LOOKED_AT: &str = "refs/agents-local/looked-at/";
 /// The rendered notes that plain `git log` can show.
 pub const DISPLAY_NOTES: &str = "refs/notes/agents/review";
 
@@ -133,7 +135,7 @@ impl fmt::Display for RefName {
 
 /// Returns whether a ref is one of ours, shared or local.
 pub fn is_ours(name: &str) -> bool {
-    [REMOTES, INCOMING, SNAPSHOTS, LOST]
+    [REMOTES, INCOMING, SNAPSHOTS, LOOKED_AT, LOST]
         .iter()
         .any(|prefix| name.starts_with(prefix))
         || name == DISPLAY_NOTES
@@ -148,6 +150,11 @@ pub fn archives_of(month: &str) -> String {
 /// Returns the ref of a session's worktree snapshots.
 pub fn snapshots(sid: SessionId) -> String {
     format!("{SNAPSHOTS}{sid}")
+}
+
+/// Returns the ref of a session's work as a person last looked at it.
+pub fn looked_at(sid: SessionId) -> String {
+    format!("{LOOKED_AT}{sid}")
 }
 
 /// Returns the ref under which something lost is kept: when it was lost, then what it was called.

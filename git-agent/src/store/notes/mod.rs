@@ -11,11 +11,13 @@
 //! | `tree` | notes trees in the repository |
 //! | `read` | the notes of all writers |
 //! | `write` | adding and purging records of our own |
+//! | `room` | where a record goes when a note is full |
 //! | `merge` | bringing two diverged versions of one ref together |
 
 mod lines;
 mod merge;
 mod read;
+mod room;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -1,0 +1,242 @@
+//! What differs between two trees: as git's own diff program shows it to its user, and as a list for reckoning.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
+use gix::objs::tree::EntryKind;
+
+use super::command::Git;
+use super::object::TreeEntry;
+use super::{ObjectId, Repo};
+use crate::error::{Context, Error, Result};
+
+/// Trees larger than this are not looked into.
+const TREE_LIMIT: u64 = 64 << 20;
+
+/// One file that differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delta {
+    /// `A`, `D`, `M`, `T` or `R`.
+    pub status: char,
+    /// The mode before; 0 if it was not there.
+    pub old_mode: u32,
+    /// The mode after; 0 if it is gone.
+    pub new_mode: u32,
+    /// The object before.
+    pub old_id: Option<ObjectId>,
+    /// The object after.
+    pub new_id: Option<ObjectId>,
+    /// The path before.
+    pub old_path: Vec<u8>,
+    /// The path after; of a file that is gone, the one before.
+    pub path: Vec<u8>,
+}
+
+/// How many lines of a file differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// Lines added and deleted; `None` for binary files.
+    pub lines: Option<(u64, u64)>,
+    /// The path after.
+    pub path: Vec<u8>,
+}
+
+impl Repo {
+    /// Returns what differs between two trees or commits, renames found.
+    pub fn deltas(&self, old: ObjectId, new: ObjectId) -> Result<Vec<Delta>> {
+        let answer = self
+            .git_common()
+            .args(["diff-tree", "-r", "-z", "-M", "--raw", "--no-abbrev"])
+            .args(["--no-ext-diff", "--no-textconv", "--no-commit-id"])
+            .args([old.to_string(), new.to_string()])
+            .run()?;
+        let mut fields = answer.stdout.split(|byte| *byte == 0);
+        let mut deltas = Vec::new();
+        while let Some(meta) = fields.next().filter(|meta| !meta.is_empty()) {
+            deltas.push(
+                self.delta(meta, &mut fields).ok_or_else(|| {
+                    Error::fatal("cannot understand the answer of 'git diff-tree'")
+                })?,
+            );
+        }
+        Ok(deltas)
+    }
+
+    /// Reads a line of `--raw`, without its colon, and the paths that belong to it.
+    fn delta(&self, meta: &[u8], paths: &mut dyn Iterator<Item = &[u8]>) -> Option<Delta> {
+        let raw = RawMeta::parse(self, meta)?;
+        let old_path = paths.next()?.to_vec();
+        let path = match raw.status {
+            'R' | 'C' => paths.next()?.to_vec(),
+            _ => old_path.clone(),
+        };
+        Some(raw.with_paths(old_path, path))
+    }
+
+    /// Reads a line of `--raw` as it stands before a patch, whose paths are quoted as git is configured to.
+    pub fn raw_line(&self, line: &[u8], unquote: &dyn Fn(&[u8]) -> Vec<u8>) -> Option<Delta> {
+        let mut parts = line.split(|byte| *byte == b'\t');
+        let raw = RawMeta::parse(self, parts.next()?)?;
+        let old_path = unquote(parts.next()?);
+        let path = parts.next().map_or_else(|| old_path.clone(), unquote);
+        Some(raw.with_paths(old_path, path))
+    }
+
+    /// Returns how many lines differ in each file between two trees, renames found.
+    pub fn numstat(&self, old: ObjectId, new: ObjectId) -> Result<Vec<Counted>> {
+        let answer = self
+            .git_common()
+            .args(["diff-tree", "-r", "-z", "-M", "--numstat", "--no-commit-id"])
+            .args(["--no-ext-diff", "--no-textconv"])
+            .args([old.to_string(), new.to_string()])
+            .run()?;
+        let mut records = answer.stdout.split(|byte| *byte == 0);
+        let mut counted = Vec::new();
+        let strange = || Error::fatal("cannot understand the answer of 'git diff-tree'");
+        while let Some(record) = records.next().filter(|record| !record.is_empty()) {
+            let mut fields = record.splitn(3, |byte| *byte == b'\t');
+            let mut number = || -> Option<Option<u64>> {
+                match std::str::from_utf8(fields.next()?).ok()? {
+                    "-" => Some(None),
+                    text => text.parse().ok().map(Some),
+                }
+            };
+            let (added, deleted) = number().zip(number()).ok_or_else(strange)?;
+            let mut path = fields.next().ok_or_else(strange)?.to_vec();
+            if path.is_empty() {
+                // A rename: both names follow.
+                records.next().ok_or_else(strange)?;
+                path = records.next().ok_or_else(strange)?.to_vec();
+            }
+            counted.push(Counted {
+                lines: added.zip(deleted),
+                path,
+            });
+        }
+        Ok(counted)
+    }
+
+    /// Returns what stands at a path of a tree; `None` when nothing does.
+    pub fn entry_at(&self, tree: ObjectId, path: &[u8]) -> Result<Option<TreeEntry>> {
+        let mut tree = tree;
+        let mut parts = path.split(|byte| *byte == b'/').peekable();
+        while let Some(part) = parts.next() {
+            let entries = self.read_tree(tree, TREE_LIMIT)?;
+            let Some(entry) = entries.into_iter().find(|entry| entry.name == part) else {
+                return Ok(None);
+            };
+            if parts.peek().is_none() {
+                return Ok(Some(entry));
+            }
+            if entry.kind != EntryKind::Tree {
+                return Ok(None);
+            }
+            tree = entry.id;
+        }
+        Ok(None)
+    }
+
+    /// Returns a call of git's diff program on two trees, as its user configured it. The attributes are those of the later
+    /// tree, and nothing of any worktree is looked at.
+    pub fn diff_program(
+        &self,
+        old: ObjectId,
+        new: ObjectId,
+        options: &[String],
+        paths: &[OsString],
+    ) -> Git {
+        self.git_common()
+            .env("GIT_ATTR_SOURCE", new.to_string())
+            .arg("diff")
+            .args(options)
+            .args([old.to_string(), new.to_string(), "--".to_owned()])
+            .args(paths)
+    }
+}
+
+/// The part of a `--raw` line before the paths.
+struct RawMeta {
+    status: char,
+    modes: (u32, u32),
+    ids: (Option<ObjectId>, Option<ObjectId>),
+}
+
+impl RawMeta {
+    fn parse(repo: &Repo, meta: &[u8]) -> Option<Self> {
+        let meta = std::str::from_utf8(meta.strip_prefix(b":")?).ok()?;
+        let mut fields = meta.split(' ');
+        let mut mode = || u32::from_str_radix(fields.next()?, 8).ok();
+        let modes = (mode()?, mode()?);
+        let mut id = || {
+            // Before a patch ids are cut short: then only the paths tell what it is about.
+            let id = repo.parse_id(fields.next()?).ok();
+            Some(id.filter(|id| !id.is_null()))
+        };
+        let ids = (id()?, id()?);
+        let status = fields.next()?.chars().next()?;
+        Some(RawMeta { status, modes, ids })
+    }
+
+    fn with_paths(self, old_path: Vec<u8>, path: Vec<u8>) -> Delta {
+        Delta {
+            status: self.status,
+            old_mode: self.modes.0,
+            new_mode: self.modes.1,
+            old_id: self.ids.0,
+            new_id: self.ids.1,
+            old_path,
+            path,
+        }
+    }
+}
+
+impl Git {
+    /// Runs the call and hands over its output line by line, with their ends, until `each` has seen enough.
+    pub fn lines(self, each: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<()> {
+        let cannot = || "cannot read the answer of git".to_owned();
+        let mut child = self.spawn(Stdio::null(), Stdio::piped(), Stdio::piped())?;
+        let complaints = child.stderr.take().map(|mut stderr| {
+            std::thread::spawn(move || {
+                let mut text = Vec::new();
+                let _ = stderr.read_to_end(&mut text);
+                text
+            })
+        });
+        let mut enough = false;
+        let mut failed = None;
+        if let Some(stdout) = child.stdout.take() {
+            let mut reader = BufReader::with_capacity(64 << 10, stdout);
+            let mut line = Vec::new();
+            loop {
+                line.clear();
+                if reader.read_until(b'\n', &mut line).context(cannot)? == 0 {
+                    break;
+                }
+                match each(&line) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        enough = true;
+                        break;
+                    }
+                    Err(error) => {
+                        failed = Some(error);
+                        break;
+                    }
+                }
+            }
+        }
+        let status = child.wait().context(cannot)?;
+        let said = complaints
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default();
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if enough || status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&said);
+        Err(Error::fatal(format!("git failed: {}", said.trim())))
+    }
+}

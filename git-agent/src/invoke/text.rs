@@ -1,0 +1,46 @@
+//! Text that a person gives: as words, in a file, on standard input, or in the editor.
+
+use std::io::{IsTerminal, Read};
+use std::path::Path;
+
+use crate::error::{Context as _, Error, Result};
+use crate::session::context::Context;
+use crate::session::editor;
+
+/// Reads text from wherever it was given; `what` names it in messages. Text that is empty is an error.
+pub fn read(
+    context: &Context<'_>,
+    what: &str,
+    words: Option<&str>,
+    file: Option<&Path>,
+) -> Result<String> {
+    let text = match (words, file) {
+        (Some(_), Some(_)) => {
+            return Err(Error::usage(format!(
+                "the {what} is given twice, as words and as a file"
+            )));
+        }
+        (Some(words), None) if words != "-" => words.to_owned(),
+        (_, Some(path)) if path.as_os_str() != "-" => {
+            let path = context.env.absolute(path);
+            std::fs::read_to_string(&path)
+                .context(|| format!("cannot read '{}'", path.display()))?
+        }
+        (None, None) if std::io::stdin().is_terminal() => {
+            let note = format!("\n# Type the {what}. Lines that begin with '#' are left out.\n");
+            editor::ask(context, &what.to_uppercase(), &note)?
+        }
+        _ => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .context(|| format!("cannot read the {what} from standard input"))?;
+            text
+        }
+    };
+    let text = text.trim().to_owned();
+    if text.is_empty() {
+        return Err(Error::usage(format!("the {what} is empty")));
+    }
+    Ok(text)
+}

@@ -1,0 +1,264 @@
+//! Finding commented lines again after the code around them changed: by their text and their surroundings, never by
+//! their number. What cannot be told for certain is not found, because a comment on the wrong line is worse than one that
+//! is shown with the code it was about.
+//!
+//! Lines that occur once in both versions are found wherever they went if they are too long to be there by chance; shorter
+//! ones if something next to them, or near them and in the same order, is still there. Lines that occur several times (a
+//! lone brace) are found by the lines next to them, if together they occur once in both versions.
+
+use std::collections::HashMap;
+
+/// Letters and digits that make a line more than decoration.
+const TELLING: usize = 4;
+/// Letters and digits that are there by intent, so that lines may have moved anywhere.
+const UNMISTAKABLE: usize = 12;
+/// How far away a line may be that tells where others belong.
+const NEAR: usize = 3;
+/// How many lines before and after are looked at, in this order.
+const WINDOWS: [(usize, usize); 11] = [
+    (1, 1),
+    (2, 1),
+    (1, 2),
+    (2, 2),
+    (3, 3),
+    (1, 0),
+    (0, 1),
+    (2, 0),
+    (0, 2),
+    (3, 0),
+    (0, 3),
+];
+
+/// How much of the earlier version is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// All of it.
+    Whole,
+    /// Only some lines around those that were commented on.
+    Excerpt,
+}
+
+/// Two versions of a file, prepared for finding any number of lines.
+#[derive(Debug)]
+pub struct Versions {
+    known: Known,
+    before: Side,
+    after: Side,
+    /// Letters and digits in each line of the earlier version.
+    weights: Vec<usize>,
+    /// Lines that occur once in both, in the order of both.
+    order: Vec<(usize, usize)>,
+}
+
+#[derive(Debug)]
+struct Side {
+    lines: Vec<u32>,
+    places: HashMap<u32, Vec<usize>>,
+}
+
+impl Side {
+    fn new(lines: Vec<u32>) -> Self {
+        let mut places: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (at, line) in lines.iter().enumerate() {
+            places.entry(*line).or_default().push(at);
+        }
+        Side { lines, places }
+    }
+
+    /// Returns where lines occur; more than two places are as good as two.
+    fn find(&self, wanted: &[u32]) -> Vec<usize> {
+        let Some(first) = wanted.first() else {
+            return Vec::new();
+        };
+        let starts = self.places.get(first).map_or(&[][..], Vec::as_slice);
+        starts
+            .iter()
+            .copied()
+            .filter(|at| self.lines[*at..].starts_with(wanted))
+            .take(2)
+            .collect()
+    }
+
+    fn only(&self, wanted: &[u32]) -> Option<usize> {
+        match self.find(wanted).as_slice() {
+            [one] => Some(*one),
+            _ => None,
+        }
+    }
+}
+
+impl Versions {
+    /// Prepares two versions, given as lines. A carriage return at the end of a line is no part of it.
+    pub fn new(known: Known, before: &[&[u8]], after: &[&[u8]]) -> Self {
+        let mut numbers: HashMap<&[u8], u32> = HashMap::new();
+        let before: Vec<&[u8]> = before.iter().map(|line| bare(line)).collect();
+        let after: Vec<&[u8]> = after.iter().map(|line| bare(line)).collect();
+        let weights = before.iter().map(|line| weight(line)).collect();
+        let before = Side::new(numbered(&mut numbers, &before));
+        let after = Side::new(numbered(&mut numbers, &after));
+        let mut pairs: Vec<(usize, usize)> = before
+            .places
+            .iter()
+            .filter_map(|(line, places)| {
+                match (places.as_slice(), after.places.get(line)?.as_slice()) {
+                    ([one], [other]) => Some((*one, *other)),
+                    _ => None,
+                }
+            })
+            .collect();
+        pairs.sort_unstable();
+        Versions {
+            known,
+            order: rising(&pairs),
+            before,
+            after,
+            weights,
+        }
+    }
+
+    /// Returns where `count` lines from `start` (both counted from 0) of the earlier version are in the later one; `None`
+    /// when they are gone, or when that cannot be told.
+    pub fn find(&self, start: usize, count: usize) -> Option<usize> {
+        let end = start.checked_add(count)?;
+        let block = self
+            .before
+            .lines
+            .get(start..end)
+            .filter(|block| !block.is_empty())?;
+        let weight: usize = self.weights[start..end].iter().sum();
+        if self.known == Known::Whole
+            && weight >= TELLING
+            && self.before.only(block).is_some()
+            && let Some(at) = self.after.only(block)
+        {
+            let trusted = weight >= UNMISTAKABLE
+                || self.has_neighbour(start, end, at)
+                || (self.is_in_order(start, end, at) && self.is_near(start, end, at));
+            return trusted.then_some(at);
+        }
+        let mut found = None;
+        for (above, below) in WINDOWS {
+            let Some(at) = self.find_window(start, end, above, below) else {
+                continue;
+            };
+            match found {
+                None => found = Some(at),
+                Some(known) if known == at => {}
+                // The lines before say one thing, those after another.
+                Some(_) => return None,
+            }
+        }
+        found
+    }
+
+    /// Finds lines together with some before and after them.
+    fn find_window(&self, start: usize, end: usize, above: usize, below: usize) -> Option<usize> {
+        // Without the whole earlier version it cannot be told that the lines on one side were there only once.
+        if self.known == Known::Excerpt && (above == 0 || below == 0) {
+            return None;
+        }
+        let from = start.checked_sub(above)?;
+        let to = end + below;
+        let window = self.before.lines.get(from..to)?;
+        let weight: usize = self.weights[from..to].iter().sum();
+        if weight < TELLING {
+            return None;
+        }
+        self.before.only(window)?;
+        let at = self.after.only(window)? + above;
+        (weight >= UNMISTAKABLE || self.is_in_order(start, end, at)).then_some(at)
+    }
+
+    /// Returns whether lines at a new place stand in the same order among the lines that occur once as before.
+    fn is_in_order(&self, start: usize, end: usize, at: usize) -> bool {
+        let to = at + (end - start);
+        let above = self.order.partition_point(|(before, _)| *before < start);
+        let below = self.order.partition_point(|(before, _)| *before < end);
+        let fits_above = above == 0 || self.order[above - 1].1 < at;
+        let fits_below = self.order.get(below).is_none_or(|(_, after)| *after >= to);
+        fits_above && fits_below
+    }
+
+    /// Returns whether a line that occurs once is near both the old and the new place.
+    fn is_near(&self, start: usize, end: usize, at: usize) -> bool {
+        let to = at + (end - start);
+        let first = self
+            .order
+            .partition_point(|(before, _)| *before < start.saturating_sub(NEAR));
+        self.order[first..]
+            .iter()
+            .take_while(|(before, _)| *before < end + NEAR)
+            .filter(|(before, _)| {
+                !(start..end).contains(before) && self.weights[*before] >= TELLING
+            })
+            .any(|(_, after)| (at.saturating_sub(NEAR)..to + NEAR).contains(after))
+    }
+
+    /// Returns whether a line next to the new place is the one that was next to the old place.
+    fn has_neighbour(&self, start: usize, end: usize, at: usize) -> bool {
+        let same = |before: Option<usize>, after: Option<usize>| match (before, after) {
+            (Some(before), Some(after)) => {
+                let line = self.before.lines.get(before);
+                line.is_some() && line == self.after.lines.get(after)
+            }
+            _ => false,
+        };
+        same(start.checked_sub(1), at.checked_sub(1)) || same(Some(end), Some(at + (end - start)))
+    }
+}
+
+fn bare(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Returns how many letters and digits a line has.
+fn weight(line: &[u8]) -> usize {
+    line.iter()
+        .filter(|byte| byte.is_ascii_alphanumeric() || **byte >= 0x80)
+        .count()
+}
+
+/// Gives equal lines equal numbers.
+fn numbered<'l>(numbers: &mut HashMap<&'l [u8], u32>, lines: &[&'l [u8]]) -> Vec<u32> {
+    lines
+        .iter()
+        .map(|line| {
+            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            *numbers.entry(line).or_insert(next)
+        })
+        .collect()
+}
+
+/// Returns a longest part of pairs, sorted by their first halves, whose second halves rise too.
+fn rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    let mut tails: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = vec![None; pairs.len()];
+    for (index, (_, value)) in pairs.iter().enumerate() {
+        let place = tails.partition_point(|tail| pairs[*tail].1 < *value);
+        before[index] = place.checked_sub(1).map(|place| tails[place]);
+        match tails.get_mut(place) {
+            Some(tail) => *tail = index,
+            None => tails.push(index),
+        }
+    }
+    let mut chain = Vec::with_capacity(tails.len());
+    let mut next = tails.last().copied();
+    while let Some(index) = next {
+        chain.push(pairs[index]);
+        next = before[index];
+    }
+    chain.reverse();
+    chain
+}
+
+/// Splits a file into lines, without their ends. A file that ends with a newline has no empty line after it.
+pub fn lines(text: &[u8]) -> Vec<&[u8]> {
+    let mut lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
+    if lines.last().is_some_and(|last| last.is_empty()) {
+        lines.pop();
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests;

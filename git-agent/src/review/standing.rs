@@ -1,0 +1,191 @@
+//! What the verdicts on a session mean for its work as it is now: one binds to exactly the commit and the files judged.
+
+use super::{Given, Review, Verdict};
+use crate::session::{Person, SessionId, WriterId};
+
+/// How a session stands with its reviewers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody has judged the work as it is.
+    Unjudged,
+    /// It may land as it is.
+    Approved,
+    /// It was approved and has changed since.
+    Stale,
+    /// It shall change first.
+    ChangesRequested,
+    /// It shall not land.
+    Rejected,
+}
+
+impl Standing {
+    /// Returns the word shown to people and machines; nothing where nobody has judged.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Standing::Unjudged => "",
+            Standing::Approved => "approve",
+            Standing::Stale => "stale",
+            Standing::ChangesRequested => "request-changes",
+            Standing::Rejected => "reject",
+        }
+    }
+}
+
+/// One reviewer's verdict, seen from the work as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// Whose ref it came from.
+    pub writer: WriterId,
+    /// The verdict.
+    pub given: Given,
+    /// Whether it is about exactly this commit and these files.
+    pub fresh: bool,
+    /// Whether it counts: what a session's own agent says of its work does not.
+    pub counts: bool,
+}
+
+/// Everything reviewers decided about a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opinion {
+    /// What it comes to.
+    pub standing: Standing,
+    /// Each writer's verdict.
+    pub verdicts: Vec<Judged>,
+}
+
+impl Opinion {
+    /// Returns the approval that lets the work land as it is.
+    pub fn approval(&self) -> Option<&Judged> {
+        let approves = |judged: &&Judged| {
+            judged.counts && judged.fresh && judged.given.verdict == Verdict::Approve
+        };
+        self.verdicts
+            .iter()
+            .find(approves)
+            .filter(|_| self.standing == Standing::Approved)
+    }
+}
+
+/// Returns what the verdicts on a session mean while its branch is at `tip` and its files are `tree`.
+///
+/// One fresh objection outweighs any approval.
+pub fn judge(review: &Review, sid: SessionId, tip: &str, tree: &str) -> Opinion {
+    let verdicts: Vec<Judged> = review
+        .verdicts
+        .iter()
+        .map(|(writer, given)| Judged {
+            writer: writer.clone(),
+            fresh: given.commit == tip && given.tree.as_deref().is_none_or(|judged| judged == tree),
+            counts: session_of(&given.who) != Some(sid),
+            given: given.clone(),
+        })
+        .collect();
+    let any = |verdict: Verdict, fresh: bool| {
+        verdicts
+            .iter()
+            .any(|judged| judged.counts && judged.fresh == fresh && judged.given.verdict == verdict)
+    };
+    let standing = if any(Verdict::Reject, true) {
+        Standing::Rejected
+    } else if any(Verdict::RequestChanges, true) {
+        Standing::ChangesRequested
+    } else if any(Verdict::Approve, true) {
+        Standing::Approved
+    } else if any(Verdict::Approve, false) {
+        Standing::Stale
+    } else {
+        Standing::Unjudged
+    };
+    Opinion { standing, verdicts }
+}
+
+/// The way an agent's email address begins: what follows is its session.
+const AGENT: &str = "session:";
+
+/// Returns an agent as the author of what it says from inside its session.
+pub fn agent(name: &str, session: &str, sid: SessionId) -> Person {
+    Person {
+        name: format!("{name} ({session})"),
+        email: format!("{AGENT}{sid}"),
+    }
+}
+
+/// Returns the session whose agent said something; `None` for people.
+pub fn session_of(who: &Person) -> Option<SessionId> {
+    who.email.strip_prefix(AGENT)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::Millis;
+
+    fn given(verdict: Verdict, tree: Option<&str>, who: Person) -> Given {
+        Given {
+            id: SessionId::from_parts(Millis(1), [1; 10]),
+            verdict,
+            commit: "c".into(),
+            tree: tree.map(str::to_owned),
+            body: String::new(),
+            who,
+            ts: Millis(1),
+        }
+    }
+
+    fn review(all: &[(&str, Given)]) -> Review {
+        let mut review = Review::default();
+        for (writer, given) in all {
+            let writer = writer.parse().expect("a writer");
+            review.verdicts.insert(writer, given.clone());
+        }
+        review
+    }
+
+    #[test]
+    fn an_approval_binds_to_commit_and_files() {
+        let sid = SessionId::from_parts(Millis(2), [2; 10]);
+        let person = Person::default();
+        let approved = review(&[(
+            "ada-1a2b",
+            given(Verdict::Approve, Some("t"), person.clone()),
+        )]);
+        let standing = |tip: &str, tree: &str| judge(&approved, sid, tip, tree).standing;
+        assert_eq!(standing("c", "t"), Standing::Approved);
+        assert_eq!(standing("d", "t"), Standing::Stale);
+        assert_eq!(standing("c", "u"), Standing::Stale);
+        assert!(judge(&approved, sid, "c", "t").approval().is_some());
+        assert!(judge(&approved, sid, "c", "u").approval().is_none());
+        let both = review(&[
+            (
+                "ada-1a2b",
+                given(Verdict::Approve, Some("t"), person.clone()),
+            ),
+            (
+                "bob-1a2b",
+                given(Verdict::RequestChanges, Some("t"), person),
+            ),
+        ]);
+        let opinion = judge(&both, sid, "c", "t");
+        assert_eq!(opinion.standing, Standing::ChangesRequested);
+        assert!(opinion.approval().is_none());
+        assert_eq!(
+            judge(&both, sid, "d", "t").standing,
+            Standing::Stale,
+            "an objection to other work says nothing"
+        );
+    }
+
+    #[test]
+    fn an_agent_does_not_approve_its_own_work() {
+        let sid = SessionId::from_parts(Millis(2), [2; 10]);
+        let other = SessionId::from_parts(Millis(3), [3; 10]);
+        let own = agent("claude", "fix", sid);
+        assert_eq!(session_of(&own), Some(sid));
+        let approved = review(&[("ada-1a2b", given(Verdict::Approve, Some("t"), own))]);
+        assert_eq!(judge(&approved, sid, "c", "t").standing, Standing::Unjudged);
+        assert_eq!(
+            judge(&approved, other, "c", "t").standing,
+            Standing::Approved
+        );
+    }
+}

@@ -1,0 +1,484 @@
+//! Where comments hang: making a place from what a person points at, and finding it again in the work as it is now.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::context::Context;
+use super::fold::shorten;
+use super::work::Work;
+use super::{Session, Ulid};
+use crate::error::{Error, Result};
+use crate::git::diff::Delta;
+use crate::git::object::{EntryKind, TreeEntry};
+use crate::git::{ObjectId, ObjectKind, Repo, sha256};
+use crate::review::anchor::{Known, Versions, lines};
+use crate::review::path::{from_text, to_text};
+use crate::review::{CodePlace, Place, Review, Side, Thread};
+
+/// Files larger than this have no lines to comment on.
+const FILE_LIMIT: u64 = 16 << 20;
+/// git looks this far for a NUL to tell binary files from text.
+const BINARY_LOOK: usize = 8000;
+/// Lines kept before and after those that are commented on.
+const SURROUNDINGS: usize = 3;
+/// The most commented lines that are kept, and the most of each.
+const KEPT_LINES: usize = 20;
+const KEPT_WIDTH: usize = 200;
+/// How many new files are searched for lines whose file is gone.
+const SEARCHED: usize = 200;
+
+/// Where a comment hangs in the work as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Spot {
+    /// On the session as a whole.
+    Session,
+    /// On an event of the transcript.
+    Event(Ulid),
+    /// On a whole file.
+    File {
+        /// The path as it is now.
+        path: Vec<u8>,
+        /// Which side of the change.
+        side: Side,
+    },
+    /// On lines.
+    Lines {
+        /// The path as it is now.
+        path: Vec<u8>,
+        /// Which side of the change.
+        side: Side,
+        /// The first line, from 1.
+        first: u32,
+        /// The last line.
+        last: u32,
+    },
+    /// On code that is not there any more.
+    Outdated,
+}
+
+/// A thread, and where it hangs now.
+#[derive(Debug, Clone)]
+pub struct Placed<'r> {
+    /// The thread.
+    pub thread: &'r Thread,
+    /// Where.
+    pub spot: Spot,
+}
+
+/// What a person points at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pointed {
+    /// The file.
+    pub path: Vec<u8>,
+    /// The first and last line, from 1; nothing is the whole file.
+    pub lines: Option<(u32, u32)>,
+    /// Which side of the change.
+    pub side: Side,
+}
+
+/// Makes a place of what a person points at. What is not there is an error that says what is.
+pub fn point(
+    context: &Context<'_>,
+    session: &Session,
+    work: &Work,
+    at: &Pointed,
+) -> Result<CodePlace> {
+    let repo = context.repo;
+    let name = String::from_utf8_lossy(&at.path).into_owned();
+    let tree = side_tree(repo, work, at.side)?;
+    let Some(entry) = repo.entry_at(tree, &at.path)? else {
+        return Err(missing(repo, session, work, at));
+    };
+    let commit = match at.side {
+        Side::New => work.tip,
+        Side::Old => work.base,
+    };
+    let mut place = CodePlace {
+        commit: commit.to_string(),
+        path: Some(to_text(&at.path)),
+        side: at.side,
+        blob: Some(entry.id.to_string()),
+        ..CodePlace::default()
+    };
+    let Some((first, last)) = at.lines else {
+        return Ok(place);
+    };
+    let whole = |what: &str| {
+        Error::fatal(format!("'{name}' {what}: it has no lines")).hint(format!(
+            "comment on all of it: git agent review comment {} '{name}'",
+            session.name
+        ))
+    };
+    let text = match entry.kind {
+        EntryKind::Commit => return Err(whole("is a submodule")),
+        EntryKind::Tree => return Err(whole("is a directory")),
+        _ => match repo.object_header(entry.id)? {
+            Some((_, size)) if size > FILE_LIMIT => return Err(whole("is too large")),
+            _ => repo.read_object(entry.id, ObjectKind::Blob, FILE_LIMIT)?,
+        },
+    };
+    if is_binary(&text) {
+        return Err(whole("is binary"));
+    }
+    let all = lines(&text);
+    let (start, end) = (first as usize, last as usize);
+    if start == 0 || end < start {
+        return Err(Error::usage(format!("'{first}-{last}' are no lines")));
+    }
+    if end > all.len() {
+        let count = all.len();
+        let noun = if count == 1 { "line" } else { "lines" };
+        return Err(Error::fatal(format!("'{name}' has only {count} {noun}")));
+    }
+    let kept = |lines: &[&[u8]]| -> Vec<String> { lines.iter().map(|line| keep(line)).collect() };
+    place.line = Some(first);
+    place.end = (last != first).then_some(last);
+    place.before = kept(&all[(start - 1).saturating_sub(SURROUNDINGS)..start - 1]);
+    place.text = kept(&all[start - 1..end.min(start - 1 + KEPT_LINES)]);
+    place.after = kept(&all[end..(end + SURROUNDINGS).min(all.len())]);
+    place.hunk_sha = Some(sha256(&all[start - 1..end].join(&b'\n')));
+    Ok(place)
+}
+
+fn keep(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
+    shorten(&text, KEPT_WIDTH)
+}
+
+fn is_binary(text: &[u8]) -> bool {
+    text[..text.len().min(BINARY_LOOK)].contains(&0)
+}
+
+/// Returns the tree that one side of the change shows.
+pub fn side_tree(repo: &Repo, work: &Work, side: Side) -> Result<ObjectId> {
+    match side {
+        Side::New => Ok(work.tree),
+        Side::Old => repo.tree_of(work.base),
+    }
+}
+
+fn missing(repo: &Repo, session: &Session, work: &Work, at: &Pointed) -> Error {
+    let (name, path) = (&session.name, String::from_utf8_lossy(&at.path));
+    let other = match at.side {
+        Side::New => Side::Old,
+        Side::Old => Side::New,
+    };
+    let there = side_tree(repo, work, other)
+        .and_then(|tree| repo.entry_at(tree, &at.path))
+        .is_ok_and(|entry| entry.is_some());
+    match (there, at.side) {
+        (true, Side::New) => Error::fatal(format!("session '{name}' deleted '{path}'"))
+            .hint("comment on the file as it was: --old"),
+        (true, Side::Old) => Error::fatal(format!("session '{name}' added '{path}'"))
+            .hint("comment on the file as it is: without --old"),
+        (false, _) => Error::fatal(format!("session '{name}' has no file '{path}'"))
+            .hint(format!("git agent review diff {name} --name-only")),
+    }
+}
+
+/// Finds where every visible thread hangs in the work as it is now.
+pub fn place_all<'r>(
+    context: &Context<'_>,
+    work: &Work,
+    review: &'r Review,
+) -> Result<Vec<Placed<'r>>> {
+    let mut finder = Finder::new(context.repo, work);
+    review
+        .threads
+        .iter()
+        .filter(|thread| thread.is_visible())
+        .map(|thread| {
+            let spot = finder.spot(thread.at.as_ref())?;
+            Ok(Placed { thread, spot })
+        })
+        .collect()
+}
+
+type Text = Rc<Vec<u8>>;
+/// New names by old ones.
+type Renames = Rc<HashMap<Vec<u8>, Vec<u8>>>;
+
+/// Looks for places, remembering what it read.
+struct Finder<'c> {
+    repo: &'c Repo,
+    work: &'c Work,
+    texts: HashMap<ObjectId, Option<Text>>,
+    versions: HashMap<(ObjectId, ObjectId), Rc<Versions>>,
+    entries: HashMap<(ObjectId, Vec<u8>), Option<TreeEntry>>,
+    renames: HashMap<(ObjectId, ObjectId), Renames>,
+    changed: Option<Rc<Vec<Delta>>>,
+}
+
+impl<'c> Finder<'c> {
+    fn new(repo: &'c Repo, work: &'c Work) -> Self {
+        Finder {
+            repo,
+            work,
+            texts: HashMap::new(),
+            versions: HashMap::new(),
+            entries: HashMap::new(),
+            renames: HashMap::new(),
+            changed: None,
+        }
+    }
+
+    fn spot(&mut self, at: Option<&Place>) -> Result<Spot> {
+        let place = match at {
+            None => return Ok(Spot::Session),
+            Some(Place::Event { event }) => return Ok(Spot::Event(*event)),
+            Some(Place::Code(place)) => place,
+        };
+        let Some(path) = place.path.as_deref().map(from_text) else {
+            return Ok(Spot::Session);
+        };
+        let side = place.side;
+        let tree = side_tree(self.repo, self.work, side)?;
+        let entry = self.entry(tree, &path)?;
+        let Some(first) = place.line else {
+            if entry.is_some() {
+                return Ok(Spot::File { path, side });
+            }
+            let moved = self.renamed(place, tree, &path)?;
+            return Ok(moved.map_or(Spot::Outdated, |path| Spot::File { path, side }));
+        };
+        let last = place.end.unwrap_or(first);
+        let blob = place
+            .blob
+            .as_deref()
+            .and_then(|hex| self.repo.parse_id(hex).ok());
+        if let (Some(entry), Some(blob)) = (&entry, blob)
+            && entry.id == blob
+        {
+            return Ok(Spot::Lines {
+                path,
+                side,
+                first,
+                last,
+            });
+        }
+        let mut candidates = Vec::new();
+        match entry {
+            Some(entry) => candidates.push((path, entry)),
+            None => {
+                if let Some(moved) = self.renamed(place, tree, &path)?
+                    && let Some(entry) = self.entry(tree, &moved)?
+                {
+                    candidates.push((moved, entry));
+                } else {
+                    candidates = self.new_files(side)?;
+                }
+            }
+        }
+        let mut found = Vec::new();
+        for (path, entry) in candidates {
+            if let Some(now) = self.find(place, blob, first, last, &entry)? {
+                found.push((path, now));
+            }
+        }
+        Ok(match found.pop() {
+            Some((path, now)) if found.is_empty() => Spot::Lines {
+                path,
+                side,
+                first: now,
+                last: now + (last - first),
+            },
+            _ => Spot::Outdated,
+        })
+    }
+
+    fn entry(&mut self, tree: ObjectId, path: &[u8]) -> Result<Option<TreeEntry>> {
+        let key = (tree, path.to_vec());
+        if let Some(known) = self.entries.get(&key) {
+            return Ok(known.clone());
+        }
+        let found = self.repo.entry_at(tree, path)?;
+        self.entries.insert(key, found.clone());
+        Ok(found)
+    }
+
+    /// Returns the new name of a file that was renamed since the place was made.
+    fn renamed(
+        &mut self,
+        place: &CodePlace,
+        tree: ObjectId,
+        path: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
+        let before = self.repo.parse_id(&place.commit).ok();
+        let Some(before) = before.and_then(|commit| self.repo.tree_of(commit).ok()) else {
+            return Ok(None);
+        };
+        let key = (before, tree);
+        if !self.renames.contains_key(&key) {
+            let deltas = self.repo.deltas(before, tree)?;
+            let renamed = deltas.into_iter().filter(|delta| delta.status == 'R');
+            let names = renamed.map(|delta| (delta.old_path, delta.path)).collect();
+            self.renames.insert(key, Rc::new(names));
+        }
+        Ok(self
+            .renames
+            .get(&key)
+            .and_then(|names| names.get(path).cloned()))
+    }
+
+    /// Returns the files that this side has and the other has not: where lines may have gone whose file is gone.
+    fn new_files(&mut self, side: Side) -> Result<Vec<(Vec<u8>, TreeEntry)>> {
+        if side == Side::Old {
+            return Ok(Vec::new());
+        }
+        let changed = match &self.changed {
+            Some(changed) => Rc::clone(changed),
+            None => {
+                let changed = Rc::new(self.repo.deltas(self.work.base, self.work.tree)?);
+                self.changed = Some(Rc::clone(&changed));
+                changed
+            }
+        };
+        let mut files = Vec::new();
+        for delta in changed
+            .iter()
+            .filter(|delta| matches!(delta.status, 'A' | 'R'))
+        {
+            if files.len() >= SEARCHED {
+                return Ok(Vec::new());
+            }
+            if let Some(entry) = self.entry(self.work.tree, &delta.path)? {
+                files.push((delta.path.clone(), entry));
+            }
+        }
+        Ok(files)
+    }
+
+    /// Returns the first of the lines in a file as it is now.
+    fn find(
+        &mut self,
+        place: &CodePlace,
+        blob: Option<ObjectId>,
+        first: u32,
+        last: u32,
+        entry: &TreeEntry,
+    ) -> Result<Option<u32>> {
+        if matches!(entry.kind, EntryKind::Tree | EntryKind::Commit) {
+            return Ok(None);
+        }
+        let Some(now) = self.text(entry.id)? else {
+            return Ok(None);
+        };
+        let count = (last - first) as usize + 1;
+        let number = |at: usize| u32::try_from(at + 1).ok();
+        let before = match blob {
+            Some(blob) => self.text(blob)?.map(|text| (blob, text)),
+            None => None,
+        };
+        let Some((blob, before)) = before else {
+            return Ok(excerpt(place, count, &now).and_then(number));
+        };
+        let start = first as usize - 1;
+        // What the record says of the lines must be what the blob says, or one of them is not to be trusted.
+        let said = place.text.first();
+        let is = lines(&before).get(start).map(|line| keep(line));
+        if said.is_some()
+            && is.is_some()
+            && !matches!((said, &is), (Some(said), Some(is)) if said == is || said.contains("[REDACTED:"))
+        {
+            return Ok(None);
+        }
+        let key = (blob, entry.id);
+        let versions = match self.versions.get(&key) {
+            Some(known) => Rc::clone(known),
+            None => {
+                let made = Rc::new(Versions::new(Known::Whole, &lines(&before), &lines(&now)));
+                self.versions.insert(key, Rc::clone(&made));
+                made
+            }
+        };
+        Ok(versions.find(start, count).and_then(number))
+    }
+
+    /// Reads a text file; `None` when it is not here, too large, or no text.
+    fn text(&mut self, id: ObjectId) -> Result<Option<Text>> {
+        if let Some(known) = self.texts.get(&id) {
+            return Ok(known.clone());
+        }
+        let text = match self.repo.object_header(id)? {
+            Some((ObjectKind::Blob, size)) if size <= FILE_LIMIT => {
+                let text = self.repo.read_object(id, ObjectKind::Blob, FILE_LIMIT)?;
+                (!is_binary(&text)).then(|| Rc::new(text))
+            }
+            _ => None,
+        };
+        self.texts.insert(id, text.clone());
+        Ok(text)
+    }
+}
+
+/// Finds lines of which only the record tells: the file they were in is not here.
+fn excerpt(place: &CodePlace, count: usize, now: &[u8]) -> Option<usize> {
+    if place.text.len() != count {
+        return None;
+    }
+    let all = [&place.before[..], &place.text[..], &place.after[..]].concat();
+    let before: Vec<&[u8]> = all.iter().map(String::as_bytes).collect();
+    let now: Vec<String> = lines(now).into_iter().map(keep).collect();
+    let now: Vec<&[u8]> = now.iter().map(String::as_bytes).collect();
+    Versions::new(Known::Excerpt, &before, &now).find(place.before.len(), count)
+}
+
+/// Reads what a person points at: `FILE`, `FILE:LINE` or `FILE:FIRST-LAST`. `exists` tells whether a path is a file, for
+/// names that end like a line number.
+pub fn parse(text: &[u8], side: Side, exists: &dyn Fn(&[u8]) -> bool) -> Result<Pointed> {
+    let whole = Pointed {
+        path: text.to_vec(),
+        lines: None,
+        side,
+    };
+    let Some(colon) = text.iter().rposition(|byte| *byte == b':') else {
+        return Ok(whole);
+    };
+    let (path, tail) = (&text[..colon], &text[colon + 1..]);
+    let numeric = !tail.is_empty()
+        && tail
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || *byte == b'-');
+    if !numeric || path.is_empty() || exists(text) {
+        return Ok(whole);
+    }
+    let tail = String::from_utf8_lossy(tail).into_owned();
+    let bad = || Error::usage(format!("'{tail}' is no line and no range of lines"));
+    let (first, last) = tail.split_once('-').unwrap_or((&tail, &tail));
+    let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number > 0);
+    let lines = number(first).zip(number(last)).ok_or_else(bad)?;
+    if lines.1 < lines.0 {
+        return Err(bad());
+    }
+    Ok(Pointed {
+        path: path.to_vec(),
+        lines: Some(lines),
+        side,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_pointed_at_is_understood() {
+        let exists = |path: &[u8]| path == b"odd:12";
+        let read =
+            |text: &str| parse(text.as_bytes(), Side::New, &exists).map(|at| (at.path, at.lines));
+        let file = |path: &str, lines| (path.as_bytes().to_vec(), lines);
+        for (text, meant) in [
+            ("a.rs", file("a.rs", None)),
+            ("a.rs:7", file("a.rs", Some((7, 7)))),
+            ("a:b.rs:7-9", file("a:b.rs", Some((7, 9)))),
+            ("odd:12", file("odd:12", None)),
+            ("odd:12:3", file("odd:12", Some((3, 3)))),
+            ("c:drive", file("c:drive", None)),
+        ] {
+            assert_eq!(read(text).expect("understood"), meant, "{text}");
+        }
+        for bad in ["a:0", "a:3-2", "a:-", "a:1-2-3", "a:99999999999"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

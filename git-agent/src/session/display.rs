@@ -1,0 +1,107 @@
+//! Reviews as plain git shows them: notes on commits, rendered for people, under a ref that may be removed at any time.
+
+use std::collections::BTreeMap;
+
+use super::context::Context;
+use super::feedback::plain;
+use super::remark;
+use crate::env::Millis;
+use crate::error::Result;
+use crate::git::{ObjectId, ObjectKind};
+use crate::review::{Comment, Place, Thread, Verdict};
+use crate::store::refname;
+
+/// The setting that asks for it.
+pub const KEY: &str = "agent.displayNotes";
+
+/// Renders all reviews anew, if that is asked for.
+pub fn refresh(context: &Context<'_>) -> Result<()> {
+    match context.config.bool(KEY, false)? {
+        true => render(context),
+        false => Ok(()),
+    }
+}
+
+/// Renders all reviews.
+pub fn render(context: &Context<'_>) -> Result<()> {
+    let reviews = remark::load(context)?;
+    let names: BTreeMap<_, _> = context
+        .store
+        .list(crate::store::list::Scope::All)?
+        .sessions
+        .into_iter()
+        .map(|listed| (listed.session.sid, listed.session.name))
+        .collect();
+    let mut notes: BTreeMap<ObjectId, String> = BTreeMap::new();
+    let mut last = Millis(0);
+    let repo = context.repo;
+    let known = |hex: &str| {
+        let id = repo.parse_id(hex).ok()?;
+        matches!(repo.object_header(id), Ok(Some((ObjectKind::Commit, _)))).then_some(id)
+    };
+    for (sid, review) in &reviews.sessions {
+        let name = names
+            .get(sid)
+            .map_or_else(|| sid.to_string(), |name| line(name));
+        for thread in review.threads.iter().filter(|thread| thread.is_visible()) {
+            let Some(Place::Code(code)) = &thread.at else {
+                continue;
+            };
+            let Some(commit) = known(&code.commit) else {
+                continue;
+            };
+            let note = notes.entry(commit).or_default();
+            note.push_str(&rendered(thread, &name));
+            last = thread
+                .comments
+                .iter()
+                .fold(last, |last, comment| last.max(comment.ts));
+        }
+        for given in review.verdicts.values() {
+            if let Some(commit) = known(&given.commit) {
+                let word = match given.verdict {
+                    Verdict::Approve => "approved",
+                    Verdict::RequestChanges => "changes requested",
+                    Verdict::Reject => "rejected",
+                };
+                let note = notes.entry(commit).or_default();
+                note.push_str(&format!("{name}: {word} by {}\n", line(&given.who.name)));
+                note.push_str(&indented(&given.body));
+                last = last.max(given.ts);
+            }
+        }
+    }
+    let notes: Vec<(ObjectId, String)> = notes.into_iter().collect();
+    repo.replace_notes(refname::DISPLAY_NOTES, &notes, last.seconds())
+}
+
+fn rendered(thread: &Thread, session: &str) -> String {
+    let mut text = String::new();
+    if let Some(Place::Code(code)) = &thread.at {
+        let path = line(code.path.as_deref().unwrap_or_default());
+        let lines = match (code.line, code.end) {
+            (Some(first), Some(last)) => format!(":{first}-{last}"),
+            (Some(first), None) => format!(":{first}"),
+            _ => String::new(),
+        };
+        let state = if thread.is_open() { "open" } else { "resolved" };
+        text += &format!("{session}: {path}{lines} ({state})\n");
+    }
+    let shown = |comment: &&Comment| !comment.deleted;
+    for comment in thread.comments.iter().filter(shown) {
+        text += &format!("  {}:\n", line(&comment.who.name));
+        text += &indented(&comment.body);
+    }
+    text
+}
+
+/// Returns text that stays on one line.
+fn line(text: &str) -> String {
+    plain(text).replace('\t', " ")
+}
+
+fn indented(text: &str) -> String {
+    text.lines()
+        .map(|line| format!("    {}\n", plain(line)))
+        .collect()
+}

@@ -1,0 +1,55 @@
+//! What reviewers said, as part of a session's row: how many comments are open, and what was decided.
+
+use super::context::Context;
+use super::summary::{Comments, Finding, Summary};
+use super::{opinion, remark};
+use crate::review::Review;
+use crate::review::standing::Standing;
+use crate::store::list::Listed;
+
+/// Adds to rows what reviewers said. What cannot be read is left unknown, and never keeps a row from being shown.
+pub fn annotate(context: &Context<'_>, rows: &mut [&mut Summary]) {
+    let Ok(reviews) = remark::load(context) else {
+        for row in rows {
+            row.comments = Finding::Unknown;
+            row.verdict = Finding::Unknown;
+        }
+        return;
+    };
+    for row in rows {
+        if let Some(review) = reviews.sessions.get(&row.session.sid) {
+            row.comments = comments(review);
+            row.verdict = verdict(context, row, review);
+        }
+    }
+}
+
+/// Counts the threads of a review.
+pub fn comments(review: &Review) -> Finding<Comments> {
+    let visible = || review.threads.iter().filter(|thread| thread.is_visible());
+    let open = visible().filter(|thread| thread.is_open()).count() as u64;
+    let resolved = visible().count() as u64 - open;
+    match open + resolved {
+        0 => Finding::Nothing,
+        _ => Finding::Known(Comments { open, resolved }),
+    }
+}
+
+fn verdict(context: &Context<'_>, row: &Summary, review: &Review) -> Finding<String> {
+    if review.verdicts.is_empty() {
+        return Finding::Nothing;
+    }
+    let listed = Listed {
+        tip: None,
+        session: row.session.clone(),
+        remote: row.remote.clone(),
+        archived: row.archived,
+    };
+    match opinion::with_review(context, &listed, review) {
+        Ok((_, opinion)) => match opinion.standing {
+            Standing::Unjudged => Finding::Nothing,
+            standing => Finding::Known(standing.as_str().to_owned()),
+        },
+        Err(_) => Finding::Unknown,
+    }
+}

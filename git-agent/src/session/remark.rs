@@ -1,0 +1,180 @@
+//! What is said in a review, written down: records go to this clone's notes, and those of all writers are read together.
+
+use std::collections::BTreeMap;
+
+use super::context::Context;
+use super::{Person, SessionId, Ulid, WriterId};
+use crate::error::{Error, Result};
+use crate::git::ObjectId;
+use crate::review::standing::{agent, session_of};
+use crate::review::{Action, Comment, Record, Review, Thread, fold};
+use crate::store::notes::{Kind, Problem};
+
+/// The longest text of a comment: what it becomes in a record must fit.
+pub const LONGEST: usize = 8 << 10;
+
+/// The reviews of all sessions.
+#[derive(Debug, Default)]
+pub struct Reviews {
+    /// By session.
+    pub sessions: BTreeMap<SessionId, Review>,
+    /// What could not be read.
+    pub problems: Vec<Problem>,
+}
+
+impl Reviews {
+    /// Returns the review of a session; one that nobody has begun is empty.
+    pub fn of(&self, sid: SessionId) -> Review {
+        self.sessions.get(&sid).cloned().unwrap_or_default()
+    }
+
+    /// Finds the comment that a person means by its id or the end of it.
+    pub fn find(&self, wanted: &str) -> Result<Found<'_>> {
+        let wanted = wanted.trim_start_matches('#').to_ascii_lowercase();
+        let mut found = Vec::new();
+        for (sid, review) in &self.sessions {
+            for thread in &review.threads {
+                for comment in &thread.comments {
+                    let id = comment.id.as_str();
+                    if id == wanted || (wanted.len() >= 4 && id.ends_with(&wanted)) {
+                        found.push(Found {
+                            sid: *sid,
+                            review,
+                            thread,
+                            comment,
+                        });
+                    }
+                }
+            }
+        }
+        match found.len() {
+            1 => Ok(found.remove(0)),
+            0 => Err(Error::fatal(format!("no comment '{wanted}'")).hint("git agent review list")),
+            count => {
+                let mut error = Error::fatal(format!("'{wanted}' names {count} comments"));
+                for found in found.iter().take(5) {
+                    error = error.hint(found.comment.id.to_string());
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A comment, and what it belongs to.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'r> {
+    /// The session.
+    pub sid: SessionId,
+    /// Its review.
+    pub review: &'r Review,
+    /// The thread.
+    pub thread: &'r Thread,
+    /// The comment.
+    pub comment: &'r Comment,
+}
+
+/// Reads the reviews of all sessions: this clone's records and those of everybody else.
+pub fn load(context: &Context<'_>) -> Result<Reviews> {
+    let read = context.store.note_records::<Record>(Kind::Review)?;
+    let records = read
+        .records
+        .into_iter()
+        .map(|record| (record.writer, record.value));
+    Ok(Reviews {
+        sessions: fold(records),
+        problems: read.problems,
+    })
+}
+
+/// Returns who speaks: the person git knows, or inside a session its agent.
+pub fn author(context: &Context<'_>) -> Result<Person> {
+    let inside = context.env.var("GIT_AGENT_SESSION");
+    if let Some(sid) = inside.and_then(|sid| sid.parse::<SessionId>().ok())
+        && let Some(session) = context
+            .store
+            .session(sid)?
+            .filter(|session| !session.name.is_empty())
+    {
+        return Ok(agent(&session.agent, &session.name, sid));
+    }
+    let (name, email) = context.repo.committer()?;
+    Ok(Person { name, email })
+}
+
+/// Returns whether a comment is the speaker's own: of this clone, and not of an agent when a person speaks or the other
+/// way round.
+pub fn is_own(comment: &Comment, writer: Option<&WriterId>, speaker: &Person) -> bool {
+    Some(&comment.writer) == writer && session_of(&comment.who) == session_of(speaker)
+}
+
+/// Writes records about a session, all at once, and returns their ids. `on` is the object they are about.
+pub fn write(
+    context: &Context<'_>,
+    sid: SessionId,
+    on: ObjectId,
+    who: &Person,
+    actions: Vec<Action>,
+) -> Result<Vec<Ulid>> {
+    let review = load(context)?.of(sid);
+    let redactor = context.redactor();
+    let mut ids = Vec::with_capacity(actions.len());
+    let mut records = Vec::with_capacity(actions.len());
+    for (index, action) in actions.into_iter().enumerate() {
+        check_length(&action)?;
+        let record = Record {
+            id: Ulid::new(context.env),
+            sid,
+            after: Vec::new(),
+            lc: review.lc + 1 + index as u64,
+            ts: context.env.now(),
+            who: who.clone(),
+            action,
+        };
+        ids.push(record.id);
+        records.push(redactor.json(record.to_json()));
+    }
+    context
+        .store
+        .append_notes_somewhere(Kind::Review, on, records)?;
+    Ok(ids)
+}
+
+fn check_length(action: &Action) -> Result<()> {
+    let body = match action {
+        Action::Comment { body, .. } | Action::Edit { body, .. } => body,
+        Action::Verdict { body, .. } => return too_long(body),
+        _ => return Ok(()),
+    };
+    if body.trim().is_empty() {
+        return Err(Error::usage("the comment is empty"));
+    }
+    too_long(body)
+}
+
+fn too_long(body: &str) -> Result<()> {
+    if body.len() > LONGEST {
+        return Err(Error::fatal(format!(
+            "the text has {} bytes, more than the {LONGEST} allowed",
+            body.len()
+        )));
+    }
+    Ok(())
+}
+
+/// Returns the object that a thread's records are kept on, so that they stay together.
+pub fn home(context: &Context<'_>, thread: &Thread) -> ObjectId {
+    use crate::review::Place;
+    let commit = match &thread.at {
+        Some(Place::Code(place)) => context.repo.parse_id(&place.commit).ok(),
+        _ => None,
+    };
+    commit.unwrap_or_else(|| {
+        let opened = thread.comments.first();
+        let id = opened.map_or("", |comment| comment.id.as_str());
+        context
+            .repo
+            .batch()
+            .blob(format!("thread {id}").into_bytes())
+    })
+}
