@@ -1,12 +1,26 @@
 //! `git agent review`: the command line.
 
+mod answer;
 mod args;
+mod comment;
+mod diff;
+mod draft;
+mod edit;
+mod emphasis;
+mod list;
+mod page;
+mod send;
+mod table;
+mod threads;
+mod verdict;
+mod weave;
 
 use std::process::ExitCode;
 
 use git_agent::invoke::{self, complete};
+use git_agent::review::Verdict;
 
-use args::Cli;
+use args::{Cli, Verb};
 
 fn main() -> ExitCode {
     invoke::main("git-agent-review", |env, arguments| {
@@ -15,7 +29,21 @@ fn main() -> ExitCode {
         {
             return complete::run::<Cli>(env, words);
         }
-        let Cli {} = invoke::parse(arguments)?;
-        invoke::usage::<Cli>()
+        let cli: Cli = invoke::parse(arguments)?;
+        match cli.verb {
+            None => table::run(env, &cli.table),
+            Some(Verb::Diff(args)) => diff::run(env, &args),
+            Some(Verb::List(args)) => list::run(env, &args),
+            Some(Verb::Comment(args)) => comment::run(env, &args),
+            Some(Verb::Reply(args)) => answer::reply(env, &args),
+            Some(Verb::Resolve(args)) => answer::resolve(env, &args),
+            Some(Verb::Reopen(args)) => answer::reopen(env, &args),
+            Some(Verb::Edit(args)) => edit::run(env, &args),
+            Some(Verb::Delete(args)) => answer::delete(env, &args),
+            Some(Verb::Send(args)) => send::run(env, &args),
+            Some(Verb::Approve(args)) => verdict::run(env, &args, Verdict::Approve),
+            Some(Verb::RequestChanges(args)) => verdict::run(env, &args, Verdict::RequestChanges),
+            Some(Verb::Reject(args)) => verdict::run(env, &args, Verdict::Reject),
+        }
     })
 }

@@ -65,7 +65,7 @@ const FLOORS: &[(&str, u8)] = &[
 ];
 
 /// Parts that must not do anything but compute.
-const PURE: [&str; 12] = [
+const PURE: [&str; 15] = [
     "session/mod.rs",
     "session/id.rs",
     "session/fold.rs",
@@ -73,7 +73,10 @@ const PURE: [&str; 12] = [
     "session/verdict.rs",
     "transcript.rs",
     "review/mod.rs",
+    "review/anchor.rs",
     "review/fold.rs",
+    "review/path.rs",
+    "review/standing.rs",
     "provenance.rs",
     "merge/mod.rs",
     "merge/message.rs",

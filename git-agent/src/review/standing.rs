@@ -75,7 +75,7 @@ pub fn judge(review: &Review, sid: SessionId, tip: &str, tree: &str) -> Opinion 
         .iter()
         .map(|(writer, given)| Judged {
             writer: writer.clone(),
-            fresh: given.commit == tip && given.tree.as_deref().is_none_or(|judged| judged == tree),
+            fresh: given.commit == tip && given.tree.as_deref() == Some(tree),
             counts: session_of(&given.who) != Some(sid),
             given: given.clone(),
         })

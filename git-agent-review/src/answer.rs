@@ -1,0 +1,177 @@
+//! `git agent review reply`, `resolve`, `reopen` and `delete`: what is done with comments that are there.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::{Error, Result};
+use git_agent::invoke::{OutputArgs, site, text};
+use git_agent::output::Ui;
+use git_agent::review::Action;
+use git_agent::session::context::Context;
+use git_agent::session::display;
+use git_agent::session::remark::{self, Found, Reviews};
+
+use crate::{draft, threads};
+
+/// Answer a comment
+#[derive(Debug, Args)]
+pub struct Reply {
+    /// A comment of the thread: its id or the end of it
+    #[arg(value_name = "COMMENT")]
+    comment: String,
+    /// The text ('-' is standard input; default: the editor)
+    #[arg(short, long, value_name = "TEXT")]
+    message: Option<String>,
+    /// Read the text from a file
+    #[arg(short = 'F', long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Close the thread with it
+    #[arg(long)]
+    resolve: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Which threads
+#[derive(Debug, Args)]
+pub struct Close {
+    /// A comment of each thread: its id or the end of it
+    #[arg(value_name = "COMMENT", required = true)]
+    comments: Vec<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Take back own comments
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// The comments: their ids or the ends of them
+    #[arg(value_name = "COMMENT", required = true)]
+    comments: Vec<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs `reply`.
+pub fn reply(env: &Env, args: &Reply) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        let reviews = remark::load(context)?;
+        if args.message.is_none() && args.file.is_none() {
+            reviews.find(&args.comment)?;
+        }
+        let body = text::read(
+            context,
+            "reply",
+            args.message.as_deref(),
+            args.file.as_deref(),
+        )?;
+        let id = draft::keeping(context, "reply", &body, || {
+            let found = reviews.find(&args.comment)?;
+            let target = found.comment.id;
+            let mut actions = vec![Action::Comment {
+                target: Some(target),
+                at: None,
+                body: body.clone(),
+                severity: None,
+            }];
+            if args.resolve {
+                actions.push(Action::Resolve { target });
+            }
+            let who = remark::author(context)?;
+            let home = remark::home(context, found.thread);
+            let ids = remark::write(context, found.sid, home, &who, actions)?;
+            Ok(ids[0])
+        })?;
+        display::refresh(context)?;
+        ui.narrate(format!("reply {}", threads::short(id)));
+        Ok(0)
+    })
+}
+
+/// Runs `resolve`.
+pub fn resolve(env: &Env, args: &Close) -> Result<u8> {
+    close(env, args, true)
+}
+
+/// Runs `reopen`.
+pub fn reopen(env: &Env, args: &Close) -> Result<u8> {
+    close(env, args, false)
+}
+
+fn close(env: &Env, args: &Close, resolved: bool) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        let reviews = remark::load(context)?;
+        // All of them are looked for before anything is written.
+        let found = find_all(&reviews, &args.comments)?;
+        for found in found {
+            let short = threads::short(found.comment.id);
+            let target = found.comment.id;
+            if found.thread.is_open() != resolved {
+                let word = if resolved { "resolved" } else { "open" };
+                ui.narrate(format!("{short} is {word} already"));
+                continue;
+            }
+            let action = match resolved {
+                true => Action::Resolve { target },
+                false => Action::Reopen { target },
+            };
+            write(context, &found, action)?;
+            let word = if resolved { "resolved" } else { "reopened" };
+            ui.narrate(format!("{word} {short}"));
+        }
+        display::refresh(context)?;
+        Ok(0)
+    })
+}
+
+/// Runs `delete`.
+pub fn delete(env: &Env, args: &Delete) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        let reviews = remark::load(context)?;
+        let found = find_all(&reviews, &args.comments)?;
+        for found in &found {
+            require_own(context, found)?;
+        }
+        for found in found {
+            let action = Action::Del {
+                target: Some(found.comment.id),
+            };
+            write(context, &found, action)?;
+            tell_deleted(ui, &found);
+        }
+        display::refresh(context)?;
+        Ok(0)
+    })
+}
+
+fn tell_deleted(ui: &Ui, found: &Found<'_>) {
+    ui.narrate(format!("deleted {}", threads::short(found.comment.id)));
+}
+
+fn find_all<'r>(reviews: &'r Reviews, wanted: &[String]) -> Result<Vec<Found<'r>>> {
+    wanted.iter().map(|wanted| reviews.find(wanted)).collect()
+}
+
+/// Writes one record about a comment.
+pub fn write(context: &Context<'_>, found: &Found<'_>, action: Action) -> Result<()> {
+    let who = remark::author(context)?;
+    let home = remark::home(context, found.thread);
+    remark::write(context, found.sid, home, &who, vec![action])?;
+    Ok(())
+}
+
+/// Refuses to change what somebody else said.
+pub fn require_own(context: &Context<'_>, found: &Found<'_>) -> Result<()> {
+    let writer = context.store.writer()?;
+    let speaker = remark::author(context)?;
+    if remark::is_own(found.comment, writer.as_ref(), &speaker) {
+        return Ok(());
+    }
+    let short = threads::short(found.comment.id);
+    Err(Error::fatal(format!(
+        "comment {short} is by '{}': only its author may change it",
+        found.comment.who.name
+    ))
+    .hint(format!("git agent review reply {short} -m \"<answer>\"")))
+}

@@ -1,0 +1,154 @@
+//! `git agent review comment`: a remark on lines, a file, a turn, or the session as a whole.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::{Error, Result};
+use git_agent::invoke::{OutputArgs, site, text};
+use git_agent::output::sanitize::one_line;
+use git_agent::output::{Format, json};
+use git_agent::review::{Action, Place, Severity, Side};
+use git_agent::session::context::Context;
+use git_agent::session::work::{self, Keep, Work};
+use git_agent::session::{Ulid, anchors, display, events, remark, select};
+use git_agent::store::list::Listed;
+use git_agent::transcript::Body;
+
+use crate::{draft, threads};
+
+/// Comment on lines, a file, a turn or a session
+#[derive(Debug, Args)]
+pub struct Comment {
+    /// The session
+    #[arg(value_name = "SESSION")]
+    session: String,
+    /// FILE, FILE:LINE or FILE:FIRST-LAST (default: the session as a whole)
+    #[arg(value_name = "FILE:LINE")]
+    at: Option<OsString>,
+    /// The text ('-' is standard input; default: the editor)
+    #[arg(short, long, value_name = "TEXT")]
+    message: Option<String>,
+    /// Read the text from a file
+    #[arg(short = 'F', long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Count lines in the file as it was before the change
+    #[arg(long)]
+    old: bool,
+    /// Comment on what was said in a turn of the conversation
+    #[arg(long, value_name = "N", conflicts_with_all = ["at", "old"])]
+    turn: Option<u32>,
+    /// How much it matters: note, minor, major or blocker
+    #[arg(long, value_name = "SEVERITY")]
+    severity: Option<Severity>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Comment) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        let listed = select::select_one(context, Some(&args.session));
+        // Before somebody types: there is no use in asking for a text about nothing.
+        if args.message.is_none() && args.file.is_none() {
+            let listed = listed.as_ref().map_err(again)?;
+            place(context, listed, args)?;
+        }
+        let body = text::read(
+            context,
+            "comment",
+            args.message.as_deref(),
+            args.file.as_deref(),
+        )?;
+        let (id, listed) = draft::keeping(context, "comment", &body, || {
+            let listed = listed?;
+            let (work, at) = place(context, &listed, args)?;
+            let action = Action::Comment {
+                target: None,
+                at,
+                body: body.clone(),
+                severity: args.severity,
+            };
+            let who = remark::author(context)?;
+            let sid = listed.session.sid;
+            let ids = remark::write(context, sid, work.tip, &who, vec![action])?;
+            Ok((ids[0], listed))
+        })?;
+        display::refresh(context)?;
+        match ui.format() {
+            Format::Human => {
+                let name = one_line(&listed.session.name).to_string();
+                ui.narrate(format!("comment {} on '{name}'", threads::short(id)));
+                ui.hint(format!("git agent review send {name}"));
+            }
+            _ => json::write_list(ui, "comments", [serde_json::json!({ "id": id.as_str() })])?,
+        }
+        Ok(0)
+    })
+}
+
+fn again(error: &Error) -> Error {
+    let copy = Error::new(error.kind(), error.message());
+    error
+        .hints()
+        .iter()
+        .fold(copy, |copy, hint| copy.hint(hint))
+}
+
+/// Works out what the comment is about.
+fn place(context: &Context<'_>, listed: &Listed, args: &Comment) -> Result<(Work, Option<Place>)> {
+    let work = work::look(context, listed, Keep::Snapshot)?;
+    if let Some(turn) = args.turn {
+        let event = prompt_of(context, listed, turn)?;
+        return Ok((work, Some(Place::Event { event })));
+    }
+    let Some(text) = &args.at else {
+        return Ok((work, None));
+    };
+    let side = if args.old { Side::Old } else { Side::New };
+    let tree = anchors::side_tree(context.repo, &work, side)?;
+    let exists = |path: &[u8]| matches!(context.repo.entry_at(tree, path), Ok(Some(_)));
+    let typed = typed_path(context, text, &exists);
+    let pointed = anchors::parse(&typed, side, &exists)?;
+    let code = anchors::point(context, &listed.session, &work, &pointed)?;
+    Ok((work, Some(Place::Code(code))))
+}
+
+/// Returns what was typed as seen from the top of the repository: from there, or from the current directory.
+fn typed_path(context: &Context<'_>, text: &OsString, exists: &dyn Fn(&[u8]) -> bool) -> Vec<u8> {
+    let typed = text.as_bytes();
+    let file = |text: &[u8]| -> Vec<u8> {
+        anchors::parse(text, Side::New, exists).map_or_else(|_| text.to_vec(), |at| at.path)
+    };
+    if exists(&file(typed)) {
+        return typed.to_vec();
+    }
+    let below = context
+        .repo
+        .work_tree()
+        .and_then(|top| context.env.cwd.strip_prefix(top).ok())
+        .filter(|below| *below != Path::new(""));
+    if let Some(below) = below {
+        let joined = below.join(Path::new(text)).into_os_string().into_vec();
+        if exists(&file(&joined)) {
+            return joined;
+        }
+    }
+    typed.strip_prefix(b"./").unwrap_or(typed).to_vec()
+}
+
+/// Returns the event that began a turn.
+fn prompt_of(context: &Context<'_>, listed: &Listed, turn: u32) -> Result<Ulid> {
+    for event in events::all(context, listed)? {
+        let event = event?;
+        if event.turn == turn && matches!(event.body, Body::Prompt { .. }) {
+            return Ok(event.id);
+        }
+    }
+    let (name, turns) = (&listed.session.name, listed.session.turns);
+    Err(Error::fatal(format!(
+        "session '{name}' has no turn {turn}: it has had {turns}"
+    )))
+}

@@ -1,0 +1,283 @@
+//! `git agent review diff`: what a session changed, as git shows it, with the open comments in their places.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::{Context as _, Error, Result};
+use git_agent::invoke::{OutputArgs, site};
+use git_agent::output::style::Slot;
+use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
+use git_agent::review::path::to_text;
+use git_agent::session::anchors::{self, Placed, Spot};
+use git_agent::session::context::Context;
+use git_agent::session::scope::{self, Compared, Scope};
+use git_agent::session::work::{self, Keep};
+use git_agent::session::{looked, remark, select};
+use serde::Serialize;
+
+use crate::threads::Look;
+use crate::weave::{Manner, Weaver};
+
+/// Pagers that find what changed within a line by themselves.
+const CLEVER_PAGERS: [&str; 4] = ["delta", "diff-so-fancy", "diff-highlight", "riff"];
+
+/// Show what a session changed, with the open comments in their places
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// The session (default: the one of this worktree)
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// Everything since it left its parent, committed or not (the default)
+    #[arg(long, group = "scope")]
+    branch: bool,
+    /// What is staged
+    #[arg(long, group = "scope")]
+    staged: bool,
+    /// What is neither staged nor committed, untracked files included
+    #[arg(long, group = "scope")]
+    unstaged: bool,
+    /// What is not committed
+    #[arg(long, group = "scope")]
+    uncommitted: bool,
+    /// What changed since it was last looked at: by 'diff', a verdict or 'send'
+    #[arg(long, group = "scope")]
+    since_review: bool,
+    /// What one turn changed
+    #[arg(long, value_name = "N", group = "scope")]
+    turn: Option<u64>,
+    /// Only how many lines changed in each file
+    #[arg(long, conflicts_with = "name_only")]
+    stat: bool,
+    /// Only the names of the files
+    #[arg(long)]
+    name_only: bool,
+    /// Show changed words within lines
+    #[arg(long)]
+    word_diff: bool,
+    /// Leave the comments out
+    #[arg(long)]
+    no_comments: bool,
+    /// Show resolved comments too
+    #[arg(long, conflicts_with = "no_comments")]
+    resolved: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Only these paths
+    #[arg(last = true, value_name = "PATH")]
+    paths: Vec<OsString>,
+}
+
+impl Diff {
+    fn scope(&self) -> Scope {
+        match self.turn {
+            Some(turn) => Scope::Turn(turn),
+            None if self.staged => Scope::Staged,
+            None if self.unstaged => Scope::Unstaged,
+            None if self.uncommitted => Scope::Uncommitted,
+            None if self.since_review => Scope::SinceReview,
+            None => Scope::Branch,
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.scope() == Scope::Branch && !self.stat && !self.name_only && self.paths.is_empty()
+    }
+}
+
+/// A changed file, for machines.
+#[derive(Debug, Serialize)]
+struct Row {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old_path: Option<String>,
+    status: char,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    added: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deleted: Option<u64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    binary: bool,
+    comments: usize,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Diff) -> Result<u8> {
+    let mut options = args.output.options();
+    options.pager = true;
+    site::run(env, options, |context, ui| {
+        let listed = select::select_one(context, args.session.as_deref())?;
+        let work = work::look(context, &listed, Keep::Nothing)?;
+        let compared = scope::compared(context, &listed, &work, args.scope())?;
+        let review = remark::load(context)?.of(listed.session.sid);
+        let placed = match args.no_comments {
+            true => Vec::new(),
+            false => anchors::place_all(context, &work, &review)?,
+        };
+        let wanted: Vec<Placed<'_>> = placed
+            .into_iter()
+            .filter(|placed| args.resolved || placed.thread.is_open())
+            .collect();
+        match ui.format() {
+            Format::Human => {}
+            format => return machine(context, ui, format, &compared, &wanted),
+        }
+        if let Some(note) = &compared.note {
+            ui.narrate(note);
+        }
+        show(context, ui, args, &compared, &wanted)?;
+        // An agent that reads its own diff is not the reviewer.
+        if args.is_whole() && env.var("GIT_AGENT_SESSION").is_none() {
+            looked::remember(context, listed.session.sid, &work)?;
+        }
+        Ok(0)
+    })
+}
+
+fn show(
+    context: &Context<'_>,
+    ui: &Ui,
+    args: &Diff,
+    compared: &Compared,
+    placed: &[Placed<'_>],
+) -> Result<()> {
+    let on_screen = ui.table_width().is_some();
+    let colored = ui.palette().is_colored()
+        && context.repo.config_string("color.diff").as_deref() != Some("never");
+    let mut options = vec![match colored {
+        true => "--color=always".to_owned(),
+        false => "--color=never".to_owned(),
+    }];
+    let summary = args.stat || args.name_only;
+    if args.stat {
+        options.push(format!("--stat={}", ui.width()));
+    } else if args.name_only {
+        options.push("--name-only".to_owned());
+    } else {
+        options.push("--patch-with-raw".to_owned());
+    }
+    if args.word_diff {
+        options.push("--word-diff".to_owned());
+    }
+    // Renames are found unless the user said otherwise, however old git's own default is.
+    if context.repo.config_string("diff.renames").is_none() {
+        options.push("-M".to_owned());
+    }
+    let manner = Manner {
+        on_screen,
+        emphasis: colored && !args.word_diff && !has_clever_pager(context),
+        words: args.word_diff,
+    };
+    let (old, new) = (compared.old, compared.new);
+    let program = context.repo.diff_program(old, new, &options, &args.paths);
+    let mut weaver = Weaver::new(context, ui, (old, new), placed, manner);
+    if summary {
+        program.lines(&mut |line| weaver.plain(line).map(|()| true))?;
+        return Ok(());
+    }
+    about_everything(context, ui, placed)?;
+    program.lines(&mut |line| weaver.line(line).map(|()| true))?;
+    match args.paths.is_empty() && args.scope() == Scope::Branch {
+        true => {
+            weaver.finish()?;
+            outdated(context, ui, placed)
+        }
+        // Only a part is shown: what hangs elsewhere has no place in it.
+        false => weaver.end(),
+    }
+}
+
+/// Writes what is about the session as a whole.
+fn about_everything(context: &Context<'_>, ui: &Ui, placed: &[Placed<'_>]) -> Result<()> {
+    let is_general = |placed: &&Placed<'_>| matches!(placed.spot, Spot::Session | Spot::Event(_));
+    write_blocks(context, ui, placed.iter().filter(is_general))
+}
+
+/// Writes what is about code that is not there any more.
+fn outdated(context: &Context<'_>, ui: &Ui, placed: &[Placed<'_>]) -> Result<()> {
+    let mut old = placed
+        .iter()
+        .filter(|placed| placed.spot == Spot::Outdated)
+        .peekable();
+    if old.peek().is_some() {
+        let heading = ui.palette().paint(Slot::Header, "outdated comments");
+        writeln!(ui.out(), "\n{heading}").context(cannot_write)?;
+    }
+    write_blocks(context, ui, old)
+}
+
+fn write_blocks<'p, 'r: 'p>(
+    context: &Context<'_>,
+    ui: &Ui,
+    placed: impl Iterator<Item = &'p Placed<'r>>,
+) -> Result<()> {
+    let look = Look {
+        palette: ui.palette(),
+        now: context.env.now(),
+    };
+    for placed in placed {
+        let text = look.block(placed, Some(&Look::place(placed)));
+        ui.out().write_all(text.as_bytes()).context(cannot_write)?;
+    }
+    Ok(())
+}
+
+fn has_clever_pager(context: &Context<'_>) -> bool {
+    let pager = context
+        .env
+        .var("GIT_PAGER")
+        .map(str::to_owned)
+        .or_else(|| context.repo.config_string("core.pager"))
+        .unwrap_or_default();
+    CLEVER_PAGERS.iter().any(|name| pager.contains(name))
+}
+
+fn machine(
+    context: &Context<'_>,
+    ui: &Ui,
+    format: Format,
+    compared: &Compared,
+    placed: &[Placed<'_>],
+) -> Result<u8> {
+    let deltas = context.repo.deltas(compared.old, compared.new)?;
+    let counts = context.repo.numstat(compared.old, compared.new)?;
+    if deltas.len() != counts.len() {
+        return Err(Error::fatal("git lists and counts different files"));
+    }
+    let rows = deltas.iter().zip(&counts).map(|(delta, counted)| Row {
+        path: to_text(&delta.path),
+        old_path: (delta.old_path != delta.path).then(|| to_text(&delta.old_path)),
+        status: delta.status,
+        added: counted.lines.map(|(added, _)| added),
+        deleted: counted.lines.map(|(_, deleted)| deleted),
+        binary: counted.lines.is_none(),
+        comments: placed
+            .iter()
+            .filter(|placed| match &placed.spot {
+                Spot::File { path, .. } | Spot::Lines { path, .. } => *path == delta.path,
+                _ => false,
+            })
+            .count(),
+    });
+    match format {
+        Format::Porcelain { nul } => {
+            for (row, delta) in rows.zip(&deltas) {
+                let number = |number: Option<u64>| match number {
+                    Some(number) => number.to_string().into_bytes(),
+                    None => b"-".to_vec(),
+                };
+                let fields = [
+                    row.status.to_string().into_bytes(),
+                    number(row.added),
+                    number(row.deleted),
+                    row.comments.to_string().into_bytes(),
+                    delta.path.clone(),
+                ];
+                porcelain::write_record(&mut ui.out(), nul, fields).context(cannot_write)?;
+            }
+        }
+        _ => json::write_list(ui, "files", rows)?,
+    }
+    Ok(0)
+}

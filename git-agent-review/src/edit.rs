@@ -1,0 +1,315 @@
+//! `git agent review edit`: the whole diff in the editor, to type comments into; or new words for an own comment.
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::{Context as _, Error, Result};
+use git_agent::git::ObjectId;
+use git_agent::invoke::{OutputArgs, site, text};
+use git_agent::output::Ui;
+use git_agent::output::human::count;
+use git_agent::output::sanitize::one_line;
+use git_agent::review::path::unquote;
+use git_agent::review::{Action, Place};
+use git_agent::session::anchors::{self, Placed};
+use git_agent::session::context::Context;
+use git_agent::session::work::{self, Keep, Work};
+use git_agent::session::{display, editor, remark, select};
+use git_agent::store::list::Listed;
+
+use crate::page::{Line, Mistake, Page, Wish, marked};
+use crate::weave::Hunk;
+use crate::{answer, draft, threads};
+
+/// Comment in the editor, in the whole diff of a session; or give an own comment new words
+#[derive(Debug, Args)]
+pub struct Edit {
+    /// The session (default: the one of this worktree), or with -m or -F an own comment
+    #[arg(value_name = "SESSION|COMMENT")]
+    what: Option<String>,
+    /// New words for an own comment
+    #[arg(short, long, value_name = "TEXT", requires = "what")]
+    message: Option<String>,
+    /// Read the new words from a file ('-' is standard input)
+    #[arg(short = 'F', long, value_name = "FILE", requires = "what")]
+    file: Option<PathBuf>,
+    /// Begin anew although a draft was left
+    #[arg(long, conflicts_with_all = ["message", "file"])]
+    fresh: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Edit) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        match (&args.message, &args.file, &args.what) {
+            (None, None, what) => {
+                let listed = select::select_one(context, what.as_deref())?;
+                whole(context, ui, &listed, args.fresh)?;
+            }
+            (message, file, what) => {
+                let words = text::read(context, "comment", message.as_deref(), file.as_deref())?;
+                let wanted = what.as_deref().unwrap_or_default();
+                draft::keeping(context, "comment", &words, || {
+                    reword(context, ui, wanted, &words)
+                })?;
+            }
+        }
+        display::refresh(context)?;
+        Ok(0)
+    })
+}
+
+/// Gives an own comment new words.
+fn reword(context: &Context<'_>, ui: &Ui, wanted: &str, words: &str) -> Result<()> {
+    let reviews = remark::load(context)?;
+    let found = reviews.find(wanted)?;
+    answer::require_own(context, &found)?;
+    let target = found.comment.id;
+    let body = words.to_owned();
+    answer::write(context, &found, Action::Edit { target, body })?;
+    ui.narrate(format!("edited {}", threads::short(target)));
+    Ok(())
+}
+
+/// Lets somebody comment in the whole diff.
+fn whole(context: &Context<'_>, ui: &Ui, listed: &Listed, fresh: bool) -> Result<()> {
+    let dir = context.store.require_dir("drafts")?;
+    let path = dir.join(format!("review-{}", listed.session.sid));
+    let left = match fresh {
+        true => None,
+        false => std::fs::read_to_string(&path).ok(),
+    };
+    let mut work = work::look(context, listed, Keep::Snapshot)?;
+    if let Some(left) = &left {
+        // The draft is about the work as it was then.
+        take_over(context, &mut work, left);
+        ui.narrate(format!("going on with the draft in '{}'", path.display()));
+    }
+    let review = remark::load(context)?.of(listed.session.sid);
+    let placed: Vec<Placed<'_>> = anchors::place_all(context, &work, &review)?
+        .into_iter()
+        .filter(|placed| placed.thread.is_open())
+        .collect();
+    let lines = diff_lines(context, &work)?;
+    let head = format!(
+        "{} {} {} {}",
+        one_line(&listed.session.name),
+        work.base,
+        work.tip,
+        work.tree
+    );
+    let page = Page::new(&head, &lines, &placed);
+    if left.is_none() {
+        save(&path, &page.text)?;
+    }
+    let wishes = ask(context, ui, listed, &path, &page)?;
+    if wishes.is_empty() {
+        let _ = std::fs::remove_file(&path);
+        ui.narrate("nothing was typed");
+        return Ok(());
+    }
+    let kept = |error: Error| error.hint(format!("what was typed is kept in '{}'", path.display()));
+    let done = write(context, listed, &work, &wishes).map_err(kept)?;
+    let _ = std::fs::remove_file(&path);
+    ui.narrate(done);
+    ui.hint(format!(
+        "git agent review send {}",
+        one_line(&listed.session.name)
+    ));
+    Ok(())
+}
+
+/// Opens the editor until what was typed can be understood. A page that is left as it was after a mistake stays a draft.
+fn ask(
+    context: &Context<'_>,
+    ui: &Ui,
+    listed: &Listed,
+    path: &Path,
+    page: &Page,
+) -> Result<Vec<Wish>> {
+    let mut shown: Option<String> = None;
+    loop {
+        editor::open(context, path)?;
+        let typed = std::fs::read(path).context(|| format!("cannot read '{}'", path.display()))?;
+        let typed = String::from_utf8_lossy(&typed).into_owned();
+        let mistake: Mistake = match page.read(&typed) {
+            Ok(wishes) => return Ok(wishes),
+            Err(mistake) => mistake,
+        };
+        let again = marked(&typed, &mistake);
+        save(path, &again)?;
+        if shown.as_deref() == Some(typed.as_str()) {
+            return Err(
+                Error::fatal(format!("line {}: {}", mistake.line + 1, mistake.what))
+                    .hint(format!("what was typed is kept in '{}'", path.display()))
+                    .hint(format!(
+                        "git agent review edit {}",
+                        one_line(&listed.session.name)
+                    )),
+            );
+        }
+        ui.warning(format!("line {}: {}", mistake.line + 1, mistake.what));
+        shown = Some(again);
+    }
+}
+
+/// Writes a file so that it is there whole or as it was.
+fn save(path: &Path, text: &str) -> Result<()> {
+    let cannot = || format!("cannot write '{}'", path.display());
+    let temporary = path.with_extension("new");
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)
+        .context(cannot)?;
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+        .and_then(|()| std::fs::rename(&temporary, path))
+        .context(cannot)
+}
+
+/// Takes the trees over that a draft was made of, if they are still there.
+fn take_over(context: &Context<'_>, work: &mut Work, draft: &str) {
+    let repo = context.repo;
+    let head = draft.lines().next().unwrap_or_default();
+    let ids: Vec<ObjectId> = head
+        .split(' ')
+        .filter_map(|word| repo.parse_id(word).ok())
+        .collect();
+    if let [base, tip, tree] = ids.as_slice()
+        && repo.tree_of(*base).is_ok()
+        && let Ok(committed) = repo.tree_of(*tip)
+        && matches!(repo.object_header(*tree), Ok(Some(_)))
+    {
+        (work.base, work.tip, work.tree, work.committed) = (*base, *tip, *tree, committed);
+    }
+}
+
+/// Returns the lines of a session's diff.
+fn diff_lines(context: &Context<'_>, work: &Work) -> Result<Vec<Line>> {
+    let repo = context.repo;
+    let options: Vec<String> = [
+        "--color=never",
+        "--patch-with-raw",
+        "-M",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--submodule=short",
+    ]
+    .map(str::to_owned)
+    .into();
+    let mut deltas = Vec::new();
+    let mut lines = Vec::new();
+    let mut in_patch = false;
+    let mut next = 0;
+    let mut hunk: Option<Hunk> = None;
+    let mut last_path = Vec::new();
+    let old = repo.tree_of(work.base)?;
+    repo.diff_program(old, work.tree, &options, &[])
+        .lines(&mut |line| {
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            if !in_patch {
+                in_patch = line.is_empty();
+                let plain = |path: &[u8]| unquote(path).unwrap_or_else(|| path.to_vec());
+                deltas.extend(repo.raw_line(line, &plain));
+                return Ok(true);
+            }
+            let text = String::from_utf8_lossy(line).into_owned();
+            if let Some(current) = &mut hunk {
+                if let Some((old, new)) = current.step(line) {
+                    lines.push(Line::Code { old, new, text });
+                }
+                if current.is_over() {
+                    hunk = None;
+                }
+            } else if line.starts_with(b"diff --git ") {
+                // A file that becomes a link is shown twice.
+                let again = deltas.get(next.max(1) - 1).filter(|delta| {
+                    next > 0
+                        && delta.status == 'T'
+                        && delta.path == last_path
+                        && !line_fits(deltas.get(next), line)
+                });
+                if again.is_none()
+                    && let Some(delta) = deltas.get(next)
+                {
+                    last_path.clone_from(&delta.path);
+                    lines.push(Line::File(delta.path.clone()));
+                    next += 1;
+                }
+            } else if let Some(found) = line.strip_prefix(b"@@ -").and_then(Hunk::parse) {
+                lines.push(Line::Note(text));
+                hunk = Some(found).filter(|hunk| !hunk.is_over());
+            } else if !line.starts_with(b"index ")
+                && !line.starts_with(b"--- ")
+                && !line.starts_with(b"+++ ")
+                && !line.starts_with(b"\\")
+            {
+                lines.push(Line::Note(text));
+            }
+            Ok(true)
+        })?;
+    Ok(lines)
+}
+
+fn line_fits(delta: Option<&git_agent::git::diff::Delta>, header: &[u8]) -> bool {
+    delta.is_some_and(|delta| header.ends_with(b"\"") || header.ends_with(&delta.path))
+}
+
+/// Writes down what somebody wants, all at once, and says what that was.
+fn write(context: &Context<'_>, listed: &Listed, work: &Work, wishes: &[Wish]) -> Result<String> {
+    let who = remark::author(context)?;
+    let mut actions = Vec::new();
+    let (mut comments, mut replies, mut resolved) = (0, 0, 0);
+    for wish in wishes {
+        actions.push(match wish {
+            Wish::Comment(at, body) => {
+                comments += 1;
+                let at = match at {
+                    Some(at) => Some(Place::Code(anchors::point(
+                        context,
+                        &listed.session,
+                        work,
+                        at,
+                    )?)),
+                    None => None,
+                };
+                Action::Comment {
+                    target: None,
+                    at,
+                    body: body.clone(),
+                    severity: None,
+                }
+            }
+            Wish::Reply(target, body) => {
+                replies += 1;
+                Action::Comment {
+                    target: Some(*target),
+                    at: None,
+                    body: body.clone(),
+                    severity: None,
+                }
+            }
+            Wish::Resolve(target) => {
+                resolved += 1;
+                Action::Resolve { target: *target }
+            }
+        });
+    }
+    remark::write(context, listed.session.sid, work.tip, &who, actions)?;
+    Ok(format!(
+        "{}, {}, {resolved} resolved",
+        count(comments, "comment"),
+        match replies {
+            1 => "1 reply".to_owned(),
+            many => format!("{many} replies"),
+        }
+    ))
+}

@@ -1,0 +1,301 @@
+//! `git agent review list`: comments and what became of them.
+
+use std::io::Write;
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::{Context as _, Result};
+use git_agent::invoke::choice::Choice;
+use git_agent::invoke::{OutputArgs, site};
+use git_agent::output::sanitize::one_line;
+use git_agent::output::style::Slot;
+use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
+use git_agent::review::path::to_text;
+use git_agent::review::{Place, Review, Side};
+use git_agent::session::anchors::{self, Placed, Spot};
+use git_agent::session::context::Context;
+use git_agent::session::feedback::{self, Sent};
+use git_agent::session::work::{self, Keep};
+use git_agent::session::{Ulid, remark, select};
+use git_agent::store::list::{Listed, Scope};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+use crate::threads::{self, Look};
+
+/// List comments: open ones, and on request resolved ones
+#[derive(Debug, Args)]
+pub struct List {
+    #[command(flatten)]
+    choice: Choice,
+    /// Only open comments whose code is still there
+    #[arg(long)]
+    open: bool,
+    /// Only resolved comments
+    #[arg(long)]
+    resolved: bool,
+    /// Only open comments whose code has changed since
+    #[arg(long)]
+    outdated: bool,
+    /// Everything, resolved or not
+    #[arg(short, long, conflicts_with_all = ["open", "resolved", "outdated"])]
+    everything: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// A comment thread, for machines.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// The comment that opens it.
+    pub id: String,
+    /// The session's id.
+    pub session: String,
+    /// The session's name.
+    pub name: String,
+    /// `open`, `outdated` or `resolved`.
+    pub state: &'static str,
+    /// The file, as it is now; of outdated ones, as it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// `old` or `new`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub side: Option<Side>,
+    /// The first line, as it is now; absent for whole files and what is outdated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// The last line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<u32>,
+    /// The event of the transcript it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+    /// The commit that was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The code it was about.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub code: Vec<String>,
+    /// The turn it was sent in; 0 while that waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent_turn: Option<u32>,
+    /// Who resolved it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolved_by: Option<String>,
+    /// The comments, the first opening the thread.
+    pub comments: Vec<Said>,
+}
+
+/// One comment, for machines.
+#[derive(Debug, Serialize)]
+pub struct Said {
+    /// Its id.
+    pub id: String,
+    /// Who, as claimed.
+    pub author: String,
+    /// Whose ref it came from.
+    pub writer: String,
+    /// When.
+    pub time: String,
+    /// The text.
+    pub text: String,
+    /// How much it matters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub severity: Option<&'static str>,
+    /// Whether it was edited.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub edited: bool,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &List) -> Result<u8> {
+    let mut options = args.output.options();
+    options.pager = true;
+    site::run(env, options, |context, ui| {
+        let reviews = remark::load(context)?;
+        for problem in reviews.problems.iter().take(5) {
+            ui.warning(format!(
+                "cannot read a note of '{}': {}",
+                problem.name, problem.what
+            ));
+        }
+        let mut shown = 0;
+        let mut rows = Vec::new();
+        for listed in chosen(context, args)? {
+            let Some(review) = reviews.sessions.get(&listed.session.sid) else {
+                continue;
+            };
+            let placed = placed(context, &listed, review)?;
+            let wanted: Vec<&Placed<'_>> =
+                placed.iter().filter(|placed| args.wants(placed)).collect();
+            shown += wanted.len();
+            match ui.format() {
+                Format::Human => write_human(context, ui, &listed, &wanted)?,
+                _ => {
+                    let sent = feedback::sent(context, &listed)?;
+                    rows.extend(wanted.iter().map(|placed| row(&listed, placed, &sent)));
+                }
+            }
+        }
+        match ui.format() {
+            Format::Json => json::write_list(ui, "comments", &rows)?,
+            Format::Porcelain { nul } => {
+                for row in &rows {
+                    porcelain::write_record(&mut ui.out(), nul, record(row))
+                        .context(cannot_write)?;
+                }
+            }
+            Format::Human if shown == 0 => ui.narrate("no such comments"),
+            Format::Human => {}
+        }
+        Ok(0)
+    })
+}
+
+impl List {
+    fn wants(&self, placed: &Placed<'_>) -> bool {
+        let state = threads::state(placed);
+        let none = !self.open && !self.resolved && !self.outdated;
+        match state {
+            "resolved" => self.everything || self.resolved,
+            "outdated" => self.everything || none || self.outdated,
+            _ => self.everything || none || self.open,
+        }
+    }
+}
+
+fn chosen(context: &Context<'_>, args: &List) -> Result<Vec<Listed>> {
+    let selection = args.choice.selection();
+    if !selection.is_empty() && !selection.all {
+        return select::select(context, &selection);
+    }
+    if !selection.all
+        && let Ok(here) = select::select(context, &selection)
+    {
+        return Ok(here);
+    }
+    Ok(select::list(context, Scope::All)?.sessions)
+}
+
+/// Finds where the threads of a session hang; where its work is not here, everything on code is outdated.
+pub fn placed<'r>(
+    context: &Context<'_>,
+    listed: &Listed,
+    review: &'r Review,
+) -> Result<Vec<Placed<'r>>> {
+    match work::look(context, listed, Keep::Nothing) {
+        Ok(work) => anchors::place_all(context, &work, review),
+        Err(_) => Ok(review
+            .threads
+            .iter()
+            .filter(|thread| thread.is_visible())
+            .map(|thread| Placed {
+                thread,
+                spot: match &thread.at {
+                    None => Spot::Session,
+                    Some(Place::Event { event }) => Spot::Event(*event),
+                    Some(Place::Code(_)) => Spot::Outdated,
+                },
+            })
+            .collect()),
+    }
+}
+
+fn write_human(
+    context: &Context<'_>,
+    ui: &Ui,
+    listed: &Listed,
+    wanted: &[&Placed<'_>],
+) -> Result<()> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let look = Look {
+        palette: ui.palette(),
+        now: context.env.now(),
+    };
+    let name = one_line(&listed.session.name).to_string();
+    writeln!(ui.out(), "{}", ui.palette().paint(Slot::Header, name)).context(cannot_write)?;
+    for placed in wanted {
+        let text = look.block(placed, Some(&Look::place(placed)));
+        writeln!(ui.out(), "{text}").context(cannot_write)?;
+    }
+    Ok(())
+}
+
+/// Returns a thread for machines.
+pub fn row(listed: &Listed, placed: &Placed<'_>, sent: &BTreeMap<Ulid, Sent>) -> Row {
+    let thread = placed.thread;
+    let first = thread.comments.first();
+    let mut row = Row {
+        id: first
+            .map(|comment| comment.id.to_string())
+            .unwrap_or_default(),
+        session: listed.session.sid.to_string(),
+        name: listed.session.name.clone(),
+        state: threads::state(placed),
+        path: None,
+        side: None,
+        line: None,
+        end: None,
+        event: None,
+        commit: None,
+        code: Vec::new(),
+        sent_turn: first
+            .and_then(|comment| sent.get(&comment.id))
+            .map(|sent| sent.turn),
+        resolved_by: thread.resolved_by.as_ref().map(ToString::to_string),
+        comments: thread
+            .comments
+            .iter()
+            .filter(|comment| !comment.deleted)
+            .map(|comment| Said {
+                id: comment.id.to_string(),
+                author: comment.who.name.clone(),
+                writer: comment.writer.to_string(),
+                time: git_agent::session::summary::timestamp(comment.ts),
+                text: comment.body.clone(),
+                severity: comment.severity.map(|severity| severity.as_str()),
+                edited: comment.edited.is_some(),
+            })
+            .collect(),
+    };
+    if let Some(Place::Code(code)) = &thread.at {
+        row.path.clone_from(&code.path);
+        row.side = Some(code.side);
+        row.commit = Some(code.commit.clone());
+        row.code.clone_from(&code.text);
+    }
+    match &placed.spot {
+        Spot::Event(event) => row.event = Some(event.to_string()),
+        Spot::File { path, .. } => row.path = Some(to_text(path)),
+        Spot::Lines {
+            path, first, last, ..
+        } => {
+            row.path = Some(to_text(path));
+            row.line = Some(*first);
+            row.end = (first != last).then_some(*last);
+        }
+        Spot::Session | Spot::Outdated => {}
+    }
+    row
+}
+
+/// Returns a thread's record: id, session, state, side, lines, how many comments, path.
+fn record(row: &Row) -> Vec<String> {
+    let number = |number: Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
+    let side = row.side.map(|side| match side {
+        Side::Old => "old",
+        Side::New => "new",
+    });
+    vec![
+        row.id.clone(),
+        row.session.clone(),
+        row.state.to_owned(),
+        side.unwrap_or_default().to_owned(),
+        number(row.line),
+        number(row.end.or(row.line)),
+        row.comments.len().to_string(),
+        row.path.clone().unwrap_or_default(),
+    ]
+}

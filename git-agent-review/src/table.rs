@@ -1,0 +1,205 @@
+//! `git agent review` without a command: what is ready, how much it is, what reviewers said, and what to type next.
+
+use std::io::Write;
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::{Context as _, Result};
+use git_agent::invoke::choice::Choice;
+use git_agent::invoke::{OutputArgs, site};
+use git_agent::output::sanitize::one_line;
+use git_agent::output::style::Slot;
+use git_agent::output::table::{Cell, Column, Table as Grid};
+use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
+use git_agent::session::context::Context;
+use git_agent::session::summary::{self, Finding, Summary};
+use git_agent::session::{State, select};
+use git_agent::store::list::{Listed, Scope};
+
+/// Which sessions
+#[derive(Debug, Args)]
+pub struct Table {
+    #[command(flatten)]
+    choice: Choice,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs it.
+pub fn run(env: &Env, args: &Table) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        let chosen = chosen(context, args)?;
+        let rows = summary::summarize(context, &chosen);
+        match ui.format() {
+            Format::Json => json::write_list(ui, "sessions", &rows)?,
+            Format::Porcelain { nul } => {
+                for row in &rows {
+                    porcelain::write_record(&mut ui.out(), nul, record(row))
+                        .context(cannot_write)?;
+                }
+            }
+            Format::Human => write(ui, &rows)?,
+        }
+        Ok(0)
+    })
+}
+
+/// Returns the sessions that were asked for, otherwise those that wait for a reviewer: this clone's and teammates'.
+fn chosen(context: &Context<'_>, args: &Table) -> Result<Vec<Listed>> {
+    let selection = args.choice.selection();
+    if !selection.is_empty() {
+        return select::select(context, &selection);
+    }
+    let mut sessions = select::list(context, Scope::All)?.sessions;
+    sessions.retain(|listed| {
+        matches!(
+            listed.session.status,
+            State::Ready | State::Approved | State::ChangesRequested
+        )
+    });
+    Ok(sessions)
+}
+
+fn number(found: &Finding<u64>) -> String {
+    match found {
+        Finding::Nothing => String::new(),
+        Finding::Unknown => "?".to_owned(),
+        Finding::Known(number) => number.to_string(),
+    }
+}
+
+fn part(row: &Summary, part: fn(&summary::Changes) -> u64) -> String {
+    match &row.changes {
+        Finding::Nothing => String::new(),
+        Finding::Unknown => "?".to_owned(),
+        Finding::Known(changes) => part(changes).to_string(),
+    }
+}
+
+fn open_comments(row: &Summary) -> String {
+    match &row.comments {
+        Finding::Nothing => String::new(),
+        Finding::Unknown => "?".to_owned(),
+        Finding::Known(comments) => comments.open.to_string(),
+    }
+}
+
+fn verdict(row: &Summary) -> String {
+    match &row.verdict {
+        Finding::Nothing => String::new(),
+        Finding::Unknown => "?".to_owned(),
+        Finding::Known(verdict) => match verdict.as_str() {
+            "approve" => "approved".to_owned(),
+            "stale" => "approved, changed since".to_owned(),
+            "request-changes" => "changes requested".to_owned(),
+            "reject" => "rejected".to_owned(),
+            other => other.to_owned(),
+        },
+    }
+}
+
+fn record(row: &Summary) -> Vec<String> {
+    vec![
+        row.id.clone(),
+        row.state.as_str().to_owned(),
+        part(row, |changes| changes.files),
+        part(row, |changes| changes.added),
+        part(row, |changes| changes.deleted),
+        number(&row.ahead),
+        part(row, |changes| changes.uncommitted),
+        open_comments(row),
+        row.verdict.known().cloned().unwrap_or_default(),
+        row.name.clone(),
+    ]
+}
+
+fn write(ui: &Ui, rows: &[Summary]) -> Result<()> {
+    if rows.is_empty() {
+        ui.narrate("nothing waits for a review");
+        ui.hint("git agent list");
+        return Ok(());
+    }
+    let mut grid = Grid::new([
+        Column::new("SESSION").shrinks_to(10),
+        Column::new("STATE"),
+        Column::new("FILES").right(),
+        Column::new("ADDED").right(),
+        Column::new("DELETED").right(),
+        Column::new("COMMITS").right(),
+        Column::new("UNCOMMITTED").right(),
+        Column::new("COMMENTS").right(),
+        Column::new("VERDICT").shrinks_to(8),
+        Column::new("AUTHOR").shrinks_to(6),
+    ]);
+    let (mut files, mut added, mut deleted, mut open) = (0, 0, 0, 0);
+    for row in rows {
+        if let Some(changes) = row.changes.known() {
+            files += changes.files;
+            added += changes.added;
+            deleted += changes.deleted;
+        }
+        open += row.comments.known().map_or(0, |comments| comments.open);
+        let loose = match part(row, |changes| changes.uncommitted).as_str() {
+            "0" => String::new(),
+            loose => loose.to_owned(),
+        };
+        let slot = match row.verdict.known().map(String::as_str) {
+            Some("approve") => Slot::Good,
+            Some("reject") => Slot::Bad,
+            _ => Slot::Waiting,
+        };
+        grid.row([
+            Cell::new(&row.name),
+            Cell::new(row.state.as_str()).in_color(Slot::of_state(row.state)),
+            Cell::new(part(row, |changes| changes.files)),
+            Cell::new(part(row, |changes| changes.added)).in_color(Slot::Added),
+            Cell::new(part(row, |changes| changes.deleted)).in_color(Slot::Deleted),
+            Cell::new(number(&row.ahead)),
+            Cell::new(loose),
+            Cell::new(open_comments(row)),
+            Cell::new(verdict(row)).in_color(slot),
+            Cell::new(if row.mine { "" } else { row.author.as_str() }),
+        ]);
+    }
+    ui.table(&grid)?;
+    let sessions = git_agent::output::human::count(rows.len() as u64, "session");
+    let comments = git_agent::output::human::count(open, "open comment");
+    let files = git_agent::output::human::count(files, "file");
+    let total = format!("{sessions}, {files}, +{added} -{deleted}, {comments}");
+    writeln!(ui.out(), "{}", ui.palette().paint(Slot::Dim, total)).context(cannot_write)?;
+    next_steps(ui, rows);
+    Ok(())
+}
+
+/// Says what to type next, for the sessions at hand.
+fn next_steps(ui: &Ui, rows: &[Summary]) {
+    let named = |row: &Summary| one_line(&row.name).to_string();
+    let verdict = |row: &Summary| row.verdict.known().cloned().unwrap_or_default();
+    let open = |row: &Summary| {
+        row.comments
+            .known()
+            .is_some_and(|comments| comments.open > 0)
+    };
+    if let Some(row) = rows.iter().find(|row| verdict(row) != "approve") {
+        let name = named(row);
+        ui.hint(format!("git agent review diff {name}"));
+        if !open(row) {
+            ui.hint(format!(
+                "git agent review comment {name} FILE:LINE -m \"<text>\""
+            ));
+            ui.hint(format!("git agent review approve {name}"));
+        }
+    }
+    if let Some(row) = rows.iter().find(|row| row.mine && open(row)) {
+        ui.hint(format!("git agent review send {}", named(row)));
+    }
+    let approved: Vec<&Summary> = rows
+        .iter()
+        .filter(|row| verdict(row) == "approve")
+        .collect();
+    if let Some(into) = approved.first().and_then(|row| row.parent.as_deref()) {
+        let names: Vec<String> = approved.iter().map(|row| named(row)).collect();
+        let into = one_line(into).to_string();
+        ui.hint(format!("git agent merge --into {into} {}", names.join(" ")));
+    }
+}

@@ -1,0 +1,103 @@
+//! Threads as people read them: in a diff under the line they are about, or in a list.
+
+use git_agent::env::Millis;
+use git_agent::output::human;
+use git_agent::output::sanitize::{block, one_line};
+use git_agent::output::style::{Palette, Slot};
+use git_agent::review::{Place, Thread};
+use git_agent::session::Ulid;
+use git_agent::session::anchors::{Placed, Spot};
+use git_agent::session::feedback;
+
+/// How many characters of an id are shown: the end, which is random.
+const SHOWN: usize = 8;
+
+/// Returns the end of an id, by which a person names it.
+pub fn short(id: Ulid) -> String {
+    let text = id.as_str();
+    text[text.len() - SHOWN..].to_owned()
+}
+
+/// Returns what a thread is waiting for, in a word.
+pub fn state(placed: &Placed<'_>) -> &'static str {
+    match (placed.thread.is_open(), &placed.spot) {
+        (false, _) => "resolved",
+        (true, Spot::Outdated) => "outdated",
+        (true, _) => "open",
+    }
+}
+
+/// How threads are shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'p> {
+    /// The colours.
+    pub palette: &'p Palette,
+    /// The moment ages are seen from.
+    pub now: Millis,
+}
+
+impl Look<'_> {
+    /// Returns a thread as a block of lines with a bar before each, `heading` first.
+    pub fn block(&self, placed: &Placed<'_>, heading: Option<&str>) -> String {
+        let mut lines = Vec::new();
+        if let Some(heading) = heading {
+            lines.push(
+                self.palette
+                    .paint(Slot::Place, one_line(heading).to_text())
+                    .to_string(),
+            );
+        }
+        if placed.spot == Spot::Outdated {
+            lines.extend(self.code(placed.thread));
+        }
+        for (index, comment) in placed.thread.comments.iter().enumerate() {
+            if comment.deleted {
+                lines.push(self.palette.paint(Slot::Dim, "(deleted)").to_string());
+                continue;
+            }
+            let mut head = format!(
+                "{} {}, {}",
+                short(comment.id),
+                one_line(&comment.who.name),
+                human::ago(self.now, comment.ts)
+            );
+            if let Some(severity) = comment.severity {
+                head += &format!(", {}", severity.as_str());
+            }
+            if comment.edited.is_some() {
+                head += ", edited";
+            }
+            if index == 0 && !placed.thread.is_open() {
+                head += ", resolved";
+            }
+            lines.push(self.palette.paint(Slot::Prompt, head).to_string());
+            let body = block(&comment.body).to_text();
+            lines.extend(
+                body.trim_end()
+                    .lines()
+                    .map(|line| format!("  {}", line.trim_end())),
+            );
+        }
+        let bar = self.palette.paint(Slot::Dim, "│").to_string();
+        lines.iter().map(|line| format!("{bar} {line}\n")).collect()
+    }
+
+    /// Returns the code that an outdated thread was about.
+    fn code(&self, thread: &Thread) -> Vec<String> {
+        let Some(Place::Code(code)) = &thread.at else {
+            return Vec::new();
+        };
+        let shown = |line: &String| {
+            let line = one_line(line).to_string();
+            self.palette
+                .paint(Slot::Dim, format!("  ~ {line}"))
+                .to_string()
+        };
+        code.text.iter().map(shown).collect()
+    }
+
+    /// Returns where a thread hangs, for a heading.
+    pub fn place(placed: &Placed<'_>) -> String {
+        feedback::place(placed)
+    }
+}

@@ -1,0 +1,492 @@
+//! Comments woven into git's diff, line by line as it comes: under the line they are about, and what has no line in it at
+//! the end of its file or of everything.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+
+use git_agent::error::{Context as _, Result};
+use git_agent::git::diff::Delta;
+use git_agent::git::{ObjectId, ObjectKind};
+use git_agent::output::{Ui, cannot_write};
+use git_agent::review::Side;
+use git_agent::review::anchor::lines;
+use git_agent::review::path::unquote;
+use git_agent::session::anchors::{Placed, Spot};
+use git_agent::session::context::Context;
+
+use crate::emphasis::{Escapes, differing};
+use crate::threads::Look;
+
+/// Changes longer than this are shown as they come, without looking for what changed within lines.
+const LONGEST_RUN: usize = 200;
+/// Files larger than this are not compared with what the diff shows of them.
+const FILE_LIMIT: u64 = 16 << 20;
+
+/// How the diff is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Manner {
+    /// Whether it goes to a screen, where foreign text must not steer anything.
+    pub on_screen: bool,
+    /// Whether what changed within a line is to stand out.
+    pub emphasis: bool,
+    /// Whether changed words are shown within lines, so that lines do not begin with a sign.
+    pub words: bool,
+}
+
+type Key = (Side, u32);
+
+/// What is written where.
+pub struct Weaver<'a, 'r> {
+    context: &'a Context<'a>,
+    ui: &'a Ui,
+    look: Look<'a>,
+    manner: Manner,
+    escapes: Escapes,
+    trees: (ObjectId, ObjectId),
+    /// Threads by file, then by side and last line; line 0 is the whole file.
+    waiting: HashMap<Vec<u8>, BTreeMap<Key, Vec<&'a Placed<'r>>>>,
+    /// The files of the diff, as git announced them.
+    deltas: Vec<Delta>,
+    next: usize,
+    in_patch: bool,
+    file: Option<File<'a, 'r>>,
+    hunk: Option<Hunk>,
+    run: Vec<Held>,
+}
+
+/// The file that is being shown.
+struct File<'a, 'r> {
+    path: Vec<u8>,
+    waiting: BTreeMap<Key, Vec<&'a Placed<'r>>>,
+    /// The lines of both sides, to be sure that a line is the one that was meant.
+    texts: (Option<Vec<u8>>, Option<Vec<u8>>),
+}
+
+/// Where in a hunk the next line is.
+#[derive(Debug)]
+pub struct Hunk {
+    old: u32,
+    new: u32,
+    old_left: u32,
+    new_left: u32,
+}
+
+/// A line that waits for the rest of its change.
+struct Held {
+    line: Vec<u8>,
+    text: Vec<u8>,
+    /// What is to be written under it.
+    below: String,
+}
+
+impl<'a, 'r> Weaver<'a, 'r> {
+    /// Prepares weaving threads into the diff of two trees.
+    pub fn new(
+        context: &'a Context<'a>,
+        ui: &'a Ui,
+        trees: (ObjectId, ObjectId),
+        placed: &'a [Placed<'r>],
+        manner: Manner,
+    ) -> Self {
+        let mut waiting: HashMap<Vec<u8>, BTreeMap<Key, Vec<&Placed<'_>>>> = HashMap::new();
+        for placed in placed {
+            let (path, key) = match &placed.spot {
+                Spot::File { path, side } => (path, (*side, 0)),
+                Spot::Lines {
+                    path, side, last, ..
+                } => (path, (*side, *last)),
+                _ => continue,
+            };
+            let file = waiting.entry(path.clone()).or_default();
+            file.entry(key).or_default().push(placed);
+        }
+        let config = |key: &str| context.repo.config_string(key);
+        Weaver {
+            context,
+            ui,
+            look: Look {
+                palette: ui.palette(),
+                now: context.env.now(),
+            },
+            manner,
+            escapes: Escapes::of(&config),
+            trees,
+            waiting,
+            deltas: Vec::new(),
+            next: 0,
+            in_patch: false,
+            file: None,
+            hunk: None,
+            run: Vec::new(),
+        }
+    }
+
+    /// Takes the next line of git's output.
+    pub fn line(&mut self, line: &[u8]) -> Result<()> {
+        if !self.in_patch {
+            match line {
+                b"\n" => {
+                    self.in_patch = true;
+                    return Ok(());
+                }
+                line if line.starts_with(b":") => {
+                    let line = line.strip_suffix(b"\n").unwrap_or(line);
+                    let plain = |path: &[u8]| unquote(path).unwrap_or_else(|| path.to_vec());
+                    self.deltas.extend(self.context.repo.raw_line(line, &plain));
+                    return Ok(());
+                }
+                // A program of the user's own stands in for git's diff: its lines mean nothing here.
+                _ => self.in_patch = true,
+            }
+        }
+        if self.waiting.is_empty() && self.file.is_none() && !self.manner.emphasis {
+            return self.put(line);
+        }
+        let text = self.escapes.strip(line);
+        match self.hunk.take() {
+            Some(hunk) if !self.manner.words => self.in_hunk(hunk, line, text),
+            _ => self.outside(line, &text),
+        }
+    }
+
+    /// Takes a line that belongs to no hunk.
+    fn outside(&mut self, line: &[u8], text: &[u8]) -> Result<()> {
+        if text.starts_with(b"diff --git ") {
+            self.end_file()?;
+            self.begin_file(text)?;
+            return self.put(line);
+        }
+        if let Some(hunk) = text.strip_prefix(b"@@ -").and_then(Hunk::parse) {
+            self.put(line)?;
+            if self.manner.words {
+                // Lines cannot be told apart here, so what belongs to the hunk comes before it.
+                let (old, new) = (
+                    hunk.old..hunk.old + hunk.old_left,
+                    hunk.new..hunk.new + hunk.new_left,
+                );
+                let below = self.take(&|(side, line)| match side {
+                    Side::Old => old.contains(line),
+                    Side::New => new.contains(line),
+                });
+                return self.put_clean(below.as_bytes());
+            }
+            self.hunk = Some(hunk);
+            return Ok(());
+        }
+        self.put(line)
+    }
+
+    /// Takes a line of a hunk.
+    fn in_hunk(&mut self, mut hunk: Hunk, line: &[u8], text: Vec<u8>) -> Result<()> {
+        let sign = text.first().copied().unwrap_or(b' ');
+        let content = text.get(1..).unwrap_or_default().to_vec();
+        let mut below = String::new();
+        if let Some((old, new)) = hunk.step(&text) {
+            if let Some(old) = old {
+                below = self.under((Side::Old, old), &content);
+            }
+            if let Some(new) = new {
+                below += &self.under((Side::New, new), &content);
+            }
+        }
+        let over = hunk.is_over();
+        let held = Held {
+            line: self.clean(line),
+            text,
+            below,
+        };
+        if !over {
+            self.hunk = Some(hunk);
+        }
+        if self.manner.emphasis && matches!(sign, b'-' | b'+') {
+            // A change begins with what is gone; what is only new needs no comparing.
+            let begins = self
+                .run
+                .last()
+                .is_none_or(|last| last.text.starts_with(b"+"))
+                && sign == b'-';
+            if begins {
+                self.flush()?;
+            }
+            if !self.run.is_empty() || sign == b'-' {
+                self.run.push(held);
+                if self.run.len() > LONGEST_RUN || over {
+                    self.flush()?;
+                }
+                return Ok(());
+            }
+        } else {
+            self.flush()?;
+        }
+        self.put_clean(&held.line)?;
+        self.put_clean(held.below.as_bytes())
+    }
+
+    /// Writes the change that was held back, with what differs within its lines.
+    fn flush(&mut self) -> Result<()> {
+        let mut run = std::mem::take(&mut self.run);
+        let gone = run
+            .iter()
+            .take_while(|held| held.text.starts_with(b"-"))
+            .count();
+        if gone > 0 && run.len() == gone * 2 {
+            for index in 0..gone {
+                let text =
+                    |held: &Held| self.escapes.strip(&held.line).get(1..).map(<[u8]>::to_vec);
+                let (one, other) = (text(&run[index]), text(&run[gone + index]));
+                let (one, other) = (one.unwrap_or_default(), other.unwrap_or_default());
+                if let Some((from, to_one, to_other)) = differing(&one, &other) {
+                    let one = self
+                        .escapes
+                        .reversed(&run[index].line, from + 1, to_one + 1);
+                    let other =
+                        self.escapes
+                            .reversed(&run[gone + index].line, from + 1, to_other + 1);
+                    run[index].line = one;
+                    run[gone + index].line = other;
+                }
+            }
+        }
+        for held in run {
+            self.put_clean(&held.line)?;
+            self.put_clean(held.below.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Returns what is to be written under a line, if it is the line that was meant.
+    fn under(&mut self, key: Key, content: &[u8]) -> String {
+        let Some(file) = &mut self.file else {
+            return String::new();
+        };
+        if !file.waiting.contains_key(&key) {
+            return String::new();
+        }
+        let text = match key.0 {
+            Side::Old => &file.texts.0,
+            Side::New => &file.texts.1,
+        };
+        let bare = |line: &[u8]| line.strip_suffix(b"\r").unwrap_or(line).to_vec();
+        let meant = text
+            .as_deref()
+            .and_then(|text| lines(text).get(key.1 as usize - 1).map(|line| bare(line)));
+        // What a filter shows of a file has lines of its own.
+        if meant != Some(bare(content)) {
+            return String::new();
+        }
+        self.take(&|known| *known == key)
+    }
+
+    /// Takes the threads of the current file that a test wants.
+    fn take(&mut self, wanted: &dyn Fn(&Key) -> bool) -> String {
+        let Some(file) = &mut self.file else {
+            return String::new();
+        };
+        let keys: Vec<Key> = file
+            .waiting
+            .keys()
+            .copied()
+            .filter(|key| key.1 > 0 && wanted(key))
+            .collect();
+        let mut text = String::new();
+        for placed in keys
+            .iter()
+            .filter_map(|key| file.waiting.remove(key))
+            .flatten()
+        {
+            let heading = range(placed);
+            text += &self.look.block(placed, heading.as_deref());
+        }
+        text
+    }
+
+    fn begin_file(&mut self, header: &[u8]) -> Result<()> {
+        // What git shows in another way (a submodule's log) has no such header: skip to the one that fits.
+        let fits = |delta: &Delta| {
+            let quoted = header.ends_with(b"\"");
+            let end = |path: &[u8]| match quoted {
+                true => true,
+                false => header.ends_with(path),
+            };
+            end(&delta.path) || end(&delta.old_path)
+        };
+        let found = self.deltas[self.next.min(self.deltas.len())..]
+            .iter()
+            .position(fits);
+        let Some(found) = found else {
+            self.file = None;
+            return Ok(());
+        };
+        let delta = self.deltas[self.next + found].clone();
+        // A file that becomes a link is shown twice, once going and once coming.
+        let again = delta.status == 'T'
+            && self
+                .file
+                .as_ref()
+                .is_none_or(|file| file.path != delta.path);
+        self.next += found + usize::from(!again);
+        let mut waiting = self.waiting.remove(&delta.path).unwrap_or_default();
+        if delta.old_path != delta.path
+            && let Some(old) = self.waiting.get_mut(&delta.old_path)
+        {
+            let moved: Vec<Key> = old
+                .keys()
+                .copied()
+                .filter(|(side, _)| *side == Side::Old)
+                .collect();
+            for key in moved {
+                waiting
+                    .entry(key)
+                    .or_default()
+                    .extend(old.remove(&key).unwrap_or_default());
+            }
+            if old.is_empty() {
+                self.waiting.remove(&delta.old_path);
+            }
+        }
+        let texts = match waiting.is_empty() {
+            true => (None, None),
+            false => (
+                self.text(self.trees.0, &delta.old_path),
+                self.text(self.trees.1, &delta.path),
+            ),
+        };
+        self.file = Some(File {
+            path: delta.path,
+            waiting,
+            texts,
+        });
+        Ok(())
+    }
+
+    fn text(&self, tree: ObjectId, path: &[u8]) -> Option<Vec<u8>> {
+        let repo = self.context.repo;
+        let entry = repo.entry_at(tree, path).ok().flatten()?;
+        repo.read_object(entry.id, ObjectKind::Blob, FILE_LIMIT)
+            .ok()
+    }
+
+    /// Writes what belongs to the file and found no line.
+    fn end_file(&mut self) -> Result<()> {
+        self.flush()?;
+        self.hunk = None;
+        let Some(file) = self.file.take() else {
+            return Ok(());
+        };
+        // Shown in two parts: the rest comes with the second.
+        let shown_again = self
+            .deltas
+            .get(self.next)
+            .is_some_and(|delta| delta.status == 'T' && delta.path == file.path);
+        if shown_again {
+            self.waiting.insert(file.path.clone(), file.waiting);
+            self.file = Some(File {
+                path: file.path,
+                waiting: BTreeMap::new(),
+                texts: (None, None),
+            });
+            return Ok(());
+        }
+        for placed in file.waiting.values().flatten() {
+            let text = self.look.block(placed, Some(&Look::place(placed)));
+            self.put_clean(text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Writes a line that is no part of a patch.
+    pub fn plain(&self, line: &[u8]) -> Result<()> {
+        self.put(line)
+    }
+
+    /// Ends the diff of a part: what hangs on other files is left out.
+    pub fn end(&mut self) -> Result<()> {
+        self.end_file()
+    }
+
+    /// Ends the diff: what hangs on files that are not in it comes last.
+    pub fn finish(&mut self) -> Result<()> {
+        self.end_file()?;
+        let mut left: Vec<_> = std::mem::take(&mut self.waiting).into_iter().collect();
+        left.sort_by(|one, other| one.0.cmp(&other.0));
+        for placed in left
+            .iter()
+            .flat_map(|(_, threads)| threads.values().flatten())
+        {
+            let text = self.look.block(placed, Some(&Look::place(placed)));
+            self.put_clean(text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn put(&self, line: &[u8]) -> Result<()> {
+        match self.manner.on_screen {
+            true => self.put_clean(&self.escapes.clean(line)),
+            false => self.put_clean(line),
+        }
+    }
+
+    fn clean(&self, line: &[u8]) -> Vec<u8> {
+        match self.manner.on_screen {
+            true => self.escapes.clean(line),
+            false => line.to_vec(),
+        }
+    }
+
+    fn put_clean(&self, text: &[u8]) -> Result<()> {
+        self.ui.out().write_all(text).context(cannot_write)
+    }
+}
+
+/// Returns a heading for a thread on several lines.
+fn range(placed: &Placed<'_>) -> Option<String> {
+    match &placed.spot {
+        Spot::Lines { first, last, .. } if first != last => Some(format!("lines {first}-{last}")),
+        _ => None,
+    }
+}
+
+impl Hunk {
+    /// Reads what follows `@@ -`.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(&text[..text.len().min(80)])
+            .or_else(|error| std::str::from_utf8(&text[..error.valid_up_to()]));
+        let (old, rest) = text.ok()?.split_once(" +")?;
+        let (new, _) = rest.split_once(" @@")?;
+        let numbers = |text: &str| -> Option<(u32, u32)> {
+            match text.split_once(',') {
+                Some((start, count)) => Some((start.parse().ok()?, count.parse().ok()?)),
+                None => Some((text.parse().ok()?, 1)),
+            }
+        };
+        let ((old, old_left), (new, new_left)) = (numbers(old)?, numbers(new)?);
+        Some(Hunk {
+            old,
+            new,
+            old_left,
+            new_left,
+        })
+    }
+
+    /// Moves past a line, and returns its numbers before and after the change; `None` for remarks of git's.
+    pub fn step(&mut self, line: &[u8]) -> Option<(Option<u32>, Option<u32>)> {
+        // An empty line is a common line whose blank was left out.
+        let (old, new) = match line.first() {
+            Some(b'-') => (true, false),
+            Some(b'+') => (false, true),
+            Some(b' ') | None => (true, true),
+            Some(_) => return None,
+        };
+        let numbers = (old.then_some(self.old), new.then_some(self.new));
+        self.old += u32::from(old);
+        self.new += u32::from(new);
+        self.old_left = self.old_left.saturating_sub(u32::from(old));
+        self.new_left = self.new_left.saturating_sub(u32::from(new));
+        Some(numbers)
+    }
+
+    /// Returns whether all its lines were seen.
+    pub fn is_over(&self) -> bool {
+        self.old_left == 0 && self.new_left == 0
+    }
+}
