@@ -1,7 +1,7 @@
 //! Measures adding a worktree beside `git worktree add --no-track` of the same tree, in one run.
 //!
 //! `bench-worktree [--files N] [--megabytes M] [--runs R] [--many R] [--dir PATH]` prints one table: medians in seconds and their
-//! ratio to git's. Everything happens in a directory of its own, which is removed at the end and not before: creating
+//! ratio to git's. `git agent` is the one beside this program. Everything happens in a directory of its own, which is removed at the end and not before: creating
 //! files where others were just deleted is slower for whoever comes next. `--dir` chooses the file
 //! system.
 
@@ -231,6 +231,28 @@ fn theirs(repo: &Path, path: &Path, branch: &str) -> Command {
     command
 }
 
+/// What a person types: a session with an agent that does nothing.
+fn session(repo: &Path, name: &str) -> Result<Command, Failure> {
+    let own = std::env::current_exe()?;
+    let mut path = own
+        .parent()
+        .unwrap_or(Path::new("/"))
+        .as_os_str()
+        .to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let mut command = git(repo);
+    command
+        .env("PATH", path)
+        .args(["-c", "agent.maxParallel=1", "agent"]);
+    match name {
+        "" => command.args(["wait", "--all"]),
+        name => command.args(["new", name, "--", "true"]),
+    };
+    command.stderr(Stdio::null());
+    Ok(command)
+}
+
 fn status(path: &Path) -> Result<Duration, Failure> {
     let since = Instant::now();
     let output = git(path)
@@ -285,6 +307,7 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
         Row::new("copied from the main worktree"),
         Row::new("written from objects"),
         Row::new("left to git (attributes)"),
+        Row::new("git agent new"),
     ];
     for round in 0..settings.runs {
         // Nobody always goes first: what runs before leaves its mark on memory and disk.
@@ -296,18 +319,26 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
                 3 => &filtered,
                 _ => &repo,
             };
-            let path = base.join(format!("wt{number}-{round}"));
             let branch = format!("bench{number}-{round}");
+            let path = match number {
+                4 => base.join("repo-worktrees").join(&branch),
+                _ => base.join(format!("wt{number}-{round}")),
+            };
             let mut command = match number {
                 0 => theirs(top, &path, &branch),
                 1 => ours(top, &path, &branch, "copied")?,
                 2 => ours(top, &path, &branch, "written")?,
-                _ => ours(top, &path, &branch, "git")?,
+                3 => ours(top, &path, &branch, "git")?,
+                _ => session(top, &branch)?,
             };
             let before = children_cpu();
             row.add.push(run(&mut command)?);
             row.cpu.push(children_cpu() - before);
             row.status.push(status(&path)?);
+            if number == 4 {
+                // Its supervisor is not to disturb the next one. The agent did nothing, which is no success.
+                session(top, "")?.status()?;
+            }
         }
     }
 
@@ -316,16 +347,20 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
         Row::new("16 × git at once"),
         Row::new("16 × copied at once"),
         Row::new("16 × written at once"),
+        Row::new("16 × git agent new at once"),
     ];
     for round in 0..settings.many {
         for (number, row) in many.iter_mut().enumerate() {
             let top = if number == 3 { &unfilled } else { &repo };
             let places: Vec<(PathBuf, String)> = (0..AT_ONCE)
                 .map(|one| {
-                    (
-                        base.join(format!("many/{number}-{round}-{one}")),
-                        format!("many/{number}-{round}-{one}"),
-                    )
+                    let name = format!("many{number}-{round}-{one}");
+                    let folder = if number == 4 {
+                        "repo-worktrees"
+                    } else {
+                        "many"
+                    };
+                    (base.join(folder).join(&name), name)
                 })
                 .collect();
             std::fs::create_dir_all(base.join("many"))?;
@@ -334,7 +369,8 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
                 .map(|(path, branch)| match number {
                     0 | 1 => Ok(theirs(top, path, branch)),
                     2 => ours(top, path, branch, "copied"),
-                    _ => ours(top, path, branch, "written"),
+                    3 => ours(top, path, branch, "written"),
+                    _ => session(top, branch),
                 })
                 .collect::<Result<Vec<_>, Failure>>()?;
             let before = children_cpu();
@@ -355,6 +391,9 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
                 if path.exists() {
                     row.status.push(status(path)?);
                 }
+            }
+            if number == 4 {
+                session(top, "")?.status()?;
             }
         }
     }
