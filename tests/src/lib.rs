@@ -4,6 +4,7 @@
 
 pub mod binaries;
 pub mod faults;
+pub mod imported;
 pub mod link;
 pub mod output;
 pub mod process;

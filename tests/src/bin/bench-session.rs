@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use git_agent::session::State;
+use git_agent_tests::imported::import_sessions;
+
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
@@ -103,7 +106,12 @@ fn supervisors(repo: &Path) -> Result<Vec<u32>, Failure> {
         let path = entry?.path();
         if path.extension().is_some_and(|end| end == "json") {
             let record: serde_json::Value = serde_json::from_slice(&std::fs::read(path)?)?;
-            pids.extend(record["pid"].as_u64().map(u32::try_from).transpose()?);
+            pids.extend(
+                record["supervisor"]["pid"]
+                    .as_u64()
+                    .map(u32::try_from)
+                    .transpose()?,
+            );
         }
     }
     Ok(pids)
@@ -124,26 +132,7 @@ fn measure(words: &[String]) -> Result<(), Failure> {
         .prefix("bench-session-")
         .tempdir()?;
     let world = World::new(&std::fs::canonicalize(dir.path())?)?;
-    // A draft that was thrown away is a closed session that never had a worktree.
-    for start in (0..closed).step_by(50) {
-        let names: Vec<String> = (start..closed.min(start + 50))
-            .map(|n| format!("closed{n}"))
-            .collect();
-        let mut children = Vec::new();
-        for name in &names {
-            children.push(
-                world
-                    .command(&["agent", "new", "--no-start", name, "--", "true"])
-                    .spawn()?,
-            );
-        }
-        for child in &mut children {
-            child.wait()?;
-        }
-        let mut clean = vec!["agent", "clean", "--yes"];
-        clean.extend(names.iter().map(String::as_str));
-        world.git(&clean)?;
-    }
+    import_sessions(&world.repo, closed, State::Merged)?;
     for number in 0..live {
         world.git(&["agent", "new", &format!("live{number}"), "--", "sleep 600"])?;
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use git_agent::env::{Env, Millis, Terminals};
+use git_agent::env::{Env, Terminals};
 use git_agent::git::Repo;
 use git_agent::redact::{KnownSecrets, Redactor};
 use git_agent::session::{Person, Session, SessionId, State};
@@ -17,7 +17,8 @@ use git_agent::store::append::SessionWriter;
 use git_agent::store::list::Scope;
 use git_agent::store::notes::Kind;
 use git_agent::store::refname::RefName;
-use git_agent::transcript::{Body, to_ascii_json};
+use git_agent::transcript::Body;
+use git_agent_tests::imported::import_sessions;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -192,58 +193,10 @@ fn bench_version(table: &mut Table, runs: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes many sessions the fast way, by one import.
-fn many_sessions(dir: &Path, count: usize) -> Result<(), Failure> {
-    init(dir)?;
-    let mut import = Vec::new();
-    for index in 0..count {
-        let random = (index as u64).to_be_bytes();
-        let mut ten = [7; 10];
-        ten[..8].copy_from_slice(&random);
-        let sid = SessionId::from_parts(Millis(1_794_000_000_000 + index as u64), ten);
-        let author = Person {
-            name: "Ada".into(),
-            email: "ada@example.com".into(),
-        };
-        let mut session = Session::new(sid, "ada-1a2b".parse()?, format!("task-{index}"), author);
-        session.task = format!("Do the {index}th thing that has to be done in this repository");
-        session.status = State::Ready;
-        session.branch = Some(format!("agent/task-{index}"));
-        session.worktree = Some(format!("/home/ada/app-worktrees/task-{index}"));
-        session.seq = 1;
-        let state = to_ascii_json(&session) + "\n";
-        let event = format!("{{\"n\":{index}}}\n");
-        write!(
-            import,
-            "commit {}\ncommitter Ada <ada@example.com> 1794000000 +0000\ndata 12\nagent-log v1\n",
-            RefName::Session(sid)
-        )?;
-        write!(
-            import,
-            "M 100644 inline v1\ndata 0\n\nM 100644 inline events.jsonl\ndata {}\n{event}\n",
-            event.len()
-        )?;
-        write!(
-            import,
-            "M 100644 inline state.json\ndata {}\n{state}\n",
-            state.len()
-        )?;
-    }
-    let mut child = Command::new("git")
-        .args(["fast-import", "--quiet"])
-        .current_dir(dir)
-        .stdin(Stdio::piped())
-        .spawn()?;
-    child.stdin.take().ok_or("no input")?.write_all(&import)?;
-    if !child.wait()?.success() {
-        return Err("the import failed".into());
-    }
-    shell(dir, "git pack-refs --all")
-}
-
 fn bench_list(table: &mut Table, base: &Path, count: usize, runs: usize) -> Result<(), Failure> {
     let dir = base.join("list");
-    many_sessions(&dir, count)?;
+    init(&dir)?;
+    import_sessions(&dir, count, State::Ready)?;
     let own = std::env::current_exe()?;
     let script = "git for-each-ref --format='%(objectname):state.json' refs/agents/sessions | git cat-file --batch";
     let (ours, git) = in_turns(
