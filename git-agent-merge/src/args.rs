@@ -22,5 +22,7 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    Conflicts(crate::conflicts::Conflicts),
+    Resolve(crate::resolve::Resolve),
     Queue(crate::queue::Queue),
 }

@@ -2,8 +2,10 @@
 
 mod apply;
 mod args;
+mod conflicts;
 mod merge;
 mod queue;
+mod resolve;
 mod undo;
 mod view;
 
@@ -25,6 +27,8 @@ fn main() -> ExitCode {
         }
         let cli: Cli = invoke::parse(arguments)?;
         match &cli.verb {
+            Some(Verb::Conflicts(args)) => conflicts::run(env, args),
+            Some(Verb::Resolve(args)) => resolve::run(env, args),
             Some(Verb::Queue(args)) => queue::run(env, args),
             None => merge::run(env, &cli.merge),
         }

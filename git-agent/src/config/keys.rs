@@ -260,6 +260,13 @@ pub const PLAIN: &[Key] = &[
     ),
     key("timeout", "", Kind::Span, true, "How long a turn may take"),
     key(
+        "updateStyle",
+        "merge",
+        Kind::Word(&["merge", "rebase"]),
+        true,
+        "How 'git agent update' brings sessions up to date",
+    ),
+    key(
         "worktreeDir",
         "../{repo}-worktrees",
         Kind::Directory,

@@ -20,7 +20,7 @@ use crate::error::{Context, Error, Result};
 use crate::fault;
 
 /// Files and directories by which git remembers that it is in the middle of something.
-const UNFINISHED: [(&str, &str); 7] = [
+pub(in crate::git) const UNFINISHED: [(&str, &str); 7] = [
     ("MERGE_HEAD", "merge"),
     ("rebase-merge", "rebase"),
     ("rebase-apply", "rebase"),

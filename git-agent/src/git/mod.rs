@@ -4,10 +4,12 @@
 //! through the `git` program on reftable; everything that git must decide (merging, packing, pushing) is git's.
 
 mod ancestry;
+pub mod blame;
 pub mod capture;
 pub mod carry;
 pub mod changes;
 pub mod checkout;
+pub mod clash;
 pub mod command;
 pub mod config;
 mod convert;
@@ -22,11 +24,14 @@ pub mod landing;
 pub mod merge;
 pub mod notes;
 pub mod object;
+pub mod onto;
+pub mod preview;
 pub mod refs;
 pub mod restore;
 pub mod scan;
 pub mod scratch;
 pub mod snapshot;
+pub mod touched;
 pub mod worktree;
 
 use std::path::{Path, PathBuf};

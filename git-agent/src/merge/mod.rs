@@ -1,10 +1,12 @@
 //! Merging: which sessions go into a branch, in what order, why not, and what came of it. Pure values; the files beside
 //! this one do the work.
 
+pub mod advance;
 pub mod apply;
 pub mod approval;
 pub mod build;
 pub mod candidates;
+pub mod conflicts;
 pub mod gate;
 pub mod give_back;
 pub mod hooks;
@@ -15,9 +17,12 @@ pub mod pick;
 pub mod plan;
 pub mod queue;
 pub mod recover;
+pub mod resolve;
 pub mod run;
+pub mod still;
 pub mod testing;
 pub mod undo;
+pub mod update;
 
 use std::fmt;
 use std::str::FromStr;

@@ -5,11 +5,13 @@
 //! wraps foreign text in [`sanitize`] or uses a [`table`], [`json`] or [`porcelain`] writer, which do it themselves.
 
 mod color;
+pub mod conflicts;
 pub mod human;
 pub mod json;
 pub mod moment;
 pub mod pager;
 pub mod porcelain;
+pub mod resolution;
 pub mod sanitize;
 pub mod screen;
 pub mod sessions;

@@ -29,6 +29,7 @@ pub fn table(rows: &[Summary], when: &When) -> Table {
         Column::new("TIME").right(),
         Column::new("CHANGES").shrinks_to(7),
         Column::new("COMMITS"),
+        Column::new("CONFLICTS").shrinks_to(9),
         Column::new("AUTHOR").shrinks_to(6),
         Column::new("LAST").right(),
         Column::new("ACTIVITY").shrinks_to(8),
@@ -42,6 +43,7 @@ pub fn table(rows: &[Summary], when: &When) -> Table {
             Cell::new(elapsed(row)),
             Cell::new(changes(row)),
             Cell::new(commits(row)),
+            Cell::new(conflicts(row)).in_color(Slot::Bad),
             Cell::new(if row.mine { "" } else { author(row) }),
             Cell::new(last(row, when)).in_color(Slot::Dim),
             Cell::new(activity(row)),
@@ -147,6 +149,18 @@ pub fn commits(row: &Summary) -> String {
         .flatten()
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+/// Returns the file that would conflict with the parent, or how many would.
+pub fn conflicts(row: &Summary) -> String {
+    match &row.conflicts {
+        Finding::Nothing => String::new(),
+        Finding::Unknown => "?".to_owned(),
+        Finding::Known(paths) => match paths.as_slice() {
+            [one] if !one.is_empty() => one.clone(),
+            paths => human::count(paths.len().max(1) as u64, "file"),
+        },
+    }
 }
 
 fn author(row: &Summary) -> &str {

@@ -46,6 +46,7 @@ pub mod summary;
 pub mod supervise;
 pub mod verdict;
 pub mod wait;
+pub mod why;
 pub mod work;
 
 use std::collections::BTreeMap;

@@ -13,6 +13,7 @@ use crate::git::capture::Checkout;
 pub use crate::git::changes::Changes;
 use crate::git::worktree::{self, Worktree};
 use crate::git::{ObjectId, RefBackend, Repo};
+use crate::merge::conflicts;
 use crate::store::list::Listed;
 
 /// What was found out about something.
@@ -248,6 +249,7 @@ impl Summary {
         self.changes = before.changes;
         self.ahead = before.ahead;
         self.behind = before.behind;
+        self.conflicts.clone_from(&before.conflicts);
         self.pid = before.pid;
         self.comments = before.comments;
         self.verdict.clone_from(&before.verdict);
@@ -296,6 +298,14 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
                 Err(_) => (Finding::Unknown, Finding::Unknown),
             };
         }
+    }
+    let open: Vec<usize> = (0..rows.len())
+        .filter(|index| rows[*index].mine && !rows[*index].state.is_closed())
+        .collect();
+    let sessions: Vec<&Session> = open.iter().map(|index| &rows[*index].session).collect();
+    let conflicts = conflicts::with_parents(context, &sessions);
+    for (index, found) in open.into_iter().zip(conflicts) {
+        rows[index].conflicts = found;
     }
     for (index, found) in scan_all(context.repo, scans) {
         rows[index].changes = found;

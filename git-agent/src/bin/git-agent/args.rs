@@ -47,6 +47,8 @@ pub enum Verb {
     Attach(crate::attach::Attach),
     Commit(crate::commit::Commit),
     Fork(crate::fork::Fork),
+    Update(crate::update::Update),
+    Why(crate::why::Why),
     Snapshot(crate::restore::Snapshot),
     Restore(crate::restore::Restore),
     /// Go back to an earlier state of a session's worktree; what is there now is kept

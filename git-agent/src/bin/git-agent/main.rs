@@ -26,8 +26,10 @@ mod site;
 mod stop;
 mod text;
 mod trust;
+mod update;
 mod wait;
 mod watch;
+mod why;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -84,6 +86,8 @@ fn main() -> ExitCode {
             Verb::Attach(args) => attach::run(env, &args),
             Verb::Commit(args) => commit::run(env, &args),
             Verb::Fork(args) => fork::run(env, &args),
+            Verb::Update(args) => update::run(env, &args),
+            Verb::Why(args) => why::run(env, &args),
             Verb::Snapshot(args) => restore::snapshot(env, &args),
             Verb::Restore(args) => restore::restore(env, &args),
             Verb::Rewind(args) => restore::rewind(env, &args),

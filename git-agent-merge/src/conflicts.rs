@@ -1,0 +1,95 @@
+//! `git agent merge conflicts`: what would conflict, before anything is merged.
+
+use std::io::Write;
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::Result;
+use git_agent::invoke::{OutputArgs, site};
+use git_agent::merge::conflicts::{self, Look, Matrix, Options, Verdict};
+use git_agent::output::conflicts::{self as view, Object};
+use git_agent::output::sanitize::one_line;
+use git_agent::output::{Format, Ui, json, porcelain};
+use git_agent::session::select;
+use git_agent::store::list::{Scope, find_in};
+
+/// Show what would conflict: every session with the branch it goes to, and every two sessions
+#[derive(Debug, Args)]
+pub struct Conflicts {
+    /// Only pairs with these sessions (default: all open sessions)
+    #[arg(value_name = "SESSION")]
+    sessions: Vec<String>,
+    /// Compare with this branch (default: the parent of each session)
+    #[arg(long, value_name = "BRANCH")]
+    into: Option<String>,
+    /// Look at what is in the worktrees now, instead of at the end of the last turns
+    #[arg(long)]
+    live: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the verb. Exit code 1 means that something would conflict.
+pub fn run(env: &Env, args: &Conflicts) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        let listing = select::list(context, Scope::Mine)?;
+        let mut options = Options {
+            into: args.into.clone(),
+            look: match args.live {
+                true => Look::Live,
+                false => Look::Recorded,
+            },
+            ..Options::default()
+        };
+        for name in &args.sessions {
+            options.only.push(find_in(&listing, name)?.session.sid);
+        }
+        let matrix = conflicts::matrix(context, &listing.sessions, &options)?;
+        for (name, why) in &matrix.left_out {
+            ui.warning(format!("cannot look at '{}': {why}", one_line(name)));
+        }
+        write(ui, &matrix)?;
+        Ok(u8::from(!matrix.is_clean()))
+    })
+}
+
+fn write(ui: &Ui, matrix: &Matrix) -> Result<()> {
+    match ui.format() {
+        Format::Json => json::write_list(ui, "pairs", matrix.pairs().map(Object::new)),
+        Format::Porcelain { nul } => {
+            for record in matrix.pairs().flat_map(view::records) {
+                porcelain::write_record(&mut ui.out(), nul, record)?;
+            }
+            Ok(())
+        }
+        Format::Human => show(ui, matrix),
+    }
+}
+
+fn show(ui: &Ui, matrix: &Matrix) -> Result<()> {
+    if matrix.sessions.is_empty() {
+        ui.narrate("no open session has any work");
+        return Ok(());
+    }
+    if matrix.is_clean() {
+        ui.narrate("no conflicts");
+        return Ok(());
+    }
+    if let Some(table) = view::matrix(matrix, ui.table_width()) {
+        ui.table(&table)?;
+    }
+    for pair in matrix.pairs().filter(|pair| pair.verdict != Verdict::Clean) {
+        writeln!(ui.out())?;
+        writeln!(ui.out(), "{}", one_line(&view::headline(pair)))?;
+        ui.table(&view::files(pair))?;
+    }
+    if let Some(pair) = matrix
+        .against
+        .iter()
+        .find(|pair| pair.verdict != Verdict::Clean)
+    {
+        let name = one_line(&pair.theirs.name).to_string();
+        ui.hint(format!("git agent merge resolve {name}"));
+    }
+    Ok(())
+}

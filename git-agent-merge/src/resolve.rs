@@ -1,0 +1,148 @@
+//! `git agent merge resolve`: conflicts of a session with the branch it goes to, by hand or by an agent.
+
+use std::io::Write;
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::{Error, Result};
+use git_agent::invoke::site;
+use git_agent::merge::resolve::{Case, auto, hand};
+use git_agent::merge::update;
+use git_agent::output::sanitize::one_line;
+use git_agent::output::{Options, Ui, resolution};
+use git_agent::session::context::Context;
+use git_agent::session::{Session, select};
+
+/// Resolve the conflicts of a session with the branch it goes to
+#[derive(Debug, Args)]
+pub struct Resolve {
+    /// The session (default: the one of this worktree)
+    #[arg(value_name = "SESSION")]
+    session: Option<String>,
+    /// The branch (default: the session's parent)
+    #[arg(long, value_name = "BRANCH")]
+    into: Option<String>,
+    /// Let an agent resolve, told what both sides wanted
+    #[arg(long, conflicts_with_all = ["continue_", "abort"])]
+    auto: bool,
+    /// The agent that resolves (default: the session's own)
+    #[arg(long, value_name = "AGENT", requires = "auto")]
+    agent: Option<String>,
+    /// What the result must pass (default: agent.test)
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "auto",
+        overrides_with = "no_test"
+    )]
+    test: Option<String>,
+    /// Run no tests
+    #[arg(long, requires = "auto", overrides_with = "test")]
+    no_test: bool,
+    /// Take what the agent made without being asked
+    #[arg(short, long, requires = "auto")]
+    yes: bool,
+    /// Take what was resolved by hand onto the session's branch
+    #[arg(long = "continue", conflicts_with = "abort")]
+    continue_: bool,
+    /// Give up what was begun by hand
+    #[arg(long)]
+    abort: bool,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Resolve) -> Result<u8> {
+    site::run(env, Options::default(), |context, ui| {
+        let session = select::select_mine(context, args.session.as_deref())?.session;
+        let name = one_line(&session.name).to_string();
+        if args.continue_ {
+            let commit = hand::proceed(context, &session)?;
+            writeln!(ui.out(), "{commit}")?;
+            ui.narrate(format!("'{name}' holds the resolution now"));
+            return Ok(0);
+        }
+        if args.abort {
+            hand::abort(context, &session)?;
+            ui.narrate(format!("'{name}' is as it was"));
+            return Ok(0);
+        }
+        if let Some(open) = hand::opened(context, session.sid) {
+            return Err(Error::fatal(format!(
+                "a conflict of '{name}' is open in '{}'",
+                open.path.display()
+            ))
+            .hint(format!("git agent merge resolve --continue {name}"))
+            .hint(format!("git agent merge resolve --abort {name}")));
+        }
+        let target = match &args.into {
+            Some(into) => into.as_str(),
+            None => update::parent_of(&session)?,
+        };
+        if args.auto && !args.yes && !ui.may_ask() {
+            return Err(
+                Error::fatal("cannot ask about the resolution without a terminal")
+                    .hint("pass --yes to take it without being asked"),
+            );
+        }
+        let Some(case) = Case::open(context, &session, target)? else {
+            ui.narrate(format!(
+                "'{name}' has no conflict with '{}'",
+                one_line(target)
+            ));
+            return Ok(0);
+        };
+        match args.auto {
+            true => by_agent(context, ui, args, &case),
+            false => by_hand(context, ui, &session, &case),
+        }
+    })
+}
+
+fn by_hand(context: &Context<'_>, ui: &Ui, session: &Session, case: &Case) -> Result<u8> {
+    let open = hand::begin(context, case)?;
+    writeln!(
+        ui.out(),
+        "{}",
+        one_line(open.path.as_os_str().as_encoded_bytes())
+    )?;
+    for path in &open.conflicts {
+        ui.narrate(format!("conflict in {path}"));
+    }
+    let name = one_line(&session.name).to_string();
+    ui.hint("edit the files there, then: git add FILE");
+    ui.hint(format!("git agent merge resolve --continue {name}"));
+    ui.hint(format!(
+        "or give up: git agent merge resolve --abort {name}"
+    ));
+    Ok(0)
+}
+
+fn by_agent(context: &Context<'_>, ui: &Ui, args: &Resolve, case: &Case) -> Result<u8> {
+    let test = match args.no_test {
+        true => None,
+        false => args
+            .test
+            .clone()
+            .or_else(|| context.config.string("agent.test")),
+    };
+    let options = auto::Options {
+        agent: args.agent.clone(),
+        test,
+        timeout: None,
+    };
+    let resolution = auto::resolve(context, case, &options, &mut |text| ui.narrate(text))?;
+    if !args.yes {
+        resolution::show(ui, &context.repo.resolution_diff(resolution.commit)?)?;
+        if !ui.confirm("take this resolution?")? {
+            auto::refuse(context, &resolution)?;
+            ui.narrate("not taken; the session is as it was");
+            return Ok(1);
+        }
+    }
+    auto::accept(context, case, &resolution)?;
+    writeln!(ui.out(), "{}", resolution.commit)?;
+    let name = one_line(&case.session.name).to_string();
+    ui.narrate(format!("'{name}' holds the resolution now"));
+    ui.hint(format!("git agent review diff {name}"));
+    Ok(0)
+}

@@ -1,0 +1,112 @@
+//! Taking a session's branch and worktree to a new commit together. What is not committed stays, uncommitted.
+
+use crate::error::{Context as _, Error, Result};
+use crate::fault;
+use crate::git::ObjectId;
+use crate::git::capture::Checkout;
+use crate::git::onto::{Taken, unfinished};
+use crate::git::refs::{Expected, RefChange, Swap};
+use crate::git::worktree;
+use crate::session::context::Context;
+use crate::session::{Session, work};
+
+/// Where a session stands.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Its branch, in full.
+    pub branch: String,
+    /// Its last commit.
+    pub tip: ObjectId,
+    /// Its worktree, if it has one.
+    pub checkout: Option<Checkout>,
+}
+
+/// Returns where a session stands, or says why it cannot be taken anywhere.
+pub fn place(context: &Context<'_>, session: &Session) -> Result<Place> {
+    let name = &session.name;
+    let short = session
+        .branch
+        .as_deref()
+        .ok_or_else(|| Error::fatal(format!("session '{name}' has no branch")))?;
+    let branch = format!("refs/heads/{short}");
+    let tip = context.repo.branch_tip(short)?.ok_or_else(|| {
+        Error::fatal(format!("branch '{short}' of session '{name}' is gone"))
+            .hint(format!("git agent restore {name}"))
+    })?;
+    let checkout = work::checkout(context, session)?;
+    if let Some(at) = &checkout {
+        let all = worktree::list(context.repo)?;
+        let known = all.iter().find(|known| known.path == at.top);
+        if known.and_then(|known| known.branch.as_deref()) != Some(branch.as_str()) {
+            return Err(Error::fatal(format!(
+                "the worktree of '{name}' is not on its branch '{short}'"
+            ))
+            .hint(format!("git -C {} switch {short}", at.top.display())));
+        }
+        if let Some(what) = unfinished(at) {
+            return Err(
+                Error::fatal(format!("a {what} is in progress in '{}'", at.top.display()))
+                    .hint(format!("finish or abort the {what} first")),
+            );
+        }
+    }
+    Ok(Place {
+        branch,
+        tip,
+        checkout,
+    })
+}
+
+/// Takes a session's branch and worktree to another commit. `why` names the snapshot that is taken first. When the
+/// uncommitted work does not fit, nothing is changed.
+pub fn advance(
+    context: &Context<'_>,
+    session: &Session,
+    place: &Place,
+    to: ObjectId,
+    why: &str,
+) -> Result<Taken> {
+    let (repo, store) = (context.repo, &context.store);
+    if place.tip == to {
+        return Ok(Taken::Done);
+    }
+    let mut before = None;
+    if let Some(at) = &place.checkout {
+        let taken = store.take_snapshot(session.sid, None, why, at)?;
+        let now = repo.read_snapshot(taken.id)?;
+        if now.head != Some(place.tip) {
+            return Err(Error::fatal(format!(
+                "branch '{}' moved just now",
+                place.branch
+            )));
+        }
+        match repo.take_onto(at, &now, to)? {
+            Taken::Done => before = Some((at, now)),
+            conflict => return Ok(conflict),
+        }
+        // From here a crash leaves the new files on the old commit: updating again ends with the same files.
+        fault::point("advance.files").context(|| "cannot update the worktree".into())?;
+    }
+    if !repo.is_ancestor(place.tip, to)? {
+        store.keep_lost(&place.branch, place.tip)?;
+    }
+    let change = RefChange {
+        name: place.branch.clone(),
+        expected: Expected::At(place.tip),
+        new: Some(to),
+    };
+    let swapped = repo.swap_refs(&[change]);
+    if matches!(swapped, Ok(Swap::Done)) {
+        return Ok(Taken::Done);
+    }
+    if let Some((at, before)) = before {
+        let taken = store.take_snapshot(session.sid, None, "before going back", at)?;
+        repo.restore(at, &before, Some(&repo.read_snapshot(taken.id)?))?;
+    }
+    // Either a failure, or somebody was faster.
+    let _ = swapped?;
+    Err(Error::fatal(format!(
+        "branch '{}' moved just now",
+        place.branch
+    )))
+}

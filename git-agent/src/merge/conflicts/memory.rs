@@ -1,0 +1,195 @@
+//! What was found out about pairs of commits before: a file that may be lost, cut or damaged at any time without harm.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Clashing, Verdict};
+use crate::git::ObjectId;
+use crate::store::Store;
+
+/// What is remembered at most.
+const ENTRIES: usize = 4096;
+const BYTES: usize = 4 << 20;
+const FILE: &str = "conflicts";
+
+/// One remembered answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Entry {
+    /// The two commits.
+    a: String,
+    b: String,
+    /// The settings it depends on; empty when it depends on none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    s: String,
+    /// Whether they share no history.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    u: bool,
+    /// The paths in conflict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    c: Vec<Clashing>,
+    /// Whether there are conflicts: perhaps one that is at no path.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    x: bool,
+}
+
+/// What is remembered.
+#[derive(Debug)]
+pub struct Memory {
+    path: PathBuf,
+    /// In the order they were last used, oldest first.
+    entries: Vec<Entry>,
+    known: HashMap<(String, String), usize>,
+    changed: bool,
+}
+
+impl Memory {
+    /// Reads what is remembered; what cannot be read is forgotten.
+    pub fn load(store: &Store<'_>) -> Self {
+        let path = store.dir().join("cache").join(FILE);
+        let text = std::fs::read(&path).unwrap_or_default();
+        let entries: Vec<Entry> = text
+            .split(|byte| *byte == b'\n')
+            .filter_map(parse_line)
+            .collect();
+        let known = entries
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| ((entry.a.clone(), entry.b.clone()), index))
+            .collect();
+        Memory {
+            path,
+            entries,
+            known,
+            changed: false,
+        }
+    }
+
+    /// Returns what is known about a pair under these settings.
+    pub fn recall(&self, one: ObjectId, other: ObjectId, settings: &str) -> Option<Verdict> {
+        let key = (one.to_string(), other.to_string());
+        let entry = &self.entries[*self.known.get(&key)?];
+        if !entry.s.is_empty() && entry.s != settings {
+            return None;
+        }
+        Some(match entry {
+            entry if entry.u => Verdict::Unrelated,
+            entry if entry.x => Verdict::Conflict(entry.c.clone()),
+            _ => Verdict::Clean,
+        })
+    }
+
+    /// Remembers what was found out. `settings` is empty when it holds under any.
+    pub fn keep(&mut self, one: ObjectId, other: ObjectId, settings: &str, verdict: &Verdict) {
+        let (conflict, clashing) = match verdict {
+            Verdict::Conflict(clashing) => (true, clashing.clone()),
+            _ => (false, Vec::new()),
+        };
+        let entry = Entry {
+            a: one.to_string(),
+            b: other.to_string(),
+            s: settings.to_owned(),
+            u: *verdict == Verdict::Unrelated,
+            c: clashing,
+            x: conflict,
+        };
+        self.known
+            .insert((entry.a.clone(), entry.b.clone()), self.entries.len());
+        self.entries.push(entry);
+        self.changed = true;
+    }
+
+    /// Writes what is remembered, if there is news. The newest is kept when it is too much.
+    pub fn save(&self, store: &Store<'_>) {
+        if !self.changed {
+            return;
+        }
+        let mut lines: Vec<String> = Vec::new();
+        let mut room = BYTES;
+        for (index, entry) in self.entries.iter().enumerate().rev() {
+            let newest = self.known.get(&(entry.a.clone(), entry.b.clone()));
+            if newest != Some(&index) {
+                continue;
+            }
+            let line = format_line(entry);
+            if lines.len() >= ENTRIES || line.len() > room {
+                break;
+            }
+            room -= line.len();
+            lines.push(line);
+        }
+        lines.reverse();
+        // Only a memory: failing to write it costs time, nothing else.
+        let Ok(dir) = store.require_dir("cache") else {
+            return;
+        };
+        let temporary = dir.join(format!("{FILE}.{}", std::process::id()));
+        let written = std::fs::write(&temporary, lines.concat());
+        if written
+            .and_then(|()| std::fs::rename(&temporary, &self.path))
+            .is_err()
+        {
+            let _ = std::fs::remove_file(&temporary);
+        }
+    }
+}
+
+fn format_line(entry: &Entry) -> String {
+    let json = serde_json::to_string(entry).expect("entries are plain data");
+    format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()))
+}
+
+fn parse_line(line: &[u8]) -> Option<Entry> {
+    let (sum, json) = line.split_at_checked(8)?;
+    let json = json.strip_prefix(b" ")?;
+    let sum = u32::from_str_radix(std::str::from_utf8(sum).ok()?, 16).ok()?;
+    (crc32fast::hash(json) == sum).then_some(())?;
+    serde_json::from_slice(json).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry() -> Entry {
+        Entry {
+            a: "1".repeat(40),
+            b: "2".repeat(40),
+            s: "x".into(),
+            u: false,
+            c: vec![Clashing {
+                path: "a b".into(),
+                kinds: vec!["contents".into()],
+                lines: vec![super::super::Lines {
+                    ours: [1, 3],
+                    theirs: [2, 2],
+                }],
+            }],
+            x: true,
+        }
+    }
+
+    #[test]
+    fn a_line_reads_back() {
+        let line = format_line(&entry());
+        let read = parse_line(line.trim_end().as_bytes()).expect("own line reads");
+        assert_eq!(read.c, entry().c);
+        assert!(read.x && !read.u);
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_line_is_forgotten(at: prop::sample::Index, flip in 1u8..=255) {
+            let mut line = format_line(&entry()).trim_end().as_bytes().to_vec();
+            let at = at.index(line.len());
+            line[at] ^= flip;
+            if let Some(read) = parse_line(&line) {
+                // Only the case of a digit of the checksum may differ.
+                prop_assert_eq!(read.c, entry().c);
+                prop_assert!(at < 8);
+            }
+        }
+    }
+}

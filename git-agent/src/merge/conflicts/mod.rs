@@ -1,0 +1,339 @@
+//! Conflicts before they happen: every session against the branch it goes to, and every two sessions against each other,
+//! with what they have not committed.
+
+mod judge;
+mod memory;
+mod side;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::git::{ObjectId, Repo};
+use crate::session::context::Context;
+use crate::session::summary::Finding;
+use crate::session::{Session, SessionId, State, work};
+use crate::store::list::Listed;
+use judge::Judge;
+pub use side::{Look, Side};
+
+/// Lines of both sides that clash, first and last, from 1. A last that is below the first means no line: there something
+/// is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lines {
+    /// Of the first side.
+    pub ours: [usize; 2],
+    /// Of the second side.
+    pub theirs: [usize; 2],
+}
+
+/// A path in conflict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clashing {
+    /// The path; empty when the conflict is at no single path.
+    pub path: String,
+    /// What it is about, in git's words.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub kinds: Vec<String>,
+    /// Where, when it is about lines.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub lines: Vec<Lines>,
+}
+
+/// What a merge would give.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It merges clean.
+    Clean,
+    /// It does not, because of these.
+    Conflict(Vec<Clashing>),
+    /// The two share no history.
+    Unrelated,
+}
+
+impl Verdict {
+    /// Returns the word for it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Verdict::Clean => "clean",
+            Verdict::Conflict(_) => "conflict",
+            Verdict::Unrelated => "unrelated",
+        }
+    }
+
+    /// Returns the paths in conflict.
+    pub fn clashing(&self) -> &[Clashing] {
+        match self {
+            Verdict::Conflict(clashing) => clashing,
+            _ => &[],
+        }
+    }
+}
+
+/// One pair and what is known about it.
+#[derive(Debug, Clone)]
+pub struct Pair {
+    /// The first: a branch or a session.
+    pub ours: Side,
+    /// The second: a session.
+    pub theirs: Side,
+    /// What merging the second into the first would give.
+    pub verdict: Verdict,
+}
+
+/// What to compare.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The branch to compare with; each session's parent otherwise.
+    pub into: Option<String>,
+    /// Only pairs with one of these; all otherwise.
+    pub only: Vec<SessionId>,
+    /// Where uncommitted work is looked for.
+    pub look: Look,
+}
+
+/// Every pair that was compared.
+#[derive(Debug, Default)]
+pub struct Matrix {
+    /// The sessions that have work, oldest first.
+    pub sessions: Vec<Side>,
+    /// Sessions against branches.
+    pub against: Vec<Pair>,
+    /// Sessions against each other.
+    pub between: Vec<Pair>,
+    /// What could not be compared, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+impl Matrix {
+    /// Returns all pairs, those with branches first.
+    pub fn pairs(&self) -> impl Iterator<Item = &Pair> {
+        self.against.iter().chain(&self.between)
+    }
+
+    /// Returns how many of the pairs of a session are not clean.
+    pub fn conflicts_of(&self, sid: SessionId) -> usize {
+        let of = |pair: &&Pair| pair.ours.session == Some(sid) || pair.theirs.session == Some(sid);
+        let bad = |pair: &&Pair| pair.verdict != Verdict::Clean;
+        self.pairs().filter(of).filter(bad).count()
+    }
+
+    /// Returns whether every pair is clean.
+    pub fn is_clean(&self) -> bool {
+        self.pairs().all(|pair| pair.verdict == Verdict::Clean)
+    }
+}
+
+/// Returns whether a session may have work that can conflict.
+pub fn has_work(session: &Session) -> bool {
+    let unmade = matches!(
+        session.status,
+        State::Draft | State::Queued | State::Preparing
+    );
+    let nothing_yet = unmade && session.turns == 0;
+    !session.status.is_closed() && !nothing_yet
+}
+
+/// Compares sessions with the branches they go to and with each other.
+pub fn matrix(context: &Context<'_>, listed: &[Listed], options: &Options) -> Result<Matrix> {
+    let repo = context.repo;
+    let mut matrix = Matrix::default();
+    let sessions: Vec<&Session> = listed
+        .iter()
+        .map(|listed| &listed.session)
+        .filter(|session| has_work(session))
+        .collect();
+    let mut targets = Vec::new();
+    for (session, side) in sessions.iter().zip(sides(context, &sessions, options.look)) {
+        let side = match side {
+            Ok(Some(side)) => side,
+            Ok(None) => continue,
+            Err(error) => {
+                let left_out = (session.name.clone(), error.message().to_owned());
+                matrix.left_out.push(left_out);
+                continue;
+            }
+        };
+        targets.push(options.into.clone().or_else(|| session.parent.clone()));
+        matrix.sessions.push(side);
+    }
+    let branches = Branches::load(repo, options.into.as_deref(), &targets)?;
+    let wanted = |sid: Option<SessionId>| {
+        options.only.is_empty() || sid.is_some_and(|sid| options.only.contains(&sid))
+    };
+    let mut pairs: Vec<(&Side, &Side)> = Vec::new();
+    for (side, target) in matrix.sessions.iter().zip(&targets) {
+        if let Some(branch) = target.as_deref().and_then(|name| branches.get(name))
+            && wanted(side.session)
+        {
+            pairs.push((branch, side));
+        }
+    }
+    let against = pairs.len();
+    for (index, one) in matrix.sessions.iter().enumerate() {
+        for other in &matrix.sessions[index + 1..] {
+            // Sessions that share a worktree have the same work.
+            if (wanted(one.session) || wanted(other.session)) && one.commit != other.commit {
+                pairs.push((one, other));
+            }
+        }
+    }
+    let mut judge = Judge::new(context, branches.first())?;
+    let verdicts = judge.judge(&pairs)?;
+    let mut judged: Vec<Pair> = pairs
+        .into_iter()
+        .zip(verdicts)
+        .map(|((ours, theirs), verdict)| Pair {
+            ours: ours.clone(),
+            theirs: theirs.clone(),
+            verdict,
+        })
+        .collect();
+    matrix.between = judged.split_off(against);
+    matrix.against = judged;
+    Ok(matrix)
+}
+
+/// Returns for each session the paths that would conflict with the branch it goes to, as far as that is known. What has
+/// no work yet has nothing to tell; what cannot be found out makes nothing fail.
+pub fn with_parents(context: &Context<'_>, sessions: &[&Session]) -> Vec<Finding<Vec<String>>> {
+    let mut found: Vec<Finding<Vec<String>>> = Vec::with_capacity(sessions.len());
+    let mut pairs: Vec<(usize, Side, Side)> = Vec::new();
+    let mut known = BTreeMap::new();
+    for (index, session) in sessions.iter().enumerate() {
+        found.push(Finding::Nothing);
+        if !has_work(session) {
+            continue;
+        }
+        match pair_with_parent(context, session, &mut known) {
+            Ok(Some((branch, side))) => pairs.push((index, branch, side)),
+            Ok(None) => {}
+            Err(_) => found[index] = Finding::Unknown,
+        }
+    }
+    if pairs.is_empty() {
+        return found;
+    }
+    let attributes = pairs.first().map(|(_, branch, _)| branch.tip);
+    let asked: Vec<_> = pairs
+        .iter()
+        .map(|(_, branch, side)| (branch, side))
+        .collect();
+    let verdicts = Judge::new(context, attributes).and_then(|mut judge| judge.judge(&asked));
+    for (at, (index, ..)) in pairs.iter().enumerate() {
+        found[*index] = match &verdicts {
+            Err(_) => Finding::Unknown,
+            Ok(verdicts) => match &verdicts[at] {
+                Verdict::Clean => Finding::Nothing,
+                Verdict::Unrelated => Finding::Unknown,
+                Verdict::Conflict(clashing) => {
+                    Finding::Known(clashing.iter().map(|one| one.path.clone()).collect())
+                }
+            },
+        };
+    }
+    found
+}
+
+fn pair_with_parent(
+    context: &Context<'_>,
+    session: &Session,
+    known: &mut BTreeMap<String, Option<Side>>,
+) -> Result<Option<(Side, Side)>> {
+    let Some(parent) = session.parent.as_deref() else {
+        return Ok(None);
+    };
+    let branch = match known.get(parent) {
+        Some(branch) => branch.clone(),
+        None => {
+            let branch = Side::of_branch(context.repo, parent)?;
+            known.insert(parent.to_owned(), branch.clone());
+            branch
+        }
+    };
+    let Some(branch) = branch else {
+        return Ok(None);
+    };
+    let side = Side::of_session(context, session, Look::Recorded)?;
+    Ok(side.map(|side| (branch, side)))
+}
+
+/// The branches that sessions go to, each read once.
+struct Branches(Vec<Side>);
+
+impl Branches {
+    fn load(repo: &Repo, into: Option<&str>, targets: &[Option<String>]) -> Result<Self> {
+        let mut branches: Vec<Side> = Vec::new();
+        if let Some(into) = into {
+            let missing =
+                || Error::fatal(format!("there is no branch '{into}'")).hint("git branch --list");
+            branches.push(Side::of_branch(repo, into)?.ok_or_else(missing)?);
+        }
+        for name in targets.iter().flatten() {
+            if !branches.iter().any(|side| side.name == *name) {
+                branches.extend(Side::of_branch(repo, name)?);
+            }
+        }
+        Ok(Branches(branches))
+    }
+
+    fn get(&self, name: &str) -> Option<&Side> {
+        self.0.iter().find(|side| side.name == name)
+    }
+
+    /// Returns the commit whose attributes count.
+    fn first(&self) -> Option<ObjectId> {
+        self.0.first().map(|side| side.tip)
+    }
+}
+
+/// Returns all work of each session. Worktrees are looked at on all cores: most of the time goes to the file system.
+fn sides(context: &Context<'_>, sessions: &[&Session], look: Look) -> Vec<Result<Option<Side>>> {
+    if look == Look::Recorded {
+        return sessions
+            .iter()
+            .map(|session| Side::of_session(context, session, look))
+            .collect();
+    }
+    let places: Vec<_> = sessions
+        .iter()
+        .map(|session| work::checkout(context, session))
+        .collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = sessions.len().div_ceil(threads).max(1);
+    let looked: Vec<Option<Result<Option<Side>>>> = std::thread::scope(|scope| {
+        let running: Vec<_> = sessions
+            .chunks(share)
+            .zip(places.chunks(share))
+            .map(|(sessions, places)| {
+                let repo = context.repo.clone();
+                scope.spawn(move || {
+                    let pairs = sessions.iter().zip(places);
+                    pairs
+                        .map(|(session, place)| {
+                            let at = place.as_ref().ok()?.as_ref()?;
+                            Some(Side::of_worktree(&repo, session, at))
+                        })
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        running
+            .into_iter()
+            .flat_map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    });
+    // One without a worktree is known from its record.
+    looked
+        .into_iter()
+        .zip(sessions)
+        .map(|(side, session)| {
+            side.unwrap_or_else(|| Side::of_session(context, session, Look::Recorded))
+        })
+        .collect()
+}

@@ -1,0 +1,321 @@
+//! Resolving by an agent: a session of its own gets the open conflict and the intents of both sides, and what it makes of
+//! them is believed only after it was checked.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::check::{self, Side};
+use super::{Case, hand, intent};
+use crate::error::{Error, Result};
+use crate::git::capture::Checkout;
+use crate::git::touched::Comparer;
+use crate::git::{ObjectId, ObjectKind};
+use crate::merge::gate::Colour;
+use crate::merge::testing::{self, Tester};
+use crate::session::context::Context;
+use crate::session::create::{self, Created};
+use crate::session::inbox::Message;
+use crate::session::wait::{self, Wish};
+use crate::session::{Session, State, agents, clean, launch, place, prompts, work};
+use crate::store::append::SessionWriter;
+use crate::store::list::{Listed, Scope};
+
+/// How often an agent is told what is still wrong.
+const ROUNDS: usize = 2;
+/// How long an agent may take for each.
+const PATIENCE: Duration = Duration::from_secs(30 * 60);
+/// Files above this size are not looked into.
+const LARGEST: u64 = 8 << 20;
+/// How much of a test's log an agent is shown.
+const LOG: usize = 8 << 10;
+/// Complaints told at once.
+const COMPLAINTS: usize = 20;
+/// Who the prompts come from, in the words of the transcript.
+const FROM: &str = "merge";
+
+/// How to resolve.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The agent; the session's own otherwise.
+    pub agent: Option<String>,
+    /// The command that the result must pass.
+    pub test: Option<String>,
+    /// How long the agent may take for each try.
+    pub timeout: Option<Duration>,
+}
+
+/// A resolution that holds what both sides did.
+#[derive(Debug)]
+pub struct Resolution {
+    /// The merge commit. No ref points at it yet.
+    pub commit: ObjectId,
+    /// The session that made it.
+    pub resolver: Session,
+}
+
+/// Lets an agent resolve a conflict. `tell` is told what goes on.
+pub fn resolve(
+    context: &Context<'_>,
+    case: &Case,
+    options: &Options,
+    tell: &mut dyn FnMut(String),
+) -> Result<Resolution> {
+    let prompt = intent::prompt(context, case, options.test.as_deref())?;
+    let created = begin(context, case, options, prompt)?;
+    let (sid, name) = (created.session.sid, created.session.name.clone());
+    let at = require_checkout(context, &created.session)?;
+    let opened = open_conflict(context, case, &created, &at)?;
+    if let Err(error) = launch::launch(context, sid) {
+        create::undo(context, &created.session)?;
+        return Err(error);
+    }
+    drop(created.starting);
+    tell(format!("session '{name}' resolves the conflict"));
+    let mut round = 1;
+    loop {
+        let resolver = await_turn(context, &created.session, options)?;
+        let tree = context.repo.snapshot_tree(&at)?;
+        let mut complaints = look(context, case, opened, tree)?;
+        let trailers = [format!("Agent-Session: {sid}")];
+        let commit = case.commit(context.repo, tree, &trailers)?;
+        if complaints.is_empty() {
+            complaints = test(context, options, commit)?;
+        }
+        if complaints.is_empty() {
+            return Ok(Resolution { commit, resolver });
+        }
+        if round >= ROUNDS {
+            return Err(given_up(case, &name, &complaints));
+        }
+        round += 1;
+        tell(format!("not accepted: {}", complaints[0]));
+        complaints.truncate(COMPLAINTS);
+        let message = Message::Prompt {
+            text: intent::again(&complaints),
+            from: FROM.to_owned(),
+        };
+        prompts::send(context, sid, &message)?;
+    }
+}
+
+/// Takes a resolution over: the session gets it, and the session that made it is over.
+pub fn accept(context: &Context<'_>, case: &Case, resolution: &Resolution) -> Result<()> {
+    case.land(context, resolution.commit)?;
+    let reason = format!("its resolution is part of '{}'", case.session.name);
+    close(context, &resolution.resolver, State::Merged, &reason)
+}
+
+/// Refuses a resolution: the session stays as it was, and what the agent made is kept.
+pub fn refuse(context: &Context<'_>, resolution: &Resolution) -> Result<()> {
+    let reason = "its resolution was not taken";
+    close(context, &resolution.resolver, State::Discarded, reason)
+}
+
+fn given_up(case: &Case, resolver: &str, complaints: &[String]) -> Error {
+    let name = &case.session.name;
+    let mut error = Error::fatal(format!(
+        "the agent did not resolve the conflict of '{name}' with '{}': {}",
+        case.target, complaints[0]
+    ));
+    for complaint in complaints.iter().skip(1).take(4) {
+        error = error.hint(complaint.clone());
+    }
+    error
+        .hint(format!("git agent log {resolver}"))
+        .hint(format!("by hand: git agent merge resolve {name}"))
+}
+
+/// Makes the session that resolves. Its worktree is the conflicting session's commit.
+fn begin(context: &Context<'_>, case: &Case, options: &Options, prompt: String) -> Result<Created> {
+    let session = &case.session;
+    let mut new = create::Options {
+        task: prompt,
+        name: Some(free_name(context, &session.name)?),
+        from: Some(case.place.tip.to_string()),
+        parent: session.branch.clone(),
+        parent_session: Some(session.sid),
+        more: vec![("resolves".to_owned(), session.sid.to_string().into())],
+        ..create::Options::default()
+    };
+    match &options.agent {
+        Some(agent) => {
+            agents::require(&context.config, agent)?;
+            new.agent.clone_from(agent);
+        }
+        None => {
+            new.agent.clone_from(&session.agent);
+            new.model.clone_from(&session.model);
+            if session.agent == agents::COMMAND {
+                new.command = agents::command_of(&context.store, session).unwrap_or_default();
+            }
+        }
+    }
+    create::create(context, &new)
+}
+
+/// Returns a name for the session that resolves: one that says so and that nobody has.
+fn free_name(context: &Context<'_>, name: &str) -> Result<String> {
+    let dir = place::worktree_dir(context)?;
+    for number in 1..100 {
+        let candidate = match number {
+            1 => format!("resolve-{name}"),
+            number => format!("resolve-{name}-{number}"),
+        };
+        let branch = place::branch(context, None, &candidate)?;
+        let free = context.repo.branch_tip(&branch)?.is_none()
+            && std::fs::symlink_metadata(dir.join(&candidate)).is_err();
+        let listing = context.store.list(Scope::Mine)?;
+        let known = |listed: &Listed| {
+            listed.session.name == candidate && !listed.session.status.is_closed()
+        };
+        if free && !listing.sessions.iter().any(known) {
+            return Ok(candidate);
+        }
+    }
+    Err(Error::fatal(format!(
+        "too many sessions resolve conflicts of '{name}'"
+    )))
+}
+
+/// Opens the conflict where the agent will find it, and returns the files as they are then.
+fn open_conflict(
+    context: &Context<'_>,
+    case: &Case,
+    created: &Created,
+    at: &Checkout,
+) -> Result<ObjectId> {
+    let opened =
+        hand::start_merge(context, at, case.theirs, &case.target).and_then(|clean| match clean {
+            true => Err(Error::fatal("the conflict is gone")),
+            false => context.repo.snapshot_tree(at),
+        });
+    if opened.is_err() {
+        create::undo(context, &created.session)?;
+    }
+    opened
+}
+
+fn require_checkout(context: &Context<'_>, session: &Session) -> Result<Checkout> {
+    work::checkout(context, session)?
+        .ok_or_else(|| Error::fatal(format!("the worktree of '{}' is gone", session.name)))
+}
+
+/// Waits for the end of a turn.
+fn await_turn(context: &Context<'_>, resolver: &Session, options: &Options) -> Result<Session> {
+    let name = &resolver.name;
+    let wish = Wish {
+        states: vec![State::Ready],
+        any: false,
+        deadline: Instant::now().checked_add(options.timeout.unwrap_or(PATIENCE)),
+    };
+    match wait::wait(context, &[resolver.sid], &wish)? {
+        wait::Outcome::Reached(mut there) => there
+            .pop()
+            .ok_or_else(|| Error::fatal(format!("session '{name}' is gone"))),
+        wait::Outcome::Ended(there) => {
+            let session = there.first();
+            let state = session.map_or(State::Unknown, |session| session.status);
+            let reason = session
+                .and_then(|session| session.exit.as_ref())
+                .map_or("", |exit| exit.reason.as_str());
+            Err(Error::fatal(format!(
+                "session '{name}', which was to resolve the conflict, is {state}: {reason}"
+            ))
+            .hint(format!("git agent log {name}")))
+        }
+        wait::Outcome::TimedOut(_) => Err(Error::fatal(format!(
+            "session '{name}' did not resolve the conflict in time"
+        ))
+        .hint(format!("git agent stop {name}"))),
+    }
+}
+
+/// Returns what is wrong with a result: markers, and what one of the sides did and is not there.
+fn look(
+    context: &Context<'_>,
+    case: &Case,
+    opened: ObjectId,
+    result: ObjectId,
+) -> Result<Vec<String>> {
+    let repo = context.repo;
+    let base = repo.merge_base(case.place.tip, case.theirs)?;
+    let base = base.map(|base| repo.tree_of(base)).transpose()?;
+    let trees = [
+        base,
+        Some(repo.tree_of(case.place.tip)?),
+        Some(repo.tree_of(case.theirs)?),
+        Some(result),
+    ];
+    // What git merged by itself and nobody changed since needs no second look.
+    let comparer = Comparer::new(repo, 16 << 20);
+    let mut paths: BTreeSet<Vec<u8>> = comparer
+        .touched(opened, result)?
+        .changes()
+        .iter()
+        .map(|change| change.path.clone())
+        .collect();
+    paths.extend(case.conflicts.iter().map(|conflict| conflict.path.clone()));
+    let mut found = Vec::new();
+    for path in paths.iter().filter(|path| !path.is_empty()) {
+        let mut versions = Vec::with_capacity(trees.len());
+        for tree in trees {
+            let id = match tree {
+                Some(tree) => comparer.file_at(tree, path)?,
+                None => None,
+            };
+            let text = id.map(|id| repo.read_object(id, ObjectKind::Blob, LARGEST));
+            versions.push(text.transpose()?);
+        }
+        let of = |index: usize| versions[index].as_deref();
+        let sides = [
+            Side {
+                name: &case.session.name,
+                file: of(1),
+            },
+            Side {
+                name: &case.target,
+                file: of(2),
+            },
+        ];
+        let shown = String::from_utf8_lossy(path);
+        found.extend(check::complaints(&shown, of(0), sides, of(3)));
+    }
+    Ok(found)
+}
+
+/// Tests a result; returns what an agent needs to know when it fails.
+fn test(context: &Context<'_>, options: &Options, commit: ObjectId) -> Result<Vec<String>> {
+    let Some(command) = &options.test else {
+        return Ok(Vec::new());
+    };
+    let mut tester = Tester::new(context, command.clone(), false);
+    let verdict = tester.test(commit);
+    tester.finish()?;
+    Ok(match verdict?.colour {
+        Colour::Green => Vec::new(),
+        Colour::Red(log) => {
+            let tail = testing::log_tail(Path::new(&log), LOG);
+            vec![format!("the tests fail ({command}):\n{tail}")]
+        }
+    })
+}
+
+/// Ends the session that resolved and takes its worktree away; everything it made can be brought back.
+fn close(context: &Context<'_>, resolver: &Session, state: State, reason: &str) -> Result<()> {
+    let mut writer = SessionWriter::open(&context.store, resolver.sid, context.redactor())?;
+    writer.set_status(state, reason)?;
+    let session = writer.close()?;
+    let listed = Listed {
+        tip: None,
+        session,
+        remote: None,
+        archived: false,
+    };
+    let options = clean::Options {
+        named: true,
+        ..clean::Options::default()
+    };
+    clean::clean(context, &[listed], options)?;
+    Ok(())
+}

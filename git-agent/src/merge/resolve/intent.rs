@@ -1,0 +1,160 @@
+//! What both sides of a conflict wanted, in words for the agent that resolves it: from tasks, commits and transcripts.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::Case;
+use crate::error::Result;
+use crate::git::ObjectId;
+use crate::session::context::Context;
+use crate::session::{Session, SessionId, events};
+use crate::transcript::Body;
+
+/// Commits told of each side at most.
+const COMMITS: usize = 20;
+/// Sessions told of the other side at most.
+const SESSIONS: usize = 5;
+/// How much of a text is told.
+const WORDS: usize = 1200;
+/// How far back the agent's last word is looked for.
+const EVENTS: usize = 400;
+
+/// Returns the prompt: what is merged, what both sides did and why, which files conflict and where, what must hold.
+pub fn prompt(context: &Context<'_>, case: &Case, test: Option<&str>) -> Result<String> {
+    let (name, target) = (&case.session.name, &case.target);
+    let repo = context.repo;
+    let mut text = format!(
+        "Merging {target} into {name}: both changed the same places, and git left conflict markers in this worktree.\n\
+         {name} did what follows; {target} has since done what follows after that; both must survive.\n\n"
+    );
+    writeln!(text, "## What {name} did\n").ok();
+    tell_session(context, &case.session, &mut text);
+    tell_commits(context, case.theirs, case.place.tip, &mut text)?;
+    writeln!(text, "\n## What {target} has done since\n").ok();
+    tell_commits(context, case.place.tip, case.theirs, &mut text)?;
+    for sid in sessions_of(context, case)? {
+        if let Ok(Some(session)) = context.store.session(sid) {
+            writeln!(
+                text,
+                "\nPart of it is the work of session {}.",
+                session.name
+            )
+            .ok();
+            tell_session(context, &session, &mut text);
+        }
+    }
+    writeln!(text, "\n## The files in conflict\n").ok();
+    for conflict in &case.conflicts {
+        let path = String::from_utf8_lossy(&conflict.path);
+        write!(text, "- {path}").ok();
+        if !conflict.kinds.is_empty() {
+            write!(text, " ({})", conflict.kinds.join(", ")).ok();
+        }
+        let places: Vec<String> = repo
+            .clashes(conflict)
+            .iter()
+            .take(8)
+            .map(|clash| {
+                format!(
+                    "{name} {}..{}, {target} {}..{}",
+                    clash.ours.start,
+                    clash.ours.end.saturating_sub(1),
+                    clash.theirs.start,
+                    clash.theirs.end.saturating_sub(1)
+                )
+            })
+            .collect();
+        if !places.is_empty() {
+            write!(text, ": lines {}", places.join("; ")).ok();
+        }
+        text.push('\n');
+    }
+    text.push_str(
+        "\n## What to do\n\n\
+         Edit these files so that what both sides wanted holds at the same time. The part between `<<<<<<<` and `|||||||` \
+         is one side, that between `=======` and `>>>>>>>` the other, and what is between them is what both began from. \
+         Take neither side alone. Leave no conflict marker. Change nothing else unless it is needed for both to work \
+         together. Do not commit.\n",
+    );
+    if let Some(test) = test {
+        writeln!(text, "The result must pass: {test}").ok();
+    }
+    Ok(text)
+}
+
+/// Returns what to say when a resolution was not accepted.
+pub fn again(complaints: &[String]) -> String {
+    let mut text = String::from("The conflict is not resolved yet:\n\n");
+    for complaint in complaints {
+        writeln!(text, "- {complaint}").ok();
+    }
+    text.push_str("\nWhat both sides did must be there. Put it right; do not commit.\n");
+    text
+}
+
+fn tell_session(context: &Context<'_>, session: &Session, text: &mut String) {
+    if !session.task.trim().is_empty() {
+        writeln!(text, "Its task: {}", shorten(&session.task)).ok();
+    }
+    // A transcript that cannot be read leaves the task and the commits.
+    let events = events::tail(context, session.sid, EVENTS).unwrap_or_default();
+    let last = events.into_iter().rev().find_map(|event| match event.body {
+        Body::Assistant { text } if !text.trim().is_empty() => Some(text),
+        _ => None,
+    });
+    if let Some(last) = last {
+        writeln!(text, "What its agent said in the end: {}", shorten(&last)).ok();
+    }
+}
+
+/// Tells the commits that one side has and the other lacks.
+fn tell_commits(
+    context: &Context<'_>,
+    hidden: ObjectId,
+    tip: ObjectId,
+    text: &mut String,
+) -> Result<()> {
+    let commits = context.repo.commits_between(hidden, tip)?;
+    let told: Vec<_> = commits
+        .iter()
+        .rev()
+        .filter(|commit| commit.parents.len() < 2)
+        .take(COMMITS)
+        .collect();
+    if !told.is_empty() {
+        text.push_str("Its commits:\n");
+    }
+    for commit in told.iter().rev() {
+        let title = commit.message.lines().next().unwrap_or_default();
+        writeln!(text, "- {title}").ok();
+    }
+    Ok(())
+}
+
+/// Returns the sessions whose work the other side has gained.
+fn sessions_of(context: &Context<'_>, case: &Case) -> Result<Vec<SessionId>> {
+    let commits = context.repo.commits_between(case.place.tip, case.theirs)?;
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for commit in commits.iter().rev() {
+        for line in commit.message.lines() {
+            let sid = line.trim().strip_prefix("Agent-Session:");
+            if let Some(sid) = sid.and_then(|sid| sid.trim().parse::<SessionId>().ok())
+                && sid != case.session.sid
+                && seen.insert(sid)
+            {
+                found.push(sid);
+            }
+        }
+    }
+    found.truncate(SESSIONS);
+    Ok(found)
+}
+
+fn shorten(text: &str) -> String {
+    let text = text.trim();
+    match text.char_indices().nth(WORDS) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}

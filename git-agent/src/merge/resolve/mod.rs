@@ -1,0 +1,150 @@
+//! Resolving the conflicts of a session with the branch it goes to. The result is a merge of that branch into the
+//! session's own, so that the session merges clean afterwards; what was approved has then changed, and says so.
+
+pub mod auto;
+pub mod check;
+pub mod hand;
+mod intent;
+
+use super::advance::{self, Place};
+use super::still::while_still;
+use super::update;
+use crate::error::{Error, Result};
+use crate::git::merge::NewCommit;
+use crate::git::onto::Taken;
+use crate::git::preview::Conflict;
+use crate::git::{ObjectId, Repo};
+use crate::session::context::Context;
+use crate::session::{Session, commit};
+
+/// A session that conflicts with a branch.
+#[derive(Debug)]
+pub struct Case {
+    /// The session.
+    pub session: Session,
+    /// Where it stands.
+    pub place: Place,
+    /// The branch that does not merge into it.
+    pub target: String,
+    /// The tip of that branch.
+    pub theirs: ObjectId,
+    /// The paths in conflict.
+    pub conflicts: Vec<Conflict>,
+}
+
+impl Case {
+    /// Returns the conflict between a session and a branch; `None` when there is none. What the session has not committed is
+    /// committed first: a resolution that others can see needs commits on both sides.
+    pub fn open(context: &Context<'_>, session: &Session, target: &str) -> Result<Option<Self>> {
+        let theirs = update::require_branch(context, target)?;
+        let place = while_still(context, session, || {
+            let place = advance::place(context, session)?;
+            if place.checkout.is_some() && commit::commit(context, session, None)?.is_some() {
+                return advance::place(context, session);
+            }
+            Ok(place)
+        })?;
+        let repo = context.repo;
+        if repo.merge_base(place.tip, theirs)?.is_none() {
+            return Err(Error::fatal(format!(
+                "session '{}' and branch '{target}' share no history",
+                session.name
+            )));
+        }
+        let mut previews = repo.preview_merges(&[(place.tip, theirs)], Some(place.tip))?;
+        let preview = previews
+            .pop()
+            .ok_or_else(|| Error::fatal("git did not say what the merge would give"))?;
+        if preview.clean {
+            return Ok(None);
+        }
+        refuse_submodules(&preview.conflicts)?;
+        Ok(Some(Case {
+            session: session.clone(),
+            place,
+            target: target.to_owned(),
+            theirs,
+            conflicts: preview.conflicts,
+        }))
+    }
+
+    /// Returns the paths in conflict, as text.
+    pub fn paths(&self) -> Vec<String> {
+        self.conflicts
+            .iter()
+            .map(|conflict| String::from_utf8_lossy(&conflict.path).into_owned())
+            .collect()
+    }
+
+    /// Makes the merge commit of a resolution. No ref points at it yet.
+    pub fn commit(&self, repo: &Repo, tree: ObjectId, trailers: &[String]) -> Result<ObjectId> {
+        let mut message = update::message(&self.session, &self.target, &self.place);
+        for trailer in trailers {
+            message.push_str(&format!("{trailer}\n"));
+        }
+        repo.make_commit(&NewCommit {
+            tree,
+            parents: &[self.place.tip, self.theirs],
+            message: &message,
+            author: None,
+            sign: true,
+        })
+    }
+
+    /// Brings a resolution onto the session's branch and into its worktree.
+    pub fn land(&self, context: &Context<'_>, commit: ObjectId) -> Result<()> {
+        let sides = [self.place.tip, self.theirs];
+        land(context, &self.session, sides, commit, &self.target)
+    }
+}
+
+/// Brings a merge onto a session's branch and into its worktree, if the session is still where it was.
+fn land(
+    context: &Context<'_>,
+    session: &Session,
+    [expected, theirs]: [ObjectId; 2],
+    commit: ObjectId,
+    target: &str,
+) -> Result<()> {
+    let name = &session.name;
+    while_still(context, session, || {
+        let place = advance::place(context, session)?;
+        if place.tip != expected {
+            return Err(Error::fatal(format!(
+                "session '{name}' went on meanwhile; its conflicts may be others now"
+            ))
+            .hint(format!("git agent merge resolve --abort {name}"))
+            .hint(format!("git agent merge resolve {name}")));
+        }
+        match advance::advance(context, session, &place, commit, "before resolve")? {
+            Taken::Done => {}
+            Taken::Conflict(paths) => {
+                let first = paths.first().map(String::as_str).unwrap_or_default();
+                return Err(
+                    Error::fatal(format!("uncommitted work in '{first}' is in the way"))
+                        .hint(format!("git agent commit {name}")),
+                );
+            }
+        }
+        let text = format!("conflicts with '{target}' were resolved: {commit}");
+        update::record(context, session, text, theirs, commit)
+    })
+}
+
+/// Refuses what no file can resolve: which commit of a submodule is right is for a person to say.
+fn refuse_submodules(conflicts: &[Conflict]) -> Result<()> {
+    let is_link = |conflict: &&Conflict| {
+        [&conflict.base, &conflict.ours, &conflict.theirs]
+            .into_iter()
+            .flatten()
+            .any(|stage| stage.mode == 0o160_000)
+    };
+    match conflicts.iter().find(is_link) {
+        None => Ok(()),
+        Some(conflict) => {
+            let path = String::from_utf8_lossy(&conflict.path).into_owned();
+            Err(Error::fatal(format!("submodule '{path}' is in conflict"))
+                .hint("choose its commit by hand: git merge in the session's worktree"))
+        }
+    }
+}
