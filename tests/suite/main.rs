@@ -21,6 +21,7 @@ mod manual;
 mod manual_format;
 mod readme;
 mod session_acp;
+mod session_agents;
 mod session_clean;
 mod session_crash;
 mod session_edges;

@@ -2,6 +2,7 @@
 //!
 //! Command lines, switches and peculiarities were taken from runs of the programs, not from their documentation alone.
 
+use super::native::Native;
 use super::spec::{AgentSpec, Asking, Family, Tokens};
 
 /// Keys and addresses of model providers, for agents that speak to many of them.
@@ -80,6 +81,8 @@ fn claude() -> AgentSpec {
             ("DISABLE_AUTOUPDATER", "1"),
             ("DISABLE_ERROR_REPORTING", "1"),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+            // By itself it tries for minutes, and nobody else hears of the limit meanwhile.
+            ("CLAUDE_CODE_MAX_RETRIES", "4"),
         ]),
         env_names: names(
             &[
@@ -93,6 +96,8 @@ fn claude() -> AgentSpec {
             false,
         ),
         attach: words("claude --resume {session} --model {model}"),
+        provider: Some("anthropic".to_owned()),
+        native: Some(Native::Claude),
         ..spec(
             "claude",
             Family::ClaudeStream,
@@ -106,6 +111,8 @@ fn codex() -> AgentSpec {
     AgentSpec {
         env_names: names(&["CODEX_*", "OPENAI_*", "AZURE_OPENAI_API_KEY"], false),
         attach: words("codex resume {session} --model {model}"),
+        provider: Some("openai".to_owned()),
+        native: Some(Native::Codex),
         ..spec(
             "codex",
             Family::CodexJson,
@@ -126,6 +133,7 @@ fn kilo() -> AgentSpec {
         ask_env: pairs(&[("KILO_PERMISSION", r#"{"edit":"ask","bash":"ask"}"#)]),
         env_names: names(&["KILO_*"], true),
         attach: words("kilo --session {session}"),
+        native: Some(Native::Exported),
         tokens: Tokens::LastRequest,
         ..spec(
             "kilo",
@@ -165,6 +173,8 @@ fn gemini() -> AgentSpec {
         ]),
         env_names: names(&["GEMINI_*", "GOOGLE_*"], false),
         attach: words("gemini --resume {session}"),
+        provider: Some("google".to_owned()),
+        native: Some(Native::Gemini),
         auth_methods: pairs(&[("gemini-api-key", "GEMINI_API_KEY")]),
         loses_young_conversations: true,
         ..spec(
@@ -212,6 +222,7 @@ fn copilot() -> AgentSpec {
         env: pairs(&[("COPILOT_AUTO_UPDATE", "false")]),
         env_names: names(&["COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN"], false),
         attach: words("copilot --resume={session}"),
+        provider: Some("github".to_owned()),
         asking: Asking::Always,
         tokens: Tokens::Process,
         ..spec(

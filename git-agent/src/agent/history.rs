@@ -4,8 +4,25 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+use super::{Link, Turn};
+use crate::error::Result;
+use crate::transcript::Body;
+
 /// How much of the conversation's end is put before a prompt. The whole is in the file that is named beside it.
 const MOST: u64 = 64 * 1024;
+
+/// Returns the prompt of a turn that begins a conversation: with what was said before, if there was something, and that is
+/// recorded.
+pub fn opening(turn: &Turn, link: &mut dyn Link) -> Result<String> {
+    let text = with_history(&turn.prompt, turn.history.as_deref());
+    if text != turn.prompt {
+        link.event(Body::Notice {
+            text: "a new conversation begins, and the agent is told what was said before"
+                .to_owned(),
+        })?;
+    }
+    Ok(text)
+}
 
 /// Returns the prompt with the end of the conversation before it.
 pub fn with_history(prompt: &str, history: Option<&Path>) -> String {

@@ -14,6 +14,7 @@ pub mod codex;
 pub mod command;
 mod foreign;
 mod history;
+pub mod native;
 mod printed;
 pub mod registry;
 #[cfg(test)]
@@ -21,7 +22,7 @@ mod replay;
 pub mod spec;
 mod streamed;
 pub mod survey;
-mod template;
+pub mod template;
 #[cfg(test)]
 pub mod testing;
 mod tools;
@@ -69,6 +70,8 @@ pub struct Turn {
     pub environment: BTreeMap<OsString, OsString>,
     /// What the session had used before this turn. `Body::Usage` carries totals of the session, not of a turn.
     pub used: Usage,
+    /// What the agent shall know in every turn, for agents that take such words beside the prompt.
+    pub instructions: String,
 }
 
 /// An MCP server offered to an agent over stdio.
@@ -144,6 +147,10 @@ pub trait Link {
     fn next(&mut self, wake: Option<Instant>) -> Result<Input>;
     /// Ends the agent and everything it started: politely, then not.
     fn end(&mut self) -> Result<Exit>;
+    /// Hears of a trouble that the agent itself tries to overcome. Others who use the same provider may want to know.
+    fn setback(&mut self, _trouble: &Trouble) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// What the agent claims about a turn that ended.

@@ -22,6 +22,8 @@ pub struct Entry {
     pub model: Option<String>,
     /// `attach`: what opens its own interface.
     pub attach: Option<String>,
+    /// `provider`: whose limits on requests it shares with others.
+    pub provider: Option<String>,
 }
 
 impl Entry {
@@ -35,6 +37,7 @@ impl Entry {
             env: values("env"),
             model: last("model"),
             attach: last("attach"),
+            provider: last("provider"),
         }
     }
 
@@ -56,6 +59,9 @@ impl Entry {
         }
         if self.model.is_some() {
             spec.model.clone_from(&self.model);
+        }
+        if self.provider.is_some() {
+            spec.provider.clone_from(&self.provider);
         }
         Ok(())
     }
@@ -92,6 +98,7 @@ pub fn require(name: &str, entries: &[Entry]) -> Result<AgentSpec> {
                     env: known.env,
                     env_names: known.env_names,
                     attach: known.attach,
+                    provider: known.provider,
                     install: known.install,
                     ..spec
                 },

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::registry::{self, Entry};
 use super::testing::{Script, Step, stdout};
-use super::{Claim, Driver, Input, Link, Turn};
+use super::{Claim, Driver, Input, Link, McpServer, Turn};
 use crate::session::Usage;
 use crate::transcript::{Body, to_ascii_json};
 
@@ -98,7 +98,9 @@ fn play(recording: &Recording, link: &mut Script) -> Vec<Claim> {
         driver: text("driver"),
         ..Entry::default()
     };
-    let spec = registry::require(&entry.name, std::slice::from_ref(&entry)).expect("known");
+    let mut spec = registry::require(&entry.name, std::slice::from_ref(&entry)).expect("known");
+    let ways = pairs(&header["auth"]);
+    spec.auth_methods.extend(ways.iter().cloned());
     // The program must be found, but it is never run.
     let scratch = tempfile::tempdir().expect("a directory");
     let program = scratch.path().join(spec.program());
@@ -119,11 +121,22 @@ fn play(recording: &Recording, link: &mut Script) -> Vec<Claim> {
             model: text("model"),
             ask: header["ask"] == true,
             read_only: header["read_only"] == true,
+            mcp_servers: pairs(&header["mcp"])
+                .into_iter()
+                .map(|(name, command)| McpServer {
+                    name,
+                    command: command.into(),
+                    args: vec!["--stdio".to_owned()],
+                    env: vec![("A".to_owned(), "b".to_owned())],
+                })
+                .collect(),
             environment: [
                 ("PATH".into(), scratch.path().into()),
                 ("IS_SANDBOX".into(), "1".into()),
             ]
-            .into(),
+            .into_iter()
+            .chain(ways.iter().map(|(_, name)| (name.into(), "a key".into())))
+            .collect(),
             used,
             ..Turn::default()
         };
@@ -145,6 +158,11 @@ fn play(recording: &Recording, link: &mut Script) -> Vec<Claim> {
     claims
 }
 
+/// Returns the pairs of a header's list.
+fn pairs(list: &Value) -> Vec<(String, String)> {
+    serde_json::from_value(list.clone()).unwrap_or_default()
+}
+
 fn claim_text(claim: &Claim) -> String {
     let trouble = claim
         .trouble
@@ -158,12 +176,28 @@ fn claim_text(claim: &Claim) -> String {
     to_ascii_json(&json!([state, trouble, claim.final_text]))
 }
 
-/// Returns what was recorded, one line an event. Printed lines come together as they happen to arrive, so they stand alone.
+/// Puts together what was said without anything in between.
+fn whole(events: &[Body]) -> Vec<Body> {
+    let mut whole: Vec<Body> = Vec::new();
+    for event in events {
+        match (whole.last_mut(), event) {
+            (Some(Body::Assistant { text: said }), Body::Assistant { text })
+            | (Some(Body::Reasoning { text: said }), Body::Reasoning { text }) => {
+                said.push_str(text);
+            }
+            _ => whole.push(event.clone()),
+        }
+    }
+    whole
+}
+
+/// Returns what was recorded, one line an event. What is said in pieces is told whole, and printed lines stand alone: both
+/// come together as they happen to arrive.
 fn told(events: &[Body]) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut printed: Vec<String> = Vec::new();
-    for event in events {
-        match event {
+    for event in whole(events) {
+        match &event {
             Body::Output { stream, text } => {
                 printed.extend(text.lines().map(|line| format!("{stream} {line}")));
             }

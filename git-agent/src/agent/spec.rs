@@ -8,6 +8,7 @@ use super::acp::Acp;
 use super::claude::Claude;
 use super::codex::Codex;
 use super::command::Command;
+use super::native::Native;
 use super::{Driver, Trouble, TroubleKind, Turn, template};
 use crate::error::{Error, Result};
 
@@ -90,6 +91,9 @@ pub enum Tokens {
     Process,
 }
 
+/// The name of an agent that is a command given on the command line.
+pub const COMMAND: &str = "command";
+
 /// How agents that speak ACP begin the text in which they tell of a failed model, and then end the turn as if all was well.
 const ACP_FAILURES: [&str; 5] = [
     "Ran into this error:",
@@ -128,6 +132,12 @@ pub struct AgentSpec {
     pub auth_methods: Vec<(String, String)>,
     /// Whether loading a conversation in the clock minute it was made in destroys it.
     pub loses_young_conversations: bool,
+    /// Whose limits on requests it shares with others, when that is not told by its model or its name.
+    pub provider: Option<String>,
+    /// Where it keeps its conversations, when one can be carried elsewhere from there.
+    pub native: Option<Native>,
+    /// Whether it really works in another worktree when it branches off a conversation there.
+    pub forks: bool,
     /// What to install, in words, when it is missing.
     pub install: String,
 }
@@ -156,6 +166,9 @@ impl AgentSpec {
             },
             auth_methods: Vec::new(),
             loses_young_conversations: false,
+            provider: None,
+            native: None,
+            forks: matches!(family, Family::ClaudeStream | Family::CodexJson),
             install: String::new(),
         }
     }
@@ -167,7 +180,7 @@ impl AgentSpec {
             [script] => vec!["sh".into(), "-c".into(), script.clone()],
             words => words.to_vec(),
         };
-        Ok(AgentSpec::new("command", Family::Command, argv))
+        Ok(AgentSpec::new(COMMAND, Family::Command, argv))
     }
 
     /// Returns the driver that speaks to this agent.
@@ -205,6 +218,25 @@ impl AgentSpec {
     /// Returns the model of a turn: the one chosen, or the configured one.
     pub fn model_of<'a>(&'a self, turn: &'a Turn) -> Option<&'a str> {
         turn.model.as_deref().or(self.model.as_deref())
+    }
+
+    /// Returns whose limits on requests a session with a model shares with others. A command given on the command line
+    /// shares them with nobody.
+    pub fn provider(&self, model: Option<&str>) -> Option<String> {
+        let by_model = || {
+            let (provider, _) = model.or(self.model.as_deref())?.split_once('/')?;
+            Some(provider)
+        };
+        let name = self.provider.as_deref().or_else(by_model);
+        let name = name.or_else(|| (self.name != COMMAND).then_some(self.name.as_str()))?;
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '-'
+            }
+        };
+        Some(name.chars().map(plain).collect())
     }
 
     /// Returns the variables to set for a turn.
@@ -297,6 +329,17 @@ mod tests {
         assert_eq!(parts, [8, 4, 4, 4, 12]);
         assert!(first[14..].starts_with('4'), "{first}");
         assert!("89ab".contains(&first[19..20]), "{first}");
+    }
+
+    #[test]
+    fn sessions_share_the_limits_of_their_provider() {
+        let mut spec = AgentSpec::new("goose", Family::Acp, vec!["x".into()]);
+        assert_eq!(spec.provider(None).as_deref(), Some("goose"));
+        assert_eq!(spec.provider(Some("Open AI/x")).as_deref(), Some("open-ai"));
+        spec.provider = Some("anthropic".into());
+        assert_eq!(spec.provider(Some("a/b")).as_deref(), Some("anthropic"));
+        let words = AgentSpec::from_words(&["true".into()]).expect("a command");
+        assert_eq!(words.provider(None), None);
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::transcript::Body;
 const FULL: usize = 2 * 1024;
 /// At this size a piece ends, newline or not.
 const LARGEST: usize = 16 * 1024;
+/// How long the first words of a message may wait: whoever watches sees at once that the agent speaks.
+const FIRST: Duration = Duration::from_millis(10);
 /// How long text may wait to be recorded.
 const WAIT: Duration = Duration::from_secs(1);
 /// How much of the last message is kept to tell what the agent said at the end.
@@ -34,6 +36,8 @@ pub struct Streamed {
     text: String,
     last: String,
     ended: bool,
+    /// Whether something of the message was recorded, or has waited to be.
+    told: bool,
 }
 
 impl Streamed {
@@ -68,16 +72,19 @@ impl Streamed {
 
     /// Returns when waiting text must be recorded.
     pub fn due(&self) -> Option<Instant> {
-        self.pending.map(|(_, since)| since + WAIT)
+        let wait = if self.told { WAIT } else { FIRST };
+        self.pending.map(|(_, since)| since + wait)
     }
 
     /// Records text that has waited long enough.
     pub fn flush_due(&mut self, now: Instant, link: &mut dyn Link) -> Result<()> {
         if self.due().is_some_and(|due| due <= now) {
-            let end = self
-                .text
-                .rfind('\n')
-                .map_or(self.text.len(), |newline| newline + 1);
+            // Whole lines or at least whole words: a secret that is cut in two is not recognised.
+            let line = self.text.rfind('\n').map(|newline| newline + 1);
+            let word = || self.text.rfind(' ').map(|blank| blank + 1);
+            let rest = if self.told { self.text.len() } else { 0 };
+            let end = line.or_else(word).unwrap_or(rest);
+            self.told = true;
             self.record(end, link)?;
         }
         Ok(())
@@ -86,6 +93,7 @@ impl Streamed {
     /// Records all that waits: the message is over, something else happened.
     pub fn end(&mut self, link: &mut dyn Link) -> Result<()> {
         self.ended = true;
+        self.told = false;
         self.record(self.text.len(), link)
     }
 

@@ -127,6 +127,19 @@ impl Trouble {
         Trouble::new(TroubleKind::from_words(&text).unwrap_or(otherwise), text)
     }
 
+    /// Returns the trouble that an agent tells of while it tries again by itself, if a line it printed does that.
+    pub fn in_passing(line: &str) -> Option<Self> {
+        const AGAIN: [&str; 5] = ["retry", "attempt", "reconnect", "backoff", "try again"];
+        let lower = line.to_ascii_lowercase();
+        let again = AGAIN.iter().any(|word| lower.contains(word));
+        let kind = TroubleKind::from_words(&lower).filter(|_| again)?;
+        let passing = matches!(
+            kind,
+            TroubleKind::RateLimit | TroubleKind::Model | TroubleKind::Auth
+        );
+        passing.then(|| Trouble::new(kind, line))
+    }
+
     /// Returns the trouble of a process that ended when it should not have, with what it printed last.
     pub fn from_exit(exit: &Exit, printed: &str) -> Self {
         let how = match (exit.code, exit.signal) {
@@ -156,6 +169,7 @@ fn status_in(text: &str) -> Option<u64> {
         return None;
     }
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.')
+        .map(|word| word.trim_matches('.'))
         .filter(|word| word.len() == 3)
         .filter_map(|word| word.parse().ok())
         .find(|number| (400..600).contains(number))
@@ -235,6 +249,20 @@ mod tests {
                 seconds,
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn an_agent_that_tries_again_says_why() {
+        let line = "Attempt 3 failed with status 429. Retrying with backoff... ApiError";
+        let trouble = Trouble::in_passing(line).expect("a limit");
+        assert_eq!(trouble.kind, TroubleKind::RateLimit);
+        for line in [
+            "Attempt 3 of the test failed",
+            "HTTP 500 in a log",
+            "loading credentials",
+        ] {
+            assert_eq!(Trouble::in_passing(line), None, "{line}");
         }
     }
 

@@ -25,6 +25,10 @@ pub enum Kind {
     Directory,
     /// Names of variables, one a value; several values are allowed.
     Variables,
+    /// Names, one a value; several values are allowed.
+    Names,
+    /// Files, one a value; several values are allowed.
+    Files,
 }
 
 impl Kind {
@@ -40,7 +44,14 @@ impl Kind {
             Kind::Command => "command",
             Kind::Directory => "directory",
             Kind::Variables => "variables",
+            Kind::Names => "names",
+            Kind::Files => "files",
         }
+    }
+
+    /// Returns whether a setting may be given several times, and all values count.
+    pub fn is_list(self) -> bool {
+        matches!(self, Kind::Variables | Kind::Names | Kind::Files)
     }
 
     /// Says in words what is wrong with a value, if anything is.
@@ -55,7 +66,9 @@ impl Kind {
                 "a time span such as 90s, 15m or 2h".to_owned()
             }
             Kind::Money if parse_money(value).is_none() => "an amount such as 2.50".to_owned(),
-            Kind::Command | Kind::Directory | Kind::Variables if value.trim().is_empty() => {
+            Kind::Command | Kind::Directory | Kind::Variables | Kind::Names | Kind::Files
+                if value.trim().is_empty() =>
+            {
                 "something that is not empty".to_owned()
             }
             _ => return None,
@@ -153,11 +166,32 @@ pub const PLAIN: &[Key] = &[
         "Further variables that sessions inherit; a '*' at the end stands for any end",
     ),
     key(
+        "groupTimeout",
+        "",
+        Kind::Span,
+        true,
+        "How long the sessions of a group may work, all together",
+    ),
+    key(
+        "keepConversations",
+        "files",
+        Kind::Word(&["none", "files", "all"]),
+        true,
+        "Whether agents' own files of conversations are kept with the log; all runs their export too",
+    ),
+    key(
         "linger",
         "0",
         Kind::Span,
         true,
         "How long an agent that starts slowly is kept after a turn",
+    ),
+    key(
+        "maxCoolDown",
+        "1h",
+        Kind::Span,
+        true,
+        "The longest that sessions wait for a provider's rate limit",
     ),
     key(
         "maxCost",
@@ -172,6 +206,20 @@ pub const PLAIN: &[Key] = &[
         Kind::Number,
         true,
         "Processor time a session may use, in percent of one core",
+    ),
+    key(
+        "maxGroupCost",
+        "",
+        Kind::Money,
+        true,
+        "What the sessions of a group may cost together, in US dollars",
+    ),
+    key(
+        "maxGroupTokens",
+        "",
+        Kind::Number,
+        true,
+        "How many tokens the sessions of a group may use together",
     ),
     key(
         "maxMemory",
@@ -193,6 +241,13 @@ pub const PLAIN: &[Key] = &[
         Kind::Number,
         true,
         "How many tokens a session may use",
+    ),
+    key(
+        "mcp",
+        "",
+        Kind::Names,
+        true,
+        "MCP servers offered to every agent, by name; each is an agent-mcp section",
     ),
     key(
         "mergeStrategy",
@@ -222,6 +277,13 @@ pub const PLAIN: &[Key] = &[
         Kind::Word(&["auto", "ask"]),
         true,
         "Who answers permissions: the policy, or a person each time",
+    ),
+    key(
+        "retries",
+        "2",
+        Kind::Number,
+        true,
+        "How often a turn is tried again when the model fails, limits or hangs",
     ),
     key(
         "run",
@@ -267,6 +329,13 @@ pub const PLAIN: &[Key] = &[
         "How 'git agent update' brings sessions up to date",
     ),
     key(
+        "whenStuck",
+        "wait",
+        Kind::Word(&["wait", "restart", "stop"]),
+        true,
+        "What is done with an agent that is stuck, besides saying so",
+    ),
+    key(
         "worktreeDir",
         "../{repo}-worktrees",
         Kind::Directory,
@@ -307,6 +376,31 @@ pub const OF_AGENT: &[Key] = &[
         "Variables it needs, or NAME=value to set one",
     ),
     key("model", "", Kind::Text, false, "The model to use with it"),
+    key(
+        "provider",
+        "",
+        Kind::Text,
+        false,
+        "Whose rate limits it shares; by default told from the model or the name",
+    ),
+];
+
+/// The settings `agent-mcp.<server>.<name>`, which describe an MCP server.
+pub const OF_SERVER: &[Key] = &[
+    key(
+        "command",
+        "",
+        Kind::Command,
+        false,
+        "What starts the server",
+    ),
+    key(
+        "env",
+        "",
+        Kind::Variables,
+        false,
+        "Variables it needs, or NAME=value to set one",
+    ),
 ];
 
 /// The settings `agent-role.<role>.<name>`.
@@ -337,9 +431,30 @@ pub const OF_ROLE: &[Key] = &[
     key("maxCpu", "", Kind::Number, true, "As agent.maxCpu"),
     key("maxMemory", "", Kind::Number, true, "As agent.maxMemory"),
     key("maxTokens", "", Kind::Number, true, "As agent.maxTokens"),
+    key(
+        "mcp",
+        "",
+        Kind::Names,
+        true,
+        "MCP servers offered to the role, besides those of agent.mcp",
+    ),
     key("model", "", Kind::Text, true, "The model of the role"),
+    key(
+        "skills",
+        "",
+        Kind::Files,
+        false,
+        "Texts the role's agent is given, files seen from the repository",
+    ),
     key("stuckAfter", "", Kind::Span, true, "As agent.stuckAfter"),
     key("timeout", "", Kind::Span, true, "As agent.timeout"),
+    key(
+        "whenStuck",
+        "",
+        Kind::Word(&["wait", "restart", "stop"]),
+        true,
+        "As agent.whenStuck",
+    ),
 ];
 
 /// Returns the setting of a full name such as `agent.maxParallel` or `agent-role.api.model`. Case does not matter where
@@ -354,6 +469,7 @@ pub fn find(name: &str) -> Option<&'static Key> {
         ("agent", None) => PLAIN,
         ("agent", Some(_)) => OF_AGENT,
         ("agent-role", Some(_)) => OF_ROLE,
+        ("agent-mcp", Some(_)) => OF_SERVER,
         _ => return None,
     };
     table.iter().find(|key| key.name.eq_ignore_ascii_case(last))
@@ -390,7 +506,7 @@ mod tests {
 
     #[test]
     fn tables_are_in_order_and_defaults_are_valid() {
-        for table in [PLAIN, OF_AGENT, OF_ROLE] {
+        for table in [PLAIN, OF_AGENT, OF_ROLE, OF_SERVER] {
             assert!(table.is_sorted_by(|a, b| a.name < b.name));
             for key in table {
                 assert!(
@@ -402,7 +518,10 @@ mod tests {
                     .filter(|default| !default.is_empty())
                     .and_then(|default| key.kind.complaint(default));
                 assert_eq!(complaint, None, "{}", key.name);
-                let runs = matches!(key.kind, Kind::Command | Kind::Directory | Kind::Variables);
+                let runs = matches!(
+                    key.kind,
+                    Kind::Command | Kind::Directory | Kind::Variables | Kind::Files
+                );
                 assert!(!(runs && key.harmless), "{} is not harmless", key.name);
             }
         }

@@ -37,7 +37,7 @@ impl Config<'_> {
                 rows.push(row(spelling(key, known), known));
                 rows.len() - 1
             });
-            let several = known.is_some_and(|key| key.kind == keys::Kind::Variables);
+            let several = known.is_some_and(|key| key.kind.is_list());
             let row = &mut rows[place];
             let before = row
                 .value
@@ -56,7 +56,7 @@ impl Config<'_> {
                 }
             }
         }
-        for section in ["agent", "agent-role"] {
+        for section in ["agent", "agent-role", "agent-mcp"] {
             for setting in self.repo.config_settings(section) {
                 set(&setting.key, &setting.value, setting.scope);
             }
@@ -85,7 +85,9 @@ fn row(name: String, key: Option<&'static Key>) -> Row {
 
 fn is_ours(key: &str) -> bool {
     let section = key.split('.').next().unwrap_or_default();
-    section.eq_ignore_ascii_case("agent") || section.eq_ignore_ascii_case("agent-role")
+    ["agent", "agent-role", "agent-mcp"]
+        .iter()
+        .any(|ours| section.eq_ignore_ascii_case(ours))
 }
 
 /// Returns whether two names mean the same to git: the case of the section and of the last word does not matter.

@@ -14,6 +14,7 @@ use super::policy::{Own, short};
 use crate::env::Env;
 use crate::error::{Context, Error, Result};
 use crate::git::refs::{Expected, RefChange, Swap};
+use crate::git::worktree::as_git_lists;
 use crate::git::{ObjectId, Repo};
 use crate::store::refname;
 
@@ -332,11 +333,7 @@ fn values(repo: &Repo) -> Result<BTreeMap<String, Value>> {
 }
 
 fn heads(repo: &Repo) -> Result<BTreeMap<PathBuf, Value>> {
-    let answer = repo
-        .git_common()
-        .args(["worktree", "list", "--porcelain", "-z"])
-        .run()
-        .context(|| "cannot list the worktrees".into())?;
+    let answer = as_git_lists(repo).context(|| "cannot list the worktrees".into())?;
     let mut heads = BTreeMap::new();
     let mut top = None;
     let mut id = None;

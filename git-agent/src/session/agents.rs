@@ -10,8 +10,7 @@ use crate::env::Env;
 use crate::error::{Context as _, Error, Result};
 use crate::store::Store;
 
-/// The name of an agent that is a command given on the command line.
-pub const COMMAND: &str = "command";
+pub use crate::agent::spec::COMMAND;
 
 /// What a person asked for.
 #[derive(Debug, Clone, Copy, Default)]

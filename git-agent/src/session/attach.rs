@@ -38,6 +38,7 @@ pub fn attach(context: &Context<'_>, session: &Session) -> Result<i32> {
         environment.remove(std::ffi::OsStr::new(silent));
     }
     let turn = Turn {
+        mcp_servers: super::servers::offered(context, session, &environment)?,
         session: session.sid.to_string(),
         number: session.turns,
         resume: session.vendor_session.clone(),

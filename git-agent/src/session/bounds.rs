@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::Session;
+use super::budget::Budget;
 use super::context::Context;
-use super::live::TurnBounds;
+use super::live::{TurnBounds, WhenStuck};
+use crate::config::keys::parse_money;
 use crate::config::{parse_duration, parse_number};
 use crate::error::{Error, Result};
 use crate::process::limits::{Limits, plan_limits};
@@ -42,13 +44,11 @@ pub fn load(context: &Context<'_>, session: &Session) -> Result<TurnBounds> {
             .map(|text| parse_duration(&text).ok_or_else(|| bad(key, &text)))
             .transpose()
     };
-    let max_cost = setting("maxCost")
-        .map(|text| {
-            text.trim_start_matches('$')
-                .parse::<f64>()
-                .map_err(|_| bad("maxCost", &text))
-        })
-        .transpose()?;
+    let money = |key: &str| -> Result<Option<f64>> {
+        setting(key)
+            .map(|text| parse_money(&text).ok_or_else(|| bad(key, &text)))
+            .transpose()
+    };
     let limits = Limits {
         memory: number("maxMemory")?,
         cpu_percent: number("maxCpu")?.map(|percent| u32::try_from(percent).unwrap_or(u32::MAX)),
@@ -56,12 +56,32 @@ pub fn load(context: &Context<'_>, session: &Session) -> Result<TurnBounds> {
     };
     // 0 switches a clock off, as it does in git.
     let on = |limit: Duration| (!limit.is_zero()).then_some(limit);
+    let when_stuck = match setting("whenStuck").as_deref() {
+        None | Some("wait") => WhenStuck::Wait,
+        Some("restart") => WhenStuck::Restart,
+        Some("stop") => WhenStuck::Stop,
+        Some(other) => return Err(bad("whenStuck", other)),
+    };
+    let of_group = Budget {
+        cost: money("maxGroupCost")?,
+        tokens: number("maxGroupTokens")?,
+        time: duration("groupTimeout")?.and_then(on),
+    };
     Ok(TurnBounds {
         timeout: duration("timeout")?.and_then(on),
         stuck_after: on(duration("stuckAfter")?.unwrap_or(STUCK)),
+        when_stuck,
         answer_within: on(duration("answerTimeout")?.unwrap_or(ANSWER)),
-        max_cost,
-        max_tokens: number("maxTokens")?,
+        budget: Budget {
+            cost: money("maxCost")?,
+            tokens: number("maxTokens")?,
+            time: None,
+        },
+        group: session
+            .group
+            .clone()
+            .filter(|_| !of_group.is_empty())
+            .map(|group| (group, of_group)),
         limits: plan_limits(context.env, &limits),
     })
 }

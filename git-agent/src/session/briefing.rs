@@ -6,19 +6,34 @@ use std::path::PathBuf;
 use super::context::Context;
 use super::{Session, SessionId};
 use crate::agent::spec::{AgentSpec, Family};
-use crate::error::{Context as _, Result};
+use crate::error::{Context as _, Error, Result};
 use crate::git::ObjectId;
 use crate::transcript::Body;
 
 /// The longest conversation handed over as text; the beginning is cut first.
 const HISTORY: usize = 256 << 10;
+/// The longest text of skills that is handed to an agent: one argument of a program may have 128 KiB.
+const SKILLS: usize = 100 << 10;
 
 /// Returns the prompt as the agent gets it. The first one says where it is and what it must not do; a plain command gets
 /// the words as they are.
-pub fn prompt(spec: &AgentSpec, session: &Session, text: &str) -> String {
+pub fn prompt(
+    context: &Context<'_>,
+    spec: &AgentSpec,
+    session: &Session,
+    text: &str,
+) -> Result<String> {
     if spec.family == Family::Command || session.turns > 1 {
-        return text.to_owned();
+        return Ok(text.to_owned());
     }
+    let skills = match spec.family {
+        Family::ClaudeStream => String::new(),
+        _ => skills(context, session)?,
+    };
+    let skills = match skills.as_str() {
+        "" => String::new(),
+        skills => format!("\n\n---\n{skills}"),
+    };
     let branch = session.branch.as_deref().unwrap_or("(none)");
     let parent = session.parent.as_deref().unwrap_or("(none)");
     let read_only = super::setup::is_read_only(session);
@@ -28,10 +43,48 @@ pub fn prompt(spec: &AgentSpec, session: &Session, text: &str) -> String {
         "Other agents work in other worktrees of the same repository at the same time. Stay in this one. \
          Do not use git stash, do not switch or move other branches, do not push; commit work in progress on your branch instead."
     };
-    format!(
-        "{text}\n\n---\nYou work in a git worktree of your own, on branch '{branch}' (from '{parent}'). {rules} \
+    Ok(format!(
+        "{text}{skills}\n\n---\nYou work in a git worktree of your own, on branch '{branch}' (from '{parent}'). {rules} \
+         When you cannot go on without a decision, ask for it in your last words and stop: the answer comes as the next prompt. \
          Review comments may follow; answer them with `git agent review reply`."
-    )
+    ))
+}
+
+/// Returns what the session's role wants its agent to know in every turn, for agents that take it beside the prompt.
+pub fn instructions(context: &Context<'_>, spec: &AgentSpec, session: &Session) -> Result<String> {
+    match spec.family {
+        Family::ClaudeStream => skills(context, session),
+        _ => Ok(String::new()),
+    }
+}
+
+/// Returns the texts of the skills of the session's role.
+fn skills(context: &Context<'_>, session: &Session) -> Result<String> {
+    let Some(role) = &session.role else {
+        return Ok(String::new());
+    };
+    let key = format!("agent-role.{role}.skills");
+    let top = context.repo.main_work_tree();
+    let top = top.as_deref().unwrap_or(context.repo.common_dir());
+    let mut text = String::new();
+    for name in context.config.strings(&key) {
+        let path = top.join(&name);
+        let path = if path.is_dir() {
+            path.join("SKILL.md")
+        } else {
+            path
+        };
+        let skill = std::fs::read_to_string(&path)
+            .context(|| format!("cannot read the skill '{name}' of '{key}'"))?;
+        let _ = write!(text, "## Skill: {name}\n\n{}\n\n", skill.trim());
+        if text.len() > SKILLS {
+            return Err(Error::fatal(format!(
+                "the skills of '{key}' are longer than {} KiB",
+                SKILLS >> 10
+            )));
+        }
+    }
+    Ok(text.trim_end().to_owned())
 }
 
 /// Writes the conversation so far to a file, if there is any, and returns where it is. A forked session's begins with the
@@ -39,7 +92,7 @@ pub fn prompt(spec: &AgentSpec, session: &Session, text: &str) -> String {
 pub fn history(context: &Context<'_>, session: &Session) -> Result<Option<PathBuf>> {
     let mut text = String::new();
     if let Some(origin) = session.parent_session {
-        let tip = context.store.log_tip(origin)?.map(|tip| tip.id);
+        let tip = super::conversation::origin(context, origin)?.and_then(|origin| origin.tip);
         render(context, origin, tip, u32::MAX, &mut text)?;
     }
     if session.turns > 1 {

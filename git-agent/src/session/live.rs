@@ -2,20 +2,20 @@
 //! without ever waking up for nothing.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-
+use super::budget::{self, Budget, Spent};
 use super::inbox::{Inbox, Message};
-use super::{Exit, Session, State};
-use crate::agent::{Input, Link, Program, Turn};
+use super::notify::Notifier;
+use super::running::Running;
+use super::{Exit, Session, State, cooldown, retry};
+use crate::agent::{Input, Link, Program, Trouble, TroubleKind, Turn};
 use crate::env::Env;
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::process::identity::Stat;
 use crate::process::limits::{LimitPlan, memory_below};
-use crate::process::lines::{Bounds, Fill, Lines, Piece, Reader, Stream};
-use crate::process::spawn::{self, Shim, Spawned, Stdin};
+use crate::process::spawn::{self, Shim, Stdin};
 use crate::process::tree::{self, Care};
 use crate::process::wait::{Change, Poll, Signals, Watch};
 use crate::session::Ulid;
@@ -24,10 +24,10 @@ use crate::transcript::Body;
 
 /// How long a process may take to end when asked to, before it is made to.
 const GRACE: Duration = Duration::from_secs(3);
-/// How long output is waited for after the process that wrote it has ended.
-const DRAIN: Duration = Duration::from_millis(300);
 /// How often the memory of a limited process tree is looked at.
 const MEMORY_LOOK: Duration = Duration::from_secs(2);
+/// What a group has used is looked up at most so often: all of its sessions are read for that.
+const GROUP_LOOK: Duration = Duration::from_secs(2);
 
 /// What bounds a turn.
 #[derive(Debug, Clone)]
@@ -36,14 +36,28 @@ pub struct TurnBounds {
     pub timeout: Option<Duration>,
     /// How long an agent may be silent before it counts as stuck.
     pub stuck_after: Option<Duration>,
+    /// What is done with one that is.
+    pub when_stuck: WhenStuck,
     /// How long a request may stay unanswered.
     pub answer_within: Option<Duration>,
-    /// What the whole session may cost.
-    pub max_cost: Option<f64>,
-    /// How many tokens the whole session may use.
-    pub max_tokens: Option<u64>,
+    /// What the whole session may use.
+    pub budget: Budget,
+    /// The session's group, and what that may use together.
+    pub group: Option<(String, Budget)>,
     /// What the processes may use.
     pub limits: LimitPlan,
+}
+
+/// What is done with an agent that is stuck.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhenStuck {
+    /// It is said, and that is all.
+    #[default]
+    Wait,
+    /// It is ended and started again on the same conversation.
+    Restart,
+    /// It is ended.
+    Stop,
 }
 
 /// The supervisor's hands.
@@ -56,6 +70,11 @@ pub struct Live<'a> {
     watch: Watch,
     signals: Signals,
     bounds: TurnBounds,
+    notifier: Notifier,
+    /// Whose limits on requests the session shares with others.
+    pub provider: Option<String>,
+    /// When the agent last did something that a working model is needed for.
+    progress: Option<Instant>,
     process: Option<Running>,
     queue: VecDeque<Input>,
     clocks: Clocks,
@@ -75,6 +94,8 @@ pub enum Ending {
     Stopped(String),
     /// A limit was reached, in words.
     Limit(String),
+    /// The agent showed no sign of life, in words.
+    Stuck(String),
     /// The machine, or the user, ended the supervisor.
     Signal(i32),
 }
@@ -86,17 +107,7 @@ struct Clocks {
     answer_by: Option<Instant>,
     cancel_by: Option<Instant>,
     memory: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct Running {
-    spawned: Spawned,
-    stdout: Option<Reader<OwnedFd>>,
-    stderr: Option<Reader<OwnedFd>>,
-    lines: Lines,
-    outgoing: VecDeque<u8>,
-    close_after: bool,
-    dialogue: bool,
+    group: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +127,7 @@ impl<'a> Live<'a> {
         writer: SessionWriter<'a>,
         inbox: Inbox,
         bounds: TurnBounds,
+        notifier: Notifier,
     ) -> Result<Self> {
         let watch = Watch::new()?;
         watch.add(inbox.dir(), Change::Settled)?;
@@ -131,6 +143,9 @@ impl<'a> Live<'a> {
             watch,
             signals,
             bounds,
+            notifier,
+            provider: None,
+            progress: None,
             process: None,
             queue: VecDeque::new(),
             clocks: Clocks::default(),
@@ -152,7 +167,9 @@ impl<'a> Live<'a> {
         self.turn = turn.clone();
         self.queue.clear();
         self.request = None;
+        self.progress = None;
         self.clocks = Clocks {
+            group: self.group_time().map(|_| now),
             turn_end: self.bounds.timeout.map(|timeout| now + timeout),
             silent_since: Some(now),
             memory: self.bounds.limits.needs_watch().then(|| now + MEMORY_LOOK),
@@ -218,6 +235,46 @@ impl<'a> Live<'a> {
                 return Ok(true);
             }
         }
+    }
+
+    /// Waits until a moment while no turn runs. `false` when the session shall end instead.
+    pub fn pause(&mut self, until: Instant) -> Result<bool> {
+        loop {
+            self.take_messages()?;
+            if self.ending.is_some() {
+                return Ok(false);
+            }
+            if Instant::now() >= until {
+                return Ok(true);
+            }
+            let deadline = [Some(until), self.flush_at()].into_iter().flatten().min();
+            let mut poll = Poll::new();
+            poll.read(Ready::Inbox, &self.watch);
+            poll.read(Ready::Signal, &self.signals);
+            let ready = poll.wait(deadline)?;
+            if ready.contains(&Ready::Signal) {
+                self.take_signals();
+            }
+            if ready.contains(&Ready::Inbox) {
+                self.watch.take();
+            }
+            self.writer.flush_if_due()?;
+        }
+    }
+
+    /// Returns when the agent last did something that a working model is needed for, in the turn or attempt that began last.
+    pub fn last_progress(&self) -> Option<Instant> {
+        self.progress
+    }
+
+    /// Returns what is done with an agent that is stuck.
+    pub fn when_stuck(&self) -> WhenStuck {
+        self.bounds.when_stuck
+    }
+
+    /// Tells a person about the state the session is in.
+    pub fn notify(&self) {
+        self.notifier.tell(self.writer.session());
     }
 
     /// Ends writing: everything is in git when this returns.
@@ -310,9 +367,14 @@ impl<'a> Live<'a> {
         if silent.is_some_and(|(since, after)| now >= since + after) {
             self.clocks.silent_since = None;
             if self.writer.session().status == State::Running {
-                let minutes = self.bounds.stuck_after.unwrap_or_default().as_secs() / 60;
-                self.writer
-                    .set_status(State::Stuck, &format!("no output for {minutes} minutes"))?;
+                let after = retry::in_words(self.bounds.stuck_after.unwrap_or_default());
+                let words = format!("no output for {after}");
+                self.writer.set_status(State::Stuck, &words)?;
+                self.notify();
+                if self.bounds.when_stuck != WhenStuck::Wait {
+                    self.ending.get_or_insert(Ending::Stuck(words));
+                    self.cancel();
+                }
             }
         }
         if self.clocks.memory.is_some_and(|at| now >= at) {
@@ -323,6 +385,9 @@ impl<'a> Live<'a> {
             {
                 self.limit(format!("over the memory limit of {} MiB", limit >> 20))?;
             }
+        }
+        if self.clocks.group.is_some_and(|at| now >= at) {
+            self.check_group(now)?;
         }
         if self.clocks.cancel_by.is_some_and(|by| now >= by) && self.process.is_some() {
             // Asked and not done: from here on the process is simply ended, and the driver sees that.
@@ -353,6 +418,7 @@ impl<'a> Live<'a> {
             clocks.answer_by,
             clocks.cancel_by.filter(|_| self.process.is_some()),
             clocks.memory,
+            clocks.group,
             stuck.map(|(since, after)| since + after),
             self.flush_at(),
         ]
@@ -428,6 +494,9 @@ impl Link for Live<'_> {
             _ => None,
         };
         let usage = matches!(body, Body::Usage { .. });
+        if needs_model(&body) {
+            self.progress = Some(Instant::now());
+        }
         self.writer.append(body)?;
         if let Some(request) = asks.filter(|_| self.turn.ask) {
             self.request = Some(request);
@@ -436,6 +505,7 @@ impl Link for Live<'_> {
                 .answer_within
                 .map(|within| Instant::now() + within);
             self.writer.set_status(State::Waiting, "")?;
+            self.notify();
         }
         if usage && self.ending.is_none() {
             self.check_budget()?;
@@ -517,141 +587,69 @@ impl Link for Live<'_> {
         })?;
         running.finish(&mut self.queue)
     }
+
+    fn setback(&mut self, trouble: &Trouble) -> Result<()> {
+        if let (TroubleKind::RateLimit, Some(provider)) = (trouble.kind, &self.provider) {
+            let wait = retry::wait_for_limit(trouble, 0);
+            cooldown::note(self.writer.store(), provider, wait)?;
+        }
+        Ok(())
+    }
 }
 
 impl Live<'_> {
+    /// Ends a turn that must not even begin, because everything it may use is used up. Returns whether that is so.
+    pub fn refuse_over_budget(&mut self) -> Result<bool> {
+        self.check_budget()?;
+        if self.ending.is_none() {
+            self.check_group(Instant::now())?;
+        }
+        Ok(self.ending.is_some())
+    }
+
     fn check_budget(&mut self) -> Result<()> {
-        let usage = self.writer.session().usage;
-        if let (Some(limit), Some(cost)) = (self.bounds.max_cost, usage.cost_usd)
-            && cost > limit
-        {
-            return self.limit(format!("over the budget of ${limit:.2}"));
+        let spent = Spent::of(&self.writer.session().usage);
+        if let Some(words) = self.bounds.budget.complaint(&spent, "") {
+            return self.limit(words);
         }
-        let tokens = usage.input_tokens.unwrap_or(0) + usage.output_tokens.unwrap_or(0);
-        if let Some(limit) = self.bounds.max_tokens.filter(|limit| tokens > *limit) {
-            return self.limit(format!("over the budget of {limit} tokens"));
+        if self.bounds.group.is_some() {
+            let soon = Instant::now() + GROUP_LOOK;
+            let look = self.clocks.group.map_or(soon, |at| at.min(soon));
+            self.clocks.group = Some(look);
         }
         Ok(())
+    }
+
+    /// Looks at what the group has used together.
+    fn check_group(&mut self, now: Instant) -> Result<()> {
+        let Some((group, budget)) = self.bounds.group.clone() else {
+            return Ok(());
+        };
+        let spent = budget::spent_by_group(self.writer.store(), &group)?;
+        self.clocks.group = self
+            .group_time()
+            .map(|limit| now + limit.saturating_sub(spent.time).max(GROUP_LOOK));
+        let whose = format!(" for group '{group}'");
+        match budget.complaint(&spent, &whose) {
+            Some(words) if self.ending.is_none() => self.limit(words),
+            _ => Ok(()),
+        }
+    }
+
+    fn group_time(&self) -> Option<Duration> {
+        self.bounds.group.as_ref()?.1.time
     }
 }
 
-impl Running {
-    /// Takes hold of a process. What one in a dialogue says is a protocol: of that no line may be missing.
-    fn new(spawned: Spawned, dialogue: bool) -> Result<Self> {
-        let cannot = || "cannot take hold of the agent's pipes".to_owned();
-        let stdout = spawned
-            .stdout
-            .as_fd()
-            .try_clone_to_owned()
-            .context(cannot)?;
-        let stderr = spawned
-            .stderr
-            .as_fd()
-            .try_clone_to_owned()
-            .context(cannot)?;
-        if let Some(stdin) = &spawned.stdin {
-            rustix::fs::fcntl_getfl(stdin)
-                .and_then(|flags| {
-                    rustix::fs::fcntl_setfl(stdin, flags | rustix::fs::OFlags::NONBLOCK)
-                })
-                .context(cannot)?;
-        }
-        Ok(Running {
-            spawned,
-            stdout: Some(Reader::new(stdout, Stream::Out)?),
-            stderr: Some(Reader::new(stderr, Stream::Err)?),
-            lines: Lines::new(Bounds {
-                line: 4 << 20,
-                head: Bounds::default().head.filter(|_| !dialogue),
-                ..Bounds::default()
-            }),
-            outgoing: VecDeque::new(),
-            close_after: false,
-            dialogue,
-        })
-    }
-
-    /// Writes as much as the agent takes now. An agent that has closed its input is not an error: it will end, or not.
-    fn pump(&mut self) -> Result<()> {
-        while let Some(stdin) = self
-            .spawned
-            .stdin
-            .as_ref()
-            .filter(|_| !self.outgoing.is_empty())
-        {
-            let (front, _) = self.outgoing.as_slices();
-            match rustix::io::write(stdin, front) {
-                Ok(count) => {
-                    self.outgoing.drain(..count);
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(_) => {
-                    self.outgoing.clear();
-                    self.spawned.stdin = None;
-                }
-            }
-        }
-        if self.close_after {
-            self.spawned.stdin = None;
-        }
-        Ok(())
-    }
-
-    fn read(&mut self, queue: &mut VecDeque<Input>) -> Result<()> {
-        let mut emit = |piece| queue.push_back(as_input(piece));
-        for side in [&mut self.stdout, &mut self.stderr] {
-            if let Some(reader) = side
-                && reader.fill(&mut self.lines, &mut emit)? == Fill::Ended
-            {
-                *side = None;
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes what is left of the output, and the status.
-    fn finish(&mut self, queue: &mut VecDeque<Input>) -> Result<Exit> {
-        let until = Instant::now() + DRAIN;
-        let mut emit = |piece| queue.push_back(as_input(piece));
-        for side in [&mut self.stdout, &mut self.stderr] {
-            if let Some(mut reader) = side.take() {
-                reader.drain(&mut self.lines, until, &mut emit)?;
-            }
-        }
-        self.lines.finish(&mut emit);
-        let status = self
-            .spawned
-            .child
-            .wait()
-            .context(|| "cannot tell how the agent ended".into())?;
-        use std::os::unix::process::ExitStatusExt;
-        Ok(Exit {
-            code: status.code(),
-            signal: status.signal(),
-            reason: String::new(),
-        })
-    }
-}
-
-fn as_input(piece: Piece) -> Input {
-    match piece {
-        Piece::Line(line) => match line.stream {
-            Stream::Out => Input::Stdout {
-                line: line.bytes,
-                cut: line.cut,
-            },
-            Stream::Err => Input::Stderr {
-                line: line.bytes,
-                cut: line.cut,
-            },
-        },
-        Piece::Gap { lines, bytes } => {
-            let words = format!("[{lines} lines, {bytes} bytes of output were not kept]");
-            Input::Stderr {
-                line: words.into_bytes(),
-                cut: 0,
-            }
-        }
-    }
+/// Returns whether an event shows that the model answers.
+fn needs_model(body: &Body) -> bool {
+    matches!(
+        body,
+        Body::Assistant { .. }
+            | Body::Reasoning { .. }
+            | Body::ToolCall { .. }
+            | Body::ToolResult { .. }
+            | Body::Plan { .. }
+            | Body::Permission { .. }
+    )
 }

@@ -27,6 +27,9 @@ use crate::transcript::Body;
 /// How long to wait for others who choose a port at the same moment.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Where agents keep refs of their own. They are left to them: never reviewed, never pushed.
+const VENDOR_REFS: [&str; 2] = ["refs/cline/", "refs/kilo/"];
+
 /// What a session and the repository looked like before a turn.
 #[derive(Debug)]
 pub struct Before {
@@ -132,7 +135,9 @@ pub fn guard(
 
 fn own_refs(session: &Session) -> Own {
     match session.branch.as_deref().filter(|_| !is_read_only(session)) {
-        Some(branch) => Own::branch(branch),
+        Some(branch) => Own::new(
+            std::iter::once(format!("refs/heads/{branch}")).chain(VENDOR_REFS.map(str::to_owned)),
+        ),
         None => Own::read_only(),
     }
 }

@@ -18,6 +18,10 @@ use crate::transcript::Body;
 /// How long a supervisor may take to end its agent and itself before it is made to.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// What an agent is told that remembers what it was doing.
+pub const GO_ON: &str =
+    "The previous turn was interrupted. Go on with the task where you left off.";
+
 /// Ends what a session is doing. Returns whether anything was running.
 pub fn stop(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<bool> {
     let store = &context.store;
@@ -173,9 +177,7 @@ fn has_prompt_left(context: &Context<'_>, sid: SessionId) -> Result<bool> {
 /// Returns what to say to go on: an agent that remembers is told to continue, another gets its last prompt again.
 fn continuation(context: &Context<'_>, session: &Session) -> Result<String> {
     if session.vendor_session.is_some() {
-        return Ok(
-            "The previous turn was interrupted. Go on with the task where you left off.".to_owned(),
-        );
+        return Ok(GO_ON.to_owned());
     }
     let last = match context.store.log_tip(session.sid)? {
         Some(tip) => {

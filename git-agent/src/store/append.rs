@@ -109,6 +109,11 @@ impl<'a> SessionWriter<'a> {
         &self.session
     }
 
+    /// Returns the records it writes to.
+    pub fn store(&self) -> &Store<'a> {
+        &self.store
+    }
+
     /// Appends an event to the spool and returns it as recorded.
     pub fn append(&mut self, body: Body) -> Result<Event> {
         // A failed append uses up its number too: part of it may be on disk, and no number may come twice.
@@ -146,13 +151,7 @@ impl<'a> SessionWriter<'a> {
         {
             let whole = self.redactor.text(output).into_bytes();
             let whole = &whole.as_bytes()[..whole.as_bytes().len().min(limits::ATTACHMENT)];
-            let name = sha256(whole);
-            let dir = self
-                .store
-                .require_dir(&format!("spool/{}/{ATTACHMENTS}", self.session.sid))?;
-            fs::write(dir.join(&name), whole)
-                .and_then(|()| fs::File::open(dir.join(&name))?.sync_all())
-                .context(|| "cannot keep a large tool output".into())?;
+            let name = self.keep_beside(whole)?;
             *attachment = Some(name);
         }
         loop {
@@ -172,6 +171,30 @@ impl<'a> SessionWriter<'a> {
             }
             keep /= 4;
         }
+    }
+
+    /// Keeps something large beside the events, and returns the name to call it by in a later `Body::Set` whose value has
+    /// it as `attachment`: without one that speaks of it, it is not kept in git.
+    pub fn keep_attachment(&mut self, content: &Redacted<Vec<u8>>) -> Result<String> {
+        let bytes = content.as_bytes();
+        if bytes.len() > limits::ATTACHMENT {
+            return Err(Error::fatal(format!(
+                "an attachment of {} bytes is too large to keep",
+                bytes.len()
+            )));
+        }
+        self.keep_beside(bytes)
+    }
+
+    fn keep_beside(&self, bytes: &[u8]) -> Result<String> {
+        let name = sha256(bytes);
+        let dir = self
+            .store
+            .require_dir(&format!("spool/{}/{ATTACHMENTS}", self.session.sid))?;
+        fs::write(dir.join(&name), bytes)
+            .and_then(|()| fs::File::open(dir.join(&name))?.sync_all())
+            .context(|| "cannot keep an attachment".into())?;
+        Ok(name)
     }
 
     /// Makes everything appended so far durable on disk.
@@ -412,6 +435,9 @@ impl<'a> Store<'a> {
                     attachment: Some(name),
                     ..
                 } => attached.push(name.clone()),
+                Body::Set { value, .. } => {
+                    attached.extend(value["attachment"].as_str().map(str::to_owned));
+                }
                 _ => {}
             }
         }

@@ -3,7 +3,7 @@
 //!     drive-agent --agent NAME [options] PROMPT…
 //!
 //! Every prompt is one turn. Options: `--command WORDS` (the agent's own is replaced), `--driver FAMILY`, `--env NAME[=VALUE]` (several),
-//! `--model M`, `--ask`, `--read-only`, `--answer CHOICE` (given to every request), `--cancel-after MS`, `--resume ID`,
+//! `--auth METHOD=VARIABLE`, `--mcp NAME=COMMAND`, `--model M`, `--ask`, `--read-only`, `--answer CHOICE` (given to every request), `--cancel-after MS`, `--resume ID`,
 //! `--restart` (ends the process between turns), `--worktree DIR`, `--scratch DIR`, `--session ID`, `--record FILE`.
 //!
 //! The last line of each turn is the claim.
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use git_agent::agent::registry::{self, Entry};
-use git_agent::agent::{Claim, Input, Link, Turn};
+use git_agent::agent::{Claim, Input, Link, McpServer, Turn};
 use git_agent::session::Usage;
 use git_agent::transcript::Body;
 use git_agent_tests::link::ProcessLink;
@@ -29,6 +29,8 @@ const COMMON: [&str; 6] = ["HOME", "PATH", "LANG", "TERM", "TMPDIR", "TZ"];
 #[derive(Default)]
 struct Options {
     entry: Entry,
+    auth: Vec<(String, String)>,
+    servers: Vec<McpServer>,
     model: Option<String>,
     ask: bool,
     read_only: bool,
@@ -58,6 +60,16 @@ fn options() -> Options {
             "--command" => options.entry.command = Some(value()),
             "--driver" => options.entry.driver = Some(value()),
             "--env" => options.entry.env.push(value()),
+            "--auth" => options.auth.push(pair(&value())),
+            "--mcp" => {
+                let (name, command) = pair(&value());
+                options.servers.push(McpServer {
+                    name,
+                    command: command.into(),
+                    args: vec!["--stdio".to_owned()],
+                    env: vec![("A".to_owned(), "b".to_owned())],
+                });
+            }
             "--model" => options.model = Some(value()),
             "--ask" => options.ask = true,
             "--read-only" => options.read_only = true,
@@ -75,15 +87,22 @@ fn options() -> Options {
     options
 }
 
+fn pair(text: &str) -> (String, String) {
+    let (name, value) = text.split_once('=').expect("a pair");
+    (name.to_owned(), value.to_owned())
+}
+
 fn main() -> ExitCode {
     let options = options();
-    let spec = match registry::require(&options.entry.name, std::slice::from_ref(&options.entry)) {
-        Ok(spec) => spec,
-        Err(error) => {
-            writeln!(io::stderr(), "{error}").ok();
-            return ExitCode::from(129);
-        }
-    };
+    let mut spec =
+        match registry::require(&options.entry.name, std::slice::from_ref(&options.entry)) {
+            Ok(spec) => spec,
+            Err(error) => {
+                writeln!(io::stderr(), "{error}").ok();
+                return ExitCode::from(129);
+            }
+        };
+    spec.auth_methods.extend(options.auth.iter().cloned());
     let environment: BTreeMap<OsString, OsString> = std::env::vars_os()
         .filter(|(name, _)| {
             name.to_str()
@@ -118,6 +137,7 @@ fn main() -> ExitCode {
             model: options.model.clone(),
             ask: options.ask,
             read_only: options.read_only,
+            mcp_servers: options.servers.clone(),
             environment: environment.clone(),
             used,
             ..Turn::default()
@@ -170,6 +190,12 @@ fn header(options: &Options) -> serde_json::Value {
         "resume": options.resume,
         "restart": options.restart,
         "prompts": options.prompts,
+        "auth": options.auth,
+        "mcp": options
+            .servers
+            .iter()
+            .map(|server| (&server.name, &server.command))
+            .collect::<Vec<_>>(),
     })
 }
 

@@ -15,9 +15,11 @@
 //! | `late TEXT` | speaks after it said that the turn was over |
 //! | `sleep MS`, `hang`, `deaf` | waits (a cancel ends it); waits for ever; waits for ever and ignores cancelling |
 //! | `error CODE TEXT`, `stop REASON` | refuses the prompt; ends the turn for a reason |
+//! | `fails N CODE TEXT` | refuses the prompt the first N times it is heard of by anyone with this store, then goes on |
 //! | `crash N`, `abort`, `eof` | exits with a code in the middle; dies by a signal; closes its output and stays |
 //!
-//! Options: `--no-load`, `--resume` (offers it), `--need-auth VARIABLE`, `--models A,B`, `--string-ids`, `--silent METHOD`
+//! Options: `--no-load`, `--resume` (offers it), `--need-auth VARIABLE`, `--models A,B`, `--modes`, `--config-options` (the same
+//! choices in the newer form), `--string-ids`, `--silent METHOD`
 //! (never answers it), `--version N` (of the protocol), `--banner TEXT` (printed first).
 
 use std::collections::VecDeque;
@@ -66,6 +68,8 @@ struct Options {
     resume: bool,
     need_auth: Option<String>,
     models: Vec<String>,
+    modes: bool,
+    config_options: bool,
     string_ids: bool,
     silent: Option<String>,
     version: u64,
@@ -88,6 +92,8 @@ impl Options {
                 "--resume" => options.resume = true,
                 "--need-auth" => options.need_auth = Some(value()),
                 "--models" => options.models = value().split(',').map(str::to_owned).collect(),
+                "--modes" => options.modes = true,
+                "--config-options" => options.config_options = true,
                 "--string-ids" => options.string_ids = true,
                 "--silent" => options.silent = Some(value()),
                 "--version" => options.version = value().parse().expect("a number"),
@@ -142,7 +148,9 @@ impl Agent {
                     self.answer(id, json!({}));
                 }
                 "session/new" | "session/load" | "session/resume" => self.open(method, id, params),
-                "session/set_model" | "session/set_mode" => self.answer(id, json!({})),
+                "session/set_model" | "session/set_mode" | "session/set_config_option" => {
+                    self.answer(id, json!({}))
+                }
                 "session/prompt" => match self.turn(id, params) {
                     Some(code) => return ExitCode::from(code),
                     None => continue,
@@ -167,6 +175,7 @@ impl Agent {
     }
 
     fn open(&mut self, method: &str, id: &Value, params: &Value) {
+        fs::create_dir_all(&self.options.store).expect("the store can be made");
         if let Some(variable) = &self.options.need_auth
             && !(self.authenticated && std::env::var_os(variable).is_some())
         {
@@ -174,6 +183,8 @@ impl Agent {
         }
         self.cwd = params["cwd"].as_str().expect("a directory").into();
         assert!(self.cwd.is_absolute() && params["mcpServers"].is_array());
+        let opened = self.options.store.join("opened.json");
+        fs::write(opened, params.to_string()).expect("the store is writable");
         let mut result = json!({});
         if !self.options.models.is_empty() {
             let models: Vec<Value> = self
@@ -184,6 +195,14 @@ impl Agent {
                 .collect();
             result["models"] =
                 json!({"currentModelId": self.options.models[0], "availableModels": models});
+        }
+        if self.options.modes {
+            result["modes"] = json!({"currentModeId": "code", "availableModes": [
+                {"id": "code", "name": "Code"}, {"id": "plan", "name": "Plan"}]});
+        }
+        if self.options.config_options {
+            result["configOptions"] = json!([{"id": "model", "name": "Model", "category": "model", "type": "select",
+                "currentValue": "one", "options": [{"value": "one", "name": "One"}, {"value": "two", "name": "Two"}]}]);
         }
         if method == "session/new" {
             let session = self.create();
@@ -205,7 +224,6 @@ impl Agent {
     }
 
     fn create(&self) -> String {
-        fs::create_dir_all(&self.options.store).expect("the store can be made");
         for number in 0.. {
             let session = format!("fake-{}-{number}", std::process::id());
             let file = self.file(&session);
@@ -345,6 +363,21 @@ impl Agent {
             "error" => {
                 let (code, text) = rest.split_once(' ').unwrap_or((rest, "failed"));
                 return Some(End::Error(code.parse().unwrap_or(-32603), text.to_owned()));
+            }
+            "fails" => {
+                let mut words = rest.splitn(3, ' ');
+                let times: usize = words.next().and_then(|word| word.parse().ok()).unwrap_or(1);
+                let code = words
+                    .next()
+                    .and_then(|word| word.parse().ok())
+                    .unwrap_or(-32603);
+                let text = words.next().unwrap_or("failed").to_owned();
+                let count = self.options.store.join("fails");
+                let before = fs::read(&count).map_or(0, |bytes| bytes.len());
+                if before < times {
+                    fs::write(&count, vec![b'x'; before + 1]).expect("the store is writable");
+                    return Some(End::Error(code, text));
+                }
             }
             "stop" => return Some(End::Other(rest.to_owned())),
             "crash" => return Some(End::Exit(rest.parse().unwrap_or(1))),

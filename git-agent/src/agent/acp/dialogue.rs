@@ -19,6 +19,8 @@ use crate::transcript::{Body, PlanEntry};
 
 /// How long the agent may take to end a turn that is cancelled.
 const CANCEL: Duration = Duration::from_secs(10);
+/// How long an agent may try again by itself against a model that does not answer: after that, trying is ours to decide.
+const SETBACK: Duration = Duration::from_secs(60);
 /// How long updates that belong to an answer may come after it.
 const AFTERMATH: Duration = Duration::from_millis(100);
 
@@ -62,6 +64,8 @@ pub struct Dialogue<'a> {
     cancelled: Option<Instant>,
     exited: Option<Exit>,
     prompting: bool,
+    /// Since when the agent tries again by itself, and why.
+    setback: Option<(Instant, Trouble)>,
     usage: Usage,
     /// Tokens of this turn, for agents that count each request.
     requests: (u64, u64),
@@ -90,6 +94,7 @@ impl<'a> Dialogue<'a> {
             cancelled: None,
             exited: None,
             prompting: false,
+            setback: None,
             usage: turn.used,
             requests: (0, 0),
         }
@@ -189,11 +194,19 @@ impl<'a> Dialogue<'a> {
             let printed = self.printed.last_stderr().to_owned();
             return Err(Halt::Exited(exit.clone(), printed));
         }
-        let dues = [wake, self.text.due(), self.printed.due(), self.cancelled];
+        let given_up = self.setback.as_ref().map(|(since, _)| *since + SETBACK);
+        let dues = [
+            wake,
+            self.text.due(),
+            self.printed.due(),
+            self.cancelled,
+            given_up,
+        ];
         let heard = match self.link.next(dues.into_iter().flatten().min())? {
             Input::Stdout { line, cut } => self.line(&line, cut)?,
             Input::Stderr { line, cut } => {
                 self.printed.line(Stream::Stderr, &line, cut, self.link)?;
+                self.hear_of_setback(&line)?;
                 Heard::Something
             }
             Input::Exited(exit) => {
@@ -217,10 +230,30 @@ impl<'a> Dialogue<'a> {
         let now = Instant::now();
         self.text.flush_due(now, self.link)?;
         self.printed.flush_due(now, self.link)?;
-        match self.cancelled {
-            Some(patience) if patience <= now => Err(Halt::Cancelled),
+        if self.cancelled.is_some_and(|patience| patience <= now) {
+            return Err(Halt::Cancelled);
+        }
+        match &self.setback {
+            Some((since, trouble)) if *since + SETBACK <= now => {
+                Err(Halt::Trouble(trouble.clone()))
+            }
             _ => Ok(heard),
         }
+    }
+
+    /// Takes note when the agent says that it tries again. Whatever it does next shows that it overcame the trouble.
+    fn hear_of_setback(&mut self, line: &[u8]) -> Result<()> {
+        let line = String::from_utf8_lossy(line);
+        let Some(trouble) = Trouble::in_passing(&line).filter(|_| self.prompting) else {
+            return Ok(());
+        };
+        self.link.setback(&trouble)?;
+        let since = self
+            .setback
+            .as_ref()
+            .map_or(Instant::now(), |(since, _)| *since);
+        self.setback = Some((since, trouble));
+        Ok(())
     }
 
     /// Writes to the agent. That it has gone is heard of as its exit, not here.
@@ -310,6 +343,7 @@ impl<'a> Dialogue<'a> {
             "agent_message_chunk" => self.chunk(Voice::Assistant, update),
             "agent_thought_chunk" => self.chunk(Voice::Reasoning, update),
             "tool_call" | "tool_call_update" => {
+                self.setback = None;
                 self.text.end(self.link)?;
                 self.calls.update(update, &self.turn.worktree, self.link)
             }
@@ -343,6 +377,7 @@ impl<'a> Dialogue<'a> {
     }
 
     fn chunk(&mut self, voice: Voice, update: &Value) -> Result<()> {
+        self.setback = None;
         let content = update.get("content").unwrap_or(&Value::Null);
         let Some(text) = content.get("text").and_then(Value::as_str) else {
             return self.keep(update);

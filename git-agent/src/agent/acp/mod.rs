@@ -25,7 +25,8 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::Value;
 
 use self::dialogue::{Dialogue, Halt};
-use super::history::with_history;
+use self::opening::Opened;
+use super::history::{opening, with_history};
 use super::spec::AgentSpec;
 use super::{
     Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, foreign,
@@ -133,8 +134,11 @@ impl Driver for Acp {
         }
         let mut dialogue = Dialogue::new(&self.spec, turn, &mut self.peer, link);
         let outcome = dialogue.open(self.clock).and_then(|opened| {
-            let history = turn.history.as_deref().filter(|_| opened.forgotten);
-            let text = with_history(&turn.prompt, history);
+            let text = match opened {
+                Opened::TakenUp => turn.prompt.clone(),
+                Opened::Forgotten => with_history(&turn.prompt, turn.history.as_deref()),
+                Opened::New => opening(turn, dialogue.link)?,
+            };
             dialogue.prompt(&text)
         });
         dialogue.finish()?;

@@ -18,10 +18,14 @@ const READ_ONLY_MODES: [&str; 2] = ["read-only", "plan"];
 const MINUTE_FILE: &str = "conversation-minute";
 
 /// How a conversation was opened.
-#[derive(Debug, Default)]
-pub struct Opened {
-    /// The earlier conversation could not be taken up: what was said in it must be told again.
-    pub forgotten: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opened {
+    /// It is a new one.
+    New,
+    /// It is the one wanted, or a branch of it.
+    TakenUp,
+    /// The one wanted could not be taken up, and that was said: what was said in it must be told again.
+    Forgotten,
 }
 
 impl Dialogue<'_> {
@@ -30,23 +34,32 @@ impl Dialogue<'_> {
         if !self.link.is_running() {
             self.start()?;
         }
-        let mut opened = Opened::default();
-        match &self.turn.resume {
-            Some(wanted) if wanted == self.conversation() => {}
+        let opened = match &self.turn.resume {
+            Some(wanted) if wanted == self.conversation() => Opened::TakenUp,
             Some(wanted) => {
-                if let Err(why) = self.take_up(wanted, clock)? {
-                    self.link.event(Body::Notice {
-                        text: format!(
-                            "the agent could not take up its conversation {wanted} ({why}): a new one begins, \
-                             and is told what was said"
-                        ),
-                    })?;
-                    opened.forgotten = true;
-                    self.begin(clock)?;
+                let taken = match self.turn.fork {
+                    true => self.branch_off(wanted, clock)?,
+                    false => self.take_up(wanted, clock)?,
+                };
+                match taken {
+                    Ok(()) => Opened::TakenUp,
+                    Err(why) => {
+                        self.link.event(Body::Notice {
+                            text: format!(
+                                "the agent could not take up its conversation {wanted} ({why}): a new one begins, \
+                                 and is told what was said"
+                            ),
+                        })?;
+                        self.begin(clock)?;
+                        Opened::Forgotten
+                    }
                 }
             }
-            None => self.begin(clock)?,
-        }
+            None => {
+                self.begin(clock)?;
+                Opened::New
+            }
+        };
         self.choose_model()?;
         self.choose_mode()?;
         Ok(opened)
@@ -92,6 +105,11 @@ impl Dialogue<'_> {
     /// Begins a new conversation.
     fn begin(&mut self, clock: fn() -> SystemTime) -> Result<(), Halt> {
         let made = self.call_authenticated("session/new", &self.place())?;
+        self.enter(made, clock)
+    }
+
+    /// Goes on in a conversation that the agent has just made.
+    fn enter(&mut self, made: Value, clock: fn() -> SystemTime) -> Result<(), Halt> {
         let Some(id) = made.get("sessionId").map(wire::id_text) else {
             let text = "the agent gave its new conversation no id";
             return Err(Halt::Trouble(Trouble::new(TroubleKind::Protocol, text)));
@@ -103,20 +121,48 @@ impl Dialogue<'_> {
         Ok(())
     }
 
+    /// Returns whether the agent said that it can do something.
+    fn offers(&self, pointer: &str) -> bool {
+        self.peer
+            .capabilities
+            .pointer(pointer)
+            .is_some_and(|value| !value.is_null() && value != &Value::Bool(false))
+    }
+
+    /// Branches off an earlier conversation; the inner error says why that cannot be.
+    fn branch_off(
+        &mut self,
+        wanted: &str,
+        clock: fn() -> SystemTime,
+    ) -> Result<Result<(), String>, Halt> {
+        if !self.offers("/sessionCapabilities/fork") {
+            return Ok(Err("it cannot branch off conversations".to_owned()));
+        }
+        let mut params = self.place();
+        params["sessionId"] = wanted.into();
+        self.replaying = true;
+        let answer = self.call_authenticated("session/fork", &params);
+        if answer.is_ok() {
+            self.settle()?;
+        }
+        self.replaying = false;
+        match answer {
+            Ok(made) => self.enter(made, clock).map(Ok),
+            Err(Halt::Fault(fault)) if fault.trouble().kind != TroubleKind::Auth => {
+                Ok(Err(fault.text()))
+            }
+            Err(halt) => Err(halt),
+        }
+    }
+
     /// Takes up an earlier conversation; the inner error says why that cannot be.
     fn take_up(
         &mut self,
         wanted: &str,
         clock: fn() -> SystemTime,
     ) -> Result<Result<(), String>, Halt> {
-        let offers = |pointer: &str| {
-            self.peer
-                .capabilities
-                .pointer(pointer)
-                .is_some_and(|value| !value.is_null() && value != &Value::Bool(false))
-        };
-        let can_resume = offers("/sessionCapabilities/resume");
-        let can_load = offers("/loadSession");
+        let can_resume = self.offers("/sessionCapabilities/resume");
+        let can_load = self.offers("/loadSession");
         let mut params = self.place();
         params["sessionId"] = wanted.into();
         let mut why = "it cannot load conversations".to_owned();

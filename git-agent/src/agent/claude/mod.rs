@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use self::ask::Request;
 use self::stream::{Ending, Heard, Stream, is_forgotten, is_taken};
-use super::history::with_history;
+use super::history::{opening, with_history};
 use super::printed::{self, Printed};
 use super::spec::{AgentSpec, conversation_id};
 use super::{
@@ -109,6 +109,9 @@ impl Claude {
             if resume.is_some() && new.is_some() {
                 words.push("--fork-session".into());
             }
+            if !turn.instructions.is_empty() {
+                words.extend(["--append-system-prompt", "{instructions}"].map(OsString::from));
+            }
             if !turn.mcp_servers.is_empty() {
                 words.extend(["--mcp-config".into(), self.write_servers(turn)?]);
             }
@@ -118,6 +121,7 @@ impl Claude {
             ("session", resume.map(OsStr::new)),
             ("model", self.spec.model_of(turn).map(OsStr::new)),
             ("scratch", Some(turn.scratch.as_os_str())),
+            ("instructions", Some(OsStr::new(&turn.instructions))),
         ];
         Ok(Program {
             argv: template::fill(&words, &values),
@@ -357,7 +361,10 @@ impl Driver for Claude {
         }
         let mut resume = turn.resume.clone();
         let mut new = (resume.is_none() || turn.fork).then(|| conversation_id(turn, 0));
-        let mut prompt = turn.prompt.clone();
+        let mut prompt = match resume {
+            Some(_) => turn.prompt.clone(),
+            None => opening(turn, link)?,
+        };
         let mut attempt = 0;
         loop {
             if let Some(session) = &new {

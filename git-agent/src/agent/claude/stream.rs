@@ -141,6 +141,14 @@ impl Stream {
             ),
         })?;
         let kind = status.and_then(TroubleKind::from_status);
+        if let Some(kind) = kind {
+            let delay = number("retry_delay_ms").map(|delay| delay.div_ceil(1000));
+            link.setback(&Trouble {
+                kind,
+                text: words.clone(),
+                retry_after: delay,
+            })?;
+        }
         if kind == Some(TroubleKind::Auth) && attempt >= HOPELESS_ATTEMPTS {
             return Ok(Heard::Hopeless(Trouble::new(TroubleKind::Auth, words)));
         }

@@ -14,7 +14,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use self::stream::{Ending, Stream};
-use super::history::with_history;
+use super::history::{opening, with_history};
 use super::printed::{self, Printed};
 use super::spec::AgentSpec;
 use super::{
@@ -176,7 +176,11 @@ impl Driver for Codex {
                     .to_owned(),
             })?;
         }
-        let claim = self.run(turn, turn.resume.as_deref(), &turn.prompt, link)?;
+        let prompt = match turn.resume {
+            Some(_) => turn.prompt.clone(),
+            None => opening(turn, link)?,
+        };
+        let claim = self.run(turn, turn.resume.as_deref(), &prompt, link)?;
         let forgotten = |trouble: &Trouble| trouble.text.contains("no rollout found");
         match &turn.resume {
             Some(lost) if claim.trouble.as_ref().is_some_and(forgotten) => {

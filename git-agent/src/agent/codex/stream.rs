@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::agent::tools::relative;
-use crate::agent::{Link, foreign};
+use crate::agent::{Link, Trouble, TroubleKind, foreign};
 use crate::error::Result;
 use crate::session::Usage;
 use crate::transcript::{Body, PlanEntry};
@@ -112,6 +112,7 @@ impl Stream {
 
     fn error(&mut self, words: &str, link: &mut dyn Link) -> Result<()> {
         if words.starts_with("Reconnecting") {
+            link.setback(&Trouble::from_words(words, TroubleKind::Model))?;
             return link.event(Body::Notice {
                 text: words.to_owned(),
             });

@@ -122,7 +122,7 @@ fn full_name(name: &str) -> String {
 fn checked(ui: &Ui, name: &str, value: Option<&str>) -> Result<String> {
     let name = full_name(name);
     let section = name.split('.').next().unwrap_or_default();
-    if !["agent", "agent-role"].contains(&section) {
+    if !["agent", "agent-role", "agent-mcp"].contains(&section) {
         return Err(Error::usage(format!("'{name}' is no setting of git-agent"))
             .hint(format!("git config {name} ...")));
     }

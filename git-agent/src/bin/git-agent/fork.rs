@@ -39,7 +39,7 @@ pub struct Fork {
 /// Runs the verb.
 pub fn run(env: &Env, args: &Fork) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        let session = select::select_mine(context, Some(&args.session))?.session;
+        let session = select::select_one(context, Some(&args.session))?.session;
         let prompt = text::read(
             context,
             "prompt",

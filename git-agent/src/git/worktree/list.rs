@@ -5,9 +5,15 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::{Context, Error, Result};
+use crate::git::command::Answer;
 use crate::git::{ObjectId, RefBackend, Repo};
+
+/// How often git is asked for its list, and how long to wait in between: making the files of a worktree takes a moment.
+const ATTEMPTS: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(25);
 
 /// One worktree that git knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,11 +183,25 @@ fn head_of(repo: &Repo, git_dir: &Path) -> Result<(Option<String>, Option<Object
 }
 
 /// Asks git for the heads, which no file tells on reftable.
+/// Returns what `git worktree list` says, fields ended by NUL. Git gives up on a worktree that somebody is just making, so
+/// it is asked again.
+pub fn as_git_lists(repo: &Repo) -> Result<Answer> {
+    let mut patience = ATTEMPTS;
+    loop {
+        let answer = repo
+            .git_common()
+            .args(["worktree", "list", "--porcelain", "-z"])
+            .run();
+        patience -= 1;
+        if answer.is_ok() || patience == 0 {
+            return answer;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
 fn add_heads_from_git(repo: &Repo, worktrees: &mut [Worktree]) -> Result<()> {
-    let answer = repo
-        .git_common()
-        .args(["worktree", "list", "--porcelain", "-z"])
-        .run()?;
+    let answer = as_git_lists(repo)?;
     let mut current = None;
     for field in answer.stdout.split(|byte| *byte == 0) {
         let (key, value) = match field.iter().position(|byte| *byte == b' ') {

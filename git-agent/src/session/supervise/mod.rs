@@ -1,31 +1,30 @@
 //! The supervisor of one session: waits for its dependencies and a slot, prepares the worktree, runs turn after turn, and
 //! decides what became of each. There is one process a session, and nothing central that could crash.
 
+mod attempt;
+mod waiting;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::context::Context;
 use super::launch::{self, RunFile};
 use super::live::{Ending, Live};
+use super::notify::Notifier;
 use super::verdict::{Facts, judge};
-use super::{Session, SessionId, State, briefing, create, depend, notify, setup};
+use super::{Session, SessionId, State, briefing, create, depend, leftovers, servers, setup};
 use crate::agent::spec::AgentSpec;
-use crate::agent::{Claim, Driver, Trouble, TroubleKind, Turn};
+use crate::agent::{Claim, Driver, Turn};
 use crate::error::{Context as _, Error, Result};
 use crate::git::ObjectId;
 use crate::guard::environment::Guard;
 use crate::process::detach;
 use crate::process::identity::ProcessId;
 use crate::process::lock::Lock;
-use crate::process::slots::Slots;
 use crate::process::tree::{self, Care};
-use crate::process::wait::{Change, Watch};
 use crate::session::inbox::Inbox;
 use crate::store::append::SessionWriter;
 use crate::transcript::Body;
-
-/// How many sessions work at once when nothing else is configured.
-const PARALLEL: u64 = 4;
 
 /// Supervises a session until it has nothing more to do. The process leaves its terminal first, and tells its starter
 /// once it has taken hold of the session.
@@ -99,6 +98,8 @@ struct Supervisor<'c, 'a> {
     driver: Box<dyn Driver>,
     slot: Option<Lock>,
     worktree: Option<Lock>,
+    /// When the last attempt at a turn began.
+    began: Instant,
 }
 
 impl<'c, 'a> Supervisor<'c, 'a> {
@@ -114,7 +115,9 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             worktree: writer.session().worktree.clone(),
         };
         launch::write_run_file(&context.store, sid, &run)?;
-        let live = Live::new(context.env, writer, inbox, bounds)?;
+        let provider = spec.provider(writer.session().model.as_deref());
+        let mut live = Live::new(context.env, writer, inbox, bounds, Notifier::new(context))?;
+        live.provider = provider;
         Ok(Supervisor {
             context,
             live,
@@ -122,6 +125,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             driver,
             slot: None,
             worktree: None,
+            began: Instant::now(),
         })
     }
 
@@ -210,7 +214,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             if !self.session().status.is_working() {
                 self.live.writer.set_status(State::Queued, "")?;
             }
-            if !self.await_dependencies()? || !self.await_slot()? || !self.await_worktree()? {
+            if !self.await_dependencies()? || !self.await_turn()? || !self.await_worktree()? {
                 return Ok(false);
             }
         }
@@ -230,88 +234,6 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             .ok_or_else(|| Error::fatal("the session has no worktree"))
     }
 
-    fn await_dependencies(&mut self) -> Result<bool> {
-        let run = self.context.store.require_dir("run")?;
-        // A supervisor that ends, in whatever way, closes its lock's file, and that is seen here.
-        let watch = Watch::new()?;
-        watch.add(&run, Change::Settled)?;
-        loop {
-            match depend::look(self.context, self.session())? {
-                depend::Look::Ready => return Ok(true),
-                depend::Look::Failed(reason) => {
-                    self.live.writer.set_status(State::Failed, &reason)?;
-                    notify::tell(self.context, self.session());
-                    return Ok(false);
-                }
-                depend::Look::Waiting => {
-                    if !self.live.wait_also(&watch)? {
-                        return self.stopped();
-                    }
-                    watch.take();
-                }
-            }
-        }
-    }
-
-    fn await_slot(&mut self) -> Result<bool> {
-        let env = self.context.env;
-        let count = self
-            .context
-            .config
-            .number("agent.maxParallel")?
-            .unwrap_or(PARALLEL)
-            .max(1);
-        let priority = self
-            .session()
-            .more
-            .get("priority")
-            .and_then(serde_json::Value::as_i64);
-        let priority = i32::try_from(priority.unwrap_or(0)).unwrap_or(0);
-        let dir = self.context.store.require_dir("slots")?;
-        let slots = Slots::new(dir, usize::try_from(count).unwrap_or(usize::MAX));
-        if let Some(slot) = slots.try_take(env, priority)? {
-            self.slot = Some(slot);
-            return Ok(true);
-        }
-        let mut queued = slots.wait(env, priority)?;
-        loop {
-            if let Some(slot) = queued.try_take(env)? {
-                self.slot = Some(slot);
-                return Ok(true);
-            }
-            if !self.live.wait_also(&queued)? {
-                return self.stopped();
-            }
-        }
-    }
-
-    /// Waits until nobody else writes in the worktree: sessions may share one, and any number may read in it.
-    fn await_worktree(&mut self) -> Result<bool> {
-        if setup::is_read_only(self.session()) {
-            return Ok(true);
-        }
-        let shared = self
-            .session()
-            .more
-            .get("shares")
-            .and_then(|host| host.as_str());
-        let host = shared.unwrap_or(self.session().sid.as_str());
-        let locks = self.context.store.require_dir("worktrees")?;
-        let path = locks.join(format!("{host}.lock"));
-        let watch = Watch::new()?;
-        watch.add(&locks, Change::Settled)?;
-        loop {
-            if let Some(lock) = Lock::try_acquire(self.context.env, path.clone())? {
-                self.worktree = Some(lock);
-                return Ok(true);
-            }
-            if !self.live.wait_also(&watch)? {
-                return self.stopped();
-            }
-            watch.take();
-        }
-    }
-
     fn stopped(&mut self) -> Result<bool> {
         self.stop_between_turns()?;
         Ok(false)
@@ -320,7 +242,9 @@ impl<'c, 'a> Supervisor<'c, 'a> {
     fn stop_between_turns(&mut self) -> Result<()> {
         match self.live.ending.clone() {
             Some(Ending::Stopped(reason)) => self.live.writer.set_status(State::Stopped, &reason),
-            Some(Ending::Limit(reason)) => self.live.writer.set_status(State::Failed, &reason),
+            Some(Ending::Limit(reason) | Ending::Stuck(reason)) => {
+                self.live.writer.set_status(State::Failed, &reason)
+            }
             // The machine goes down, say: `restart` goes on from here.
             Some(Ending::Signal(_)) if self.session().status.needs_supervisor() => self
                 .live
@@ -353,7 +277,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         let environment = setup::environment(self.context, &self.spec, self.session())?;
         if let Err(reason) = setup::run(self.context, &mut self.live, path, environment)? {
             self.live.writer.set_status(State::Failed, &reason)?;
-            notify::tell(self.context, self.session());
+            self.live.notify();
             return Ok(false);
         }
         self.live.writer.append(Body::Set {
@@ -382,9 +306,9 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             self.live.writer.append(Body::Notice { text })?;
         }
         let before = setup::before_turn(context, &session, guard.as_ref())?;
-        let turn = Turn {
+        let mut turn = Turn {
             session: session.sid.to_string(),
-            prompt: briefing::prompt(&self.spec, &session, &prompt),
+            prompt: briefing::prompt(context, &self.spec, &session, &prompt)?,
             number: session.turns,
             resume: session.vendor_session.clone(),
             fork: false,
@@ -396,22 +320,14 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             model: session.model.clone(),
             ask: setup::asks(context, &session),
             read_only: setup::is_read_only(&session),
-            mcp_servers: Vec::new(),
+            mcp_servers: servers::offered(context, &session, &environment)?,
+            instructions: briefing::instructions(context, &self.spec, &session)?,
             environment,
             used: session.usage,
         };
-        self.live.others = launch::supervisors(context);
-        self.live.begin(&turn);
-        let claim = match self.driver.turn(&turn, &mut self.live) {
-            Ok(claim) => claim,
-            Err(error) => failed_claim(&error),
-        };
-        let stays = self.driver.capabilities().stays && self.live.ending.is_none();
-        if !stays || claim.trouble.is_some() {
-            self.driver.close(&mut self.live)?;
-            self.live.others = launch::supervisors(context);
-            self.live.sweep()?;
-        }
+        self.find_conversation(&mut turn)?;
+        let claim = self.try_turn(&mut turn)?;
+        leftovers::hide(&turn.worktree)?;
         self.end_turn(&claim, &before, guard.as_ref())
     }
 
@@ -433,6 +349,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             Some(Ending::Stopped(reason)) => (Some(reason.clone()), None),
             Some(Ending::Signal(_)) => (None, None),
             Some(Ending::Limit(limit)) => (None, Some(limit.clone())),
+            Some(Ending::Stuck(words)) => (None, Some(format!("stuck: {words}"))),
             None => (None, None),
         };
         let facts = Facts {
@@ -455,9 +372,9 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             exit: Some(verdict.exit),
         })?;
         self.live.writer.flush()?;
-        notify::tell(self.context, self.session());
+        self.live.notify();
         // A limit ended this turn, not the session: the next prompt may be given.
-        if matches!(self.live.ending, Some(Ending::Limit(_))) {
+        if matches!(self.live.ending, Some(Ending::Limit(_) | Ending::Stuck(_))) {
             self.live.ending = None;
         }
         Ok(())
@@ -473,13 +390,14 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         if self.session().status.needs_supervisor() {
             let _ = self.live.writer.set_status(State::Failed, &text);
         }
-        notify::tell(self.context, self.session());
+        self.live.notify();
     }
 
     fn finish(mut self) -> Result<()> {
         let closed = self.driver.close(&mut self.live);
         self.live.others = launch::supervisors(self.context);
         self.live.sweep()?;
+        self.keep_conversation();
         let sid = self.session().sid;
         self.live.close()?;
         match std::fs::remove_file(self.context.store.run_file(sid)) {
@@ -501,20 +419,4 @@ fn describe(error: &Error) -> String {
         cause = next.source();
     }
     text
-}
-
-fn failed_claim(error: &Error) -> Claim {
-    let kind = match error.kind() {
-        crate::error::Kind::Exit(127) => TroubleKind::NotInstalled,
-        _ => TroubleKind::Other,
-    };
-    let trouble = Trouble {
-        kind,
-        text: describe(error),
-        retry_after: None,
-    };
-    Claim {
-        trouble: Some(trouble),
-        ..Claim::default()
-    }
 }

@@ -1,0 +1,303 @@
+//! The agent's own file of a conversation, kept with the session's log and put back where it is missing: so that another
+//! machine, or a teammate's fork, can really go on with it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::{Session, SessionId};
+use crate::agent::native::Native;
+use crate::agent::spec::AgentSpec;
+use crate::error::{Context as _, Error, Result};
+use crate::git::ObjectId;
+use crate::redact::{Redacted, Redactor};
+use crate::store::append::SessionWriter;
+use crate::store::limits;
+use crate::store::list::{Listed, Scope};
+use crate::transcript::Body;
+
+/// Where the record says what is kept.
+const KEY: &str = "native";
+/// A larger file is not even read.
+const LARGEST: u64 = 64 << 20;
+/// How long a program may take to give a conversation out or take one in.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The agent's environment.
+type Environment = BTreeMap<OsString, OsString>;
+
+/// Keeps the agent's own file of the session's conversation, redacted, if it has one that can be carried.
+pub fn keep(
+    context: &Context<'_>,
+    spec: &AgentSpec,
+    environment: &Environment,
+    writer: &mut SessionWriter<'_>,
+) -> Result<()> {
+    let session = writer.session();
+    let wanted = context.config.string("agent.keepConversations");
+    let wanted = wanted.as_deref().unwrap_or("files");
+    let (Some(native), Some(id)) = (spec.native, session.vendor_session.clone()) else {
+        return Ok(());
+    };
+    let worktree = session.worktree.clone().unwrap_or_default();
+    let worktree = Path::new(&worktree);
+    let bytes = match (native, wanted) {
+        (_, "none") => return Ok(()),
+        (Native::Exported, "all") => export(spec, environment, worktree, &id)?,
+        (Native::Exported, _) => return Ok(()),
+        _ => match native.find(environment, worktree, &id) {
+            Some(path) => read(&path)?,
+            None => None,
+        },
+    };
+    let Some(bytes) = bytes else { return Ok(()) };
+    let kept = redact(&context.redactor(), native, &bytes);
+    if kept.as_bytes().len() > limits::ATTACHMENT {
+        // An earlier, shorter state of the same conversation is better than none: it stays.
+        let text = format!(
+            "the agent's own file of the conversation is too large to keep ({} MiB)",
+            kept.as_bytes().len() >> 20
+        );
+        writer.append(Body::Notice { text })?;
+        return Ok(());
+    }
+    let before = session.more.get(KEY).cloned().unwrap_or_default();
+    if before["attachment"] == crate::git::sha256(kept.as_bytes()) && before["id"] == id {
+        return Ok(());
+    }
+    let attachment = writer.keep_attachment(&kept)?;
+    writer.append(Body::Set {
+        key: KEY.to_owned(),
+        value: json!({
+            "kind": native.as_str(),
+            "id": id,
+            "attachment": attachment,
+            "bytes": kept.as_bytes().len(),
+        }),
+    })?;
+    Ok(())
+}
+
+/// Puts a session's conversation back where its agent looks for it, if it is kept and not there. Returns whether it was
+/// put there.
+pub fn bring_back(
+    context: &Context<'_>,
+    spec: &AgentSpec,
+    environment: &Environment,
+    from: &Origin,
+    worktree: &Path,
+) -> Result<bool> {
+    let record = from.session.more.get(KEY).cloned().unwrap_or_default();
+    let (Some(native), Some(id)) = (spec.native, from.session.vendor_session.as_deref()) else {
+        return Ok(false);
+    };
+    let fits = record["kind"] == native.as_str() && record["id"] == id;
+    let (Some(name), Some(tip)) = (record["attachment"].as_str().filter(|_| fits), from.tip) else {
+        return Ok(false);
+    };
+    if native.find(environment, worktree, id).is_some() {
+        return Ok(false);
+    }
+    let Some(bytes) = context.store.attachment(tip, name)? else {
+        return Ok(false);
+    };
+    if native == Native::Exported {
+        let dir = context
+            .store
+            .require_dir(&format!("scratch/{}", from.session.sid))?;
+        let file = dir.join("conversation.json");
+        fs::write(&file, &bytes).context(|| format!("cannot write '{}'", file.display()))?;
+        return Ok(run(spec, environment, worktree, &["import".into(), file.into()])?.is_some());
+    }
+    let Some(place) = native.place(environment, worktree, id, context.env.now()) else {
+        return Ok(false);
+    };
+    let cannot = || format!("cannot write '{}'", place.display());
+    let dir = place.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(dir).context(cannot)?;
+    let written = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&place)
+        .and_then(|mut file| file.write_all(&bytes));
+    match written {
+        // Somebody was faster: theirs is as good.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        result => result.context(cannot).map(|()| true),
+    }
+}
+
+/// A session whose conversation is gone on with.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// Its record.
+    pub session: Session,
+    /// Its log.
+    pub tip: Option<ObjectId>,
+}
+
+impl From<Listed> for Origin {
+    fn from(listed: Listed) -> Self {
+        Origin {
+            session: listed.session,
+            tip: listed.tip,
+        }
+    }
+}
+
+/// Returns a session by its id, this clone's or somebody else's.
+pub fn origin(context: &Context<'_>, sid: SessionId) -> Result<Option<Origin>> {
+    if let Some(tip) = context.store.log_tip(sid)? {
+        return Ok(Some(Origin {
+            session: tip.session,
+            tip: Some(tip.id),
+        }));
+    }
+    let listing = context.store.list(Scope::Archived)?;
+    let found = listing
+        .sessions
+        .into_iter()
+        .find(|listed| listed.session.sid == sid);
+    Ok(found.map(Origin::from))
+}
+
+/// Returns the conversation that a session's first turn branches off from, where its agent can do that.
+pub fn to_branch_off(
+    context: &Context<'_>,
+    spec: &AgentSpec,
+    session: &Session,
+) -> Result<Option<Origin>> {
+    let Some(parent) = session.parent_session.filter(|_| spec.forks) else {
+        return Ok(None);
+    };
+    let origin = origin(context, parent)?;
+    Ok(origin.filter(|origin| {
+        origin.session.agent == session.agent && origin.session.vendor_session.is_some()
+    }))
+}
+
+fn read(path: &Path) -> Result<Option<Vec<u8>>> {
+    let cannot = || format!("cannot read '{}'", path.display());
+    let file = fs::File::open(path).context(cannot)?;
+    if file.metadata().context(cannot)?.len() > LARGEST {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST).read_to_end(&mut bytes).context(cannot)?;
+    Ok(Some(bytes))
+}
+
+/// Redacts a conversation, record by record, so that what is left can still be read by the agent.
+fn redact(redactor: &Redactor, native: Native, bytes: &[u8]) -> Redacted<Vec<u8>> {
+    let text = String::from_utf8_lossy(bytes);
+    // An exported conversation is one value over many lines.
+    if let Ok(mut whole) = serde_json::from_str::<Value>(&text) {
+        native.unseal(&mut whole);
+        let line = redactor.json(whole).to_line();
+        return Redacted::concat([&line, &Redacted::trusted("\n")]).into_bytes();
+    }
+    let newline = Redacted::trusted("\n");
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        match serde_json::from_str::<Value>(line) {
+            Ok(mut record) => {
+                if native.unseal(&mut record) {
+                    lines.push(redactor.json(record).to_line());
+                }
+            }
+            Err(_) => lines.push(redactor.text(line)),
+        }
+    }
+    Redacted::concat(lines.iter().flat_map(|line| [line, &newline])).into_bytes()
+}
+
+fn export(
+    spec: &AgentSpec,
+    environment: &Environment,
+    worktree: &Path,
+    id: &str,
+) -> Result<Option<Vec<u8>>> {
+    run(spec, environment, worktree, &["export".into(), id.into()])
+}
+
+/// Runs the agent's program and returns what it printed, if it ended well.
+fn run(
+    spec: &AgentSpec,
+    environment: &Environment,
+    worktree: &Path,
+    words: &[OsString],
+) -> Result<Option<Vec<u8>>> {
+    let mut child = Command::new(spec.program())
+        .args(words)
+        .env_clear()
+        .envs(environment)
+        .envs(spec.env.iter().map(|(name, value)| (name, value)))
+        .current_dir(worktree)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context(|| format!("cannot start '{}'", spec.program().to_string_lossy()))?;
+    let Some(pipe) = child.stdout.take() else {
+        return Err(Error::fatal("the agent's output cannot be read"));
+    };
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.take(LARGEST).read_to_end(&mut bytes).map(|_| bytes)
+    });
+    let deadline = Instant::now() + PATIENCE;
+    let status = loop {
+        let ended = child
+            .try_wait()
+            .context(|| "cannot wait for the agent".into())?;
+        match ended {
+            Some(status) => break status,
+            None if Instant::now() > deadline => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Ok(None);
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let bytes = reader.join().ok().and_then(std::io::Result::ok);
+    Ok(bytes.filter(|_| status.success()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redact::KnownSecrets;
+
+    #[test]
+    fn what_is_kept_is_redacted_and_still_one_record_a_line() {
+        let mut known = KnownSecrets::new();
+        known.add_environment([("API_TOKEN", "hunter2-hunter2-hunter2")]);
+        let redactor = Redactor::new(known);
+        let text = concat!(
+            r#"{"uuid":"9e3d1c52-0000-4000-8000-00000000abcd","message":{"content":[{"type":"thinking","thinking":"x","signature":"s"}]}}"#,
+            "\n",
+            r#"{"parentUuid":"9e3d1c52-0000-4000-8000-00000000abcd","message":{"content":"use hunter2-hunter2-hunter2"}}"#,
+            "\nno record\n",
+        );
+        let kept = redact(&redactor, Native::Claude, text.as_bytes());
+        let kept = String::from_utf8_lossy(kept.as_bytes()).into_owned();
+        assert!(
+            !kept.contains("hunter2") && !kept.contains("thinking"),
+            "{kept}"
+        );
+        let lines: Vec<&str> = kept.lines().collect();
+        assert_eq!(lines.len(), 3);
+        let second: Value = serde_json::from_str(lines[1]).expect("still a record");
+        assert_eq!(second["parentUuid"], "9e3d1c52-0000-4000-8000-00000000abcd");
+    }
+}

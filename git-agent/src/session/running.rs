@@ -1,0 +1,156 @@
+//! A running agent's pipes: what is written to it waits until it takes it, and what it prints comes as lines.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use super::Exit;
+use crate::agent::Input;
+use crate::error::{Context, Result};
+use crate::process::lines::{Bounds, Fill, Lines, Piece, Reader, Stream};
+use crate::process::spawn::Spawned;
+
+/// How long output is waited for after the process that wrote it has ended.
+const DRAIN: Duration = Duration::from_millis(300);
+
+/// A running agent.
+#[derive(Debug)]
+pub struct Running {
+    /// The process and its ends of the pipes.
+    pub spawned: Spawned,
+    /// What it prints, until it closes that.
+    pub stdout: Option<Reader<OwnedFd>>,
+    /// What it prints on standard error, until it closes that.
+    pub stderr: Option<Reader<OwnedFd>>,
+    lines: Lines,
+    /// What it has not taken yet.
+    pub outgoing: VecDeque<u8>,
+    /// Whether its input is closed after that.
+    pub close_after: bool,
+    /// Whether it is spoken with.
+    pub dialogue: bool,
+}
+
+impl Running {
+    /// Takes hold of a process. What one in a dialogue says is a protocol: of that no line may be missing.
+    pub fn new(spawned: Spawned, dialogue: bool) -> Result<Self> {
+        let cannot = || "cannot take hold of the agent's pipes".to_owned();
+        let stdout = spawned
+            .stdout
+            .as_fd()
+            .try_clone_to_owned()
+            .context(cannot)?;
+        let stderr = spawned
+            .stderr
+            .as_fd()
+            .try_clone_to_owned()
+            .context(cannot)?;
+        if let Some(stdin) = &spawned.stdin {
+            rustix::fs::fcntl_getfl(stdin)
+                .and_then(|flags| {
+                    rustix::fs::fcntl_setfl(stdin, flags | rustix::fs::OFlags::NONBLOCK)
+                })
+                .context(cannot)?;
+        }
+        Ok(Running {
+            spawned,
+            stdout: Some(Reader::new(stdout, Stream::Out)?),
+            stderr: Some(Reader::new(stderr, Stream::Err)?),
+            lines: Lines::new(Bounds {
+                line: 4 << 20,
+                head: Bounds::default().head.filter(|_| !dialogue),
+                ..Bounds::default()
+            }),
+            outgoing: VecDeque::new(),
+            close_after: false,
+            dialogue,
+        })
+    }
+
+    /// Writes as much as the agent takes now. An agent that has closed its input is not an error: it will end, or not.
+    pub fn pump(&mut self) -> Result<()> {
+        while let Some(stdin) = self
+            .spawned
+            .stdin
+            .as_ref()
+            .filter(|_| !self.outgoing.is_empty())
+        {
+            let (front, _) = self.outgoing.as_slices();
+            match rustix::io::write(stdin, front) {
+                Ok(count) => {
+                    self.outgoing.drain(..count);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(_) => {
+                    self.outgoing.clear();
+                    self.spawned.stdin = None;
+                }
+            }
+        }
+        if self.close_after {
+            self.spawned.stdin = None;
+        }
+        Ok(())
+    }
+
+    /// Takes what it has printed.
+    pub fn read(&mut self, queue: &mut VecDeque<Input>) -> Result<()> {
+        let mut emit = |piece| queue.push_back(as_input(piece));
+        for side in [&mut self.stdout, &mut self.stderr] {
+            if let Some(reader) = side
+                && reader.fill(&mut self.lines, &mut emit)? == Fill::Ended
+            {
+                *side = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what is left of the output, and the status.
+    pub fn finish(&mut self, queue: &mut VecDeque<Input>) -> Result<Exit> {
+        let until = Instant::now() + DRAIN;
+        let mut emit = |piece| queue.push_back(as_input(piece));
+        for side in [&mut self.stdout, &mut self.stderr] {
+            if let Some(mut reader) = side.take() {
+                reader.drain(&mut self.lines, until, &mut emit)?;
+            }
+        }
+        self.lines.finish(&mut emit);
+        let status = self
+            .spawned
+            .child
+            .wait()
+            .context(|| "cannot tell how the agent ended".into())?;
+        use std::os::unix::process::ExitStatusExt;
+        Ok(Exit {
+            code: status.code(),
+            signal: status.signal(),
+            reason: String::new(),
+        })
+    }
+}
+
+fn as_input(piece: Piece) -> Input {
+    match piece {
+        Piece::Line(line) => match line.stream {
+            Stream::Out => Input::Stdout {
+                line: line.bytes,
+                cut: line.cut,
+            },
+            Stream::Err => Input::Stderr {
+                line: line.bytes,
+                cut: line.cut,
+            },
+        },
+        Piece::Gap { lines, bytes } => {
+            let words = format!("[{lines} lines, {bytes} bytes of output were not kept]");
+            Input::Stderr {
+                line: words.into_bytes(),
+                cut: 0,
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! One turn, attempt by attempt: the conversation it goes on with, the agent's run, and whether it is tried again.
+
+use std::time::{Duration, Instant};
+
+use super::{Supervisor, describe};
+use crate::agent::{Claim, Trouble, TroubleKind, Turn};
+use crate::error::{Error, Result};
+use crate::session::live::{Ending, WhenStuck};
+use crate::session::retry::{self, Patience};
+use crate::session::{State, conversation, cooldown, launch, setup, steer};
+use crate::transcript::Body;
+
+impl Supervisor<'_, '_> {
+    /// Finds the conversation that a turn goes on with: its own, or the one it branches off from. One that is not on this
+    /// machine any more, or never was, is put where the agent looks for it.
+    pub(super) fn find_conversation(&mut self, turn: &mut Turn) -> Result<()> {
+        let context = self.context;
+        let session = self.session().clone();
+        let origin = match turn.resume {
+            Some(_) => conversation::origin(context, session.sid)?,
+            None => conversation::to_branch_off(context, &self.spec, &session)?,
+        };
+        let Some(origin) = origin else { return Ok(()) };
+        if turn.resume.is_none() {
+            turn.resume.clone_from(&origin.session.vendor_session);
+            turn.fork = true;
+        }
+        let environment = &turn.environment;
+        let back =
+            conversation::bring_back(context, &self.spec, environment, &origin, &turn.worktree);
+        let text = match back {
+            Ok(false) => return Ok(()),
+            Ok(true) => "the agent's conversation was put back from the session's log".to_owned(),
+            // Without it the agent is told what was said.
+            Err(error) => format!(
+                "the agent's conversation cannot be put back: {}",
+                describe(&error)
+            ),
+        };
+        self.live.writer.append(Body::Notice { text })?;
+        Ok(())
+    }
+
+    /// Runs a turn, and runs it again when the provider's limit, a failed model or a silent agent got in its way.
+    pub(super) fn try_turn(&mut self, turn: &mut Turn) -> Result<Claim> {
+        let mut patience = Patience::load(self.context)?;
+        loop {
+            let claim = self.attempt(turn)?;
+            let progressed = self.live.last_progress();
+            let goes_on = match self.live.ending.clone() {
+                Some(Ending::Stuck(words)) => self.start_anew(&mut patience, &words)?,
+                Some(_) => false,
+                None => self.wait_and_try_again(&mut patience, &claim)?,
+            };
+            if !goes_on {
+                return Ok(claim);
+            }
+            turn.resume.clone_from(&self.session().vendor_session);
+            turn.fork = turn.fork && turn.resume.is_none();
+            turn.used = self.session().usage;
+            if progressed.is_some() && turn.resume.is_some() {
+                steer::GO_ON.clone_into(&mut turn.prompt);
+            }
+        }
+    }
+
+    /// Runs a turn once.
+    fn attempt(&mut self, turn: &Turn) -> Result<Claim> {
+        if self.live.refuse_over_budget()? {
+            return Ok(Claim::default());
+        }
+        self.live.others = launch::supervisors(self.context);
+        self.live.begin(turn);
+        self.began = Instant::now();
+        let claim = match self.driver.turn(turn, &mut self.live) {
+            Ok(claim) => claim,
+            Err(error) => failed_claim(&error),
+        };
+        let stays = self.driver.capabilities().stays && self.live.ending.is_none();
+        if !stays || claim.trouble.is_some() {
+            self.driver.close(&mut self.live)?;
+            self.live.others = launch::supervisors(self.context);
+            self.live.sweep()?;
+        }
+        Ok(claim)
+    }
+
+    /// Decides whether an agent that was stuck is started again.
+    fn start_anew(&mut self, patience: &mut Patience, words: &str) -> Result<bool> {
+        if self.live.when_stuck() != WhenStuck::Restart || !patience.once_more() {
+            return Ok(false);
+        }
+        self.live.ending = None;
+        self.live.writer.append(Body::Error {
+            kind: "stuck".to_owned(),
+            text: format!(
+                "{words}: the agent is started again ({} of {})",
+                patience.tried(),
+                patience.retries
+            ),
+        })?;
+        self.live
+            .writer
+            .set_status(State::Running, "started again")?;
+        Ok(true)
+    }
+
+    /// Decides whether a turn that failed is tried again, and waits until it may be: all sessions of the provider do.
+    fn wait_and_try_again(&mut self, patience: &mut Patience, claim: &Claim) -> Result<bool> {
+        let Some(trouble) = claim.trouble.as_ref().filter(|_| !claim.cancelled) else {
+            return Ok(false);
+        };
+        let since = self.live.last_progress().unwrap_or(self.began);
+        let wait = patience.after(trouble, since.elapsed());
+        let limited = trouble.kind == TroubleKind::RateLimit;
+        let mut until = None;
+        if limited && let Some(provider) = &self.live.provider {
+            let told = wait.unwrap_or_else(|| retry::wait_for_limit(trouble, patience.tried()));
+            until = Some(cooldown::note(&self.context.store, provider, told)?);
+        }
+        let Some(wait) = wait else { return Ok(false) };
+        let now = self.context.env.now();
+        let until = until.map_or(
+            now.0 + u64::try_from(wait.as_millis()).unwrap_or(0),
+            |until| cooldown::turn_of(self.session().sid, until).0,
+        );
+        let wait = Duration::from_millis(until.saturating_sub(now.0));
+        let who = match self.live.provider.as_deref().filter(|_| limited) {
+            Some(provider) => format!("all sessions of {provider} wait; this one goes on"),
+            None => "it is tried again".to_owned(),
+        };
+        self.live.writer.append(Body::Error {
+            kind: trouble.kind.as_str().to_owned(),
+            text: format!(
+                "{}; {who} in {} ({} of {})",
+                trouble.text.lines().next().unwrap_or_default(),
+                retry::in_words(wait),
+                patience.tried(),
+                patience.retries
+            ),
+        })?;
+        self.live.writer.flush()?;
+        // Others may work meanwhile.
+        self.slot = None;
+        if !self.live.pause(Instant::now() + wait)? {
+            return Ok(false);
+        }
+        self.await_turn()
+    }
+
+    /// Keeps the agent's own file of the conversation. That it cannot be kept ends nothing.
+    pub(super) fn keep_conversation(&mut self) {
+        let kept =
+            setup::environment(self.context, &self.spec, self.session()).and_then(|environment| {
+                conversation::keep(
+                    self.context,
+                    &self.spec,
+                    &environment,
+                    &mut self.live.writer,
+                )
+            });
+        if let Err(error) = kept {
+            let text = format!(
+                "the agent's conversation cannot be kept: {}",
+                describe(&error)
+            );
+            let _ = self.live.writer.append(Body::Notice { text });
+        }
+    }
+}
+
+fn failed_claim(error: &Error) -> Claim {
+    let kind = match error.kind() {
+        crate::error::Kind::Exit(127) => TroubleKind::NotInstalled,
+        _ => TroubleKind::Other,
+    };
+    let trouble = Trouble {
+        kind,
+        text: describe(error),
+        retry_after: None,
+    };
+    Claim {
+        trouble: Some(trouble),
+        ..Claim::default()
+    }
+}

@@ -1,0 +1,138 @@
+//! What a session waits for before a turn: the sessions it depends on, its provider, a slot, its worktree.
+
+use std::time::{Duration, Instant};
+
+use super::Supervisor;
+use crate::env::Millis;
+use crate::error::Result;
+use crate::process::lock::Lock;
+use crate::process::slots::Slots;
+use crate::process::wait::{Change, Watch};
+use crate::session::{State, cooldown, depend, retry, setup};
+use crate::transcript::Body;
+
+/// How many sessions work at once when nothing else is configured.
+const PARALLEL: u64 = 4;
+
+impl Supervisor<'_, '_> {
+    pub(super) fn await_dependencies(&mut self) -> Result<bool> {
+        let run = self.context.store.require_dir("run")?;
+        // A supervisor that ends, in whatever way, closes its lock's file, and that is seen here.
+        let watch = Watch::new()?;
+        watch.add(&run, Change::Settled)?;
+        loop {
+            match depend::look(self.context, self.session())? {
+                depend::Look::Ready => return Ok(true),
+                depend::Look::Failed(reason) => {
+                    self.live.writer.set_status(State::Failed, &reason)?;
+                    self.live.notify();
+                    return Ok(false);
+                }
+                depend::Look::Waiting => {
+                    if !self.live.wait_also(&watch)? {
+                        return self.stopped();
+                    }
+                    watch.take();
+                }
+            }
+        }
+    }
+
+    /// Waits until the provider may be asked again and there is room for one more.
+    pub(super) fn await_turn(&mut self) -> Result<bool> {
+        loop {
+            if !self.await_provider()? || !self.await_slot()? {
+                return Ok(false);
+            }
+            if self.provider_waits().is_none() {
+                return Ok(true);
+            }
+            self.slot = None;
+        }
+    }
+
+    /// Returns until when the session's provider wants to be left alone, if it does.
+    fn provider_waits(&self) -> Option<Millis> {
+        let provider = self.live.provider.as_deref()?;
+        let until = cooldown::until_when(&self.context.store, provider)?;
+        Some(cooldown::turn_of(self.session().sid, until))
+    }
+
+    pub(super) fn await_provider(&mut self) -> Result<bool> {
+        let mut said = false;
+        while let Some(until) = self.provider_waits() {
+            let left = Duration::from_millis(until.0.saturating_sub(self.context.env.now().0));
+            if !std::mem::replace(&mut said, true) {
+                let provider = self.live.provider.clone().unwrap_or_default();
+                let text = format!(
+                    "rate limit: all sessions of {provider} wait, this one {}",
+                    retry::in_words(left)
+                );
+                self.live.writer.append(Body::Notice { text })?;
+            }
+            if !self.live.pause(Instant::now() + left)? {
+                return self.stopped();
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn await_slot(&mut self) -> Result<bool> {
+        let env = self.context.env;
+        let count = self
+            .context
+            .config
+            .number("agent.maxParallel")?
+            .unwrap_or(PARALLEL)
+            .max(1);
+        let priority = self
+            .session()
+            .more
+            .get("priority")
+            .and_then(serde_json::Value::as_i64);
+        let priority = i32::try_from(priority.unwrap_or(0)).unwrap_or(0);
+        let dir = self.context.store.require_dir("slots")?;
+        let slots = Slots::new(dir, usize::try_from(count).unwrap_or(usize::MAX));
+        if let Some(slot) = slots.try_take(env, priority)? {
+            self.slot = Some(slot);
+            return Ok(true);
+        }
+        let mut queued = slots.wait(env, priority)?;
+        loop {
+            if let Some(slot) = queued.try_take(env)? {
+                self.slot = Some(slot);
+                return Ok(true);
+            }
+            if !self.live.wait_also(&queued)? {
+                return self.stopped();
+            }
+        }
+    }
+
+    /// Waits until nobody else writes in the worktree: sessions may share one, and any number may read in it.
+    pub(super) fn await_worktree(&mut self) -> Result<bool> {
+        if setup::is_read_only(self.session()) {
+            return Ok(true);
+        }
+        let shared = self
+            .session()
+            .more
+            .get("shares")
+            .and_then(|host| host.as_str());
+        let host = shared.unwrap_or(self.session().sid.as_str());
+        let locks = self.context.store.require_dir("worktrees")?;
+        let path = locks.join(format!("{host}.lock"));
+        let watch = Watch::new()?;
+        watch.add(&locks, Change::Settled)?;
+        loop {
+            if let Some(lock) = Lock::try_acquire(self.context.env, path.clone())? {
+                self.worktree = Some(lock);
+                return Ok(true);
+            }
+            if !self.live.wait_also(&watch)? {
+                return self.stopped();
+            }
+            watch.take();
+        }
+    }
+}
