@@ -206,7 +206,7 @@ impl Judge<'_> {
         for change in ours.changes().iter().chain(theirs.changes()) {
             let path = String::from_utf8_lossy(&change.path);
             match &change.after {
-                None => write!(gone, "0 {}\t{path}\0", "0".repeat(40))?,
+                None => write!(gone, "0 {}\t{path}\0", self.repo.null_id())?,
                 Some((kind, id)) => write!(there, "{:o} {id}\t{path}\0", *kind as u16)?,
             }
         }

@@ -1,0 +1,134 @@
+//! `git agent merge resolve`: by hand, and by an agent whose result must hold what both sides did.
+
+use std::time::Duration;
+
+use git_agent_tests::{Repo, Sandbox};
+
+/// Resolves an open conflict by keeping both sides, or makes the conflict in the first place.
+const BOTH: &str = "if grep -q '^<<<<<<< ' f; then \
+    sed -i -e '/^<<<<<<< /d' -e '/^||||||| /,/^=======$/d' -e '/^>>>>>>> /d' f; \
+    else sed -i 's/^5$/session/' f; git commit -qam session; echo x > untracked; fi";
+/// The same, but takes one side.
+const ONE: &str = "if grep -q '^<<<<<<< ' f; then \
+    sed -i -e '/^<<<<<<< /d' -e '/^||||||| /,/^>>>>>>> /d' f; \
+    else sed -i 's/^5$/session/' f; git commit -qam session; fi";
+
+fn lab<'s>(sandbox: &'s Sandbox, script: &str) -> Repo<'s> {
+    let repo = sandbox.repo("r").create();
+    let lines = |five: &str| format!("1\n2\n3\n4\n{five}\n6\n7\n8\n9\n");
+    repo.write("f", lines("5"));
+    repo.commit("first");
+    repo.agent(["new", "work", "--", "sh", "-c", script])
+        .success();
+    repo.agent_cmd(["wait", "--timeout", "100s", "work"])
+        .time_limit(Duration::from_secs(130))
+        .run()
+        .success();
+    repo.write("f", lines("main"));
+    repo.commit("the same line");
+    repo
+}
+
+#[test]
+fn by_hand_in_a_worktree_of_its_own() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox, BOTH);
+    let opened = repo.agent(["merge", "resolve", "work"]).success();
+    let place = Repo::open(&sandbox, opened.line());
+    let text = String::from_utf8(place.read("f")).expect("text");
+    assert!(text.contains("<<<<<<< "), "{text}");
+    repo.agent(["merge", "resolve", "work"])
+        .code(128)
+        .assert_says("--continue");
+    repo.agent(["merge", "resolve", "--continue", "work"])
+        .code(128)
+        .assert_says("line 5 is a conflict marker");
+    repo.agent(["merge", "resolve", "--abort", "work"])
+        .success();
+    assert!(!place.path().exists(), "nothing is left of it");
+
+    repo.agent(["merge", "resolve", "work"]).success();
+    place.write("f", "1\n2\n3\n4\nsession and main\n6\n7\n8\n9\n");
+    let commit = repo
+        .agent(["merge", "resolve", "--continue", "work"])
+        .success();
+    assert_eq!(repo.id("agent/work"), commit.line());
+    let worktree = repo.worktree_of("work");
+    let text = String::from_utf8(worktree.read("f")).expect("text");
+    assert!(text.contains("session and main"), "{text}");
+    worktree
+        .git(["status", "--porcelain"])
+        .success()
+        .assert_stdout("");
+    assert!(!place.path().exists());
+    repo.agent(["merge", "conflicts"]).success();
+    repo.agent(["merge", "resolve", "work"]).success();
+    repo.agent(["merge", "resolve", "--abort", "work"])
+        .code(128)
+        .assert_says("no conflict of 'work' is being resolved");
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn an_agent_resolves_and_both_sides_survive() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox, BOTH);
+    repo.agent(["merge", "resolve", "--auto", "work"])
+        .code(128)
+        .assert_says("--yes");
+    let made = repo
+        .agent_cmd(["merge", "resolve", "--auto", "--yes", "work"])
+        .args(["--test", "grep -q session f && grep -q main f"])
+        .time_limit(Duration::from_secs(150))
+        .run()
+        .success();
+    assert_eq!(repo.id("agent/work"), made.line());
+    let worktree = repo.worktree_of("work");
+    assert_eq!(
+        worktree.read("f"),
+        b"1\n2\n3\n4\nsession\nmain\n6\n7\n8\n9\n"
+    );
+    assert_eq!(
+        worktree.read("untracked"),
+        b"x\n",
+        "committed first, not lost"
+    );
+    repo.git(["merge-base", "--is-ancestor", "main", "agent/work"])
+        .success();
+    let prompt = repo.texts("resolve-work", "prompt").concat();
+    for words in [
+        "Merging main into work",
+        "both must survive",
+        "the same line",
+        "- f (contents)",
+    ] {
+        assert!(
+            prompt.contains(words),
+            "the prompt lacks '{words}': {prompt}"
+        );
+    }
+    assert_eq!(repo.state("resolve-work"), "merged");
+    repo.agent(["merge", "conflicts"]).success();
+    repo.git(["show-ref", "--verify", "refs/heads/agent/resolve-work"])
+        .failure();
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn a_resolution_that_lost_a_side_is_not_taken() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox, ONE);
+    let tip = repo.id("agent/work");
+    let run = repo
+        .agent_cmd(["merge", "resolve", "--auto", "--yes", "work"])
+        .time_limit(Duration::from_secs(200))
+        .run()
+        .code(128);
+    run.assert_says("'f' lacks line 5 of main: main");
+    assert_eq!(repo.id("agent/work"), tip, "the session is as it was");
+    assert_eq!(
+        repo.texts("resolve-work", "prompt").len(),
+        2,
+        "it was told once"
+    );
+}
