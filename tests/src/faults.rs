@@ -136,7 +136,7 @@ impl Plan {
     }
 }
 
-/// Tries every pass of every point, not only the first and the last.
+/// Above 1: tries every action at every pass of every point.
 const ROUNDS: &str = "GIT_AGENT_TEST_ROUNDS";
 
 /// Returns how many times over a long test shall be run: 1 unless `GIT_AGENT_TEST_ROUNDS` says more.
@@ -194,6 +194,28 @@ pub fn matrix<W>(
     operate: impl Fn(&W, &Plan) -> Output,
     check: impl Fn(&W, Option<&Fault>, &Output),
 ) -> Report {
+    try_each(1, actions, prepare, operate, check)
+}
+
+/// Like [`matrix`], for what takes long: unless the run is a long one, the actions take turns, each at every third place.
+#[track_caller]
+pub fn sample<W>(
+    actions: &[Action],
+    prepare: impl Fn() -> W,
+    operate: impl Fn(&W, &Plan) -> Output,
+    check: impl Fn(&W, Option<&Fault>, &Output),
+) -> Report {
+    try_each(3, actions, prepare, operate, check)
+}
+
+#[track_caller]
+fn try_each<W>(
+    thin: usize,
+    actions: &[Action],
+    prepare: impl Fn() -> W,
+    operate: impl Fn(&W, &Plan) -> Output,
+    check: impl Fn(&W, Option<&Fault>, &Output),
+) -> Report {
     let watch = Plan::watch();
     let world = prepare();
     let output = operate(&world, &watch);
@@ -211,8 +233,11 @@ pub fn matrix<W>(
         !report.places.is_empty(),
         "the operation passes no fault point\n{output}"
     );
-    for place in &report.places {
-        for action in actions {
+    for (at, place) in report.places.iter().enumerate() {
+        for (turn, action) in actions.iter().enumerate() {
+            if rounds() == 1 && at % thin != turn % thin {
+                continue;
+            }
             let plan = Plan::meet(place, *action);
             let _trying = Trying(&plan);
             let world = prepare();

@@ -68,7 +68,7 @@ fn a_session_survives_a_fault_at_every_step_of_append_and_flush() {
     let mut survived = 0;
     for (hash, refs) in formats() {
         let place = Place::new(hash, refs, |_| {});
-        let report = faults::matrix(
+        let report = faults::sample(
             place.actions(),
             || place.fresh(),
             |repo, plan| {
@@ -138,7 +138,7 @@ fn notes_survive(repo: &Repo<'_>, fault: Option<&Fault>, output: &Output) {
 fn notes_survive_a_fault_at_every_step() {
     for (hash, refs) in formats() {
         let place = Place::new(hash, refs, |_| {});
-        let report = faults::matrix(
+        let report = faults::sample(
             place.actions(),
             || place.fresh(),
             |repo, plan| {
