@@ -40,4 +40,6 @@ pub enum Verb {
     RequestChanges(crate::verdict::Judge),
     /// Say that the work shall not land
     Reject(crate::verdict::Judge),
+    Compare(crate::compare::Compare),
+    Ai(crate::ai::Ai),
 }

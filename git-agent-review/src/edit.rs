@@ -143,7 +143,9 @@ fn ask(
         };
         let again = marked(&typed, &mistake);
         save(path, &again)?;
-        if shown.as_deref() == Some(typed.as_str()) {
+        // Without a person there is nobody who could mend it.
+        let nobody = !context.env.terminals.stdin;
+        if nobody || shown.as_deref() == Some(typed.as_str()) {
             return Err(
                 Error::fatal(format!("line {}: {}", mistake.line + 1, mistake.what))
                     .hint(format!("what was typed is kept in '{}'", path.display()))

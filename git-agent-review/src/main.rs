@@ -1,14 +1,17 @@
 //! `git agent review`: the command line.
 
+mod ai;
 mod answer;
 mod args;
 mod comment;
+mod compare;
 mod diff;
 mod draft;
 mod edit;
 mod emphasis;
 mod list;
 mod page;
+mod report;
 mod send;
 mod table;
 mod threads;
@@ -44,6 +47,8 @@ fn main() -> ExitCode {
             Some(Verb::Approve(args)) => verdict::run(env, &args, Verdict::Approve),
             Some(Verb::RequestChanges(args)) => verdict::run(env, &args, Verdict::RequestChanges),
             Some(Verb::Reject(args)) => verdict::run(env, &args, Verdict::Reject),
+            Some(Verb::Compare(args)) => compare::run(env, &args),
+            Some(Verb::Ai(args)) => ai::run(env, &args),
         }
     })
 }

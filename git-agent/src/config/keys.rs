@@ -152,6 +152,13 @@ pub const PLAIN: &[Key] = &[
         "The agent to use; the first one installed otherwise",
     ),
     key(
+        "displayNotes",
+        "false",
+        Kind::Bool,
+        false,
+        "Whether reviews are rendered for 'git log --notes=agents/review'",
+    ),
+    key(
         "editor",
         "",
         Kind::Command,

@@ -20,9 +20,11 @@ pub fn reviews(context: &Context<'_>) -> Result<BTreeMap<SessionId, Review>> {
     ))
 }
 
-/// Returns what a review means for work with this tip and these files. `committed` is the tree of the tip alone.
+/// Returns what a review means for a session's work with this tip and these files. `committed` is the tree of the tip
+/// alone. What the session's own agent says of it does not count.
 pub fn standing(
     review: Option<&Review>,
+    sid: SessionId,
     tip: ObjectId,
     tree: ObjectId,
     committed: ObjectId,
@@ -36,7 +38,8 @@ pub fn standing(
         given.commit == tip && given.tree.as_deref().unwrap_or(&committed) == tree
     };
     let mut standing = Standing::Undecided;
-    for given in review.verdicts.values() {
+    let is_own = |given: &&review::Given| review::standing::session_of(&given.who) == Some(sid);
+    for given in review.verdicts.values().filter(|given| !is_own(given)) {
         match given.verdict {
             Verdict::Reject => return Standing::Rejected,
             Verdict::RequestChanges if is_about(given) => return Standing::ChangesRequested,

@@ -233,7 +233,7 @@ fn examine(
         Ok(work) => work,
         Err(why) => return Ok(Err(why)),
     };
-    let standing = approval::standing(review, work.tip, work.tree, work.committed);
+    let standing = approval::standing(review, session.sid, work.tip, work.tree, work.committed);
     if let Some(why) = objection(&standing, state, choice.strategy) {
         return Ok(Err(why));
     }

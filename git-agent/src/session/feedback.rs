@@ -248,7 +248,7 @@ fn excerpt(placed: &Placed<'_>) -> String {
     text
 }
 
-fn longest_run(line: &str) -> usize {
+pub(super) fn longest_run(line: &str) -> usize {
     let mut longest = 0;
     let mut run = 0;
     for c in line.chars() {

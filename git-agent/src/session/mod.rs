@@ -1,6 +1,7 @@
 //! What a session is: its identity, its state, and which state may follow which. Pure: no I/O, no clock, no git.
 
 pub mod agents;
+pub mod ai;
 pub mod anchors;
 pub mod archive;
 pub mod attach;

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 use git_agent::agent::survey::{Found, survey};
-use git_agent::config::Row;
 use git_agent::config::keys::{self, Key};
+use git_agent::config::{Row, parse_bool};
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
 use git_agent::git::config as git_config;
@@ -16,6 +16,7 @@ use git_agent::output::table::{Cell, Column, Table};
 use git_agent::output::{Format, Ui, json, porcelain};
 use git_agent::session::agents;
 use git_agent::session::context::Context;
+use git_agent::session::display;
 
 use crate::site;
 
@@ -98,6 +99,10 @@ pub fn run(env: &Env, args: &Config) -> Result<u8> {
             Some(What::Set { key, value, .. }) => {
                 let key = checked(ui, key, Some(value))?;
                 context.repo.set_config(&key, value)?;
+                if key == display::KEY && parse_bool(value) == Some(true) {
+                    display::render(context)?;
+                    ui.hint("git log --notes=agents/review");
+                }
                 Ok(0)
             }
             Some(What::Unset { key, .. }) => {

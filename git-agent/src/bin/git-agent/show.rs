@@ -14,7 +14,7 @@ use git_agent::output::transcript::{self, Writer};
 use git_agent::output::{Format, Ui, cannot_write, human, json, sessions};
 use git_agent::session::context::Context;
 use git_agent::session::detail::{self, Detail};
-use git_agent::session::summary::Finding;
+use git_agent::session::summary::{Finding, Summary};
 use git_agent::session::{heal, select};
 
 use crate::site;
@@ -119,6 +119,9 @@ fn write(context: &Context<'_>, ui: &Ui, detail: &Detail) -> Result<()> {
     if let Some(text) = changes(&row.changes) {
         sheet.line("changes", text)?;
     }
+    if let Some(text) = review(row) {
+        sheet.line("review", text)?;
+    }
     if row.turns > 0 {
         let worked = Duration::from_secs(row.elapsed_seconds.unwrap_or(0));
         let turns = human::count(row.turns.into(), "turn");
@@ -192,6 +195,23 @@ fn changes(found: &Finding<git_agent::session::summary::Changes>) -> Option<Stri
             Some(text)
         }
     }
+}
+
+/// Says what reviewers said, and how to read it.
+fn review(row: &Summary) -> Option<String> {
+    let mut words = Vec::new();
+    if let Finding::Known(comments) = &row.comments {
+        words.push(format!("{} open", human::count(comments.open, "comment")));
+        words.push(format!("{} resolved", comments.resolved));
+    }
+    if let Finding::Known(verdict) = &row.verdict {
+        words.push(match verdict.as_str() {
+            "stale" => "approved, but changed since".to_owned(),
+            verdict => verdict.to_owned(),
+        });
+    }
+    let name = one_line(&row.name);
+    (!words.is_empty()).then(|| format!("{} (git agent review list {name})", words.join(", ")))
 }
 
 /// Shows what the session asks, and what to type.

@@ -1,0 +1,386 @@
+//! `git agent review compare`: versions of the same task side by side, and what to type to take one.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::{Context as _, Error, Result};
+use git_agent::git::ObjectId;
+use git_agent::git::merge::Merged;
+use git_agent::invoke::{OutputArgs, site};
+use git_agent::output::sanitize::one_line;
+use git_agent::output::style::Slot;
+use git_agent::output::table::{Cell, Column, Table};
+use git_agent::output::{Format, Ui, cannot_write, json, porcelain, sessions};
+use git_agent::review::path::to_text;
+use git_agent::session::context::Context;
+use git_agent::session::select::{self, Selection};
+use git_agent::session::summary::{self, Finding, Summary};
+use git_agent::session::work::{self, Keep, Work};
+use serde::Serialize;
+
+use crate::weave::{Manner, Weaver};
+
+/// Compare the work of several sessions, side by side
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The sessions, at least two
+    #[arg(value_name = "SESSION")]
+    sessions: Vec<String>,
+    /// The sessions of a group
+    #[arg(long, value_name = "GROUP", conflicts_with = "sessions")]
+    group: Option<String>,
+    /// Show how each differs from the first
+    #[arg(long)]
+    diff: bool,
+    /// Show how the changes of each differ from those of the first, as if all had begun at the same place
+    #[arg(long, conflicts_with = "diff")]
+    interdiff: bool,
+    /// With --diff or --interdiff: only how many lines differ in each file
+    #[arg(long)]
+    stat: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// One of the sessions.
+struct Version {
+    summary: Summary,
+    work: Work,
+    /// Changed files: what each is now, and the lines added and deleted.
+    files: BTreeMap<Vec<u8>, Touched>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Touched {
+    id: Option<ObjectId>,
+    mode: u32,
+    lines: Option<(u64, u64)>,
+}
+
+/// A file in some of the versions, for machines.
+#[derive(Debug, Serialize)]
+struct Row<'v> {
+    path: String,
+    /// `same`, `different` or `only`.
+    kind: &'static str,
+    sessions: BTreeMap<&'v str, Lines>,
+}
+
+#[derive(Debug, Serialize)]
+struct Lines {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    added: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deleted: Option<u64>,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Compare) -> Result<u8> {
+    let mut options = args.output.options();
+    options.pager = args.diff || args.interdiff;
+    site::run(env, options, |context, ui| {
+        let versions = versions(context, args)?;
+        let paths = all_paths(&versions);
+        match ui.format() {
+            Format::Json => {
+                json::write_list(ui, "files", paths.iter().map(|path| row(&versions, path)))?
+            }
+            Format::Porcelain { nul } => {
+                for path in &paths {
+                    let kind = kind(&versions, path).to_owned().into_bytes();
+                    let names =
+                        touching(&versions, path).map(|version| version.summary.id.as_str());
+                    let names = names.collect::<Vec<_>>().join(",").into_bytes();
+                    porcelain::write_record(&mut ui.out(), nul, [kind, names, path.clone()])
+                        .context(cannot_write)?;
+                }
+            }
+            Format::Human if args.diff || args.interdiff => diffs(context, ui, args, &versions)?,
+            Format::Human => {
+                figures(ui, &versions)?;
+                files(ui, &versions, &paths)?;
+                for version in &versions {
+                    ui.hint(format!("git agent merge --pick {}", name(version)));
+                }
+            }
+        }
+        Ok(0)
+    })
+}
+
+fn versions(context: &Context<'_>, args: &Compare) -> Result<Vec<Version>> {
+    let selection = Selection {
+        names: args.sessions.clone(),
+        group: args.group.clone(),
+        ..Selection::default()
+    };
+    if selection.is_empty() {
+        return Err(
+            Error::usage("nothing to compare").hint("git agent review compare SESSION SESSION")
+        );
+    }
+    let chosen = select::select(context, &selection)?;
+    if chosen.len() < 2 {
+        return Err(Error::usage("it takes two sessions to compare"));
+    }
+    let rows = summary::summarize(context, &chosen);
+    let mut versions = Vec::with_capacity(chosen.len());
+    for (listed, summary) in chosen.iter().zip(rows) {
+        let work = work::look(context, listed, Keep::Nothing)?;
+        let deltas = context.repo.deltas(work.base, work.tree)?;
+        let counts: BTreeMap<Vec<u8>, _> = context
+            .repo
+            .numstat(context.repo.tree_of(work.base)?, work.tree)?
+            .into_iter()
+            .map(|counted| (counted.path, counted.lines))
+            .collect();
+        let files = deltas
+            .into_iter()
+            .map(|delta| {
+                let lines = counts.get(&delta.path).copied().flatten();
+                let touched = Touched {
+                    id: delta.new_id,
+                    mode: delta.new_mode,
+                    lines,
+                };
+                (delta.path, touched)
+            })
+            .collect();
+        versions.push(Version {
+            summary,
+            work,
+            files,
+        });
+    }
+    Ok(versions)
+}
+
+fn name(version: &Version) -> String {
+    one_line(&version.summary.name).to_string()
+}
+
+fn all_paths(versions: &[Version]) -> Vec<Vec<u8>> {
+    let mut paths: Vec<Vec<u8>> = versions
+        .iter()
+        .flat_map(|version| version.files.keys().cloned())
+        .collect();
+    paths.sort();
+    paths.dedup();
+    paths
+}
+
+fn touching<'v>(versions: &'v [Version], path: &'v [u8]) -> impl Iterator<Item = &'v Version> {
+    versions
+        .iter()
+        .filter(move |version| version.files.contains_key(path))
+}
+
+fn kind(versions: &[Version], path: &[u8]) -> &'static str {
+    let mut found = touching(versions, path).filter_map(|version| version.files.get(path));
+    let Some(first) = found.next() else {
+        return "only";
+    };
+    let rest: Vec<&Touched> = found.collect();
+    match rest.as_slice() {
+        [] => "only",
+        rest if rest
+            .iter()
+            .all(|other| (other.id, other.mode) == (first.id, first.mode)) =>
+        {
+            "same"
+        }
+        _ => "different",
+    }
+}
+
+fn row<'v>(versions: &'v [Version], path: &[u8]) -> Row<'v> {
+    Row {
+        path: to_text(path),
+        kind: kind(versions, path),
+        sessions: versions
+            .iter()
+            .filter_map(|version| {
+                let lines = version.files.get(path)?.lines;
+                let lines = Lines {
+                    added: lines.map(|(added, _)| added),
+                    deleted: lines.map(|(_, deleted)| deleted),
+                };
+                Some((version.summary.id.as_str(), lines))
+            })
+            .collect(),
+    }
+}
+
+/// Writes what can be said in a word about each.
+fn figures(ui: &Ui, versions: &[Version]) -> Result<()> {
+    let mut columns = vec![Column::new("")];
+    columns.extend(
+        versions
+            .iter()
+            .map(|version| Column::new(name(version)).shrinks_to(8)),
+    );
+    let mut table = Table::new(columns);
+    let mut line = |label: &str, value: &dyn Fn(&Version) -> String| {
+        let mut cells = vec![Cell::new(label).in_color(Slot::Dim)];
+        let values: Vec<String> = versions.iter().map(value).collect();
+        if values.iter().all(String::is_empty) {
+            return;
+        }
+        cells.extend(values.into_iter().map(Cell::new));
+        table.row(cells);
+    };
+    let changes = |part: fn(&summary::Changes) -> u64| {
+        move |version: &Version| match &version.summary.changes {
+            Finding::Known(changes) => part(changes).to_string(),
+            Finding::Unknown => "?".to_owned(),
+            Finding::Nothing => String::new(),
+        }
+    };
+    line("state", &|version| {
+        version.summary.state.as_str().to_owned()
+    });
+    line("agent", &|version| sessions::agent(&version.summary));
+    line("files", &|version| version.files.len().to_string());
+    line("added", &changes(|changes| changes.added));
+    line("deleted", &changes(|changes| changes.deleted));
+    line("commits", &|version| match version.summary.ahead {
+        Finding::Known(ahead) => ahead.to_string(),
+        _ => String::new(),
+    });
+    line(
+        "uncommitted",
+        &|version| match version.summary.changes.known() {
+            Some(changes) if changes.uncommitted > 0 => changes.uncommitted.to_string(),
+            _ => String::new(),
+        },
+    );
+    line("tests", &|version| {
+        let known = version.summary.session.more.get("tests");
+        known
+            .and_then(|known| known.as_str())
+            .unwrap_or_default()
+            .to_owned()
+    });
+    line(
+        "comments",
+        &|version| match version.summary.comments.known() {
+            Some(comments) => format!("{} open", comments.open),
+            None => String::new(),
+        },
+    );
+    line("verdict", &|version| {
+        version.summary.verdict.known().cloned().unwrap_or_default()
+    });
+    line("turns", &|version| version.summary.turns.to_string());
+    line("time", &|version| sessions::elapsed(&version.summary));
+    line("cost", &|version| match version.summary.usage.cost_usd {
+        Some(cost) => format!("${cost:.2}"),
+        None => String::new(),
+    });
+    ui.table(&table)
+}
+
+/// Writes which files each touched, and where they agree.
+fn files(ui: &Ui, versions: &[Version], paths: &[Vec<u8>]) -> Result<()> {
+    let mut columns = vec![Column::new("FILE").shrinks_to(16), Column::new("")];
+    columns.extend(
+        versions
+            .iter()
+            .map(|version| Column::new(name(version)).shrinks_to(8)),
+    );
+    let mut table = Table::new(columns);
+    for path in paths {
+        let kind = kind(versions, path);
+        let slot = if kind == "same" {
+            Slot::Dim
+        } else {
+            Slot::Waiting
+        };
+        let mut cells = vec![Cell::new(path), Cell::new(kind).in_color(slot)];
+        cells.extend(
+            versions
+                .iter()
+                .map(|version| match version.files.get(path) {
+                    None => Cell::default(),
+                    Some(Touched {
+                        lines: Some((added, deleted)),
+                        ..
+                    }) => Cell::new(format!("+{added} -{deleted}")),
+                    Some(_) => Cell::new("binary"),
+                }),
+        );
+        table.row(cells);
+    }
+    if !table.is_empty() {
+        writeln!(ui.out()).context(cannot_write)?;
+    }
+    ui.table(&table)
+}
+
+/// Shows how each differs from the first.
+fn diffs(context: &Context<'_>, ui: &Ui, args: &Compare, versions: &[Version]) -> Result<()> {
+    let Some((first, others)) = versions.split_first() else {
+        return Ok(());
+    };
+    for other in others {
+        let old = match args.interdiff {
+            false => first.work.tree,
+            true => moved(context, ui, first, other)?,
+        };
+        let heading = format!("{} → {}", name(first), name(other));
+        writeln!(ui.out(), "{}", ui.palette().paint(Slot::Header, heading))
+            .context(cannot_write)?;
+        let color = match ui.palette().is_colored() {
+            true => "--color=always",
+            false => "--color=never",
+        };
+        let mut options = vec![color.to_owned(), "-M".to_owned()];
+        match args.stat {
+            true => options.push(format!("--stat={}", ui.width())),
+            false => options.push("--patch-with-raw".to_owned()),
+        }
+        let manner = Manner {
+            on_screen: ui.table_width().is_some(),
+            emphasis: ui.palette().is_colored(),
+            words: false,
+        };
+        let new = other.work.tree;
+        let mut weaver = Weaver::new(context, ui, (old, new), &[], manner);
+        context
+            .repo
+            .diff_program(old, new, &options, &[])
+            .lines(&mut |line| {
+                match args.stat {
+                    true => weaver.plain(line)?,
+                    false => weaver.line(line)?,
+                }
+                Ok(true)
+            })?;
+        weaver.end()?;
+    }
+    Ok(())
+}
+
+/// Returns the files of one version as if it had begun where another did.
+fn moved(context: &Context<'_>, ui: &Ui, version: &Version, other: &Version) -> Result<ObjectId> {
+    let work = &version.work;
+    if work.base == other.work.base {
+        return Ok(work.tree);
+    }
+    let whole = context
+        .repo
+        .commit_tree(work.tree, &[work.base], "a version\n")?;
+    match context.repo.merge_commits(other.work.base, whole)? {
+        Merged::Clean(tree) => Ok(tree),
+        Merged::Conflict(_) => {
+            ui.warning(format!(
+                "'{}' and '{}' began at different places that do not fit together: all differences are shown",
+                name(version),
+                name(other)
+            ));
+            Ok(work.tree)
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Files of every kind under review, and words of every kind about them.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use git_agent_tests::repo::DIFFICULT_NAMES;
+use git_agent_tests::{Repo, Sandbox};
+
+fn session<'a>(sandbox: &'a Sandbox) -> (Repo<'a>, Repo<'a>) {
+    let repo = sandbox.repo("r").create();
+    repo.write("mode", "a\n");
+    repo.write("link", "was a file\n");
+    repo.write("crlf", "one\r\ntwo\r\n");
+    repo.write("unended", "one\ntwo");
+    repo.write("gone", "one\n");
+    repo.write("binary", b"a\0b");
+    repo.commit("files");
+    repo.new_session("s", &[], &["write new text", "print done"]);
+    repo.await_state("s", "ready");
+    let tree = repo.worktree_of("s");
+    (repo, tree)
+}
+
+#[test]
+fn every_kind_of_change_is_shown() {
+    let sandbox = Sandbox::new();
+    let (repo, tree) = session(&sandbox);
+    let file = |name: &str| tree.path().join(name);
+    std::fs::set_permissions(file("mode"), PermissionsExt::from_mode(0o755)).expect("ours");
+    std::fs::remove_file(file("link")).expect("ours");
+    symlink("target", file("link")).expect("a link");
+    tree.write("crlf", "one\r\n2\r\n");
+    tree.write("unended", "one\n2");
+    std::fs::remove_file(file("gone")).expect("ours");
+    tree.write("binary", b"a\0c");
+    let commit = tree.id("HEAD");
+    tree.git([
+        "update-index",
+        "--add",
+        "--cacheinfo",
+        &format!("160000,{commit},sub"),
+    ])
+    .success();
+    std::fs::create_dir(file("sub")).expect("a directory");
+    tree.write_difficult_names();
+    let listed = repo.agent(["review", "diff", "s", "-z"]).success();
+    let mut seen: Vec<(u8, Vec<u8>)> = listed
+        .stdout_bytes()
+        .split(|byte| *byte == 0)
+        .filter(|record| !record.is_empty())
+        .map(|record| {
+            let path = record
+                .splitn(5, |byte| *byte == b'\t')
+                .nth(4)
+                .expect("a path");
+            (record[0], path.to_vec())
+        })
+        .collect();
+    for (status, path) in [
+        (b'M', "mode"),
+        (b'T', "link"),
+        (b'M', "crlf"),
+        (b'M', "unended"),
+        (b'D', "gone"),
+        (b'M', "binary"),
+        (b'A', "sub"),
+        (b'A', "new"),
+    ] {
+        let at = seen
+            .iter()
+            .position(|known| *known == (status, path.as_bytes().to_vec()));
+        seen.remove(at.unwrap_or_else(|| panic!("{path} is missing in {seen:?}")));
+    }
+    let mut names: Vec<Vec<u8>> = seen.into_iter().map(|(_, path)| path).collect();
+    let mut wanted: Vec<Vec<u8>> = DIFFICULT_NAMES.iter().map(|name| name.to_vec()).collect();
+    names.sort();
+    wanted.sort();
+    assert_eq!(names, wanted);
+    // Comments hang on all of them, and are found by the same names.
+    for name in DIFFICULT_NAMES {
+        let mut place = name.to_vec();
+        if !name.contains(&b'\n') {
+            place.extend_from_slice(b":1");
+        }
+        repo.agent_cmd(["review", "comment", "-m", "a word", "s", "--"])
+            .arg(OsStr::from_bytes(&place))
+            .run()
+            .success();
+    }
+    for (place, text) in [
+        ("crlf:2", "carriage"),
+        ("unended:2", "no end"),
+        ("link:1", "to where"),
+        ("sub", "which one"),
+        ("binary", "why"),
+        ("mode", "executable"),
+    ] {
+        repo.agent(["review", "comment", "s", place, "-m", text])
+            .success();
+    }
+    let open = repo
+        .agent(["review", "list", "s", "--open", "--porcelain"])
+        .success();
+    assert_eq!(open.lines().len(), DIFFICULT_NAMES.len() + 6, "{open}");
+    let diff = repo.agent(["review", "diff", "s"]).success();
+    let text = String::from_utf8_lossy(diff.stdout_bytes()).into_owned();
+    let lines: Vec<&str> = text.split('\n').collect();
+    for (line, words) in [
+        ("+2\r", "carriage"),
+        ("+2", "no end"),
+        ("+target", "to where"),
+    ] {
+        let at = lines.iter().position(|shown| shown.contains(words));
+        let at = at.unwrap_or_else(|| panic!("'{words}' is missing in {text}"));
+        assert_eq!(lines[at - 2], line, "'{words}' is elsewhere in {text}");
+    }
+    for words in [
+        "old mode 100644",
+        "Subproject commit",
+        "Binary files",
+        "\\ No newline at end of file",
+    ] {
+        assert!(text.contains(words), "{words} is missing in {text}");
+    }
+    // Without comments it is a patch that git applies.
+    let patch = repo
+        .agent([
+            "review",
+            "diff",
+            "s",
+            "--no-comments",
+            "--",
+            "crlf",
+            "unended",
+            "mode",
+        ])
+        .success();
+    repo.command("git")
+        .args(["apply", "--check", "-"])
+        .stdin(patch.stdout_bytes())
+        .run()
+        .success();
+    assert_eq!(
+        repo.git(["status", "--porcelain"]).success().stdout(),
+        "",
+        "nothing of the user's was touched"
+    );
+}
+
+#[test]
+fn mistakes_are_said_and_the_text_is_kept() {
+    let sandbox = Sandbox::new();
+    let (repo, tree) = session(&sandbox);
+    std::fs::remove_file(tree.path().join("gone")).expect("ours");
+    let drafts = repo.common_dir().join("agents/drafts");
+    let kept = || std::fs::read_dir(&drafts).map_or(0, |entries| entries.count());
+    let mut count = 0;
+    for (place, code, words) in [
+        ("new:2", 128, "'new' has only 1 line"),
+        ("new:0", 129, "'0' is no line"),
+        ("new:2-1", 129, "'2-1' is no line"),
+        ("binary:1", 128, "'binary' is binary: it has no lines"),
+        ("gone:1", 128, "session 's' deleted 'gone'"),
+        ("nothing:1", 128, "session 's' has no file 'nothing'"),
+    ] {
+        let said = repo
+            .agent(["review", "comment", "s", place, "-m", "precious words"])
+            .code(code);
+        said.assert_says(words).assert_says("the text is kept in");
+        count += 1;
+        assert_eq!(kept(), count, "{place}");
+    }
+    repo.agent([
+        "review",
+        "comment",
+        "missing",
+        "new:1",
+        "-m",
+        "precious words",
+    ])
+    .code(128)
+    .assert_says("no session 'missing'")
+    .assert_says("the text is kept in");
+    repo.agent(["review", "comment", "s", "new:1", "-m", ""])
+        .code(129)
+        .assert_says("the comment is empty");
+    repo.agent([
+        "review",
+        "comment",
+        "s",
+        "new:1",
+        "-m",
+        &"x".repeat(100_000),
+    ])
+    .code(128)
+    .assert_says("more than the 8192 allowed");
+    repo.agent(["review", "comment", "s", "--old", "gone:1", "-m", "why?"])
+        .success();
+    repo.agent(["review", "diff", "s", "--turn", "7"])
+        .code(128)
+        .assert_says("has no turn 7");
+    repo.agent(["review", "compare", "s"])
+        .code(129)
+        .assert_says("it takes two sessions");
+}
+
+#[test]
+fn hostile_words_are_only_words() {
+    let sandbox = Sandbox::new();
+    let (repo, tree) = session(&sandbox);
+    let evil = "\x1b[2J\x1b]0;owned\x07 ]]> $(touch owned) `touch owned` \u{202e}desrever\n@@ -1 +1 @@\n-gone\nfatal: no";
+    repo.agent(["review", "comment", "s", "new:1", "-m", evil])
+        .success();
+    tree.write("new", "text\n\x1b[2J\x1b[8mhidden\n");
+    for words in [
+        &["diff", "s"][..],
+        &["list", "s"],
+        &["diff", "s", "--word-diff"],
+    ] {
+        let shown = repo
+            .agent_cmd(["review"])
+            .args(words)
+            .env("GIT_PAGER", "cat")
+            .on_terminal()
+            .run()
+            .success();
+        let text = shown.stdout();
+        for bad in ["\x1b[2J", "\x1b]0", "\x1b[8m", "\x07", "\u{202e}"] {
+            assert!(
+                !text.contains(bad),
+                "{words:?} lets {bad:?} through: {shown}"
+            );
+        }
+        assert!(
+            text.contains("\\x1b[2J"),
+            "{words:?} shows it as text: {shown}"
+        );
+    }
+    let sent = repo.agent(["review", "send", "s", "--dry-run"]).success();
+    assert!(
+        sent.stdout()
+            .contains("\n> @@ -1 +1 @@\n> -gone\n> fatal: no\n"),
+        "{sent}"
+    );
+    assert!(
+        !sent.stdout().contains('\u{202e}') && !sent.stdout().contains('\x1b'),
+        "{sent}"
+    );
+    assert!(!repo.path().join("owned").exists());
+    repo.agent(["config", "set", "displayNotes", "true"])
+        .success();
+    let log = repo
+        .git(["log", "--notes=agents/review", "--all"])
+        .success();
+    assert!(log.stdout().contains("s: new:1 (open)"), "{log}");
+    assert!(!log.stdout().contains('\x1b'), "{log}");
+    repo.agent(["review", "approve", "s", "-m", "fine"])
+        .success();
+    let log = repo
+        .git(["log", "--notes=agents/review", "--all"])
+        .success();
+    assert!(log.stdout().contains("s: approved by"), "{log}");
+    repo.assert_user_can_work();
+}

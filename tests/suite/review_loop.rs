@@ -1,0 +1,262 @@
+//! The loop of a review: an agent works, a person comments, the agent answers, the work is approved; and what makes an
+//! approval stale.
+
+use git_agent_tests::{Repo, Sandbox, wait_until};
+use serde_json::Value;
+
+/// An agent that makes a mistake, and when it is told of it, mends it, answers, and tries to approve itself.
+const CODER: &str = r#"#!/bin/sh
+case "$GIT_AGENT_PROMPT" in
+*"Review comments"*)
+    id=$(printf '%s\n' "$GIT_AGENT_PROMPT" | sed -n 's/.*review resolve \([0-9a-z]*\).*/\1/p' | sed -n 1p)
+    printf 'zeroth\nfirst\nsecond\nthird\n' >code.txt
+    git commit -qam "mend it" || exit 1
+    git agent review reply "$id" -m "mended" || exit 1
+    git agent review resolve "$id" || exit 1
+    git agent review approve && exit 1
+    env -u GIT_AGENT_SESSION git agent review approve coded && exit 1
+    echo done
+    ;;
+*)
+    printf 'first\nsecond\nthrid\n' >code.txt
+    git add code.txt
+    git commit -qm "write code" || exit 1
+    echo loose >loose.txt
+    echo written
+    ;;
+esac
+"#;
+
+fn comments(repo: &Repo<'_>, options: &[&str]) -> Vec<Value> {
+    let listed = repo
+        .agent_cmd(["review", "list", "--json"])
+        .args(options)
+        .run()
+        .success()
+        .json();
+    listed["comments"].as_array().cloned().expect("a list")
+}
+
+fn verdict(repo: &Repo<'_>, name: &str) -> Value {
+    repo.session(name)["verdict"].clone()
+}
+
+#[test]
+fn the_loop_from_the_first_prompt_to_the_approval() {
+    let sandbox = Sandbox::new();
+    sandbox.program("coder", CODER);
+    let repo = sandbox.repo("r").create();
+    repo.agent(["new", "--name", "coded", "write code", "--", "coder"])
+        .success();
+    repo.await_state("coded", "ready");
+    let table = repo.agent(["review", "--porcelain"]).success();
+    let fields: Vec<&str> = table.line().split('\t').collect();
+    assert_eq!(
+        fields[1..],
+        ["ready", "2", "4", "0", "1", "1", "", "", "coded"],
+        "{table}"
+    );
+    let diff = repo.agent(["review", "diff", "coded"]).success();
+    assert!(diff.stdout().contains("\n+thrid\n"), "{diff}");
+    assert!(
+        diff.stdout().contains("\n+loose\n"),
+        "untracked work counts: {diff}"
+    );
+
+    repo.agent(["review", "comment", "coded", "code.txt:3", "-m", "a typo"])
+        .success();
+    repo.agent(["review", "comment", "coded", "-m", "otherwise fine"])
+        .success();
+    let woven = repo.agent(["review", "diff", "coded"]).success();
+    let lines = woven.lines();
+    let at = lines
+        .iter()
+        .position(|line| *line == "+thrid")
+        .expect("the line");
+    assert!(lines[at + 2].contains("a typo"), "{woven}");
+    let session = repo.session("coded");
+    assert_eq!(session["comments"]["open"], 2, "{session:#}");
+
+    repo.agent(["review", "send", "coded"]).success();
+    wait_until("the comment is resolved", || {
+        comments(&repo, &["--resolved"]).len() == 1
+    });
+    repo.await_state("coded", "ready");
+    let prompts = repo.texts("coded", "prompt");
+    assert_eq!(prompts.len(), 2);
+    assert!(prompts[1].contains("code.txt:3"), "{}", prompts[1]);
+    assert!(prompts[1].contains("> a typo"), "{}", prompts[1]);
+    let all = comments(&repo, &["--everything"]);
+    let thread = all
+        .iter()
+        .find(|thread| thread["state"] == "resolved")
+        .expect("one is resolved");
+    assert_eq!(thread["sent_turn"], 2, "{thread:#}");
+    assert_eq!(thread["comments"][1]["text"], "mended");
+    let author = thread["comments"][1]["author"].as_str().expect("an author");
+    assert!(
+        author.ends_with("(coded)"),
+        "the agent answers as itself: {author}"
+    );
+    assert_eq!(thread.get("line"), None, "the line is gone");
+    repo.agent(["review", "send", "coded"])
+        .code(1)
+        .assert_says("no open comment that was not sent");
+
+    let news = repo
+        .agent(["review", "diff", "coded", "--since-review"])
+        .success();
+    assert!(news.stdout().contains("\n-thrid\n+third\n"), "{news}");
+    assert!(
+        !news.stdout().contains("loose"),
+        "that was seen before: {news}"
+    );
+    let turn = repo
+        .agent(["review", "diff", "coded", "--turn", "1", "--name-only"])
+        .success();
+    assert_eq!(turn.lines(), ["code.txt", "loose.txt"]);
+
+    assert_eq!(
+        verdict(&repo, "coded"),
+        Value::Null,
+        "it could not approve itself"
+    );
+    repo.agent(["review", "approve", "coded", "-m", "good"])
+        .success();
+    assert_eq!(repo.state("coded"), "approved");
+    assert_eq!(verdict(&repo, "coded"), "approve");
+
+    let tree = repo.worktree_of("coded");
+    tree.write("loose.txt", "loose!\n");
+    assert_eq!(verdict(&repo, "coded"), "stale", "one more byte");
+    tree.write("loose.txt", "loose\n");
+    assert_eq!(
+        verdict(&repo, "coded"),
+        "approve",
+        "exactly what was approved"
+    );
+    tree.git(["commit", "--quiet", "--allow-empty", "-m", "one more"])
+        .success();
+    assert_eq!(verdict(&repo, "coded"), "stale", "one more commit");
+    let table = repo.agent(["review"]).success();
+    assert!(table.stdout().contains("changed since"), "{table}");
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn objections_and_own_words() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("a", &[], &["write f one", "print done"]);
+    repo.await_state("a", "ready");
+    repo.agent(["review", "request-changes", "a", "-m", "tests are missing"])
+        .success();
+    assert_eq!(repo.state("a"), "changes-requested");
+    assert_eq!(verdict(&repo, "a"), "request-changes");
+    repo.agent(["review", "approve", "a"]).success();
+    assert_eq!(
+        verdict(&repo, "a"),
+        "approve",
+        "the last word of a writer counts"
+    );
+
+    repo.agent(["review", "comment", "a", "f:1", "-m", "hm"])
+        .success();
+    let id = comments(&repo, &["a"])[0]["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let end = &id[id.len() - 6..];
+    repo.agent(["review", "edit", end, "-m", "better words"])
+        .success();
+    repo.agent(["review", "reply", end, "-m", "an answer", "--resolve"])
+        .success();
+    let all = comments(&repo, &["--everything"]);
+    assert_eq!(all[0]["comments"][0]["text"], "better words");
+    assert_eq!(all[0]["comments"][0]["edited"], true);
+    assert_eq!(all[0]["state"], "resolved");
+    repo.agent(["review", "reopen", &id]).success();
+    assert_eq!(comments(&repo, &["a"])[0]["state"], "open");
+    // Inside a session it is the agent who speaks, and a person's words are not its own.
+    let sid = repo.session("a")["id"].as_str().expect("an id").to_owned();
+    repo.agent_cmd(["review", "delete", end])
+        .env("GIT_AGENT_SESSION", &sid)
+        .run()
+        .code(128)
+        .assert_says("only its author may change it");
+    repo.agent(["review", "delete", end]).success();
+    assert_eq!(
+        comments(&repo, &["a"])[0]["comments"][0]["text"],
+        "an answer"
+    );
+    repo.agent(["review", "reject", "a"]).success();
+    assert_eq!(repo.state("a"), "rejected");
+    repo.agent(["review", "resolve", "zzzzzz"])
+        .code(128)
+        .assert_says("no comment 'zzzzzz'");
+}
+
+#[test]
+fn comments_follow_their_lines() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let body: String = (1..=30).map(|n| format!("line number {n}\n")).collect();
+    repo.write("old.txt", &body);
+    repo.commit("lines");
+    repo.new_session("s", &[], &["append old.txt one more", "print done"]);
+    repo.await_state("s", "ready");
+    repo.agent(["review", "comment", "s", "old.txt:20", "-m", "here"])
+        .success();
+    repo.agent(["review", "comment", "s", "old.txt:25-27", "-m", "these"])
+        .success();
+    let tree = repo.worktree_of("s");
+    let place = || {
+        let all = comments(&repo, &["s"]);
+        let lines = |at: usize| all[at]["line"].as_u64();
+        let path = all[0]["path"].as_str().unwrap_or_default().to_owned();
+        (path, lines(0), lines(1))
+    };
+    let at = |path: &str, one: u64, other: u64| (path.to_owned(), Some(one), Some(other));
+    assert_eq!(place(), at("old.txt", 20, 25));
+    // Edited above, not committed.
+    tree.write("old.txt", format!("a\nb\n{body}one more\n"));
+    assert_eq!(place(), at("old.txt", 22, 27));
+    tree.commit("edited");
+    // Renamed and edited in one commit.
+    tree.git(["mv", "old.txt", "new.txt"]).success();
+    tree.write(
+        "new.txt",
+        format!(
+            "a\n{}one more\n",
+            body.replace("number 3\n", "number three\n")
+        ),
+    );
+    tree.commit("renamed");
+    assert_eq!(place(), at("new.txt", 21, 26));
+    // Rebased onto a parent that grew.
+    repo.write("other.txt", "news\n");
+    repo.commit("the parent goes on");
+    tree.git(["rebase", "--quiet", "main"]).success();
+    assert_eq!(place(), at("new.txt", 21, 26));
+    // Squashed.
+    tree.git(["reset", "--quiet", "--soft", "main"]).success();
+    tree.commit("all in one");
+    repo.git(["reflog", "expire", "--expire=now", "--all"])
+        .success();
+    repo.git(["gc", "--quiet", "--prune=now"]).success();
+    assert_eq!(place(), at("new.txt", 21, 26));
+    // Gone: one line, and one of three.
+    let gone = body
+        .replace("line number 20\n", "")
+        .replace("line number 26\n", "other\n");
+    tree.write("new.txt", gone);
+    let all = comments(&repo, &["s", "--outdated"]);
+    assert_eq!(all.len(), 2);
+    assert_eq!(all[0]["code"][0], "line number 20");
+    let shown = repo.agent(["review", "diff", "s"]).success();
+    assert!(
+        shown.stdout().contains("~ line number 20"),
+        "with the code it was about: {shown}"
+    );
+    repo.assert_nothing_left_over();
+}

@@ -1,0 +1,189 @@
+//! Reviewing in the editor, by an agent, and side by side.
+
+use git_agent_tests::{Repo, Sandbox};
+use serde_json::Value;
+
+fn comments(repo: &Repo<'_>) -> Vec<Value> {
+    let listed = repo
+        .agent(["review", "list", "--everything", "--json"])
+        .success()
+        .json();
+    listed["comments"].as_array().cloned().expect("a list")
+}
+
+#[test]
+fn text_typed_into_the_diff_becomes_comments() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["write f one\\ntwo\\nthree\\n", "print done"]);
+    repo.await_state("s", "ready");
+    repo.agent(["review", "comment", "s", "f:1", "-m", "first"])
+        .success();
+    let edit = |script: &str| {
+        sandbox.program("typist", &format!("#!/bin/sh\n{script}\n"));
+        repo.agent_cmd(["review", "edit", "s"])
+            .env("GIT_EDITOR", "typist")
+            .run()
+    };
+    edit("exit 0").success().assert_says("nothing was typed");
+    edit(r#"sed -i -e '/+two$/a why two?' -e '/^> first$/a because' -e 's/^\[ \]/[x]/' "$1""#)
+        .success()
+        .assert_says("1 comment, 1 reply, 1 resolved");
+    let all = comments(&repo);
+    assert_eq!(all.len(), 2);
+    assert_eq!(
+        (&all[0]["state"], &all[0]["comments"][1]["text"]),
+        (&"resolved".into(), &"because".into())
+    );
+    assert_eq!(
+        (&all[1]["line"], &all[1]["comments"][0]["text"]),
+        (&2.into(), &"why two?".into())
+    );
+    // A broken page is opened again with the mistake marked, and kept when it stays broken.
+    edit(r#"sed -i -e 's/+three$/+thr33/' -e '/+two$/a more words' "$1""#)
+        .code(128)
+        .assert_says("this line is not, or no more, a line of the diff");
+    let draft = std::fs::read_dir(repo.common_dir().join("agents/drafts"))
+        .expect("drafts")
+        .flatten()
+        .find(|entry| entry.file_name().to_string_lossy().starts_with("review-"))
+        .expect("a draft is kept");
+    let text = std::fs::read_to_string(draft.path()).expect("readable");
+    assert!(
+        text.contains("\nmore words\n") && text.contains("#! this line is not"),
+        "{text}"
+    );
+    assert_eq!(comments(&repo).len(), 2, "nothing of it was written");
+    edit(r#"sed -i -e 's/+thr33$/+three/' "$1""#)
+        .success()
+        .assert_says("going on with the draft");
+    let all = comments(&repo);
+    assert_eq!(all[2]["comments"][0]["text"], "more words");
+    assert!(!draft.path().exists());
+    edit(r#"sed -i -e '/+two$/a lost?' "$1"; exit 1"#)
+        .code(128)
+        .assert_says("what was typed is kept");
+    edit("exit 0").success().assert_says("1 comment");
+}
+
+#[test]
+fn an_agent_reviews() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["write f one\\ntwo\\n", "print done"]);
+    repo.await_state("s", "ready");
+    sandbox.program(
+        "critic",
+        "#!/bin/sh\ntest -f f || exit 1\necho 'thinking [a lot]'\n\
+         echo '{\"findings\": [{\"file\": \"f\", \"line\": 2, \"severity\": \"major\", \"message\": \"two?\"},'\n\
+         echo '{\"file\": \"nowhere\", \"line\": 9, \"severity\": \"note\", \"message\": \"hm\"}]}'\n",
+    );
+    let before = repo.refs("refs/heads");
+    repo.agent(["review", "ai", "s", "--", "critic"])
+        .code(1)
+        .assert_says("2 findings");
+    let all = comments(&repo);
+    assert_eq!(all.len(), 2);
+    assert_eq!(all[0]["line"], 2);
+    assert_eq!(all[0]["comments"][0]["severity"], "major");
+    assert_eq!(
+        all[1]["comments"][0]["text"], "nowhere:9: hm",
+        "what points at nothing is not dropped"
+    );
+    assert_eq!(repo.refs("refs/heads"), before, "its branch is gone");
+    let sarif = repo
+        .agent([
+            "review",
+            "ai",
+            "s",
+            "-n",
+            "--fail-on",
+            "never",
+            "--format",
+            "sarif",
+            "--",
+            "critic",
+        ])
+        .success()
+        .json();
+    assert_eq!(sarif["runs"][0]["results"][0]["level"], "error");
+    assert_eq!(comments(&repo).len(), 2);
+    let words = repo
+        .agent(["review", "ai", "s", "--", "echo looks good to me"])
+        .code(128);
+    assert!(
+        words.stdout().contains("looks good to me"),
+        "shown, not dropped: {words}"
+    );
+    repo.write("loose", "not committed\n");
+    let github = repo
+        .agent([
+            "review",
+            "ai",
+            "--uncommitted",
+            "--format",
+            "github",
+            "--",
+            "test -f loose && echo '[]'",
+        ])
+        .success();
+    assert_eq!(github.stdout(), "");
+    assert_eq!(repo.read("loose"), b"not committed\n");
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn versions_are_compared() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session(
+        "one",
+        &["--group", "g"],
+        &["write same x", "write f 1", "write only 1", "print done"],
+    );
+    repo.new_session(
+        "two",
+        &["--group", "g"],
+        &["write same x", "write f 2", "commit work", "print done"],
+    );
+    repo.await_state("one", "ready");
+    repo.await_state("two", "ready");
+    let listed = repo
+        .agent(["review", "compare", "one", "two", "--porcelain"])
+        .success();
+    let kinds: Vec<(&str, &str)> = listed
+        .lines()
+        .into_iter()
+        .map(|line| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            (fields[2], fields[0])
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        [("f", "different"), ("only", "only"), ("same", "same")]
+    );
+    let shown = repo.agent(["review", "compare", "--group", "g"]).success();
+    shown.assert_says("git agent merge --pick one");
+    let diff = repo
+        .agent(["review", "compare", "one", "two", "--diff"])
+        .success();
+    assert!(
+        diff.stdout().contains("-1") && diff.stdout().contains("+2"),
+        "{diff}"
+    );
+    // The second moves onto a parent that has grown: the difference of the changes stays what it was.
+    repo.write("parent", "news\n");
+    repo.commit("the parent goes on");
+    repo.worktree_of("two")
+        .git(["rebase", "--quiet", "main"])
+        .success();
+    let inter = repo
+        .agent(["review", "compare", "one", "two", "--interdiff", "--stat"])
+        .success();
+    assert!(!inter.stdout().contains("parent"), "{inter}");
+    let plain = repo
+        .agent(["review", "compare", "one", "two", "--diff", "--stat"])
+        .success();
+    assert!(plain.stdout().contains("parent"), "{plain}");
+}
