@@ -1,12 +1,14 @@
 //! `git agent review` without a command: what is ready, how much it is, what reviewers said, and what to type next.
 
 use std::io::Write;
+use std::ops::Deref;
 
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Result};
 use git_agent::invoke::choice::Choice;
 use git_agent::invoke::{OutputArgs, site};
+use git_agent::merge::conflicts::{self, Pair, Verdict};
 use git_agent::output::sanitize::one_line;
 use git_agent::output::style::Slot;
 use git_agent::output::table::{Cell, Column, Table as Grid};
@@ -15,6 +17,7 @@ use git_agent::session::context::Context;
 use git_agent::session::summary::{self, Finding, Summary};
 use git_agent::session::{State, select};
 use git_agent::store::list::{Listed, Scope};
+use serde::Serialize;
 
 /// Which sessions
 #[derive(Debug, Args)]
@@ -30,6 +33,7 @@ pub fn run(env: &Env, args: &Table) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let chosen = chosen(context, args)?;
         let rows = summary::summarize(context, &chosen);
+        let rows = with_conflicts(context, ui, &chosen, rows);
         match ui.format() {
             Format::Json => json::write_list(ui, "sessions", &rows)?,
             Format::Porcelain { nul } => {
@@ -42,6 +46,58 @@ pub fn run(env: &Env, args: &Table) -> Result<u8> {
         }
         Ok(0)
     })
+}
+
+/// A session in one row, and what its work does not go together with.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    summary: Summary,
+    /// The branch it goes to, and other sessions of the table, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conflicts_with: Vec<String>,
+}
+
+impl Deref for Row {
+    type Target = Summary;
+
+    fn deref(&self) -> &Summary {
+        &self.summary
+    }
+}
+
+/// Adds what the sessions conflict with: the branches they go to, and each other.
+fn with_conflicts(
+    context: &Context<'_>,
+    ui: &Ui,
+    chosen: &[Listed],
+    rows: Vec<Summary>,
+) -> Vec<Row> {
+    let matrix = conflicts::matrix(context, chosen, &conflicts::Options::default());
+    if let Err(error) = &matrix {
+        ui.warning(format!("cannot tell conflicts: {}", error.message()));
+    }
+    let pairs: Vec<Pair> = matrix
+        .map(|matrix| matrix.against.into_iter().chain(matrix.between).collect())
+        .unwrap_or_default();
+    rows.into_iter()
+        .map(|summary| {
+            let sid = Some(summary.session.sid);
+            let conflicts_with = pairs
+                .iter()
+                .filter(|pair| pair.verdict != Verdict::Clean)
+                .filter_map(|pair| match sid {
+                    sid if pair.ours.session == sid => Some(pair.theirs.name.clone()),
+                    sid if pair.theirs.session == sid => Some(pair.ours.name.clone()),
+                    _ => None,
+                })
+                .collect();
+            Row {
+                summary,
+                conflicts_with,
+            }
+        })
+        .collect()
 }
 
 /// Returns the sessions that were asked for, otherwise those that wait for a reviewer: this clone's and teammates'.
@@ -98,7 +154,7 @@ fn verdict(row: &Summary) -> String {
     }
 }
 
-fn record(row: &Summary) -> Vec<String> {
+fn record(row: &Row) -> Vec<String> {
     vec![
         row.id.clone(),
         row.state.as_str().to_owned(),
@@ -109,11 +165,12 @@ fn record(row: &Summary) -> Vec<String> {
         part(row, |changes| changes.uncommitted),
         open_comments(row),
         row.verdict.known().cloned().unwrap_or_default(),
+        row.conflicts_with.len().to_string(),
         row.name.clone(),
     ]
 }
 
-fn write(ui: &Ui, rows: &[Summary]) -> Result<()> {
+fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
     if rows.is_empty() {
         ui.narrate("nothing waits for a review");
         ui.hint("git agent list");
@@ -127,6 +184,7 @@ fn write(ui: &Ui, rows: &[Summary]) -> Result<()> {
         Column::new("DELETED").right(),
         Column::new("COMMITS").right(),
         Column::new("UNCOMMITTED").right(),
+        Column::new("CONFLICTS").shrinks_to(9),
         Column::new("COMMENTS").right(),
         Column::new("VERDICT").shrinks_to(8),
         Column::new("AUTHOR").shrinks_to(6),
@@ -156,6 +214,7 @@ fn write(ui: &Ui, rows: &[Summary]) -> Result<()> {
             Cell::new(part(row, |changes| changes.deleted)).in_color(Slot::Deleted),
             Cell::new(number(&row.ahead)),
             Cell::new(loose),
+            Cell::new(row.conflicts_with.join(" ")).in_color(Slot::Bad),
             Cell::new(open_comments(row)),
             Cell::new(verdict(row)).in_color(slot),
             Cell::new(if row.mine { "" } else { row.author.as_str() }),
@@ -165,17 +224,24 @@ fn write(ui: &Ui, rows: &[Summary]) -> Result<()> {
     let sessions = git_agent::output::human::count(rows.len() as u64, "session");
     let comments = git_agent::output::human::count(open, "open comment");
     let files = git_agent::output::human::count(files, "file");
-    let total = format!("{sessions}, {files}, +{added} -{deleted}, {comments}");
+    let mut total = format!("{sessions}, {files}, +{added} -{deleted}, {comments}");
+    let clashes = rows
+        .iter()
+        .filter(|row| !row.conflicts_with.is_empty())
+        .count();
+    if clashes > 0 {
+        total += &format!(", {clashes} in conflict");
+    }
     writeln!(ui.out(), "{}", ui.palette().paint(Slot::Dim, total)).context(cannot_write)?;
     next_steps(ui, rows);
     Ok(())
 }
 
 /// Says what to type next, for the sessions at hand.
-fn next_steps(ui: &Ui, rows: &[Summary]) {
-    let named = |row: &Summary| one_line(&row.name).to_string();
-    let verdict = |row: &Summary| row.verdict.known().cloned().unwrap_or_default();
-    let open = |row: &Summary| {
+fn next_steps(ui: &Ui, rows: &[Row]) {
+    let named = |row: &Row| one_line(&row.name).to_string();
+    let verdict = |row: &Row| row.verdict.known().cloned().unwrap_or_default();
+    let open = |row: &Row| {
         row.comments
             .known()
             .is_some_and(|comments| comments.open > 0)
@@ -193,7 +259,7 @@ fn next_steps(ui: &Ui, rows: &[Summary]) {
     if let Some(row) = rows.iter().find(|row| row.mine && open(row)) {
         ui.hint(format!("git agent review send {}", named(row)));
     }
-    let approved: Vec<&Summary> = rows
+    let approved: Vec<&Row> = rows
         .iter()
         .filter(|row| verdict(row) == "approve")
         .collect();

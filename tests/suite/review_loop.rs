@@ -53,7 +53,7 @@ fn the_loop_from_the_first_prompt_to_the_approval() {
     let fields: Vec<&str> = table.line().split('\t').collect();
     assert_eq!(
         fields[1..],
-        ["ready", "2", "4", "0", "1", "1", "", "", "coded"],
+        ["ready", "2", "4", "0", "1", "1", "", "", "0", "coded"],
         "{table}"
     );
     let diff = repo.agent(["review", "diff", "coded"]).success();
@@ -258,5 +258,43 @@ fn comments_follow_their_lines() {
         shown.stdout().contains("~ line number 20"),
         "with the code it was about: {shown}"
     );
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn the_same_conversation_goes_on_over_acp() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let store = sandbox.root().join("conversations");
+    std::fs::create_dir_all(&store).expect("the sandbox is writable");
+    let command = format!("fake-acp --store '{}'", store.display());
+    repo.git(["config", "agent.fake.command", &command])
+        .success();
+    repo.git(["config", "agent.fake.driver", "acp"]).success();
+    repo.agent(["new", "--name", "acp", "--agent", "fake", "write f.txt one"])
+        .success();
+    repo.await_state("acp", "ready");
+    repo.agent(["review", "comment", "acp", "f.txt:1", "-m", "two, please"])
+        .success();
+    let preface = "write f.txt two\n\
+                   bash git agent review resolve $(git agent review list --porcelain acp | cut -f1)";
+    repo.agent(["review", "send", "acp", "-m", preface])
+        .success();
+    wait_until("the second turn is over", || {
+        let session = repo.session("acp");
+        session["turns"] == 2 && session["state"] == "ready"
+    });
+    let said = repo.texts("acp", "assistant").join("\n");
+    assert!(
+        said.contains("turn=2"),
+        "it remembers the first turn: {said}"
+    );
+    assert_eq!(comments(&repo, &["--resolved"]).len(), 1);
+    let news = repo
+        .agent(["review", "diff", "acp", "--since-review"])
+        .success();
+    assert!(news.stdout().contains("+two"), "{news}");
+    repo.agent(["review", "approve", "acp"]).success();
+    assert_eq!(verdict(&repo, "acp"), "approve");
     repo.assert_nothing_left_over();
 }
