@@ -98,16 +98,21 @@ fn look(stage: &mut Stage<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Both branches in `main`, with the conflict resolved so that both changes stay.
+/// Both in `main`, with the conflict resolved so that both changes stay.
 fn join(stage: &mut Stage<'_, '_>) -> Result<()> {
+    stage.say("Only what somebody approved goes in, exactly as it was then. Both changed the same line, so one will have to wait.")?;
+    stage.run("git agent review approve wipe remaining")?;
+    stage.run("git agent merge --into main --dry-run")?;
+    stage.run("git agent merge --into main")?;
     stage.say(
-        "Both changed the same line, so one of the merges conflicts. A third session resolves it.",
+        "An agent resolves the conflict, told what both sides wanted. It is believed only if both are still there.",
     )?;
-    stage.run("git merge --quiet --ff-only agent/wipe")?;
-    stage.run("git agent new --name join 'merge agent/remaining and keep both commands' -- shell-agent join agent/remaining")?;
-    stage.run("git agent wait --timeout 60s join")?;
-    stage.run("git agent log join")?;
-    stage.run("git merge --quiet --ff-only agent/join")?;
+    stage.run("git agent merge resolve --auto --yes remaining")?;
+    stage.run("git diff main agent/remaining")?;
+    stage
+        .say("What was resolved is looked at again, and the result is tested before main moves.")?;
+    stage.run("git agent review approve remaining")?;
+    stage.run("git agent merge --test './todo help | grep wipe.*remaining' remaining")?;
     stage.run("git log --oneline --graph")?;
     let usage = stage.run("./todo help")?;
     expect(

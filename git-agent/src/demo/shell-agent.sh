@@ -2,7 +2,20 @@
 # An agent without a model: it knows three tasks by heart. Any program can be an agent.
 set -e
 echo "my task: $GIT_AGENT_PROMPT"
-case "$1" in
+task=$1
+if grep -q '^<<<<<<< ' todo; then task=resolve; fi
+case "$task" in
+resolve)
+	echo "both changed the usage line; keeping both commands"
+	sed -e '/^<<<<<<< /d' -e '/^||||||| /,/^=======$/d' -e '/^=======$/d' -e '/^>>>>>>> /d' \
+		-e "/^usage=.* list | remaining)'/d" -e "s/^\(usage=.* | wipe\))'/\1 | remaining)'/" todo >todo.new
+	cat todo.new >todo && rm todo.new
+	./todo add one
+	./todo remaining
+	./todo wipe
+	./todo remaining
+	exit
+	;;
 wipe | remaining)
 	# The colleague begins a moment later.
 	until [ "$(git worktree list | wc -l)" -ge 3 ]; do sleep 0.1; done
@@ -20,18 +33,6 @@ $1) $body ;;" todo >todo.new
 	./todo "$1"
 	./todo add "show $1 to a person"
 	git commit --quiet --all --message "todo: add $1"
-	;;
-join)
-	git merge --no-edit "$2" || git diff --name-only --diff-filter=U
-	echo "both changed the usage line; keeping both commands"
-	sed -e '/^<<<<<<< /d' -e '/^=======$/d' -e '/^>>>>>>> /d' -e "/^usage=.* list | remaining)'/d" \
-		-e "s/^\(usage=.* | wipe\))'/\1 | remaining)'/" todo >todo.new
-	cat todo.new >todo && rm todo.new
-	./todo add one
-	./todo remaining
-	./todo wipe
-	./todo remaining
-	git commit --quiet --all --no-edit
 	;;
 *)
 	echo "I do not know how to do '$1'" >&2
