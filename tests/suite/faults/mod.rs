@@ -1,6 +1,7 @@
 //! Every step of a write can fail or be the last: nothing that was durable is lost or doubled, the user's own git goes
 //! on at once, and so does ours, without being asked.
 
+mod merge;
 mod session;
 mod store;
 

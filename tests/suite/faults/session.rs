@@ -153,14 +153,14 @@ fn a_supervisor_survives_a_fault_at_every_step() {
 }
 
 /// Makes the session `x` and lets it finish.
-fn finish_session(repo: &Repo<'_>) {
+pub(super) fn finish_session(repo: &Repo<'_>) {
     repo.agent(NEW).success();
     wait_for_end(repo);
     settled(repo);
     assert_eq!(state(repo).as_deref(), Some("ready"));
 }
 
-fn worktree<'a>(repo: &Repo<'a>) -> Repo<'a> {
+pub(super) fn worktree<'a>(repo: &Repo<'a>) -> Repo<'a> {
     let path = repo.path().with_file_name("r-worktrees").join("x");
     Repo::open(repo.sandbox(), path)
 }
