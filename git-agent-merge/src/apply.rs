@@ -17,9 +17,9 @@ pub fn run(context: &Context<'_>, ui: &Ui, names: &[String]) -> Result<u8> {
     let [name] = names else {
         return Err(Error::usage("--apply takes exactly one session"));
     };
-    let session = select::select_mine(context, Some(name))?.session;
+    let listed = select::select_mine(context, Some(name))?;
     let right = run::begin(context, &mut |told| view::told(ui, &told))?;
-    let changed = apply::apply(context, &right, &session)?;
+    let changed = apply::apply(context, &right, &listed)?;
     match ui.format() {
         Format::Json => json::write_list(ui, "files", &changed)?,
         Format::Porcelain { nul } => {
@@ -33,7 +33,7 @@ pub fn run(context: &Context<'_>, ui: &Ui, names: &[String]) -> Result<u8> {
             }
             let many = changed.len();
             let files = if many == 1 { "file" } else { "files" };
-            let name = one_line(session.name.as_str());
+            let name = one_line(listed.session.name.as_str());
             ui.narrate(format!(
                 "'{name}' changed {many} {files} here; nothing is committed"
             ));

@@ -47,7 +47,10 @@ enum Verb {
         names: Vec<String>,
     },
     /// Show what waits (the default)
-    List,
+    List {
+        #[command(flatten)]
+        output: OutputArgs,
+    },
     /// Land what can, until nothing more can
     Run(Run),
     /// Let nothing land for now
@@ -87,8 +90,15 @@ struct Hidden {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Queue) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
-        match args.verb.as_ref().unwrap_or(&Verb::List) {
+    let output = match &args.verb {
+        Some(Verb::List { output }) => output,
+        _ => &args.output,
+    };
+    site::run(env, output.options(), |context, ui| {
+        let Some(verb) = &args.verb else {
+            return list(context, ui);
+        };
+        match verb {
             Verb::Add { names, into } => {
                 let sessions = mine(context, names)?;
                 let new = queue::add(context, &sessions, into.as_deref())?;
@@ -106,7 +116,7 @@ pub fn run(env: &Env, args: &Queue) -> Result<u8> {
                 ui.narrate("paused; 'git agent merge queue run' goes on");
                 Ok(0)
             }
-            Verb::List => list(context, ui),
+            Verb::List { .. } => list(context, ui),
             Verb::Run(run) => start(context, ui, run),
         }
     })

@@ -70,11 +70,21 @@ impl Repo {
                 "'{path}' in '{place}' is not tracked and would be overwritten"
             )));
         }
-        let answer = self
-            .git_at(&at.admin_dir, &at.top)
-            .args(["read-tree", "-n", "-m", "-u"])
-            .args([old.to_string(), new.to_string()])
-            .answer()?;
+        let probe = || {
+            self.git_at(&at.admin_dir, &at.top)
+                .args(["read-tree", "-n", "-m", "-u"])
+                .args([old.to_string(), new.to_string()])
+                .answer()
+        };
+        let mut answer = probe()?;
+        if answer.code != Some(0) {
+            // Files that were only touched, or copied from elsewhere, look changed until git has read them once more.
+            self.git_at(&at.admin_dir, &at.top)
+                .env_remove("GIT_OPTIONAL_LOCKS")
+                .args(["update-index", "-q", "--refresh"])
+                .answer()?;
+            answer = probe()?;
+        }
         match answer.code {
             Some(0) => Ok(None),
             _ => Ok(Some(format!("{} in '{place}'", objection(&answer.stderr)))),

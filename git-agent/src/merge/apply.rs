@@ -13,18 +13,19 @@ use crate::fault;
 use crate::git::command::Git;
 use crate::git::merge::Merged;
 use crate::session::context::Context;
-use crate::session::{Session, steer};
+use crate::session::steer;
+use crate::store::list::Listed;
 
 /// Puts a session's changes on the checkout that the command was started in. Returns the paths that changed.
-pub fn apply(context: &Context<'_>, right: &Right, session: &Session) -> Result<Vec<String>> {
-    let repo = context.repo;
+pub fn apply(context: &Context<'_>, right: &Right, listed: &Listed) -> Result<Vec<String>> {
+    let (repo, session) = (context.repo, &listed.session);
     steer::require_idle(context, session)?;
     let at = repo.checkout()?;
     let head = repo
         .head_of(&at)?
         .ok_or_else(|| Error::fatal("there is no commit here yet to apply changes to"))?;
     let name = &session.name;
-    let work = candidates::look(context, session, false)?
+    let work = candidates::look(context, listed, false)?
         .map_err(|why| Error::fatal(format!("cannot apply '{name}': {why}")))?;
     if work.checkout.as_ref().is_some_and(|own| own.top == at.top) {
         return Err(Error::fatal(format!("this is the worktree of '{name}'")));

@@ -1,19 +1,19 @@
 //! Looking at what could go in: the target, and each session's work exactly as it is, uncommitted files included.
 
-use std::collections::BTreeMap;
-
-use super::plan::{Conflicts, Needed, pair};
-use super::{LeftOut, Standing, Strategy, Why, approval};
+use super::plan::{self, Conflicts, Needed};
+use super::{LeftOut, Strategy, Why, conflicts};
 use crate::error::{Error, Result};
 use crate::git::capture::Checkout;
-use crate::git::merge::Merged;
 use crate::git::{ObjectId, Repo};
-use crate::review::Review;
+use crate::review::standing::{Opinion, Standing};
+use crate::review::{Review, Verdict};
 use crate::session::clean::is_integrated;
 use crate::session::context::Context;
+use crate::session::remark::Reviews;
 use crate::session::select::{self, Selection};
-use crate::session::{Session, SessionId, State, steer, work};
-use crate::store::list::Scope;
+use crate::session::work::{self, Keep, Work};
+use crate::session::{Session, SessionId, State, opinion, remark, steer};
+use crate::store::list::{Listed, Scope};
 
 /// The branch to merge into.
 #[derive(Debug, Clone)]
@@ -26,26 +26,6 @@ pub struct Target {
     pub tip: ObjectId,
     /// The working trees that have it checked out.
     pub checkouts: Vec<Checkout>,
-}
-
-/// A session's work as it is now.
-#[derive(Debug, Clone)]
-pub struct Work {
-    /// The tip of its branch.
-    pub tip: ObjectId,
-    /// All its files, committed or not.
-    pub tree: ObjectId,
-    /// The files of the tip.
-    pub committed: ObjectId,
-    /// Its worktree, if there is one.
-    pub checkout: Option<Checkout>,
-}
-
-impl Work {
-    /// Returns whether the branch has all of it.
-    pub fn is_committed(&self) -> bool {
-        self.tree == self.committed
-    }
 }
 
 /// A session that may go in.
@@ -100,7 +80,7 @@ fn default_target(context: &Context<'_>, choice: &Choice) -> Result<String> {
         let chosen = chosen(context, choice)?;
         let mut parents: Vec<&str> = chosen
             .iter()
-            .filter_map(|session| session.parent.as_deref())
+            .filter_map(|listed| listed.session.parent.as_deref())
             .collect();
         parents.sort_unstable();
         parents.dedup();
@@ -134,7 +114,7 @@ fn no_branch(repo: &Repo, name: &str) -> Result<Error> {
 }
 
 /// Returns the sessions that were chosen by name or group; all must be this clone's.
-fn chosen(context: &Context<'_>, choice: &Choice) -> Result<Vec<Session>> {
+fn chosen(context: &Context<'_>, choice: &Choice) -> Result<Vec<Listed>> {
     let selection = Selection {
         names: choice.names.clone(),
         group: choice.group.clone(),
@@ -148,7 +128,7 @@ fn chosen(context: &Context<'_>, choice: &Choice) -> Result<Vec<Session>> {
                 .hint(format!("git agent fork {name}")),
         );
     }
-    Ok(listed.into_iter().map(|listed| listed.session).collect())
+    Ok(listed)
 }
 
 /// Looks at every session that is meant, and returns those that may go in and those that may not.
@@ -157,16 +137,18 @@ pub fn gather(
     target: &Target,
     choice: &Choice,
 ) -> Result<(Vec<Candidate>, Vec<LeftOut>)> {
-    let reviews = approval::reviews(context)?;
+    let reviews = remark::load(context)?;
     let named = !choice.names.is_empty() || choice.group.is_some();
     let sessions = match named {
         true => chosen(context, choice)?,
         false => of_target(context, target, &reviews)?,
     };
     let (mut goes, mut stays) = (Vec::new(), Vec::new());
-    for session in sessions {
-        let review = reviews.get(&session.sid);
-        match examine(context, target, &session, review, choice)? {
+    for listed in sessions {
+        let review = reviews.of(listed.session.sid);
+        let found = examine(context, target, &listed, &review, choice)?;
+        let session = listed.session;
+        match found {
             Ok(work) => goes.push(Candidate { session, work }),
             Err(why) => stays.push(LeftOut {
                 sid: session.sid,
@@ -179,18 +161,12 @@ pub fn gather(
 }
 
 /// Returns the sessions that came from the target and have something to say about landing.
-fn of_target(
-    context: &Context<'_>,
-    target: &Target,
-    reviews: &BTreeMap<SessionId, Review>,
-) -> Result<Vec<Session>> {
+fn of_target(context: &Context<'_>, target: &Target, reviews: &Reviews) -> Result<Vec<Listed>> {
     let listing = select::list(context, Scope::Mine)?;
     let mut sessions = Vec::new();
     for listed in listing.sessions {
-        let session = listed.session;
-        let reviewed = reviews
-            .get(&session.sid)
-            .is_some_and(|review| !review.verdicts.is_empty());
+        let session = &listed.session;
+        let reviewed = !reviews.of(session.sid).verdicts.is_empty();
         let done = matches!(
             session.status,
             State::Ready | State::Approved | State::ChangesRequested
@@ -199,7 +175,7 @@ fn of_target(
             && !session.status.is_closed()
             && (done || reviewed)
         {
-            sessions.push(session);
+            sessions.push(listed);
         }
     }
     Ok(sessions)
@@ -209,10 +185,11 @@ fn of_target(
 fn examine(
     context: &Context<'_>,
     target: &Target,
-    session: &Session,
-    review: Option<&Review>,
+    listed: &Listed,
+    review: &Review,
     choice: &Choice,
 ) -> Result<Result<Work, Why>> {
+    let session = &listed.session;
     let state = session.status;
     if state.needs_supervisor() || steer::require_idle(context, session).is_err() {
         return Ok(Err(Why::AtWork(state)));
@@ -225,16 +202,15 @@ fn examine(
     if session.branch.as_deref() == Some(target.branch.as_str()) {
         return Ok(Err(Why::Nothing));
     }
-    let judged = review.is_some_and(|review| !review.verdicts.is_empty());
-    if choice.strategy == Strategy::OrchestratorReview && !judged {
+    if choice.strategy == Strategy::OrchestratorReview && review.verdicts.is_empty() {
         return Ok(Err(Why::NotApproved));
     }
-    let work = match look(context, session, choice.look_only)? {
+    let work = match look(context, listed, choice.look_only)? {
         Ok(work) => work,
         Err(why) => return Ok(Err(why)),
     };
-    let standing = approval::standing(review, session.sid, work.tip, work.tree, work.committed);
-    if let Some(why) = objection(&standing, state, choice.strategy) {
+    let opinion = opinion::about(review, session.sid, &work);
+    if let Some(why) = objection(&opinion, state, choice.strategy) {
         return Ok(Err(why));
     }
     if context.repo.merge_base(target.tip, work.tip)?.is_none() {
@@ -247,17 +223,24 @@ fn examine(
 }
 
 /// Returns what speaks against landing, given what reviewers said.
-fn objection(standing: &Standing, state: State, strategy: Strategy) -> Option<Why> {
-    match standing {
+fn objection(opinion: &Opinion, state: State, strategy: Strategy) -> Option<Why> {
+    let needs_review = strategy == Strategy::OrchestratorReview;
+    match opinion.standing {
         Standing::Approved => None,
         Standing::Rejected => Some(Why::Rejected),
         Standing::ChangesRequested => Some(Why::ChangesRequested),
-        Standing::Stale { at } if strategy == Strategy::OrchestratorReview => {
-            Some(Why::Stale(at.clone()))
+        Standing::Stale if needs_review => {
+            let approves = |verdict: Verdict| verdict == Verdict::Approve;
+            let given = opinion
+                .verdicts
+                .iter()
+                .find(|judged| judged.counts && approves(judged.given.verdict));
+            let commit = given.map_or("", |judged| judged.given.commit.as_str());
+            Some(Why::Stale(commit.chars().take(10).collect()))
         }
-        Standing::Undecided if strategy == Strategy::OrchestratorReview => Some(Why::NotApproved),
+        Standing::Unjudged if needs_review => Some(Why::NotApproved),
         // Without a reviewer only a turn that ended well counts.
-        Standing::Stale { .. } | Standing::Undecided => match state {
+        Standing::Stale | Standing::Unjudged => match state {
             State::Ready | State::Approved => None,
             state => Some(Why::State(state)),
         },
@@ -265,60 +248,21 @@ fn objection(standing: &Standing, state: State, strategy: Strategy) -> Option<Wh
 }
 
 /// Returns a session's work as it is now. A snapshot keeps it, unless only looking is allowed.
-pub fn look(
-    context: &Context<'_>,
-    session: &Session,
-    look_only: bool,
-) -> Result<Result<Work, Why>> {
-    let repo = context.repo;
-    let lost = |what: &str| Ok(Err(Why::Lost(what.to_owned())));
-    let branch = session
-        .branch
-        .as_deref()
-        .map_or(Ok(None), |branch| repo.branch_tip(branch))?;
-    let Some(checkout) = work::checkout(context, session)? else {
-        let code = session.code.as_deref();
-        let recorded = code.and_then(|hex| repo.parse_id(hex).ok());
-        let Some(tip) = branch.or(recorded) else {
-            return lost("its branch is gone");
-        };
-        let Ok(committed) = repo.tree_of(tip) else {
-            return lost("its commits are not here");
-        };
-        let kept = context.store.last_snapshot(session.sid)?;
-        let tree = kept
-            .filter(|kept| kept.snapshot.head == Some(tip))
-            .map_or(committed, |kept| kept.snapshot.tree);
-        return Ok(Ok(Work {
-            tip,
-            tree,
-            committed,
-            checkout: None,
-        }));
+pub fn look(context: &Context<'_>, listed: &Listed, look_only: bool) -> Result<Result<Work, Why>> {
+    let keep = match look_only {
+        true => Keep::Nothing,
+        false => Keep::Snapshot,
     };
-    let (head, tree) = match look_only {
-        true => (repo.head_of(&checkout)?, repo.snapshot_tree(&checkout)?),
-        false => {
-            let taken =
-                context
-                    .store
-                    .take_snapshot(session.sid, None, "before merge", &checkout)?;
-            let snapshot = repo.read_snapshot(taken.id)?;
-            (snapshot.head, snapshot.tree)
-        }
+    let work = match work::look(context, listed, keep) {
+        Ok(work) => work,
+        Err(error) => return Ok(Err(Why::Lost(error.message().to_owned()))),
     };
-    let Some(tip) = branch else {
-        return lost("its branch is gone");
-    };
-    if head != Some(tip) {
-        return Ok(Err(Why::OffBranch));
+    let branch = listed.session.branch.as_deref();
+    let tip = branch.map_or(Ok(None), |branch| context.repo.branch_tip(branch))?;
+    match work.checkout.is_some() && tip != Some(work.tip) {
+        true => Ok(Err(Why::OffBranch)),
+        false => Ok(Ok(work)),
     }
-    Ok(Ok(Work {
-        tip,
-        tree,
-        committed: repo.tree_of(tip)?,
-        checkout: Some(checkout),
-    }))
 }
 
 /// Returns whether what a session builds on is in the target already.
@@ -341,16 +285,28 @@ pub fn needed(context: &Context<'_>, target: &Target, sid: SessionId) -> Needed 
 }
 
 /// Counts in how many files each two of these conflict. With fewer than three there is nothing to choose.
-pub fn conflicts(context: &Context<'_>, works: &[(SessionId, ObjectId)]) -> Result<Conflicts> {
+pub fn clashes(context: &Context<'_>, candidates: &[Candidate]) -> Result<Conflicts> {
     let mut found = Conflicts::new();
-    if works.len() < 3 {
+    if candidates.len() < 3 {
         return Ok(found);
     }
-    for (at, (one, ours)) in works.iter().enumerate() {
-        for (other, theirs) in &works[at + 1..] {
-            if let Merged::Conflict(paths) = context.repo.merge_commits(*ours, *theirs)? {
-                found.insert(pair(*one, *other), paths.len().max(1));
-            }
+    let listed: Vec<Listed> = candidates
+        .iter()
+        .map(|candidate| Listed {
+            tip: None,
+            session: candidate.session.clone(),
+            remote: None,
+            archived: false,
+        })
+        .collect();
+    let matrix = conflicts::matrix(context, &listed, &conflicts::Options::default())?;
+    for pair in &matrix.between {
+        let (Some(one), Some(other)) = (pair.ours.session, pair.theirs.session) else {
+            continue;
+        };
+        let many = pair.verdict.clashing().len();
+        if many > 0 {
+            found.insert(plan::pair(one, other), many);
         }
     }
     Ok(found)

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::testing;
+use super::update::{self, How, Outcome};
 use crate::error::Result;
-use crate::session::SessionId;
 use crate::session::context::Context;
 use crate::session::inbox::Message;
-use crate::session::prompts;
+use crate::session::{Session, SessionId, prompts};
 
 /// Who such a prompt comes from, in the words of the transcript.
 const FROM: &str = "merge";
@@ -23,12 +23,12 @@ pub fn give_back(
     test: &str,
     log: &str,
 ) -> Result<()> {
-    let text = prompt(
-        branch,
-        landed,
-        test,
-        &testing::log_tail(Path::new(log), LOG),
-    );
+    let updated = context
+        .store
+        .session(sid)?
+        .is_some_and(|session| is_updated(context, &session, branch));
+    let log = testing::log_tail(Path::new(log), LOG);
+    let text = prompt(branch, landed, updated, test, &log);
     let message = Message::Prompt {
         text,
         from: FROM.to_owned(),
@@ -36,7 +36,13 @@ pub fn give_back(
     prompts::send(context, sid, &message).map(|_| ())
 }
 
-fn prompt(branch: &str, landed: &[&str], test: &str, log: &str) -> String {
+/// Brings the session up to date, so that it sees what it has to fit to. Where that does not go by itself it is told to.
+fn is_updated(context: &Context<'_>, session: &Session, branch: &str) -> bool {
+    let updated = update::update(context, session, branch, How::Merge);
+    matches!(updated, Ok(Outcome::Updated { .. } | Outcome::Current))
+}
+
+fn prompt(branch: &str, landed: &[&str], updated: bool, test: &str, log: &str) -> String {
     let others = match landed {
         [] => String::new(),
         names => format!(
@@ -44,10 +50,13 @@ fn prompt(branch: &str, landed: &[&str], test: &str, log: &str) -> String {
             names.join(", ")
         ),
     };
+    let bring = match updated {
+        true => format!("Your branch has the newest '{branch}' already."),
+        false => format!("Bring '{branch}' into your branch first: git merge {branch}"),
+    };
     format!(
         "Your work did not land on '{branch}': merged there it makes the tests fail, and without it they pass.{others}\n\
-         Bring '{branch}' into your branch (git merge {branch}), find out what does not fit together, and make the tests \
-         pass without giving up what either side does.\n\n\
+         {bring}\nFind out what does not fit together, and make the tests pass without giving up what either side does.\n\n\
          The tests are: {test}\n\nThe end of their log:\n\n{log}\n"
     )
 }
@@ -58,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_prompt_says_what_failed_and_what_to_do() {
-        let text = prompt("main", &["a", "b"], "make test", "boom");
+        let text = prompt("main", &["a", "b"], false, "make test", "boom");
         for part in ["'main'", "a, b", "make test", "boom", "git merge main"] {
             assert!(text.contains(part), "{text}");
         }

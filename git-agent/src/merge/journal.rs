@@ -114,6 +114,9 @@ pub struct Journal {
     /// What is about to happen to a checkout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applying: Option<Applied>,
+    /// The earlier merge that this one takes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undoes: Option<Ulid>,
 }
 
 /// The right to merge in this repository: nobody else does as long as this lives.
@@ -173,7 +176,7 @@ impl Right {
         let mut old = self.finished()?;
         old.truncate(old.len().saturating_sub(KEPT));
         for journal in old {
-            self.drop_done(&journal)?;
+            self.drop_done(journal.id)?;
         }
         Ok(())
     }
@@ -194,13 +197,18 @@ impl Right {
         Ok(found)
     }
 
-    /// Forgets a finished merge.
-    pub fn drop_done(&self, journal: &Journal) -> Result<()> {
-        let path = self.done().join(format!("{}.json", journal.id));
-        if let Some(applied) = &journal.applying {
+    /// Forgets a finished merge; one that is forgotten already is no error.
+    pub fn drop_done(&self, id: Ulid) -> Result<()> {
+        let path = self.done().join(format!("{id}.json"));
+        if let Some(applied) = read(&path)?.and_then(|journal| journal.applying) {
             let _ = fs::remove_file(&applied.index);
         }
-        fs::remove_file(&path).context(|| format!("cannot remove '{}'", path.display()))
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::fatal(format!("cannot remove '{}'", path.display())).because(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the directory of what belongs to merges.
@@ -227,6 +235,7 @@ impl Journal {
             asked,
             landing: None,
             applying: None,
+            undoes: None,
         }
     }
 }

@@ -134,7 +134,7 @@ fn trailers_of(message: &str) -> Vec<&str> {
         })
     };
     let lines: Vec<&str> = last.lines().collect();
-    match !is_only && lines.iter().all(|line| is_trailer(line)) {
+    match !is_only && lines.iter().all(is_trailer) {
         true => lines,
         false => Vec::new(),
     }

@@ -3,7 +3,6 @@
 
 pub mod advance;
 pub mod apply;
-pub mod approval;
 pub mod build;
 pub mod candidates;
 pub mod conflicts;
@@ -123,24 +122,6 @@ impl FromStr for Strategy {
             ))
         })
     }
-}
-
-/// What reviewers think of exactly the work that is there now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
-    /// Approved as it is.
-    Approved,
-    /// Approved once; it has changed since.
-    Stale {
-        /// The commit that was approved, shortened.
-        at: String,
-    },
-    /// Nobody decided.
-    Undecided,
-    /// Changes were asked for.
-    ChangesRequested,
-    /// Refused.
-    Rejected,
 }
 
 /// Why a session's work does not go in.

@@ -155,7 +155,7 @@ mod tests {
         conflicts.insert(pair(sid(1), sid(3)), 2);
         let entries = vec![entry(1, &[]), entry(2, &[]), entry(3, &[]), entry(4, &[])];
         let (ordered, _) = order(entries, &conflicts, &nothing);
-        assert_eq!(names(&ordered), ["s4", "s2", "s3", "s1"]);
+        assert_eq!(names(&ordered), ["s4", "s2", "s1", "s3"]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::journal;
 use super::run::{self, Outcome, Request, Tell};
+use super::update::{self, How};
 use super::{Style, Why};
 use crate::env::Millis;
 use crate::error::{Context as _, Error, Result};
@@ -308,11 +309,29 @@ fn pass(
         fault::point("queue.landed").context(|| "cannot run the queue".into())?;
         any |= !outcome.landed.is_empty();
         settle(context, &outcome)?;
+        if !outcome.landed.is_empty() {
+            bring_up_to_date(context, &outcome);
+        }
         if !outcome.landed.is_empty() || outcome.left.iter().any(|left| holds(&left.why)) {
             show(&outcome)?;
         }
     }
     Ok(any)
+}
+
+/// Brings those that wait for a person up to date with what has landed, before theirs is looked at. An approval would
+/// not survive it, and where it does not go by itself the session stays as it is.
+fn bring_up_to_date(context: &Context<'_>, outcome: &Outcome) {
+    for left in &outcome.left {
+        if matches!(
+            left.why,
+            Why::NotApproved | Why::Stale(_) | Why::ChangesRequested
+        ) && let Ok(Some(session)) = context.store.session(left.sid)
+        {
+            let how = How::configured(context).unwrap_or_default();
+            let _ = update::update(context, &session, &outcome.branch, how);
+        }
+    }
 }
 
 /// Returns whether a reason is one that does not go away by waiting.

@@ -1,7 +1,7 @@
 //! What a merge that died left: finished where the target has moved, taken back where it has not.
 
 use super::journal::{Applied, Journal, Move, Right};
-use super::{apply, land, testing};
+use super::{apply, land, testing, undo};
 use crate::error::{Context as _, Result};
 use crate::fault;
 use crate::git::scratch;
@@ -39,13 +39,17 @@ pub fn recover(context: &Context<'_>, right: &Right) -> Result<(Found, Option<Jo
         right.forget()?;
         return Ok((Found::TakenBack(names), Some(journal)));
     };
-    let found = match has_landed(context, landing)? {
-        true => {
+    let found = match (has_landed(context, landing)?, journal.undoes) {
+        (true, Some(undone)) => {
+            undo::finish(context, right, undone, landing)?;
+            Found::Finished(names)
+        }
+        (true, None) => {
             land::record(context, &journal)?;
             right.keep(&journal)?;
             Found::Finished(names)
         }
-        false => {
+        (false, _) => {
             take_back(context, landing)?;
             fault::point("recover.taken_back").context(|| "cannot recover".into())?;
             right.forget()?;
@@ -66,8 +70,13 @@ fn names(journal: &Journal) -> Vec<String> {
 /// Returns whether the target has what was to land.
 fn has_landed(context: &Context<'_>, landing: &Move) -> Result<bool> {
     let repo = context.repo;
-    let after = repo.parse_id(&landing.after)?;
+    let (before, after) = (
+        repo.parse_id(&landing.before)?,
+        repo.parse_id(&landing.after)?,
+    );
     match repo.branch_tip(&landing.branch)? {
+        // A target that goes back where it was has that all the time.
+        Some(tip) if repo.is_ancestor(after, before)? => Ok(tip == after),
         Some(tip) => repo.is_ancestor(after, tip),
         None => Ok(false),
     }

@@ -158,11 +158,7 @@ pub fn plan(context: &Context<'_>, request: &Request) -> Result<Plan> {
     }
     let target = candidates::target(context, request.into.as_deref(), &choice)?;
     let (found, mut left) = candidates::gather(context, &target, &choice)?;
-    let works: Vec<_> = found
-        .iter()
-        .map(|candidate| (candidate.session.sid, candidate.work.tip))
-        .collect();
-    let conflicts = candidates::conflicts(context, &works)?;
+    let conflicts = candidates::clashes(context, &found)?;
     let entries = found.iter().map(|candidate| Entry {
         sid: candidate.session.sid,
         name: candidate.session.name.clone(),

@@ -9,7 +9,7 @@ use crate::git::landing::{Landed, Landing};
 use crate::git::merge::{Merged, NewCommit};
 use crate::git::refs::{Expected, RefChange};
 use crate::session::context::Context;
-use crate::session::{State, work};
+use crate::session::{State, Ulid, work};
 use crate::store::append::SessionWriter;
 
 /// What can be undone, and how.
@@ -106,32 +106,89 @@ pub fn undo(context: &Context<'_>, right: &Right, what: &Undoable) -> Result<Opt
                 }
                 apply::take_back(context, applied)?;
             }
-            right.drop_done(journal)?;
+            right.drop_done(journal.id)?;
             Ok(None)
         }
         Undoable::Back(journal) => {
             let landing = landing_of(journal)?;
+            let back = Move {
+                before: landing.after.clone(),
+                after: landing.before.clone(),
+                ..landing.clone()
+            };
             let before = context.repo.parse_id(&landing.before)?;
-            go_back(context, landing, before)?;
-            fault::point("undo.moved").context(|| "cannot undo".into())?;
-            for part in &landing.parts {
-                settle_index(context, part)?;
-                set_state(context, part, part.state, "the merge was undone")?;
-                fault::point("undo.session.recorded").context(|| "cannot undo".into())?;
-            }
-            right.drop_done(journal)?;
+            note(context, right, journal, back.clone())?;
+            let moved = go_back(context, landing, before);
+            conclude(context, right, journal, &back, moved)?;
             Ok(Some(before))
         }
         Undoable::Revert(journal) => {
             let landing = landing_of(journal)?;
-            let tip = revert(context, landing)?;
-            for part in &landing.parts {
-                set_state(context, part, State::Ready, "the merge was reverted")?;
+            let (name, tip, new) = revert(context, landing)?;
+            let mut forward = Move {
+                before: tip.to_string(),
+                after: new.to_string(),
+                ..landing.clone()
+            };
+            for part in &mut forward.parts {
+                // The branches of the sessions stay where they are.
+                part.state = State::Ready;
+                part.before.clone_from(&part.work);
             }
-            right.drop_done(journal)?;
-            Ok(Some(tip))
+            note(context, right, journal, forward.clone())?;
+            let checkouts = context.repo.checkouts_of(&name)?;
+            let landed = context.repo.land(&Landing {
+                branch: &name,
+                old: tip,
+                new,
+                reflog: "agent merge: revert",
+                also: &[],
+                checkouts: &checkouts,
+            });
+            let moved = landed.and_then(|landed| refuse(landed, &landing.branch));
+            conclude(context, right, journal, &forward, moved)?;
+            hooks::after(context.repo, &checkouts, Style::NoFf);
+            Ok(Some(new))
         }
     }
+}
+
+/// Writes down what is about to be undone.
+fn note(context: &Context<'_>, right: &Right, undone: &Journal, landing: Move) -> Result<()> {
+    let mut journal = Journal::begin(context, undone.asked.clone());
+    journal.landing = Some(landing);
+    journal.undoes = Some(undone.id);
+    right.note(&journal)
+}
+
+/// Records an undoing whose target has moved, or forgets one that was refused.
+fn conclude(
+    context: &Context<'_>,
+    right: &Right,
+    undone: &Journal,
+    landing: &Move,
+    moved: Result<()>,
+) -> Result<()> {
+    match moved {
+        Ok(()) => finish(context, right, undone.id, landing),
+        Err(error) => {
+            right.forget()?;
+            Err(error)
+        }
+    }
+}
+
+/// Records an undoing: the states of the sessions, and that there is nothing more to undo. Doing it again changes nothing.
+pub fn finish(context: &Context<'_>, right: &Right, undone: Ulid, landing: &Move) -> Result<()> {
+    fault::point("undo.moved").context(|| "cannot undo".into())?;
+    for part in &landing.parts {
+        settle_index(context, part)?;
+        set_state(context, part)?;
+        fault::point("undo.session.recorded").context(|| "cannot undo".into())?;
+    }
+    right.drop_done(undone)?;
+    fault::point("undo.dropped").context(|| "cannot undo".into())?;
+    right.forget()
 }
 
 fn landing_of(journal: &Journal) -> Result<&Move> {
@@ -213,24 +270,25 @@ fn settle_index(context: &Context<'_>, part: &Part) -> Result<()> {
         .map(|_| ())
 }
 
-fn set_state(context: &Context<'_>, part: &Part, to: State, reason: &str) -> Result<()> {
+fn set_state(context: &Context<'_>, part: &Part) -> Result<()> {
     let Ok(mut writer) = SessionWriter::open(&context.store, part.sid, context.redactor()) else {
         // Folded into an archive meanwhile: nothing there is rewritten.
         return Ok(());
     };
-    writer.append(crate::transcript::Body::Set {
-        key: "merged".to_owned(),
-        value: serde_json::Value::Null,
-    })?;
     if writer.session().status == State::Merged {
-        writer.set_status(to, reason)?;
+        writer.append(crate::transcript::Body::Set {
+            key: "merged".to_owned(),
+            value: serde_json::Value::Null,
+        })?;
+        writer.set_status(part.state, "the merge was undone")?;
     }
     writer.close()?;
     Ok(())
 }
 
-/// Puts a commit on the target that takes the merge's changes out again.
-fn revert(context: &Context<'_>, landing: &Move) -> Result<ObjectId> {
+/// Makes the commit that takes a merge's changes out of the target again. Returns the target's full name, its tip and
+/// the commit.
+fn revert(context: &Context<'_>, landing: &Move) -> Result<(String, ObjectId, ObjectId)> {
     let repo = context.repo;
     let name = format!("refs/heads/{}", landing.branch);
     let (before, after) = (
@@ -268,16 +326,5 @@ fn revert(context: &Context<'_>, landing: &Move) -> Result<ObjectId> {
         author: None,
         sign: true,
     })?;
-    let checkouts = repo.checkouts_of(&name)?;
-    let landed = repo.land(&Landing {
-        branch: &name,
-        old: tip,
-        new,
-        reflog: "agent merge: revert",
-        also: &[],
-        checkouts: &checkouts,
-    })?;
-    refuse(landed, &landing.branch)?;
-    hooks::after(repo, &checkouts, Style::NoFf);
-    Ok(new)
+    Ok((name, tip, new))
 }
