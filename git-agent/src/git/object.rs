@@ -231,6 +231,18 @@ impl Repo {
         Ok(())
     }
 
+    /// Writes a batch into another directory of objects, for a process that needs them for a moment. It is not durable.
+    pub(in crate::git) fn write_batch_to(&self, batch: &Batch, objects: &Path) -> Result<()> {
+        for (id, kind, data) in &batch.objects {
+            let hex = id.to_string();
+            let path = objects.join(&hex[..2]).join(&hex[2..]);
+            let temporary = write_temporary(objects, *kind, data)
+                .and_then(|file| name_object(objects, file, &path, &mut BTreeSet::new()));
+            temporary.context(|| format!("cannot write object {id}"))?;
+        }
+        Ok(())
+    }
+
     /// Returns what an object is and how large, without reading it; `None` when it does not exist.
     pub fn object_header(&self, id: ObjectId) -> Result<Option<(ObjectKind, u64)>> {
         let header = self

@@ -59,10 +59,23 @@ impl Repo {
         pairs: &[(ObjectId, ObjectId)],
         attributes: Option<ObjectId>,
     ) -> Result<Vec<Preview>> {
+        self.preview_merges_with(pairs, attributes, &[])
+    }
+
+    /// The same, where some of the commits are in `also` and not in the repository.
+    pub fn preview_merges_with(
+        &self,
+        pairs: &[(ObjectId, ObjectId)],
+        attributes: Option<ObjectId>,
+        also: &[Batch],
+    ) -> Result<Vec<Preview>> {
         if pairs.is_empty() {
             return Ok(Vec::new());
         }
         let scratch = Scratch::new(self)?;
+        for batch in also {
+            self.write_batch_to(batch, &scratch.dir)?;
+        }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let parts = pairs.len().div_ceil(SHARE).min(cores).min(PROCESSES);
         let share = pairs.len().div_ceil(parts.max(1));
@@ -95,6 +108,9 @@ impl Repo {
                 answers if answers.len() == part.len() => all.extend(answers),
                 // A git before 2.39 merges one pair a process.
                 _ => {
+                    for batch in also {
+                        self.write_batch(batch)?;
+                    }
                     for (ours, theirs) in part {
                         all.push(self.preview_alone(*ours, *theirs)?);
                     }

@@ -80,13 +80,13 @@ impl Touched {
                     (ours, theirs) = (&ours[1..], &theirs[1..]);
                 }
                 Ordering::Less => {
-                    if has_below(theirs, &our.path) {
+                    if is_new(our) && has_below(theirs, &our.path) {
                         return true;
                     }
                     ours = &ours[1..];
                 }
                 Ordering::Greater => {
-                    if has_below(ours, &their.path) {
+                    if is_new(their) && has_below(ours, &their.path) {
                         return true;
                     }
                     theirs = &theirs[1..];
@@ -109,16 +109,16 @@ fn is_same(ours: &Change, theirs: &Change, renames: bool) -> bool {
 /// Returns whether a sorted list has a path below this one, as if it were a directory.
 fn has_below(changes: &[Change], path: &[u8]) -> bool {
     // Names between `path` and `path/` sort in between: `path-x`, `path.c`.
-    let from = changes.partition_point(|change| {
-        let name = change.path.as_slice();
-        name.iter().cmp(path.iter().chain(b"/")) == Ordering::Less
-    });
-    changes.get(from).is_some_and(|change| {
-        change
-            .path
-            .strip_prefix(path)
-            .is_some_and(|rest| rest.first() == Some(&b'/'))
-    })
+    let dir = [path, b"/"].concat();
+    let from = changes.partition_point(|change| change.path < dir);
+    changes
+        .get(from)
+        .is_some_and(|change| change.path.starts_with(&dir))
+}
+
+/// Returns whether a path was added. What was a file before can have become a directory only on a side that touched it too.
+fn is_new(change: &Change) -> bool {
+    change.before.is_none()
 }
 
 /// Returns the directories that a path is in, without the top.

@@ -1,12 +1,13 @@
 //! Judging pairs: from memory, from the paths that both sides touched, and where that does not decide it, by git.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use super::memory::Memory;
 use super::side::Side;
 use super::{Clashing, Lines, Verdict};
 use crate::error::Result;
+use crate::git::object::Batch;
 use crate::git::preview::Preview;
 use crate::git::touched::{Comparer, Touched};
 use crate::git::{ObjectId, Repo, sha256};
@@ -106,15 +107,20 @@ impl<'c> Judge<'c> {
 
     fn ask(&self, pairs: &[(&Side, &Side)]) -> Result<Vec<Verdict>> {
         let repo = self.context.repo;
-        for (ours, theirs) in pairs {
-            ours.store(repo)?;
-            theirs.store(repo)?;
+        let mut missing: BTreeMap<ObjectId, Batch> = BTreeMap::new();
+        for side in pairs.iter().flat_map(|(ours, theirs)| [ours, theirs]) {
+            if !missing.contains_key(&side.commit)
+                && let Some(batch) = side.missing(repo)?
+            {
+                missing.insert(side.commit, batch);
+            }
         }
+        let missing: Vec<Batch> = missing.into_values().collect();
         let commits: Vec<_> = pairs
             .iter()
             .map(|(ours, theirs)| (ours.commit, theirs.commit))
             .collect();
-        let previews = repo.preview_merges(&commits, self.attributes)?;
+        let previews = repo.preview_merges_with(&commits, self.attributes, &missing)?;
         Ok(previews
             .iter()
             .map(|preview| verdict(repo, preview))

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::git::capture::Checkout;
+use crate::git::object::Batch;
 use crate::git::{ObjectId, Repo};
 use crate::session::context::Context;
 use crate::session::{Session, SessionId, work};
@@ -103,12 +104,12 @@ impl Side {
         self.commit != self.tip
     }
 
-    /// Makes sure that git finds the commit that stands for this side.
-    pub fn store(&self, repo: &Repo) -> Result<()> {
-        if self.has_uncommitted() && repo.object_header(self.commit)?.is_none() {
-            repo.stand_in(self.tree, self.tip)?;
+    /// Returns the commit that stands for this side, where the repository does not have it.
+    pub fn missing(&self, repo: &Repo) -> Result<Option<Batch>> {
+        if !self.has_uncommitted() || repo.object_header(self.commit)?.is_some() {
+            return Ok(None);
         }
-        Ok(())
+        Ok(Some(repo.stand_in_batch(self.tree, self.tip)?.1))
     }
 }
 
