@@ -12,6 +12,7 @@
 //! | `guard` | what keeps an agent on its own branch: hooks its environment brings in, and refs compared afterwards |
 //! | `merge` | what agents made on its way into a branch: planned, built in memory, tested, landed, undone |
 //! | `doctor` | what can be wrong with our part of a repository, and putting it right |
+//! | `share` | giving refs to a remote, and taking in those of others after a check |
 //! | `redact` | the only way from foreign text to an object |
 //! | `install`, `demo` | putting the programs and their manual in place; showing what they do |
 //! | `output` | the only writer to stdout and stderr |
@@ -38,5 +39,6 @@ pub mod provenance;
 pub mod redact;
 pub mod review;
 pub mod session;
+pub mod share;
 pub mod store;
 pub mod transcript;

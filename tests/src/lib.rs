@@ -12,10 +12,12 @@ pub mod repo;
 pub mod sandbox;
 pub mod sessions;
 pub mod survivors;
+pub mod team;
 pub mod toolbox;
 
 pub use output::{Output, Run, text};
 pub use process::{Background, Cmd, wait_until};
 pub use repo::{Hash, RefFormat, Repo};
 pub use sandbox::Sandbox;
+pub use team::{Member, Team, Way};
 pub use toolbox::Git;

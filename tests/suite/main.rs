@@ -41,6 +41,9 @@ mod session_edges;
 mod session_lab;
 mod session_misbehaving;
 mod session_work;
+mod share;
+mod share_hostile;
+mod share_transport;
 mod source;
 mod storage;
 

@@ -57,6 +57,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("install", 5),
     ("merge", 5),
     ("session", 5),
+    ("share", 5),
     // What people see.
     ("output", 6),
     ("invoke", 7),

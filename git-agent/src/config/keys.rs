@@ -124,13 +124,6 @@ pub const PLAIN: &[Key] = &[
         "How long a permission waits for a person before it is refused",
     ),
     key(
-        "archiveDays",
-        "14",
-        Kind::Number,
-        false,
-        "Days after which a closed session is folded into an archive; 0 is never",
-    ),
-    key(
         "autoCommit",
         "false",
         Kind::Bool,
@@ -286,6 +279,20 @@ pub const PLAIN: &[Key] = &[
         "Who answers permissions: the policy, or a person each time",
     ),
     key(
+        "remote",
+        "",
+        Kind::Text,
+        false,
+        "The remote that sessions are pushed to and fetched from; origin otherwise",
+    ),
+    key(
+        "retention",
+        "14",
+        Kind::Number,
+        false,
+        "Days after which a closed session is folded into an archive of its month; 0 is never",
+    ),
+    key(
         "retries",
         "2",
         Kind::Number,
@@ -305,6 +312,20 @@ pub const PLAIN: &[Key] = &[
         Kind::Command,
         false,
         "Run in every new worktree before the agent",
+    ),
+    key(
+        "share",
+        "",
+        Kind::Text,
+        false,
+        "Addresses that sessions may be pushed to; several values are allowed",
+    ),
+    key(
+        "sign",
+        "false",
+        Kind::Bool,
+        false,
+        "Whether what is shared is signed, with the key and program that git signs with",
     ),
     key(
         "stuckAfter",

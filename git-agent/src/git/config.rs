@@ -87,6 +87,12 @@ impl Repo {
         self.git_common().args(words).run().map(|_| ())
     }
 
+    /// Adds a value of a key that may have several to the repository's own configuration.
+    pub fn add_config(&self, key: &str, value: &str) -> Result<()> {
+        let words = ["config", "--local", "--add", key, value];
+        self.git_common().args(words).run().map(|_| ())
+    }
+
     /// Removes all values of a key from the repository's own configuration. Returns whether there was one.
     pub fn unset_config(&self, key: &str) -> Result<bool> {
         let words = ["config", "--local", "--unset-all", key];

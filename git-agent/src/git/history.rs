@@ -99,6 +99,30 @@ impl Repo {
         Ok(count)
     }
 
+    /// Returns the objects of a commit's history that another's does not have, with the paths of files.
+    pub fn objects_between(
+        &self,
+        base: Option<ObjectId>,
+        tip: ObjectId,
+    ) -> Result<Vec<(ObjectId, String)>> {
+        let mut git = self
+            .git_common()
+            .config("core.quotePath", "false")
+            .args(["rev-list", "--objects"])
+            .arg(tip.to_string());
+        if let Some(base) = base.filter(|base| matches!(self.object_header(*base), Ok(Some(_)))) {
+            git = git.arg(format!("^{base}"));
+        }
+        let answer = git.run()?;
+        let text = String::from_utf8_lossy(&answer.stdout);
+        text.lines()
+            .map(|line| {
+                let (id, path) = line.split_once(' ').unwrap_or((line, ""));
+                Ok((self.parse_id(id)?, path.to_owned()))
+            })
+            .collect()
+    }
+
     /// Returns the tree of a commit.
     pub fn tree_of(&self, commit: ObjectId) -> Result<ObjectId> {
         Ok(self.read_commit(commit)?.tree)

@@ -27,6 +27,7 @@ pub mod object;
 pub mod onto;
 pub mod preview;
 pub mod refs;
+pub mod remote;
 pub mod restore;
 pub mod scan;
 pub mod scratch;
@@ -166,6 +167,11 @@ impl Repo {
     /// Returns the id that stands for "no object".
     pub fn null_id(&self) -> ObjectId {
         self.hash_kind().null()
+    }
+
+    /// Returns the id of the tree without entries.
+    pub fn empty_tree_id(&self) -> ObjectId {
+        ObjectId::empty_tree(self.hash_kind())
     }
 
     /// Parses a full object id of this repository's hash function.

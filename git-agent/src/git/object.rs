@@ -296,6 +296,13 @@ impl Repo {
         })
     }
 
+    /// Returns whether a commit carries a signature, good or not.
+    pub fn is_signed(&self, id: ObjectId) -> Result<bool> {
+        let data = self.read_object(id, ObjectKind::Commit, 1 << 20)?;
+        let header = data.find("\n\n").map_or(&data[..], |end| &data[..end]);
+        Ok(header.find("\ngpgsig").is_some())
+    }
+
     /// Reads a tree. Trees larger than `limit` bytes are refused.
     pub fn read_tree(&self, id: ObjectId, limit: u64) -> Result<Vec<TreeEntry>> {
         let data = self.read_object(id, ObjectKind::Tree, limit)?;

@@ -282,6 +282,21 @@ impl Repo {
     }
 }
 
+impl Repo {
+    /// Packs the refs below a prefix, so that reading them is reading one file. An older git, or another way of keeping
+    /// refs, leaves them as they are.
+    pub fn pack_refs_below(&self, prefix: &str) -> Result<()> {
+        if self.ref_backend() == RefBackend::Files {
+            let pattern = format!("--include={prefix}*");
+            self.git_common()
+                .durable()
+                .args(["pack-refs", &pattern])
+                .run()?;
+        }
+        Ok(())
+    }
+}
+
 /// Returns the name of a ref's lock file.
 pub(in crate::git) fn lock_path(path: &Path) -> std::path::PathBuf {
     let mut name = path.as_os_str().to_owned();

@@ -299,13 +299,14 @@ fn known(env: &Env, wanted: Wanted<'_>) -> Vec<Candidate> {
             };
             return keys::PLAIN.iter().map(key).collect();
         }
-        "SESSION" | "GROUP" | "AGENT" | "ROLE" => {}
+        "SESSION" | "GROUP" | "AGENT" | "ROLE" | "REMOTE" => {}
         _ => return Vec::new(),
     }
     let Ok(repo) = Repo::discover(env) else {
         return Vec::new();
     };
     match wanted {
+        "REMOTE" => plain(repo.remote_names()),
         "SESSION" | "GROUP" => {
             let Ok(listing) = Store::new(env, &repo).list(Scope::All) else {
                 return Vec::new();

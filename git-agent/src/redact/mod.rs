@@ -103,6 +103,13 @@ impl Redactor {
         Redacted::new(event)
     }
 
+    /// Returns the rule by which bytes certainly hold a secret: a known value, or a provider's own shape. For what is
+    /// looked at and never changed, such as code.
+    pub fn certain_secret(&self, bytes: &[u8]) -> Option<String> {
+        let clean = self.scanner.clean_certain(bytes)?;
+        Some(rule_between(bytes, &clean))
+    }
+
     /// Returns how many secrets each rule has replaced so far.
     pub fn report(&self) -> BTreeMap<&'static str, u64> {
         self.scanner.report()
@@ -133,6 +140,22 @@ impl Redactor {
     fn knows(&self, value: &[u8]) -> bool {
         self.scanner.knows(value)
     }
+}
+
+/// Returns the name of the first rule that replaced something between two versions of a text.
+pub fn rule_between(before: &[u8], after: &[u8]) -> String {
+    let same = before.iter().zip(after).take_while(|(a, b)| a == b).count();
+    // The difference may begin inside the word that opens a placeholder.
+    let from = same.saturating_sub(OPENING.len());
+    let opening = after[from..]
+        .windows(OPENING.len())
+        .position(|part| part == OPENING);
+    let Some(start) = opening.map(|at| from + at + OPENING.len()) else {
+        return "secret".to_owned();
+    };
+    let end = after[start..].iter().position(|byte| *byte == b']');
+    let end = end.map_or(after.len(), |length| start + length);
+    String::from_utf8_lossy(&after[start..end]).into_owned()
 }
 
 /// Returns whether the whole value is a placeholder.

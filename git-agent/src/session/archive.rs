@@ -8,12 +8,12 @@ use crate::env::Millis;
 use crate::error::Result;
 use crate::store::archive::Folded;
 
-/// How many days after it was closed a session is folded, unless `agent.archiveDays` says otherwise.
+/// How many days after it was closed a session is folded, unless `agent.retention` says otherwise.
 const DAYS: u64 = 14;
 
-/// Folds sessions that were closed long ago and have no worktree any more. `agent.archiveDays` of 0 keeps all as they are.
+/// Folds sessions that were closed long ago and have no worktree any more. `agent.retention` of 0 keeps all as they are.
 pub fn fold_old(context: &Context<'_>) -> Result<Folded> {
-    let days = context.config.number("agent.archiveDays")?.unwrap_or(DAYS);
+    let days = context.config.number("agent.retention")?.unwrap_or(DAYS);
     if days == 0 {
         return Ok(Folded::default());
     }

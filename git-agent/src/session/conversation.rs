@@ -176,13 +176,28 @@ pub fn to_branch_off(
     spec: &AgentSpec,
     session: &Session,
 ) -> Result<Option<Origin>> {
-    let Some(parent) = session.parent_session.filter(|_| spec.forks) else {
+    // Somebody else's conversation goes over only when a person said so.
+    let kept_back = session.more.get(super::fork::CONVERSATION) == Some(&Value::Bool(false));
+    let Some(parent) = session
+        .parent_session
+        .filter(|_| spec.forks && !kept_back)
+    else {
         return Ok(None);
     };
     let origin = origin(context, parent)?;
     Ok(origin.filter(|origin| {
-        origin.session.agent == session.agent && origin.session.vendor_session.is_some()
+        let id = origin.session.vendor_session.as_deref();
+        origin.session.agent == session.agent && id.is_some_and(is_plain)
     }))
+}
+
+/// Returns whether an id can be part of a file's name: it may come from somebody else's record.
+fn is_plain(id: &str) -> bool {
+    !id.is_empty()
+        && !id.starts_with(['.', '-'])
+        && id
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>> {

@@ -10,6 +10,7 @@ use super::summary::{self, Summary, timestamp};
 use super::{SessionId, State};
 use crate::env::Millis;
 use crate::error::Result;
+use crate::share::sign::{self, Standing};
 use crate::store::list::Listed;
 use crate::transcript::{Body, Choice, Event};
 
@@ -39,6 +40,9 @@ pub struct Detail {
     /// What it asks, while it waits for an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Request>,
+    /// What the signature of its newest record is worth; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Standing>,
     /// Its snapshots, newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<Taken>,
@@ -109,10 +113,19 @@ pub fn gather(
             State::Waiting => open_request(context, listed)?,
             _ => None,
         },
+        signature: signature(context, listed),
         snapshots: snapshots(context, listed),
         events: last,
         summary,
     })
+}
+
+/// Returns what the signature of the newest record is worth; one's own unsigned ones need no word.
+fn signature(context: &Context<'_>, listed: &Listed) -> Option<Standing> {
+    let tip = listed.tip?;
+    let claimed = &listed.session.author.email;
+    let standing = sign::standing(context, tip, claimed).unwrap_or(Standing::Unchecked);
+    Some(standing).filter(|found| !listed.is_mine() || *found != Standing::None)
 }
 
 /// Returns the first prompt, whole.

@@ -4,6 +4,7 @@ use super::Session;
 use super::context::Context;
 use super::create::{self, Created, Options};
 use crate::error::{Error, Result};
+use crate::store::list::Listed;
 
 /// What to do differently.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +17,44 @@ pub struct Changes {
     pub agent: Option<String>,
     /// Another model.
     pub model: Option<String>,
+}
+
+/// The key of a session's record that says that its agent may read the conversation of somebody else's session.
+pub const CONVERSATION: &str = "conversation";
+
+/// Goes on from a session that somebody else shared: the new one starts from its code. Its conversation goes over only
+/// when a person said so, and nothing that stands in it becomes an option here.
+pub fn fork_theirs(
+    context: &Context<'_>,
+    listed: &Listed,
+    changes: &Changes,
+    agent: String,
+    conversation: bool,
+) -> Result<Created> {
+    let session = &listed.session;
+    let code = [session.code.as_deref(), session.base.as_deref()]
+        .into_iter()
+        .flatten()
+        .filter_map(|hex| context.repo.parse_id(hex).ok())
+        .find(|id| context.repo.tree_of(*id).is_ok());
+    let start = code.ok_or_else(|| {
+        Error::fatal(format!(
+            "the code of session '{}' is not here",
+            session.name
+        ))
+        .hint("its owner shares it with: git agent push")
+    })?;
+    let options = Options {
+        task: changes.prompt.clone(),
+        name: changes.name.clone(),
+        agent,
+        model: changes.model.clone(),
+        from: Some(start.to_string()),
+        parent_session: Some(session.sid),
+        more: vec![(CONVERSATION.to_owned(), conversation.into())],
+        ..Options::default()
+    };
+    create::create(context, &options)
 }
 
 /// Forks a session: the new one starts from all of its work, and its agent is given the conversation so far.

@@ -25,9 +25,9 @@ use crate::session::{Session, SessionId};
 /// The name of the tree entry with the folded sessions.
 pub const SESSIONS: &str = "sessions.jsonl";
 /// The key of a line that names the newest commit of the session's log.
-const TIP: &str = "tip";
+pub(super) const TIP: &str = "tip";
 /// Parents of one archive commit: the archive before it, and the logs. git's own octopus merges stay far below.
-const PARENTS: usize = 200;
+pub(super) const PARENTS: usize = 200;
 /// How often a lost race is run again.
 const ATTEMPTS: u32 = 8;
 
@@ -136,7 +136,12 @@ impl Store<'_> {
     }
 
     /// Returns the tip of a session once all of it is in git and nothing is left in its spool.
-    fn settled(&self, sid: SessionId, id: ObjectId, redactor: &Redactor) -> Result<Option<Tip>> {
+    pub(super) fn settled(
+        &self,
+        sid: SessionId,
+        id: ObjectId,
+        redactor: &Redactor,
+    ) -> Result<Option<Tip>> {
         let dir = self.spool_dir(sid);
         if !dir.join(spool::FILE).exists() {
             let session = read_state(self.repo, id, sid)?;
@@ -335,7 +340,7 @@ fn take_in(
 
 /// Calls `each` with the sessions of an archive, newest commit first, until it returns `false`. A session that was folded
 /// more than once comes more than once: the first is the one that counts.
-pub(super) fn read_archive(
+pub(crate) fn read_archive(
     repo: &Repo,
     tip: ObjectId,
     month: &Month,
@@ -385,7 +390,7 @@ pub(super) fn read_archive(
     )))
 }
 
-fn read_line(repo: &Repo, line: &[u8]) -> Result<Archived> {
+pub(super) fn read_line(repo: &Repo, line: &[u8]) -> Result<Archived> {
     let mut value: Value =
         serde_json::from_slice(line).context(|| "it is no JSON object".into())?;
     let tip = value

@@ -38,3 +38,5 @@ pub const SESSIONS: usize = 20_000;
 pub const ARCHIVE: u64 = 16 << 20;
 /// Commits of one archive.
 pub const ARCHIVE_CHAIN: usize = 1_000;
+/// Shared refs of one remote that are looked at.
+pub const REMOTE_REFS: usize = 10_000;

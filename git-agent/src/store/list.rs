@@ -109,6 +109,9 @@ impl Store<'_> {
             self.take_in_archives(&mut listing)?;
         }
         self.take_in_spools(&mut listing)?;
+        if scope != Scope::Mine {
+            self.hide_forgotten(&mut listing)?;
+        }
         listing.sessions.sort_by_key(|listed| listed.session.sid);
         Ok(listing)
     }

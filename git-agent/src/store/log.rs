@@ -20,6 +20,9 @@ pub const STATE: &str = "state.json";
 /// The name of the tree entry with attachments.
 pub const ATTACHMENTS: &str = "att";
 
+/// The trailer that names the other side's commit where two versions of one log or archive were brought together.
+pub const JOINED: &str = "Agent-Joined";
+
 /// The newest commit of a session's log, and the state it holds.
 #[derive(Debug, Clone)]
 pub struct Tip {
@@ -61,6 +64,21 @@ impl Store<'_> {
     /// Returns the commit before one of a session's log.
     pub fn log_before(&self, id: ObjectId) -> Result<Option<ObjectId>> {
         Ok(read_log_commit(self.repo, id)?.previous)
+    }
+
+    /// Returns the newest code commit that a log carries along as a parent.
+    pub fn submitted(&self, tip: ObjectId) -> Result<Option<ObjectId>> {
+        let mut next = Some(tip);
+        for _ in 0..limits::CHAIN {
+            let Some(id) = next else { break };
+            let commit = self.repo.read_commit(id)?;
+            let code = commit.trailers("Agent-Code").last();
+            if let Some(code) = code.and_then(|hex| self.repo.parse_id(hex).ok()) {
+                return Ok(Some(code));
+            }
+            next = commit.parents.first().copied();
+        }
+        Ok(None)
     }
 
     /// Returns the events of a log in git, oldest first.
@@ -116,6 +134,14 @@ impl Store<'_> {
 
     /// Returns an attachment by its SHA-256, looking from the tip backwards.
     pub fn attachment(&self, tip: ObjectId, sha256: &str) -> Result<Option<Vec<u8>>> {
+        let limit = limits::ATTACHMENT as u64;
+        self.find_attachment(tip, sha256)?
+            .map(|id| self.repo.read_object(id, ObjectKind::Blob, limit))
+            .transpose()
+    }
+
+    /// Returns the blob of an attachment, looking from the tip backwards.
+    pub(super) fn find_attachment(&self, tip: ObjectId, sha256: &str) -> Result<Option<ObjectId>> {
         let mut next = Some(tip);
         for _ in 0..limits::CHAIN {
             let Some(id) = next else { break };
@@ -123,11 +149,7 @@ impl Store<'_> {
             if let Some(tree) = commit.attachments {
                 let entries = self.repo.read_tree(tree, limits::TREE)?;
                 if let Some(entry) = entries.iter().find(|entry| entry.name == sha256.as_bytes()) {
-                    let limit = limits::ATTACHMENT as u64;
-                    return self
-                        .repo
-                        .read_object(entry.id, ObjectKind::Blob, limit)
-                        .map(Some);
+                    return Ok(Some(entry.id));
                 }
             }
             next = commit.previous;
@@ -137,7 +159,7 @@ impl Store<'_> {
 }
 
 /// Reads the state at a log commit, and checks that it is this session's.
-pub(super) fn read_state(repo: &Repo, id: ObjectId, sid: SessionId) -> Result<Session> {
+pub(crate) fn read_state(repo: &Repo, id: ObjectId, sid: SessionId) -> Result<Session> {
     parse_state(&read_state_bytes(repo, id)?, id, sid)
 }
 

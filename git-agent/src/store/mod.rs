@@ -7,12 +7,17 @@ pub mod append;
 pub mod archive;
 #[cfg(test)]
 mod archive_tests;
+pub mod check;
+mod forgotten;
+pub mod join;
 pub mod limits;
 pub mod list;
 pub mod log;
 pub mod lost;
 pub mod notes;
 pub mod refname;
+pub mod rewrite;
+mod seal;
 pub mod snapshot;
 pub mod spool;
 mod states;

@@ -107,13 +107,13 @@ impl RefName {
         ))
     }
 
-    /// Returns the name of this ref while a fetch is checked.
-    pub fn incoming(&self, remote: &str, nonce: &str) -> String {
-        format!(
-            "{INCOMING}{}/{nonce}/{}",
-            encode_remote(remote),
-            self.tail()
-        )
+    /// Returns the month in the name of a session or an archive.
+    pub fn month(&self) -> Option<String> {
+        match self {
+            RefName::Session(sid) => Some(sid.month()),
+            RefName::Archive { month, .. } => Some(month.as_str().to_owned()),
+            RefName::ReviewNotes(_) | RefName::ProvenanceNotes(_) => None,
+        }
     }
 
     /// Returns what comes after the shared prefix.
@@ -140,6 +140,36 @@ pub fn is_ours(name: &str) -> bool {
         .any(|prefix| name.starts_with(prefix))
         || name == DISPLAY_NOTES
         || RefName::parse(name).is_some()
+}
+
+/// The prefixes of the shared refs.
+pub const SHARED: [&str; 4] = [SESSIONS, REVIEW_NOTES, PROVENANCE_NOTES, ARCHIVES];
+
+/// Returns patterns of the shared refs, perhaps of one month, for asking another repository. They match more than what is
+/// ours.
+pub fn patterns(month: Option<&Month>) -> Vec<String> {
+    let month = month.map_or(String::new(), |month| format!("{}/", month.as_str()));
+    vec![
+        format!("{SESSIONS}{month}*"),
+        format!("{REVIEW_NOTES}*"),
+        format!("{PROVENANCE_NOTES}*"),
+        format!("{ARCHIVES}{month}*"),
+    ]
+}
+
+/// Returns the prefix of the copies of one remote's refs.
+pub fn copies_of(remote: &str) -> String {
+    format!("{REMOTES}{}/", encode_remote(remote))
+}
+
+/// Returns the prefix of what was fetched from one remote and is not checked yet.
+pub fn incoming_of(remote: &str) -> String {
+    format!("{INCOMING}{}/", encode_remote(remote))
+}
+
+/// Returns the ref that holds what one fetch brought while it is checked.
+pub fn incoming(remote: &str, nonce: &str) -> String {
+    format!("{}{nonce}/fetched", incoming_of(remote))
 }
 
 /// Returns the prefix of this clone's archives of one month.
@@ -172,6 +202,11 @@ pub fn lost(seconds: i64, nonce: &str, old_name: &str) -> String {
         .take(120)
         .collect();
     format!("{LOST}{seconds}-{nonce}-{flat}")
+}
+
+/// Returns how the names end under which a shared ref's old versions are kept, its copies' too.
+pub fn lost_tail(name: &RefName) -> String {
+    name.tail().replace('/', ",")
 }
 
 /// Returns when a `lost` ref was made, in seconds.

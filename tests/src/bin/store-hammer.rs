@@ -7,6 +7,10 @@
 //!     store-hammer note COUNT WORD          appends review notes on HEAD's commit, one by one
 //!     store-hammer notes                    prints all review notes on HEAD's commit, one a line
 //!     store-hammer events SID               prints the transcript in git, one event a line
+//!     store-hammer comment SID TEXT         comments on a session as a whole, and prints the comment's id
+//!     store-hammer delete SID COMMENT       takes an own comment back
+//!     store-hammer comments SID             prints the comments that stand, one a line
+//!     store-hammer unredacted SID           marks a session as recorded without redaction
 //!     store-hammer fold                     folds every closed session, and prints how many
 
 use std::io::{self, Write};
@@ -16,7 +20,8 @@ use git_agent::env::Env;
 use git_agent::error::{Context, Error, Result};
 use git_agent::git::Repo;
 use git_agent::redact::{KnownSecrets, Redactor};
-use git_agent::session::{Person, Session, SessionId, State};
+use git_agent::review::{Action, Record};
+use git_agent::session::{Person, Session, SessionId, State, Ulid};
 use git_agent::store::Store;
 use git_agent::store::append::SessionWriter;
 use git_agent::store::notes::Kind;
@@ -93,6 +98,42 @@ fn hammer(words: &[&str]) -> Result<()> {
                 writeln!(out, "{}", event?.to_line()).context(cannot)?;
             }
         }
+        ["comment", sid, text] => {
+            let action = Action::Comment {
+                target: None,
+                at: None,
+                body: (*text).to_owned(),
+                severity: None,
+            };
+            writeln!(out, "{}", review(&store, session(sid)?, action)?).context(cannot)?;
+        }
+        ["delete", sid, comment] => {
+            let target = comment
+                .parse()
+                .map_err(|_| Error::usage("no comment's id"))?;
+            let action = Action::Del {
+                target: Some(target),
+            };
+            review(&store, session(sid)?, action)?;
+        }
+        ["comments", sid] => {
+            let records = store.note_records::<Record>(Kind::Review)?.records;
+            let records = records.into_iter().map(|one| (one.writer, one.value));
+            let folded = git_agent::review::fold(records);
+            let review = folded.get(&session(sid)?).cloned().unwrap_or_default();
+            let comments = review.threads.iter().flat_map(|thread| &thread.comments);
+            for comment in comments.filter(|comment| !comment.deleted) {
+                writeln!(out, "{} {}", comment.who.name, comment.body).context(cannot)?;
+            }
+        }
+        ["unredacted", sid] => {
+            let mut writer = SessionWriter::open(&store, session(sid)?, redactor())?;
+            writer.append(Body::Set {
+                key: "redaction".into(),
+                value: "off".into(),
+            })?;
+            writer.close()?;
+        }
         ["fold"] => {
             let folded = store.fold(&redactor(), &|_| true)?;
             writeln!(out, "{}", folded.sessions.len()).context(cannot)?;
@@ -100,6 +141,24 @@ fn hammer(words: &[&str]) -> Result<()> {
         _ => return Err(Error::usage("see the head of its source")),
     }
     out.flush().context(cannot)
+}
+
+fn review(store: &Store<'_>, sid: SessionId, action: Action) -> Result<Ulid> {
+    let (name, email) = store.repo.committer()?;
+    let records = store.note_records::<Record>(Kind::Review)?.records;
+    let lc = records.iter().map(|one| one.value.lc).max().unwrap_or(0) + 1;
+    let record = Record {
+        id: Ulid::new(store.env),
+        sid,
+        after: Vec::new(),
+        lc,
+        ts: store.env.now(),
+        who: Person { name, email },
+        action,
+    };
+    let on = store.repo.resolve_commit("HEAD")?;
+    store.append_notes(Kind::Review, &[(on, redactor().json(record.to_json()))])?;
+    Ok(record.id)
 }
 
 fn number(word: &str) -> Result<u64> {

@@ -49,6 +49,10 @@ pub enum Verb {
     Fork(crate::fork::Fork),
     Update(crate::update::Update),
     Why(crate::why::Why),
+    Push(crate::push::Push),
+    Fetch(crate::fetch::Fetch),
+    Forget(crate::forget::Forget),
+    Purge(crate::forget::Purge),
     Snapshot(crate::restore::Snapshot),
     Restore(crate::restore::Restore),
     /// Go back to an earlier state of a session's worktree; what is there now is kept

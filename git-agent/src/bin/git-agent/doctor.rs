@@ -5,10 +5,13 @@ use std::io::Write;
 use clap::Args;
 use git_agent::doctor;
 use git_agent::env::Env;
-use git_agent::error::Result;
+use git_agent::error::{Context as _, Result};
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
-use git_agent::output::{Format, json};
+use git_agent::output::{Format, Ui, cannot_write, human, json};
+use git_agent::session::context::Context;
+use git_agent::share::probe::{self, Probed};
+use git_agent::share::remote::Remote;
 
 use crate::site;
 
@@ -18,6 +21,9 @@ pub struct Doctor {
     /// Repair what can be repaired; what is taken away is kept in the repository's agents/lost
     #[arg(long)]
     fix: bool,
+    /// Try out a remote instead: does it take our refs, show them, how many has it, what does a push cost
+    #[arg(long, value_name = "REMOTE", conflicts_with = "fix")]
+    remote: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -25,6 +31,9 @@ pub struct Doctor {
 /// Runs the verb.
 pub fn run(env: &Env, args: &Doctor) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
+        if let Some(remote) = &args.remote {
+            return try_out(context, ui, remote);
+        }
         let report = doctor::examine(context, args.fix)?;
         let left = report.findings.iter().filter(|one| one.remains()).count();
         let code = u8::from(left > 0);
@@ -61,4 +70,83 @@ pub fn run(env: &Env, args: &Doctor) -> Result<u8> {
         }
         Ok(code)
     })
+}
+
+/// Tries out a remote and says what was found.
+fn try_out(context: &Context<'_>, ui: &Ui, remote: &str) -> Result<u8> {
+    let remote = Remote::choose(context, Some(remote))?;
+    let probed = probe::probe(context, &remote)?;
+    let code = u8::from(!probed.accepts || !probed.shows);
+    if ui.format() == Format::Json {
+        return json::write_list(ui, "remotes", [&probed]).map(|()| code);
+    }
+    for line in findings(&probed) {
+        writeln!(ui.out(), "{line}").context(cannot_write)?;
+    }
+    Ok(code)
+}
+
+fn findings(probed: &Probed) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{}: {}",
+        one_line(&probed.remote),
+        one_line(&probed.address)
+    )];
+    let mut say = |word: &str, text: String| lines.push(format!("{word}: {text}"));
+    match (&probed.reason, probed.accepts) {
+        (_, true) => say("ok", "it takes refs of sessions".to_owned()),
+        (reason, false) => {
+            let reason = reason.as_deref().unwrap_or("it gave no reason");
+            say(
+                "error",
+                format!("it refuses refs of sessions: {}", one_line(reason)),
+            );
+        }
+    }
+    if probed.accepts {
+        match probed.shows {
+            true => say("ok", "it shows them to whoever may read it".to_owned()),
+            false => say("error", "it hides them: nobody can fetch them".to_owned()),
+        }
+        match probed.deletes {
+            true => say("ok", "it lets them be deleted".to_owned()),
+            false => say(
+                "warning",
+                "it keeps deleted refs: a small ref of this test stays there".to_owned(),
+            ),
+        }
+        if !probed.atomic {
+            say(
+                "warning",
+                "several refs do not go together or not at all".to_owned(),
+            );
+        }
+    }
+    let size = human::size(probed.bytes);
+    let count = human::count(probed.refs as u64, "ref");
+    say(
+        if probed.many { "warning" } else { "note" },
+        format!("it has {count} of sessions, {size} in every push of everybody"),
+    );
+    if probed.foreign > 0 {
+        let others = human::count(probed.foreign as u64, "ref");
+        say(
+            "note",
+            format!("{others} beside them belong to other programs"),
+        );
+    }
+    say(
+        "note",
+        format!(
+            "listing took {} ms, a push of one small ref {} ms",
+            probed.list_ms, probed.push_ms
+        ),
+    );
+    if !probed.allowed {
+        say(
+            "note",
+            "nobody has agreed to share sessions with it yet".to_owned(),
+        );
+    }
+    lines
 }

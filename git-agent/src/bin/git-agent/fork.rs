@@ -6,8 +6,13 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
+use git_agent::output::Ui;
+use git_agent::output::sanitize::one_line;
+use git_agent::session::context::Context;
+use git_agent::session::create::Created;
 use git_agent::session::fork::{self, Changes};
-use git_agent::session::{launch, select};
+use git_agent::session::{agents, launch, select};
+use git_agent::store::list::Listed;
 
 use crate::{new, site, text};
 
@@ -32,6 +37,12 @@ pub struct Fork {
     /// Use another model
     #[arg(short, long, value_name = "MODEL")]
     model: Option<String>,
+    /// Give the agent the conversation of somebody else's session too
+    #[arg(long, overrides_with = "no_conversation")]
+    conversation: bool,
+    /// Take over only the work of somebody else's session
+    #[arg(long, overrides_with = "conversation", hide_short_help = true)]
+    no_conversation: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -39,7 +50,7 @@ pub struct Fork {
 /// Runs the verb.
 pub fn run(env: &Env, args: &Fork) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        let session = select::select_one(context, Some(&args.session))?.session;
+        let listed = select::select_one(context, Some(&args.session))?;
         let prompt = text::read(
             context,
             "prompt",
@@ -52,10 +63,53 @@ pub fn run(env: &Env, args: &Fork) -> Result<u8> {
             agent: args.agent.clone(),
             model: args.model.clone(),
         };
-        let created = fork::fork(context, &session, &changes)?;
+        let created = match listed.is_mine() {
+            true => fork::fork(context, &listed.session, &changes)?,
+            false => theirs(context, ui, args, &listed, &changes)?,
+        };
         launch::launch(context, created.session.sid)?;
         new::tell(ui, &created)?;
         new::answer(ui, &[created], false)?;
         Ok(0)
     })
+}
+
+/// Goes on from somebody else's session with an agent of one's own.
+fn theirs(
+    context: &Context<'_>,
+    ui: &Ui,
+    args: &Fork,
+    listed: &Listed,
+    changes: &Changes,
+) -> Result<Created> {
+    let name = one_line(&listed.session.name).to_string();
+    let author = one_line(&listed.session.author.name).to_string();
+    let conversation = if args.conversation {
+        true
+    } else if args.no_conversation || !ui.may_ask() {
+        ui.narrate(format!(
+            "only the work of '{name}' is taken over, not what was said"
+        ));
+        ui.hint("git agent fork --conversation …");
+        false
+    } else {
+        ui.narrate(format!(
+            "'{name}' was written by {author}; its conversation may hold anything, also words meant for an agent."
+        ));
+        ui.confirm("Give it to your agent?")?
+    };
+    let chosen = agents::choose(
+        &context.config,
+        context.env,
+        &agents::Wish {
+            agent: changes.agent.as_deref(),
+            model: changes.model.as_deref(),
+            ..agents::Wish::default()
+        },
+    )?;
+    let changes = Changes {
+        model: chosen.model.clone(),
+        ..changes.clone()
+    };
+    fork::fork_theirs(context, listed, &changes, chosen.name, conversation)
 }

@@ -11,12 +11,15 @@ mod config;
 mod demo;
 mod doctor;
 mod enter;
+mod fetch;
 mod follow;
+mod forget;
 mod fork;
 mod install;
 mod list;
 mod log;
 mod new;
+mod push;
 mod restart;
 mod restore;
 mod send;
@@ -88,6 +91,10 @@ fn main() -> ExitCode {
             Verb::Fork(args) => fork::run(env, &args),
             Verb::Update(args) => update::run(env, &args),
             Verb::Why(args) => why::run(env, &args),
+            Verb::Push(args) => push::run(env, &args),
+            Verb::Fetch(args) => fetch::run(env, &args),
+            Verb::Forget(args) => forget::run(env, &args),
+            Verb::Purge(args) => forget::purge(env, &args),
             Verb::Snapshot(args) => restore::snapshot(env, &args),
             Verb::Restore(args) => restore::restore(env, &args),
             Verb::Rewind(args) => restore::rewind(env, &args),

@@ -147,7 +147,12 @@ fn write(context: &Context<'_>, ui: &Ui, detail: &Detail) -> Result<()> {
     if let Some(port) = detail.port {
         sheet.line("port", port)?;
     }
-    sheet.line("author", one_line(&row.author))?;
+    let mut author = one_line(&row.author).to_string();
+    if let Some(standing) = &detail.signature {
+        author += &format!(" ({})", one_line(&standing.words()));
+    }
+    sheet.line("author", author)?;
+    sheet.maybe("from", row.remote.as_deref())?;
     for (label, at) in [("made", row.created), ("changed", row.updated)] {
         sheet.line(
             label,

@@ -65,6 +65,22 @@ impl Lines {
         self.0.retain(|line| keep(line));
     }
 
+    /// Puts other lines in the place of those that `change` has something for; says whether there were any.
+    pub fn replace(&mut self, change: &dyn Fn(&[u8]) -> Option<Vec<u8>>) -> bool {
+        let mut changed = false;
+        let lines = std::mem::take(&mut self.0);
+        for line in lines {
+            match change(&line) {
+                None => self.0.insert(line),
+                Some(other) => {
+                    changed = true;
+                    self.0.insert(other)
+                }
+            };
+        }
+        changed
+    }
+
     /// Adds all lines of another note.
     pub fn union(&mut self, other: Lines) {
         self.0.extend(other.0);

@@ -109,6 +109,41 @@ impl Store<'_> {
         })
     }
 
+    /// Writes notes again as one commit without history, with lines changed; `None` when none is. Its objects are written,
+    /// and no ref is moved.
+    pub(in crate::store) fn clean_notes_tree(
+        &self,
+        tip: ObjectId,
+        message: &str,
+        change: &dyn Fn(&[u8]) -> Option<Vec<u8>>,
+    ) -> Result<Option<ObjectId>> {
+        let mut found = Vec::new();
+        super::tree::walk(
+            self.repo,
+            self.repo.read_commit(tip)?.tree,
+            &mut |on, blob| {
+                found.push((on, blob));
+                Ok(())
+            },
+        )?;
+        let mut notes = self.open_notes(Some(tip))?;
+        let mut changed = false;
+        for (on, blob) in found {
+            let mut lines = super::tree::read_lines(self.repo, blob)?;
+            if lines.replace(change) {
+                changed = true;
+                notes.set_lines(on, lines)?;
+            }
+        }
+        if !changed {
+            return Ok(None);
+        }
+        let (tree, mut batch) = notes.build()?;
+        let commit = batch.commit(tree, &[], &self.notes_signature()?, message);
+        self.repo.write_batch(&batch)?;
+        Ok(Some(commit))
+    }
+
     /// Brings another version of one of this clone's own notes refs into it: a copied clone or a shared writer wrote
     /// it. Both sides come to the same commit.
     pub fn join_notes(&self, name: &RefName, theirs: ObjectId) -> Result<Option<ObjectId>> {
@@ -160,7 +195,7 @@ impl Store<'_> {
         )))
     }
 
-    fn lock_notes(&self, name: &RefName) -> Result<Lock> {
+    pub(in crate::store) fn lock_notes(&self, name: &RefName) -> Result<Lock> {
         let flat: String = name
             .to_string()
             .trim_start_matches("refs/")

@@ -1,0 +1,144 @@
+//! `git agent fetch`: takes in what others share, after it was checked.
+
+use std::io::Write;
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::{Context as _, Error, Result};
+use git_agent::invoke::OutputArgs;
+use git_agent::output::sanitize::one_line;
+use git_agent::output::{Format, Ui, cannot_write, human, json, porcelain};
+use git_agent::share::fetch::{self, Change, Fetched, Options, What};
+use git_agent::share::remote::Remote;
+use git_agent::store::refname::Month;
+
+use crate::{push, site};
+
+/// Take in the sessions, transcripts and reviews that others share
+#[derive(Debug, Args)]
+pub struct Fetch {
+    /// The remote (default: agent.remote, then origin)
+    #[arg(value_name = "REMOTE")]
+    remote: Option<String>,
+    /// Let go of copies of what the remote no longer has; it is kept for 30 days
+    #[arg(short, long)]
+    prune: bool,
+    /// Only sessions of a month, and all notes
+    #[arg(long, value_name = "YYYY-MM")]
+    month: Option<String>,
+    /// Only a session, by its id or the end of it, and all notes (can be repeated)
+    #[arg(long, value_name = "ID")]
+    session: Vec<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Fetch) -> Result<u8> {
+    let month = args
+        .month
+        .as_deref()
+        .map(|text| {
+            Month::parse(text).ok_or_else(|| {
+                Error::usage(format!("'{text}' is no month")).hint("use YYYY-MM, as in 2026-11")
+            })
+        })
+        .transpose()?;
+    if let Some(short) = args.session.iter().find(|id| id.len() < 4) {
+        return Err(Error::usage(format!(
+            "'{short}' is too short for the end of an id"
+        )));
+    }
+    site::run(env, args.output.options(), |context, ui| {
+        let remote = Remote::choose(context, args.remote.as_deref())?;
+        let options = Options {
+            prune: args.prune,
+            month,
+            sessions: args.session.clone(),
+        };
+        let fetched = fetch::fetch(context, &remote, &options, &mut |how_far| {
+            ui.progress(format!("{}: {how_far}", remote.name));
+        })?;
+        ui.clear_progress();
+        write(ui, &fetched)?;
+        tell(ui, &remote, &fetched);
+        let refused = fetched.changes.iter().any(|one| one.what == What::Refused);
+        Ok(u8::from(refused))
+    })
+}
+
+fn write(ui: &Ui, fetched: &Fetched) -> Result<()> {
+    match ui.format() {
+        Format::Json => json::write_list(ui, "refs", &fetched.changes),
+        Format::Porcelain { nul } => {
+            for one in &fetched.changes {
+                let fields = [
+                    one.what.as_str(),
+                    &one.name,
+                    one.session.as_deref().unwrap_or_default(),
+                    one.author.as_deref().unwrap_or_default(),
+                    one.reason.as_deref().unwrap_or_default(),
+                ];
+                porcelain::write_record(&mut ui.out(), nul, fields).context(cannot_write)?;
+            }
+            Ok(())
+        }
+        Format::Human => {
+            let shown = |one: &&Change| !matches!(one.what, What::Refused | What::Gone);
+            for one in fetched.changes.iter().filter(shown) {
+                let mut line = push::label(&one.name, one.session.as_deref());
+                if let Some(author) = &one.author {
+                    let standing = one.signature.as_ref();
+                    let words = standing.map_or("claimed".to_owned(), |one| one.words());
+                    line += &format!(" by {} ({})", one_line(author), one_line(&words));
+                }
+                writeln!(ui.out(), "{:<9} {line}", one.what.as_str()).context(cannot_write)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Says what else is worth knowing.
+fn tell(ui: &Ui, remote: &Remote, fetched: &Fetched) {
+    for one in &fetched.changes {
+        let label = push::label(&one.name, one.session.as_deref());
+        if let (What::Refused, Some(reason)) = (one.what, &one.reason) {
+            ui.error(format!("refused {label}: {}", one_line(reason)));
+        }
+        if let Some(kept) = &one.kept {
+            let what = one.what.as_str();
+            ui.warning(format!(
+                "{label} was {what} at '{}'; the old version is kept for 30 days as {kept}",
+                remote.name
+            ));
+        }
+    }
+    let (count, names) = &fetched.foreign;
+    if *count > 0 {
+        let shown: Vec<String> = names
+            .iter()
+            .take(3)
+            .map(|name| one_line(name).to_string())
+            .collect();
+        ui.narrate(format!(
+            "left alone: {} with names that are not ours ({}{})",
+            human::count(*count as u64, "ref"),
+            shown.join(", "),
+            if *count > shown.len() { ", …" } else { "" }
+        ));
+    }
+    let gone = fetched.changes.iter().filter(|one| one.what == What::Gone);
+    let gone = gone.count();
+    if gone > 0 {
+        ui.narrate(format!(
+            "'{}' no longer has {} of which copies are here",
+            remote.name,
+            human::count(gone as u64, "ref")
+        ));
+        ui.hint(format!("git agent fetch --prune {}", remote.name));
+    }
+    if fetched.changes.is_empty() && ui.format() == Format::Human {
+        ui.narrate(format!("nothing new at '{}'", remote.name));
+    }
+}

@@ -1,0 +1,190 @@
+//! `git agent forget` and `git agent purge`: deleting sessions, and taking secrets out of what is kept.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::{Context as _, Error, Result};
+use git_agent::invoke::OutputArgs;
+use git_agent::output::sanitize::one_line;
+use git_agent::output::{Format, Ui, cannot_write, human, json};
+use git_agent::session::context::Context;
+use git_agent::session::select::{self, Selection};
+use git_agent::share::{forget, purge};
+use serde::Serialize;
+
+use crate::{push, site};
+
+/// Delete sessions; what is deleted here is kept for 30 days
+#[derive(Debug, Args)]
+pub struct Forget {
+    /// Sessions: names, ids, or ends of ids
+    #[arg(value_name = "SESSION", required = true)]
+    sessions: Vec<String>,
+    /// Delete it at the remotes that have it too
+    #[arg(long)]
+    remote: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// A session that was deleted, for machines.
+#[derive(Debug, Serialize)]
+struct Row {
+    id: String,
+    name: String,
+    /// Where it is kept for a while.
+    kept: Vec<String>,
+    /// Remotes that still have it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left: Vec<String>,
+}
+
+/// Runs `forget`.
+pub fn run(env: &Env, args: &Forget) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        let selection = Selection {
+            names: args.sessions.clone(),
+            ..Selection::default()
+        };
+        let mut rows = Vec::new();
+        for listed in select::select(context, &selection)? {
+            let done = forget::forget(context, &listed, args.remote, &mut |how_far| {
+                ui.progress(how_far);
+            })?;
+            ui.clear_progress();
+            let name = one_line(&listed.session.name).to_string();
+            if ui.format() != Format::Json {
+                writeln!(ui.out(), "forgot {name}").context(cannot_write)?;
+            }
+            for (remote, changes) in &done.pushed {
+                for one in changes.iter().filter(|one| one.reason.is_some()) {
+                    let reason = one.reason.as_deref().unwrap_or_default();
+                    ui.error(format!("{name} at '{remote}': {}", one_line(reason)));
+                }
+            }
+            for remote in &done.left {
+                ui.narrate(format!("'{remote}' still has {name}"));
+                ui.hint(format!("git agent forget --remote {}", listed.session.sid));
+            }
+            if !listed.is_mine() {
+                ui.narrate("the next fetch brings it back, unless its owner deletes it");
+            }
+            rows.push(Row {
+                id: listed.session.sid.to_string(),
+                name: listed.session.name.clone(),
+                kept: done.kept,
+                left: done.left,
+            });
+        }
+        if ui.format() == Format::Json {
+            json::write_list(ui, "forgotten", &rows)?;
+        }
+        Ok(0)
+    })
+}
+
+/// Take a leaked secret out of one's own records, here and at remotes
+#[derive(Debug, Args)]
+pub struct Purge {
+    /// Read the secret from a file, one a line ('-' is standard input); without it only what the rules find goes
+    #[arg(long, value_name = "FILE")]
+    value_file: Option<PathBuf>,
+    /// Leave the remotes alone
+    #[arg(long)]
+    local: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// A ref that was written again, for machines.
+#[derive(Debug, Serialize)]
+struct PurgedRow {
+    #[serde(rename = "ref")]
+    name: String,
+    old: String,
+    new: String,
+}
+
+/// Runs `purge`.
+pub fn purge(env: &Env, args: &Purge) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        let secrets = secrets(context, args)?;
+        let purged = purge::purge(context, &secrets, args.local, &mut |how_far| {
+            ui.progress(how_far);
+        })?;
+        ui.clear_progress();
+        write(ui, &purged)?;
+        let trouble = !purged.kept.is_empty() || !purged.unreached.is_empty();
+        Ok(u8::from(trouble))
+    })
+}
+
+fn secrets(context: &Context<'_>, args: &Purge) -> Result<Vec<Vec<u8>>> {
+    let Some(path) = &args.value_file else {
+        return Ok(Vec::new());
+    };
+    let text = if path.as_os_str() == "-" {
+        let mut text = Vec::new();
+        std::io::stdin()
+            .read_to_end(&mut text)
+            .context(|| "cannot read standard input".into())?;
+        text
+    } else {
+        let path = context.env.absolute(path);
+        std::fs::read(&path).context(|| format!("cannot read '{}'", path.display()))?
+    };
+    let secrets: Vec<Vec<u8>> = text
+        .split(|byte| *byte == b'\n')
+        .map(|line| line.trim_ascii().to_vec())
+        .filter(|line| !line.is_empty())
+        .collect();
+    if secrets.is_empty() {
+        return Err(Error::usage("there is no secret in it"));
+    }
+    Ok(secrets)
+}
+
+fn write(ui: &Ui, purged: &purge::Purged) -> Result<()> {
+    if ui.format() == Format::Json {
+        let rows = purged.refs.iter().map(|one| PurgedRow {
+            name: one.name.to_string(),
+            old: one.old.to_string(),
+            new: one.new.to_string(),
+        });
+        json::write_list(ui, "refs", rows)?;
+    } else {
+        for one in &purged.refs {
+            let label = push::label(&one.name.to_string(), None);
+            writeln!(ui.out(), "purged {label}").context(cannot_write)?;
+        }
+    }
+    for (name, reason) in &purged.kept {
+        let label = push::label(&name.to_string(), None);
+        ui.error(format!("{label}: {}", one_line(reason)));
+    }
+    for (remote, changes) in &purged.pushed {
+        let refused: Vec<_> = changes.iter().filter(|one| one.reason.is_some()).collect();
+        let count = human::count((changes.len() - refused.len()) as u64, "ref");
+        ui.narrate(format!("'{remote}': {count} rewritten"));
+        for one in refused {
+            let reason = one.reason.as_deref().unwrap_or_default();
+            ui.error(format!("'{remote}': {}", one_line(reason)));
+        }
+    }
+    for (remote, reason) in &purged.unreached {
+        ui.error(format!("'{remote}' still has it: {}", one_line(reason)));
+        ui.hint(format!("git agent push {remote}"));
+    }
+    if purged.refs.is_empty() && purged.kept.is_empty() {
+        ui.narrate("nothing of this clone's records holds it");
+        return Ok(());
+    }
+    ui.narrate(
+        "What this cannot reach: a host keeps rewritten objects for a while and may show them to who knows their ids; \
+         whoever fetched has a copy;\nbranches, snapshots and the objects here until 'git gc --prune=now' are as they were.",
+    );
+    ui.hint("change the secret where it is valid: it has been seen");
+    Ok(())
+}

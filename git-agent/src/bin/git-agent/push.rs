@@ -1,0 +1,200 @@
+//! `git agent push`: gives a remote what it lacks of this clone's sessions, transcripts and reviews.
+
+use std::io::Write;
+
+use clap::Args;
+use git_agent::env::Env;
+use git_agent::error::{Context as _, Error, Result};
+use git_agent::invoke::OutputArgs;
+use git_agent::output::sanitize::one_line;
+use git_agent::output::{Format, Ui, cannot_write, human, json, porcelain};
+use git_agent::session::context::Context;
+use git_agent::session::select::{self, Selection};
+use git_agent::share::push::{self, Change, Options, What};
+use git_agent::share::remote::Remote;
+
+use crate::site;
+
+/// Share sessions, transcripts and reviews with everyone who can read a remote
+#[derive(Debug, Args)]
+pub struct Push {
+    /// The remote (default: agent.remote, then origin)
+    #[arg(value_name = "REMOTE")]
+    remote: Option<String>,
+    /// Only these sessions: names, ids, or ends of ids; review notes always go along
+    #[arg(value_name = "SESSION")]
+    sessions: Vec<String>,
+    /// Agree to share with this remote without being asked
+    #[arg(short, long)]
+    yes: bool,
+    /// Only say what would be pushed
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Runs the verb.
+pub fn run(env: &Env, args: &Push) -> Result<u8> {
+    site::run(env, args.output.options(), |context, ui| {
+        let (remote, names) = sort_out(context, args)?;
+        let mut remote = Remote::choose(context, remote)?;
+        let sessions = match names.as_slice() {
+            [] => None,
+            names => Some(chosen(context, names)?),
+        };
+        if !args.dry_run {
+            agree(context, ui, &mut remote, args.yes)?;
+        }
+        let options = Options {
+            sessions,
+            dry_run: args.dry_run,
+            ..Options::default()
+        };
+        let changes = push::push(context, &remote, &options, &mut |how_far| {
+            ui.progress(format!("{}: {how_far}", remote.name));
+        })?;
+        ui.clear_progress();
+        write(ui, &changes)?;
+        if changes.is_empty() && ui.format() == Format::Human {
+            ui.narrate(format!("'{}' has everything already", remote.name));
+        }
+        tell_refused(ui, &changes);
+        let refused = changes.iter().any(|one| one.what == What::Refused);
+        Ok(u8::from(refused))
+    })
+}
+
+/// Tells the remote from the sessions: the first word may be either.
+fn sort_out<'a>(
+    context: &Context<'_>,
+    args: &'a Push,
+) -> Result<(Option<&'a str>, Vec<&'a String>)> {
+    let Some(first) = &args.remote else {
+        return Ok((None, Vec::new()));
+    };
+    if Remote::is_meant(context, first) {
+        return Ok((Some(first), args.sessions.iter().collect()));
+    }
+    let names: Vec<&String> = std::iter::once(first).chain(&args.sessions).collect();
+    let known = select::list_for(context, std::slice::from_ref(first))?;
+    match git_agent::store::list::candidates(&known, first).is_empty() {
+        true => Ok((Some(first), args.sessions.iter().collect())),
+        false => Ok((None, names)),
+    }
+}
+
+fn chosen(
+    context: &Context<'_>,
+    names: &[&String],
+) -> Result<std::collections::BTreeSet<git_agent::session::SessionId>> {
+    let selection = Selection {
+        names: names.iter().map(|name| (*name).clone()).collect(),
+        ..Selection::default()
+    };
+    let mut sids = std::collections::BTreeSet::new();
+    for listed in select::select(context, &selection)? {
+        if let Some(remote) = &listed.remote {
+            let name = &listed.session.name;
+            return Err(Error::fatal(format!(
+                "session '{name}' belongs to somebody else (from '{remote}')"
+            )));
+        }
+        sids.insert(listed.session.sid);
+    }
+    Ok(sids)
+}
+
+/// Asks once per address whether its readers may see sessions, and remembers a yes.
+fn agree(context: &Context<'_>, ui: &Ui, remote: &mut Remote, yes: bool) -> Result<()> {
+    if remote.agreed || yes {
+        return remote.agree(context);
+    }
+    if !ui.may_ask() {
+        return Err(Error::fatal(format!(
+            "nobody has agreed to share sessions with '{}' ({})",
+            remote.name, remote.address
+        ))
+        .hint(
+            "everyone who can read it will see prompts, answers, tool output, review comments and code",
+        )
+        .hint(format!("git agent push --yes {}", remote.name))
+        .hint("git config agent.remote <name>    for a remote with fewer readers"));
+    }
+    ui.narrate(format!(
+        "Everyone who can read {} will be able to read what is pushed there:\n\
+         prompts, answers, tool output, review comments, and the code of sessions' branches.",
+        remote.address
+    ));
+    match ui.confirm(&format!("Share sessions with '{}'?", remote.name))? {
+        true => remote.agree(context),
+        false => Err(Error::negative("nothing was pushed")
+            .hint("git config agent.remote <name>    for a remote with fewer readers")),
+    }
+}
+
+/// Writes what became of each ref.
+pub fn write(ui: &Ui, changes: &[Change]) -> Result<()> {
+    match ui.format() {
+        Format::Json => json::write_list(ui, "refs", changes),
+        Format::Porcelain { nul } => {
+            for one in changes {
+                let fields = [
+                    one.what.as_str(),
+                    &one.name,
+                    one.session.as_deref().unwrap_or_default(),
+                    one.reason.as_deref().unwrap_or_default(),
+                ];
+                porcelain::write_record(&mut ui.out(), nul, fields).context(cannot_write)?;
+            }
+            Ok(())
+        }
+        Format::Human => {
+            for one in changes.iter().filter(|one| one.what != What::Refused) {
+                let label = label(&one.name, one.session.as_deref());
+                writeln!(ui.out(), "{:<9} {label}", one.what.as_str()).context(cannot_write)?;
+                if let Some(why) = &one.without_code {
+                    ui.warning(format!("{label}: its code stays here: {}", one_line(why)));
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Says why something did not go, and what can be done.
+fn tell_refused(ui: &Ui, changes: &[Change]) {
+    let mut secret = false;
+    let refused: Vec<&Change> = changes
+        .iter()
+        .filter(|one| one.what == What::Refused)
+        .collect();
+    for one in &refused {
+        let reason = one.reason.as_deref().unwrap_or("it was refused");
+        secret |= reason.contains("looks like a secret");
+        ui.error(format!(
+            "{}: {}",
+            label(&one.name, one.session.as_deref()),
+            one_line(reason)
+        ));
+    }
+    if secret {
+        ui.hint("git agent purge    takes secrets out of one's own records");
+    }
+    if !refused.is_empty() && ui.format() == Format::Human {
+        let count = human::count(refused.len() as u64, "ref");
+        ui.narrate(format!("{count} did not go"));
+    }
+}
+
+/// Returns a ref in words: a session's name, or what it holds.
+pub fn label(name: &str, session: Option<&str>) -> String {
+    let part = |at: usize| name.split('/').nth(at).unwrap_or_default();
+    match (session, part(2)) {
+        (Some(session), _) => one_line(session).to_string(),
+        (None, "sessions") => format!("session {}", one_line(part(4))),
+        (None, "archive") => format!("archive {} of {}", one_line(part(3)), one_line(part(4))),
+        (None, "notes") => format!("{} notes of {}", one_line(part(3)), one_line(part(4))),
+        _ => one_line(name).to_string(),
+    }
+}

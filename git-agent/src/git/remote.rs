@@ -1,0 +1,533 @@
+//! Other repositories: what they advertise, getting objects from them, and giving them ours. Never by wildcard.
+//!
+//! What the other side says on stderr is foreign text: it is handed to the caller line by line and never passed through.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use super::{Git, ObjectId, Repo};
+use crate::error::{Context, Error, Result};
+
+/// The longest line of an advertisement that is looked at.
+const LINE: u64 = 8 << 10;
+/// The last lines of what the other side said that are kept for an error.
+const SAID: usize = 40;
+/// How much of a line that somebody says is heard.
+const LONGEST_WORDS: usize = 1000;
+/// How long the other side, or git itself, may be silent before it is given up.
+const SILENCE: Duration = Duration::from_secs(300);
+/// Blobs larger than this are streamed to the disk instead of being held in memory.
+const STREAMED: &str = "1m";
+
+/// A ref as another repository advertises it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advertised {
+    /// Its full name there.
+    pub name: String,
+    /// What it points at.
+    pub id: ObjectId,
+}
+
+/// Everything of interest that was advertised.
+#[derive(Debug, Default)]
+pub struct Advertisement {
+    /// The refs that were wanted.
+    pub refs: Vec<Advertised>,
+    /// Names that were not wanted, the first few.
+    pub others: Vec<String>,
+    /// How many were not wanted.
+    pub other_count: usize,
+    /// How many bytes all of it was.
+    pub bytes: u64,
+    /// Whether there was more than the caller wanted to see.
+    pub cut: bool,
+}
+
+/// One wanted change of a ref in another repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Update {
+    /// Its full name there.
+    pub name: String,
+    /// What it shall point at; `None` deletes it.
+    pub new: Option<ObjectId>,
+    /// Lets it be rewritten or deleted, but only if it still is what is given here.
+    pub over: Option<ObjectId>,
+}
+
+/// What became of one ref in a push.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Its full name there.
+    pub name: String,
+    /// git's letter for it: `!` is a refusal.
+    pub flag: char,
+    /// git's words for it.
+    pub summary: String,
+}
+
+/// How a push ended.
+#[derive(Debug)]
+pub struct Pushed {
+    /// Whether everything was taken.
+    pub done: bool,
+    /// What git told of each ref.
+    pub outcomes: Vec<Outcome>,
+    /// What was said on the way, as one line.
+    pub said: String,
+}
+
+/// A listing of another repository that is under way.
+#[derive(Debug)]
+pub struct Asking {
+    child: Child,
+    hash: gix::hash::Kind,
+    remote: String,
+}
+
+impl Repo {
+    /// Returns the names of the configured remotes.
+    pub fn remote_names(&self) -> Vec<String> {
+        self.config_subsections("remote")
+            .into_iter()
+            .filter(|name| {
+                !name.is_empty() && self.config_string(&format!("remote.{name}.url")).is_some()
+            })
+            .collect()
+    }
+
+    /// Returns where a configured remote is pushed to, as git will use it.
+    pub fn push_url(&self, remote: &str) -> Result<String> {
+        let answer = self
+            .remote_git()
+            .args(["remote", "get-url", "--push", "--", remote])
+            .run()?;
+        Ok(answer.text().lines().next().unwrap_or_default().to_owned())
+    }
+
+    /// Returns a call of git from where relative addresses of remotes begin.
+    fn remote_git(&self) -> Git {
+        let top = self.main_work_tree();
+        Git::new(self.common_dir(), self.common_dir(), top.as_deref())
+    }
+
+    /// Asks another repository for its refs that match a pattern. The answer is read by [`Asking::finish`], so that the
+    /// caller can do something else meanwhile.
+    pub fn ask_remote(&self, remote: &str, patterns: &[&str]) -> Result<Asking> {
+        let child = self
+            .remote_git()
+            .args(["ls-remote", "--quiet", "--refs", "--", remote])
+            .args(patterns)
+            .spawn(Stdio::null(), Stdio::piped(), Stdio::piped())?;
+        Ok(Asking {
+            child,
+            hash: self.hash_kind(),
+            remote: remote.to_owned(),
+        })
+    }
+
+    /// Gets objects and everything they need from another repository, checked by git. No ref is written.
+    pub fn fetch_objects(
+        &self,
+        remote: &str,
+        ids: &[ObjectId],
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<()> {
+        let wanted: String = ids.iter().map(|id| format!("{id}\n")).collect();
+        let child = self
+            .remote_git()
+            .durable()
+            .config("fetch.fsckObjects", "true")
+            .config("core.bigFileThreshold", STREAMED)
+            .config("fetch.recurseSubmodules", "false")
+            .config("fetch.writeCommitGraph", "false")
+            .args([
+                "fetch",
+                "--stdin",
+                "--progress",
+                "--no-tags",
+                "--no-write-fetch-head",
+                "--no-auto-maintenance",
+                "--no-recurse-submodules",
+                "--refmap=",
+                "--",
+                remote,
+            ])
+            .spawn(Stdio::piped(), Stdio::null(), Stdio::piped())?;
+        let (code, _, said) = converse(child, wanted.into_bytes(), tell)?;
+        match code {
+            Some(0) => Ok(()),
+            _ => Err(refused("fetch from", remote, &said)),
+        }
+    }
+
+    /// Changes refs in another repository: all of them or, with `atomic`, none.
+    pub fn push_refs(
+        &self,
+        remote: &str,
+        updates: &[Update],
+        atomic: bool,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Pushed> {
+        let mut git = self
+            .remote_git()
+            .config("push.followTags", "false")
+            .config("push.recurseSubmodules", "no")
+            .config("push.autoSetupRemote", "false");
+        if self.remote_names().iter().any(|name| name == remote) {
+            git = git.config(&format!("remote.{remote}.mirror"), "false");
+        }
+        git = git.args(["push", "--porcelain", "--progress", "--no-verify"]);
+        if atomic {
+            git = git.arg("--atomic");
+        }
+        for update in updates {
+            if let Some(old) = update.over {
+                git = git.arg(format!("--force-with-lease={}:{old}", update.name));
+            }
+        }
+        git = git.arg("--").arg(remote);
+        for update in updates {
+            let new = update.new.map(|id| id.to_string()).unwrap_or_default();
+            git = git.arg(format!("{new}:{}", update.name));
+        }
+        let child = git.spawn(Stdio::null(), Stdio::piped(), Stdio::piped())?;
+        let (code, stdout, said) = converse(child, Vec::new(), tell)?;
+        Ok(Pushed {
+            done: code == Some(0),
+            outcomes: outcomes(&stdout),
+            said,
+        })
+    }
+
+    /// Returns what signatures say about commits, in their order.
+    pub fn signatures(&self, commits: &[ObjectId]) -> Result<Vec<Signed>> {
+        if commits.is_empty() {
+            return Ok(Vec::new());
+        }
+        let input: String = commits.iter().map(|id| format!("{id}\n")).collect();
+        let answer = self
+            .remote_git()
+            .config("log.showSignature", "false")
+            .args(["log", "--no-walk=unsorted", "--stdin", "-z"])
+            .arg("--format=%H%x01%G?%x01%GS%x01%GF")
+            .input(input)
+            .run()?;
+        let text = String::from_utf8_lossy(&answer.stdout);
+        let mut found = std::collections::HashMap::new();
+        for record in text.split('\0').filter(|record| !record.is_empty()) {
+            let mut fields = record.split('\u{1}');
+            let mut next = || fields.next().unwrap_or_default().to_owned();
+            let (id, letter, signer, key) = (next(), next(), next(), next());
+            found.insert(id, Signed::from_git(&letter, signer, key));
+        }
+        Ok(commits
+            .iter()
+            .map(|id| found.remove(&id.to_string()).unwrap_or(Signed::No))
+            .collect())
+    }
+
+    /// Makes a commit with the user's own key and program for signing, durably.
+    pub fn signed_commit(
+        &self,
+        tree: ObjectId,
+        parents: &[ObjectId],
+        who: &super::object::Signature,
+        message: &str,
+    ) -> Result<ObjectId> {
+        let date = format!("@{} +0000", who.seconds);
+        let mut git = self
+            .remote_git()
+            .durable()
+            .args(["commit-tree", "--gpg-sign"])
+            .arg(tree.to_string());
+        for parent in parents {
+            git = git.arg("-p").arg(parent.to_string());
+        }
+        for role in ["AUTHOR", "COMMITTER"] {
+            git = git
+                .env(format!("GIT_{role}_NAME"), &who.name)
+                .env(format!("GIT_{role}_EMAIL"), &who.email)
+                .env(format!("GIT_{role}_DATE"), &date);
+        }
+        let answer = git.args(["-F", "-"]).input(message).run()?;
+        self.parse_id(&answer.text())
+    }
+}
+
+/// What a commit's signature says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Signed {
+    /// There is none.
+    No,
+    /// It is good, and its key belongs to this person as far as the user's own settings tell.
+    By(String),
+    /// It is good, but the key is nobody's that is known here.
+    Stranger(String),
+    /// It does not fit the commit.
+    Bad,
+    /// It cannot be checked here.
+    Unknown,
+}
+
+impl Signed {
+    fn from_git(letter: &str, signer: String, key: String) -> Self {
+        match letter {
+            "G" => Signed::By(signer),
+            "U" => Signed::Stranger(key),
+            "B" => Signed::Bad,
+            "N" | "" => Signed::No,
+            // Expired and revoked keys, and programs that are not there.
+            _ => Signed::Unknown,
+        }
+    }
+}
+
+impl Asking {
+    /// Reads the answer: the refs whose names are `wanted`, at most so many.
+    pub fn finish(mut self, wanted: &dyn Fn(&str) -> bool, most: usize) -> Result<Advertisement> {
+        let stderr = self.child.stderr.take();
+        let listener = std::thread::spawn(move || {
+            let mut said = Vec::new();
+            if let Some(stderr) = stderr {
+                let _ = stderr.take(64 << 10).read_to_end(&mut said);
+            }
+            said
+        });
+        let mut advertised = Advertisement::default();
+        if let Some(stdout) = self.child.stdout.take() {
+            self.read(BufReader::new(stdout), wanted, most, &mut advertised)?;
+        }
+        if advertised.cut {
+            // Enough was seen: what is still being sent is of no use.
+            let _ = self.child.kill();
+        }
+        let status = self
+            .child
+            .wait()
+            .context(|| format!("cannot list '{}'", self.remote))?;
+        let said = listener.join().unwrap_or_default();
+        if !status.success() && !advertised.cut {
+            let said = summary(&lines_of(&said));
+            return Err(refused("list", &self.remote, &said));
+        }
+        Ok(advertised)
+    }
+
+    fn read(
+        &self,
+        mut reader: impl BufRead,
+        wanted: &dyn Fn(&str) -> bool,
+        most: usize,
+        advertised: &mut Advertisement,
+    ) -> Result<()> {
+        let cannot = || format!("cannot list '{}'", self.remote);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let length = reader
+                .by_ref()
+                .take(LINE)
+                .read_until(b'\n', &mut line)
+                .context(cannot)?;
+            if length == 0 {
+                return Ok(());
+            }
+            advertised.bytes += length as u64;
+            let text = String::from_utf8_lossy(&line);
+            let Some((id, name)) = text.trim_end_matches('\n').split_once('\t') else {
+                return Err(Error::fatal(cannot()).because("git's answer makes no sense"));
+            };
+            if !wanted(name) {
+                advertised.other_count += 1;
+                if advertised.others.len() < 20 {
+                    advertised.others.push(name.to_owned());
+                }
+                continue;
+            }
+            let id = ObjectId::from_hex(id.as_bytes()).context(cannot)?;
+            if id.kind() != self.hash {
+                return Err(Error::fatal(format!(
+                    "'{}' uses another object format than this repository",
+                    self.remote
+                )));
+            }
+            if advertised.refs.len() == most {
+                advertised.cut = true;
+                return Ok(());
+            }
+            advertised.refs.push(Advertised {
+                name: name.to_owned(),
+                id,
+            });
+        }
+    }
+}
+
+/// Feeds a child, listens to both its streams, and returns its exit code, its answer and the last words it said.
+fn converse(
+    mut child: Child,
+    input: Vec<u8>,
+    tell: &mut dyn FnMut(&str),
+) -> Result<(Option<i32>, Vec<u8>, String)> {
+    let stdin = child.stdin.take();
+    let feeder = std::thread::spawn(move || {
+        if let Some(mut stdin) = stdin {
+            let _ = stdin.write_all(&input);
+        }
+    });
+    let stdout = child.stdout.take();
+    let reader = std::thread::spawn(move || {
+        let mut answer = Vec::new();
+        if let Some(stdout) = stdout {
+            let _ = stdout.take(16 << 20).read_to_end(&mut answer);
+        }
+        answer
+    });
+    let lines = listen(child.stderr.take());
+    let mut said: Vec<String> = Vec::new();
+    loop {
+        match lines.recv_timeout(SILENCE) {
+            Ok((text, whole)) => {
+                tell(&text);
+                if whole {
+                    said.push(text);
+                    if said.len() > SAID {
+                        said.remove(0);
+                    }
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            // A connection that was lost half-way can leave git waiting for itself.
+            Err(RecvTimeoutError::Timeout) => {
+                said.push(format!("no sign of life for {} seconds", SILENCE.as_secs()));
+                let _ = child.kill();
+                break;
+            }
+        }
+    }
+    let status = child.wait().context(|| "cannot wait for git".to_owned())?;
+    let answer = reader.join().unwrap_or_default();
+    let _ = feeder.join();
+    Ok((status.code(), answer, summary(&said)))
+}
+
+/// Listens to what a child says, line by line. Progress is painted over with carriage returns: each state of it is a line
+/// that is not whole.
+fn listen(stderr: Option<ChildStderr>) -> Receiver<(String, bool)> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        let Some(stderr) = stderr else {
+            return;
+        };
+        let mut line = Vec::new();
+        for byte in BufReader::new(stderr).bytes().map_while(Result::ok) {
+            if byte != b'\n' && byte != b'\r' {
+                if line.len() < LONGEST_WORDS {
+                    line.push(byte);
+                }
+                continue;
+            }
+            let text = String::from_utf8_lossy(&line).trim().to_owned();
+            line.clear();
+            if !text.is_empty() && sender.send((text, byte == b'\n')).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+fn lines_of(bytes: &[u8]) -> Vec<String> {
+    String::from_utf8_lossy(bytes)
+        .lines()
+        .map(|line| line.trim().to_owned())
+        .collect()
+}
+
+/// Returns what matters of what was said, as one line.
+fn summary(said: &[String]) -> String {
+    let words = |line: &String| {
+        let plain = line
+            .trim_start_matches("fatal: ")
+            .trim_start_matches("error: ")
+            .trim_start_matches("warning: ");
+        let noise = plain.is_empty()
+            || plain.starts_with("hint:")
+            || plain.starts_with("Total ")
+            || plain.contains("% (")
+            || plain.ends_with(", done.");
+        (!noise).then(|| plain.to_owned())
+    };
+    let mut kept: Vec<String> = said.iter().filter_map(words).collect();
+    kept.dedup();
+    let surplus = kept.len().saturating_sub(6);
+    kept.drain(..surplus);
+    kept.join("; ")
+}
+
+fn refused(what: &str, remote: &str, said: &str) -> Error {
+    let shown = if Path::new(remote).is_absolute() {
+        "it"
+    } else {
+        remote
+    };
+    let error = Error::fatal(format!("cannot {what} '{remote}': {said}"));
+    if said.contains("does not appear to be a git repository") {
+        return error.hint(format!("git remote -v    says where '{shown}' is"));
+    }
+    error
+}
+
+fn outcomes(stdout: &[u8]) -> Vec<Outcome> {
+    lines_of_porcelain(stdout)
+        .filter_map(|line| {
+            let mut fields = line.splitn(3, '\t');
+            let flag = fields.next()?;
+            let (_, name) = fields.next()?.rsplit_once(':')?;
+            let summary = fields.next()?;
+            Some(Outcome {
+                name: name.to_owned(),
+                flag: flag.chars().next().unwrap_or(' '),
+                summary: summary.to_owned(),
+            })
+        })
+        .collect()
+}
+
+fn lines_of_porcelain(stdout: &[u8]) -> impl Iterator<Item = String> + '_ {
+    stdout
+        .split(|byte| *byte == b'\n')
+        .map(|line| String::from_utf8_lossy(line).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_push_is_told_ref_by_ref() {
+        let told = outcomes(
+            b"To ../bare\n*\t1234:refs/x/a\t[new reference]\n!\t:refs/x/b\t[rejected] (stale info)\nDone\n",
+        );
+        assert_eq!(told.len(), 2);
+        assert_eq!((told[0].name.as_str(), told[0].flag), ("refs/x/a", '*'));
+        assert_eq!((told[1].name.as_str(), told[1].flag), ("refs/x/b", '!'));
+        assert_eq!(told[1].summary, "[rejected] (stale info)");
+    }
+
+    #[test]
+    fn progress_is_no_reason() {
+        let said = [
+            "Enumerating objects: 3, done.",
+            "remote: Resolving deltas: 50% (1/2)",
+            "error: failed to push some refs to 'x'",
+            "hint: try something",
+            "fatal: no",
+        ]
+        .map(str::to_owned);
+        assert_eq!(summary(&said), "failed to push some refs to 'x'; no");
+    }
+}

@@ -1,0 +1,565 @@
+//! Taking in what others share: listed, fetched, checked, and only then named. Each ref is judged by itself.
+//!
+//! 1. The remote is asked for its refs; those that are the same as their copies here cost nothing more.
+//! 2. The objects of the others are fetched and checked by git. No ref of theirs exists here yet: one ref of our own holds
+//!    all of it together, so that nothing is cleaned away meanwhile.
+//! 3. Each is checked to be what its name promises, on all cores.
+//! 4. One transaction names the good ones, moves what was rewritten or deleted to where it is kept for 30 days, and lets
+//!    go of the rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::remote::Remote;
+use super::sign::{self, Standing};
+use crate::error::{Error, Result};
+use crate::git::object::Signature;
+use crate::git::refs::{Expected, RefChange, Swap};
+use crate::git::remote::Advertisement;
+use crate::git::{ObjectId, ObjectKind, Repo};
+use crate::process::lock::Lock;
+use crate::session::context::Context;
+use crate::session::{Session, SessionId};
+use crate::store::refname::{self, Month, RefName};
+use crate::store::{archive, check, limits};
+
+/// How long a fetch or a push waits for another one with the same remote.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How many attempts are made to tell good refs from those that git refuses.
+const ATTEMPTS: usize = 400;
+/// From so many new refs on they are packed at once: loose ones would slow down every `git fetch` of the user.
+const PACK: usize = 50;
+
+/// What to fetch.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Lets go of copies of refs that the remote no longer has.
+    pub prune: bool,
+    /// Only sessions and archives of this month, and all notes.
+    pub month: Option<Month>,
+    /// Only these sessions: ids or ends of ids, and all notes.
+    pub sessions: Vec<String>,
+}
+
+/// What became of a ref.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// It was not here before.
+    New,
+    /// It has grown.
+    Updated,
+    /// It is not what it was; the old version is kept.
+    Rewritten,
+    /// The remote has it no longer; the last version is kept.
+    Deleted,
+    /// The remote has it no longer, but the copy stays until it is pruned.
+    Gone,
+    /// It is not what its name promises.
+    Refused,
+}
+
+impl What {
+    /// Returns the word shown to people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            What::New => "new",
+            What::Updated => "updated",
+            What::Rewritten => "rewritten",
+            What::Deleted => "deleted",
+            What::Gone => "gone",
+            What::Refused => "refused",
+        }
+    }
+}
+
+/// One ref that is not as it was.
+#[derive(Debug, Clone, Serialize)]
+pub struct Change {
+    /// Its name at the remote.
+    #[serde(rename = "ref")]
+    pub name: String,
+    /// What became of it.
+    pub what: What,
+    /// The name of the session, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Who wrote it, as claimed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// What its signature says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Standing>,
+    /// Why it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Where the old version is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+}
+
+/// What a fetch did.
+#[derive(Debug, Default)]
+pub struct Fetched {
+    /// The refs that are not as they were.
+    pub changes: Vec<Change>,
+    /// How many are as they were.
+    pub unchanged: usize,
+    /// How many refs of the remote have names that are not ours, and the first of them.
+    pub foreign: (usize, Vec<String>),
+}
+
+/// A ref that the remote has in another version than its copy here.
+struct Wanted {
+    name: RefName,
+    id: ObjectId,
+    /// Its copy here.
+    copy: Option<ObjectId>,
+    /// This clone's own ref of that name.
+    own: Option<ObjectId>,
+    /// Why it is not taken.
+    refused: Option<String>,
+    session: Option<Session>,
+    standing: Option<Standing>,
+}
+
+impl Wanted {
+    fn change(&self, what: What) -> Change {
+        let author = self.session.as_ref().map(|session| {
+            let (name, email) = (&session.author.name, &session.author.email);
+            format!("{name} <{email}>")
+        });
+        Change {
+            name: self.name.to_string(),
+            what,
+            session: self.session.as_ref().map(|session| session.name.clone()),
+            author,
+            signature: self.standing.clone().filter(|one| *one != Standing::None),
+            reason: self.refused.clone(),
+            kept: None,
+        }
+    }
+}
+
+/// Takes the lock over everything that this clone does with a remote.
+pub(super) fn lock(context: &Context<'_>, remote: &Remote) -> Result<Lock> {
+    let hash = crate::git::sha256(remote.name.as_bytes());
+    let path = context.store.require_dir("locks")?;
+    let path = path.join(format!("remote-{}.lock", &hash[..16]));
+    Lock::acquire(context.env, path, PATIENCE)
+}
+
+/// Returns this clone's copies of a remote's refs.
+pub(super) fn copies(repo: &Repo, remote: &Remote) -> Result<BTreeMap<RefName, ObjectId>> {
+    let found = repo.refs_under(&refname::copies_of(&remote.name))?.refs;
+    Ok(found
+        .into_iter()
+        .filter_map(|found| Some((RefName::parse_at_remote(&found.name)?.1, found.id)))
+        .collect())
+}
+
+/// Returns this clone's own shared refs.
+pub(super) fn own_refs(repo: &Repo) -> Result<BTreeMap<RefName, ObjectId>> {
+    let mut own = BTreeMap::new();
+    for prefix in refname::SHARED {
+        for found in repo.refs_under(prefix)?.refs {
+            if let Some(name) = RefName::parse(&found.name) {
+                own.insert(name, found.id);
+            }
+        }
+    }
+    Ok(own)
+}
+
+/// Fetches from a remote. `tell` hears how far it is.
+pub fn fetch(
+    context: &Context<'_>,
+    remote: &Remote,
+    options: &Options,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Fetched> {
+    let repo = context.repo;
+    let patterns = refname::patterns(options.month.as_ref());
+    let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+    let asking = repo.ask_remote(&remote.name, &patterns)?;
+    // Read while the remote thinks about its answer.
+    let _lock = lock(context, remote)?;
+    let copies = copies(repo, remote)?;
+    let own = own_refs(repo)?;
+    let advertised = asking.finish(&|name| RefName::parse(name).is_some(), limits::REMOTE_REFS)?;
+    if advertised.cut {
+        return Err(Error::fatal(format!(
+            "'{}' has more than the {} refs of sessions that are looked at",
+            remote.name,
+            limits::REMOTE_REFS
+        ))
+        .hint("git agent fetch --month YYYY-MM"));
+    }
+    let mut fetched = Fetched {
+        foreign: (advertised.other_count, advertised.others.clone()),
+        ..Fetched::default()
+    };
+    let there = in_scope(&advertised, options);
+    let mut wanted = Vec::new();
+    for (name, id) in &there {
+        let copy = copies.get(name).copied();
+        if copy == Some(*id) {
+            fetched.unchanged += 1;
+            continue;
+        }
+        wanted.push(Wanted {
+            name: name.clone(),
+            id: *id,
+            copy,
+            own: own.get(name).copied(),
+            refused: None,
+            session: None,
+            standing: None,
+        });
+    }
+    let gone: Vec<(RefName, ObjectId)> = copies
+        .iter()
+        .filter(|(name, _)| is_wanted(name, options) && !there.contains_key(name))
+        .map(|(name, id)| (name.clone(), *id))
+        .collect();
+    if wanted.is_empty() && gone.is_empty() {
+        return Ok(fetched);
+    }
+    let quarantine = Quarantine::fill(context, remote, &mut wanted, tell)?;
+    tell("checking");
+    check_all(repo, &mut wanted);
+    sign::judge_all(context, &mut wanted_tips(&mut wanted))?;
+    let promoted = promote(context, remote, &wanted, &gone, options.prune, &quarantine);
+    if promoted.is_err() {
+        quarantine.abandon(context);
+    }
+    fetched.changes = promoted?;
+    if fetched.changes.len() >= PACK {
+        // Only a matter of speed.
+        let _ = repo.pack_refs_below(&refname::copies_of(&remote.name));
+    }
+    context.store.expire_lost()?;
+    Ok(fetched)
+}
+
+fn wanted_tips(wanted: &mut [Wanted]) -> Vec<sign::Tip<'_>> {
+    wanted
+        .iter_mut()
+        .filter(|wanted| wanted.refused.is_none())
+        .map(|wanted| sign::Tip {
+            id: wanted.id,
+            claimed: wanted
+                .session
+                .as_ref()
+                .map(|session| session.author.email.clone()),
+            refused: &mut wanted.refused,
+            standing: &mut wanted.standing,
+        })
+        .collect()
+}
+
+fn in_scope(advertised: &Advertisement, options: &Options) -> BTreeMap<RefName, ObjectId> {
+    advertised
+        .refs
+        .iter()
+        .filter_map(|found| Some((RefName::parse(&found.name)?, found.id)))
+        .filter(|(name, _)| is_wanted(name, options))
+        .collect()
+}
+
+fn is_wanted(name: &RefName, options: &Options) -> bool {
+    let month = options.month.as_ref().map(Month::as_str);
+    let in_month = match (month, name.month()) {
+        (Some(month), Some(found)) => month == found,
+        _ => true,
+    };
+    let named = match (options.sessions.as_slice(), name) {
+        ([], _) => true,
+        (ends, RefName::Session(sid)) => ends.iter().any(|end| sid.as_str().ends_with(end)),
+        (_, RefName::Archive { .. }) => false,
+        _ => true,
+    };
+    in_month && named
+}
+
+/// What was fetched and is not checked yet, held by one ref.
+struct Quarantine {
+    held: Vec<RefChange>,
+}
+
+impl Quarantine {
+    /// Fetches what is not here yet. What git refuses is marked as refused, and costs no other ref anything.
+    fn fill(
+        context: &Context<'_>,
+        remote: &Remote,
+        wanted: &mut [Wanted],
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Self> {
+        let repo = context.repo;
+        // Only a process that died can have left one: the remote's lock is held.
+        let mut held: Vec<RefChange> = repo
+            .refs_under(&refname::incoming_of(&remote.name))?
+            .refs
+            .into_iter()
+            .map(|left| RefChange {
+                name: left.name,
+                expected: Expected::At(left.id),
+                new: None,
+            })
+            .collect();
+        let missing: BTreeSet<ObjectId> = wanted
+            .iter()
+            .filter(|wanted| wanted.own != Some(wanted.id))
+            .map(|wanted| wanted.id)
+            .collect();
+        let missing: Vec<ObjectId> = missing.into_iter().collect();
+        let mut refused = BTreeMap::new();
+        let mut attempts = ATTEMPTS;
+        get(repo, remote, &missing, (&mut attempts, &mut refused), tell)?;
+        let mut parents = BTreeSet::new();
+        for one in wanted.iter_mut() {
+            one.refused = match refused.get(&one.id) {
+                Some(reason) => Some(reason.clone()),
+                None => match repo.object_header(one.id) {
+                    Ok(Some((ObjectKind::Commit, _))) => {
+                        parents.insert(one.id);
+                        None
+                    }
+                    Ok(Some((kind, _))) => Some(format!("it points at a {kind}, not at a commit")),
+                    Ok(None) => Some("it changed while it was fetched".to_owned()),
+                    Err(error) => Some(error.message().to_owned()),
+                },
+            };
+        }
+        if !parents.is_empty() {
+            held.push(hold(
+                context,
+                remote,
+                &parents.into_iter().collect::<Vec<_>>(),
+            )?);
+        }
+        Ok(Quarantine { held })
+    }
+
+    /// Lets go of everything; failing to leaves it to the next fetch.
+    fn abandon(&self, context: &Context<'_>) {
+        let _ = context.repo.swap_refs(&self.held);
+    }
+}
+
+/// Makes one commit that all the others are parents of, so that nobody's gc takes them away, and returns how to let go.
+fn hold(context: &Context<'_>, remote: &Remote, parents: &[ObjectId]) -> Result<RefChange> {
+    let repo = context.repo;
+    let nonce: String = context
+        .env
+        .random::<6>()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let name = refname::incoming(&remote.name, &nonce);
+    let mut batch = repo.batch();
+    let tree = batch.tree([]);
+    let signature = Signature {
+        name: "git-agent".to_owned(),
+        email: "fetch@git-agent.invalid".to_owned(),
+        seconds: context.env.now().seconds(),
+    };
+    let id = batch.commit(tree, parents, &signature, "Fetched, and not checked yet\n");
+    repo.write_batch(&batch)?;
+    let change = RefChange {
+        name: name.clone(),
+        expected: Expected::Absent,
+        new: Some(id),
+    };
+    match repo.swap_ref(&change)? {
+        Swap::Done => Ok(RefChange {
+            name,
+            expected: Expected::At(id),
+            new: None,
+        }),
+        Swap::Stale => Err(Error::fatal(format!("ref '{name}' exists already"))),
+    }
+}
+
+/// Fetches objects. When git refuses, halves are tried, until what it refuses is known.
+fn get(
+    repo: &Repo,
+    remote: &Remote,
+    ids: &[ObjectId],
+    (attempts, refused): (&mut usize, &mut BTreeMap<ObjectId, String>),
+    tell: &mut dyn FnMut(&str),
+) -> Result<()> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let Some(left) = attempts.checked_sub(1) else {
+        for id in ids {
+            refused.insert(*id, "too many broken refs came with it".to_owned());
+        }
+        return Ok(());
+    };
+    *attempts = left;
+    let Err(error) = repo.fetch_objects(&remote.name, ids, tell) else {
+        return Ok(());
+    };
+    // A remote that cannot be reached at all refuses nothing in particular.
+    repo.ask_remote(&remote.name, &["refs/heads/*"])?
+        .finish(&|_| false, 0)?;
+    if let [only] = ids {
+        let said = error.message();
+        let reason = said.split_once("': ").map_or(said, |(_, reason)| reason);
+        refused.insert(*only, format!("git refuses it: {reason}"));
+        return Ok(());
+    }
+    let (one, other) = ids.split_at(ids.len() / 2);
+    get(repo, remote, one, (attempts, refused), tell)?;
+    get(repo, remote, other, (attempts, refused), tell)
+}
+
+/// Checks everything that came, on all cores.
+fn check_all(repo: &Repo, wanted: &mut [Wanted]) {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = wanted.len().div_ceil(cores).max(1);
+    std::thread::scope(|scope| {
+        for part in wanted.chunks_mut(share) {
+            let repo = repo.clone();
+            scope.spawn(move || {
+                for wanted in part.iter_mut().filter(|wanted| wanted.refused.is_none()) {
+                    if let Err(error) = check_one(&repo, wanted) {
+                        wanted.refused = Some(error.message().to_owned());
+                    }
+                }
+            });
+        }
+    });
+}
+
+fn check_one(repo: &Repo, wanted: &mut Wanted) -> Result<()> {
+    let known: Vec<ObjectId> = wanted.copy.into_iter().chain(wanted.own).collect();
+    check::check(repo, &wanted.name, wanted.id, &known)?;
+    if let RefName::Session(sid) = &wanted.name {
+        let session = crate::store::log::read_state(repo, wanted.id, *sid)?;
+        let before = wanted.copy.and_then(|copy| {
+            crate::store::log::read_state(repo, copy, *sid)
+                .ok()
+                .map(|before| before.writer)
+        });
+        if before.is_some_and(|writer| writer != session.writer) {
+            return Err(Error::fatal("somebody else wrote it before"));
+        }
+        wanted.session = Some(session);
+    }
+    Ok(())
+}
+
+/// Names what is good, keeps what was rewritten or deleted, and lets go of the rest: all together or not at all.
+fn promote(
+    context: &Context<'_>,
+    remote: &Remote,
+    wanted: &[Wanted],
+    gone: &[(RefName, ObjectId)],
+    prune: bool,
+    quarantine: &Quarantine,
+) -> Result<Vec<Change>> {
+    let repo = context.repo;
+    let mut transaction = quarantine.held.clone();
+    let mut changes = Vec::new();
+    let keep = |name: &str, id: ObjectId, transaction: &mut Vec<RefChange>| {
+        let kept = context.store.lost_name(name);
+        transaction.push(RefChange {
+            name: kept.clone(),
+            expected: Expected::Absent,
+            new: Some(id),
+        });
+        kept
+    };
+    for one in wanted {
+        if one.refused.is_some() {
+            changes.push(one.change(What::Refused));
+            continue;
+        }
+        let name = one.name.at_remote(&remote.name);
+        let mut change = one.change(What::New);
+        if let Some(copy) = one.copy {
+            change.what = What::Updated;
+            if !repo.is_ancestor(copy, one.id)? {
+                change.what = What::Rewritten;
+                change.kept = Some(keep(&name, copy, &mut transaction));
+            }
+        }
+        transaction.push(RefChange {
+            name,
+            expected: one.copy.map_or(Expected::Absent, Expected::At),
+            new: Some(one.id),
+        });
+        changes.push(change);
+    }
+    let folded = match prune && !gone.is_empty() {
+        true => folded_tips(repo, remote, wanted)?,
+        false => BTreeMap::new(),
+    };
+    let is_folded = |name: &RefName, id: ObjectId| match name {
+        RefName::Session(sid) => folded
+            .get(sid)
+            .is_some_and(|tip| repo.is_ancestor(id, *tip).unwrap_or(false)),
+        _ => false,
+    };
+    for (ref_name, id) in gone {
+        let name = ref_name.at_remote(&remote.name);
+        let mut change = Change {
+            name: ref_name.to_string(),
+            what: What::Gone,
+            session: None,
+            author: None,
+            signature: None,
+            reason: None,
+            kept: None,
+        };
+        if prune {
+            change.what = What::Deleted;
+            // What its owner folded is in the archive.
+            if !is_folded(ref_name, *id) {
+                change.kept = Some(keep(&name, *id, &mut transaction));
+            }
+            transaction.push(RefChange {
+                name,
+                expected: Expected::At(*id),
+                new: None,
+            });
+        }
+        changes.push(change);
+    }
+    match repo.swap_refs(&transaction)? {
+        Swap::Done => Ok(changes),
+        Swap::Stale => Err(Error::fatal(format!(
+            "copies of refs of '{}' changed during the fetch",
+            remote.name
+        ))
+        .hint("git agent fetch")),
+    }
+}
+
+/// Returns the tips of the sessions in a remote's archives, those that just came included.
+fn folded_tips(
+    repo: &Repo,
+    remote: &Remote,
+    wanted: &[Wanted],
+) -> Result<BTreeMap<SessionId, ObjectId>> {
+    let came = wanted
+        .iter()
+        .filter(|one| one.refused.is_none())
+        .map(|one| (one.name.clone(), one.id));
+    let mut tips = BTreeMap::new();
+    for (name, id) in came.chain(copies(repo, remote)?) {
+        if let RefName::Archive { month, .. } = &name {
+            // One that cannot be read tells nothing: then what is deleted is kept.
+            let _ = archive::read_archive(repo, id, month, &mut |archived| {
+                tips.entry(archived.session.sid).or_insert(archived.tip);
+                true
+            });
+        }
+    }
+    Ok(tips)
+}

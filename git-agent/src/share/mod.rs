@@ -1,0 +1,23 @@
+//! Sharing: this clone's refs given to a remote, and what others put there taken in after it was checked.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `remote` | which remote is meant, and whether its readers may see sessions |
+//! | `plan` | what a remote lacks, found by comparing refs; there is no list of what is still to be pushed |
+//! | `inspect` | a last look at what is about to leave: secrets, sizes |
+//! | `push` | giving, in batches that go whole or not at all |
+//! | `fetch` | taking in: fetched, checked, and only then named |
+//! | `sign` | the user's signature on what is shared, and what signatures of others say |
+//! | `forget` | deleting a session, here and there |
+//! | `purge` | writing one's own records again without a secret |
+//! | `probe` | what a remote allows, and what it costs |
+
+pub mod fetch;
+pub mod forget;
+mod inspect;
+pub mod plan;
+pub mod probe;
+pub mod purge;
+pub mod push;
+pub mod remote;
+pub mod sign;

@@ -1,0 +1,116 @@
+//! What a remote lacks, found by comparing this clone's refs with its copies of the remote's. Nothing is queued, so
+//! nothing can get lost, doubled, or stuck.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::fetch::{copies, own_refs};
+use super::remote::Remote;
+use crate::error::Result;
+use crate::git::ObjectId;
+use crate::session::SessionId;
+use crate::session::context::Context;
+use crate::store::archive;
+use crate::store::refname::RefName;
+
+/// One ref that a remote has in another version, or not at all.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// Its name.
+    pub name: RefName,
+    /// What it shall be; `None` when it shall be gone.
+    pub new: Option<ObjectId>,
+    /// What the remote had when it was last heard of.
+    pub copy: Option<ObjectId>,
+    /// What may be overwritten there: the version that is to be deleted, or that was purged.
+    pub over: Option<ObjectId>,
+    /// Why it may not go.
+    pub refused: Option<String>,
+}
+
+/// Returns what a remote lacks: everything, or only these sessions and all notes.
+pub fn unpushed(
+    context: &Context<'_>,
+    remote: &Remote,
+    only: Option<&BTreeSet<SessionId>>,
+) -> Result<Vec<Item>> {
+    let copies = copies(context.repo, remote)?;
+    let own = own_refs(context.repo)?;
+    let wanted = |name: &RefName| match (only, name) {
+        (Some(only), RefName::Session(sid)) => only.contains(sid),
+        (Some(_), RefName::Archive { .. }) => false,
+        _ => true,
+    };
+    let mut items: Vec<Item> = own
+        .iter()
+        .filter(|(name, id)| wanted(name) && copies.get(name) != Some(id))
+        .map(|(name, id)| Item {
+            name: name.clone(),
+            new: Some(*id),
+            copy: copies.get(name).copied(),
+            over: None,
+            refused: None,
+        })
+        .collect();
+    let absent = |name: &RefName| !own.contains_key(name);
+    let dropped: Vec<(&RefName, &ObjectId)> = copies
+        .iter()
+        .filter(|(name, _)| matches!(name, RefName::Session(_)) && absent(name) && wanted(name))
+        .collect();
+    if !dropped.is_empty() {
+        let gone = gone(context, &own)?;
+        items.extend(
+            dropped
+                .into_iter()
+                .filter(|(name, id)| {
+                    let RefName::Session(sid) = name else {
+                        return false;
+                    };
+                    match gone.get(sid) {
+                        Some(Gone::Forgotten) => true,
+                        // What somebody with the same writer added there after the fold is not in the archive.
+                        Some(Gone::Folded(tip)) => {
+                            context.repo.is_ancestor(**id, *tip).unwrap_or(false)
+                        }
+                        None => false,
+                    }
+                })
+                .map(|(name, id)| Item {
+                    name: name.clone(),
+                    new: None,
+                    copy: Some(*id),
+                    over: Some(*id),
+                    refused: None,
+                }),
+        );
+    }
+    Ok(items)
+}
+
+enum Gone {
+    Folded(ObjectId),
+    Forgotten,
+}
+
+/// Returns this clone's sessions that have no ref any more, and why.
+fn gone(
+    context: &Context<'_>,
+    own: &BTreeMap<RefName, ObjectId>,
+) -> Result<BTreeMap<SessionId, Gone>> {
+    let mut gone = BTreeMap::new();
+    for (name, id) in own {
+        if let RefName::Archive { month, .. } = name {
+            archive::read_archive(context.repo, *id, month, &mut |archived| {
+                gone.entry(archived.session.sid)
+                    .or_insert(Gone::Folded(archived.tip));
+                true
+            })?;
+        }
+    }
+    let writer = context.store.require_writer()?;
+    for (sid, writers) in context.store.forgotten()? {
+        if writers.contains(&writer) {
+            gone.insert(sid, Gone::Forgotten);
+        }
+    }
+    Ok(gone)
+}

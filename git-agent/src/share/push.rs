@@ -1,0 +1,468 @@
+//! Giving this clone's refs to a remote: the changed ones by name, in batches that go whole or not at all.
+//!
+//! What went wrong is found out by looking at the remote again, not by reading messages. A ref of this clone that has
+//! another version there was written by a copy of this clone: both versions are joined, and the push tried again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::fetch::{copies, lock};
+use super::inspect::{inspect_all, look_into_code};
+use super::plan::{self, Item};
+use super::remote::{CONSENT, Remote};
+use super::sign;
+use crate::error::{Error, Result};
+use crate::git::ObjectId;
+use crate::git::refs::{Expected, RefChange};
+use crate::git::remote::{Pushed, Update};
+use crate::redact::Redactor;
+use crate::session::context::Context;
+use crate::session::{Session, SessionId, archive};
+use crate::store::append::SessionWriter;
+use crate::store::check;
+use crate::store::join::Joined;
+use crate::store::list::Scope;
+use crate::store::refname::RefName;
+use crate::transcript::Body;
+
+/// Refs of one push: hosts have been seen to fail on a hundred.
+const BATCH: usize = 50;
+/// How often a push that met another one is tried again.
+const ATTEMPTS: u32 = 8;
+/// From so many refs on their copies are packed at once.
+const PACK: usize = 50;
+
+/// What to push.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Only these sessions, and all notes; nothing stands for everything.
+    pub sessions: Option<BTreeSet<SessionId>>,
+    /// Only these refs.
+    pub refs: Option<BTreeSet<RefName>>,
+    /// Only says what would be pushed.
+    pub dry_run: bool,
+}
+
+/// What became of a ref.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// The remote did not have it.
+    New,
+    /// It has grown there.
+    Updated,
+    /// It was rewritten there, without what was purged.
+    Rewritten,
+    /// It is gone there.
+    Deleted,
+    /// It did not go.
+    Refused,
+}
+
+impl What {
+    /// Returns the word shown to people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            What::New => "new",
+            What::Updated => "updated",
+            What::Rewritten => "rewritten",
+            What::Deleted => "deleted",
+            What::Refused => "refused",
+        }
+    }
+}
+
+/// One ref that was to be pushed.
+#[derive(Debug, Clone, Serialize)]
+pub struct Change {
+    /// Its name.
+    #[serde(rename = "ref")]
+    pub name: String,
+    /// What became of it.
+    pub what: What,
+    /// The name of the session, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Why it did not go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Why its code did not go along.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_code: Option<String>,
+}
+
+/// Pushes what a remote lacks. `tell` hears how far it is. A remote that nobody agreed to is refused.
+pub fn push(
+    context: &Context<'_>,
+    remote: &Remote,
+    options: &Options,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Vec<Change>> {
+    if !options.dry_run && !remote.agreed {
+        return Err(Error::fatal(format!(
+            "nobody has agreed to share sessions with '{}'",
+            remote.name
+        ))
+        .hint("git agent push --yes")
+        .hint(format!("git config --add {CONSENT} {}", remote.address)));
+    }
+    let _lock = lock(context, remote)?;
+    let redactor = context.redactor();
+    let mut codeless = BTreeMap::new();
+    if !options.dry_run {
+        if options.sessions.is_none() && options.refs.is_none() {
+            archive::fold_old(context)?;
+        }
+        tell("preparing");
+        if options.refs.is_none() {
+            codeless = prepare(context, remote, options, &redactor)?;
+        }
+    }
+    let mut items = plan::unpushed(context, remote, options.sessions.as_ref())?;
+    if let Some(only) = &options.refs {
+        items.retain(|item| only.contains(&item.name));
+    }
+    tell("looking for secrets");
+    inspect_all(context.repo, &redactor, &mut items);
+    let mut given = Given {
+        context,
+        remote,
+        redactor: &redactor,
+        changes: Vec::new(),
+        codeless,
+    };
+    let (refused, good): (Vec<Item>, Vec<Item>) =
+        items.into_iter().partition(|item| item.refused.is_some());
+    for item in refused {
+        given.note(&item, What::Refused);
+    }
+    if options.dry_run {
+        for item in &good {
+            given.note(item, kind(item));
+        }
+        return Ok(given.changes);
+    }
+    // Archives come before what they replace, and deletions last of all.
+    let (gone, grown): (Vec<Item>, Vec<Item>) =
+        good.into_iter().partition(|item| item.new.is_none());
+    let count = grown.len() + gone.len();
+    let all: Vec<Item> = grown.into_iter().chain(gone).collect();
+    for batch in all.chunks(BATCH) {
+        given.batch(batch.to_vec(), tell)?;
+    }
+    if count >= PACK {
+        // Only a matter of speed.
+        let prefix = crate::store::refname::copies_of(&remote.name);
+        let _ = context.repo.pack_refs_below(&prefix);
+    }
+    Ok(given.changes)
+}
+
+fn kind(item: &Item) -> What {
+    match (item.new, item.copy, item.over) {
+        (None, _, _) => What::Deleted,
+        (_, _, Some(_)) => What::Rewritten,
+        (_, None, _) => What::New,
+        _ => What::Updated,
+    }
+}
+
+/// Brings what belongs to the sessions that are about to be pushed into their logs: the code, and the signature. Returns
+/// why the code of some does not go along.
+fn prepare(
+    context: &Context<'_>,
+    remote: &Remote,
+    options: &Options,
+    redactor: &Redactor,
+) -> Result<BTreeMap<SessionId, String>> {
+    let mut codeless = BTreeMap::new();
+    for listed in context.store.list(Scope::Mine)?.sessions {
+        let session = &listed.session;
+        let wanted = options
+            .sessions
+            .as_ref()
+            .is_none_or(|only| only.contains(&session.sid));
+        let Some(tip) = listed.tip.filter(|_| wanted) else {
+            continue;
+        };
+        if let Some(reason) = submit(context, session, tip, redactor)? {
+            codeless.insert(session.sid, reason);
+        }
+    }
+    if sign::is_wanted(context)? {
+        for item in plan::unpushed(context, remote, options.sessions.as_ref())? {
+            if item.new.is_some() {
+                context.store.seal(&item.name)?;
+            }
+        }
+    }
+    Ok(codeless)
+}
+
+/// Makes the tip of a session's branch a parent of its log, so that the code travels with it. Returns why it does not.
+fn submit(
+    context: &Context<'_>,
+    session: &Session,
+    tip: ObjectId,
+    redactor: &Redactor,
+) -> Result<Option<String>> {
+    let repo = context.repo;
+    let branch = match session.branch.as_deref() {
+        Some(branch) => repo.branch_tip(branch)?,
+        None => None,
+    };
+    let Some(code) = branch else {
+        return Ok(None);
+    };
+    let hex = code.to_string();
+    // Where nothing was committed there is nothing that the branch it began on does not have.
+    if session.base.as_deref() == Some(hex.as_str()) || context.store.submitted(tip)? == Some(code)
+    {
+        return Ok(None);
+    }
+    if let Err(error) = look_into_code(repo, redactor, code, session.base.as_deref()) {
+        return Ok(Some(error.message().to_owned()));
+    }
+    let busy = crate::process::lock::is_held(&context.store.write_lock(session.sid))?;
+    if busy || context.store.log_tip(session.sid)?.map(|now| now.id) != Some(tip) {
+        return Ok(Some("it is still at work".to_owned()));
+    }
+    let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
+    writer.append(Body::Submit { commit: hex })?;
+    writer.close()?;
+    Ok(None)
+}
+
+/// A push under way.
+struct Given<'c, 'a> {
+    context: &'c Context<'a>,
+    remote: &'c Remote,
+    redactor: &'c Redactor,
+    changes: Vec<Change>,
+    codeless: BTreeMap<SessionId, String>,
+}
+
+impl Given<'_, '_> {
+    fn note(&mut self, item: &Item, what: What) {
+        let (session, without_code) = match &item.name {
+            RefName::Session(sid) => {
+                let at = item.new.or(item.copy);
+                let name = at.and_then(|id| self.context.store.state_at(id, *sid).ok());
+                let code = self.codeless.get(sid).cloned();
+                (name.map(|session| session.name), code)
+            }
+            _ => (None, None),
+        };
+        self.changes.push(Change {
+            name: item.name.to_string(),
+            what,
+            session,
+            reason: item.refused.clone(),
+            without_code: without_code.filter(|_| what != What::Refused),
+        });
+    }
+
+    fn refuse(&mut self, item: &Item, reason: impl Into<String>) {
+        let mut item = item.clone();
+        item.refused = Some(reason.into());
+        self.note(&item, What::Refused);
+    }
+
+    /// Pushes one batch, joining and trying again where a ref has another version there.
+    fn batch(&mut self, mut items: Vec<Item>, tell: &mut dyn FnMut(&str)) -> Result<()> {
+        let mut atomic = true;
+        for attempt in 0..ATTEMPTS {
+            if items.is_empty() {
+                return Ok(());
+            }
+            let updates: Vec<Update> = items
+                .iter()
+                .map(|item| Update {
+                    name: item.name.to_string(),
+                    new: item.new,
+                    over: item.over,
+                })
+                .collect();
+            let repo = self.context.repo;
+            let pushed = repo.push_refs(&self.remote.name, &updates, atomic, tell)?;
+            if pushed.done {
+                return self.taken(&items);
+            }
+            if pushed.said.contains("does not support --atomic") {
+                atomic = false;
+                continue;
+            }
+            let before = items.len();
+            let (left, moved) = self.look_again(items, tell)?;
+            items = left;
+            if moved || items.len() < before {
+                std::thread::sleep(self.pause(attempt));
+                continue;
+            }
+            items = self.drop_refused(items, &pushed)?;
+        }
+        for item in &items {
+            self.refuse(item, "it kept changing at the remote");
+        }
+        Ok(())
+    }
+
+    /// Looks at what the remote has now. What it has already is done; what diverged is joined.
+    fn look_again(
+        &mut self,
+        items: Vec<Item>,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<(Vec<Item>, bool)> {
+        let repo = self.context.repo;
+        let names: Vec<String> = items.iter().map(|item| item.name.to_string()).collect();
+        let patterns: Vec<&str> = names.iter().map(String::as_str).collect();
+        let there = repo
+            .ask_remote(&self.remote.name, &patterns)?
+            .finish(&|name| RefName::parse(name).is_some(), items.len())?;
+        let there: BTreeMap<&str, ObjectId> = there
+            .refs
+            .iter()
+            .map(|found| (found.name.as_str(), found.id))
+            .collect();
+        let mut left = Vec::new();
+        let mut moved = false;
+        for (mut item, name) in items.into_iter().zip(&names) {
+            let theirs = there.get(name.as_str()).copied();
+            if theirs == item.new {
+                self.taken(std::slice::from_ref(&item))?;
+                continue;
+            }
+            let Some(theirs) = theirs else {
+                left.push(item);
+                continue;
+            };
+            match self.settle(&mut item, theirs, tell) {
+                Ok(changed) => {
+                    moved |= changed;
+                    left.push(item);
+                }
+                Err(error) => self.refuse(&item, error.message()),
+            }
+        }
+        Ok((left, moved))
+    }
+
+    /// Makes an item fit what the remote has. Returns whether it is another push now.
+    fn settle(
+        &mut self,
+        item: &mut Item,
+        theirs: ObjectId,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<bool> {
+        let repo = self.context.repo;
+        if item.over == Some(theirs) {
+            return Ok(false);
+        }
+        let Some(new) = item.new else {
+            return Err(Error::fatal("it has changed at the remote since"));
+        };
+        let here = repo.object_header(theirs)?.is_some();
+        if here && repo.is_ancestor(theirs, new)? {
+            return Ok(false);
+        }
+        if self.context.store.is_replaced(new, theirs)? {
+            item.over = Some(theirs);
+            return Ok(true);
+        }
+        if !here {
+            repo.fetch_objects(&self.remote.name, &[theirs], tell)?;
+        }
+        check::check(repo, &item.name, theirs, &[new]).map_err(|error| {
+            Error::fatal(format!(
+                "what the remote has under its name is not ours: {}",
+                error.message()
+            ))
+        })?;
+        self.require_same_writer(&item.name, theirs)?;
+        match self.context.store.join(&item.name, theirs, self.redactor)? {
+            Joined::Busy => Err(Error::fatal(
+                "it has another version at the remote, and is being written here",
+            )),
+            Joined::At(id) => {
+                item.new = Some(id);
+                item.copy = Some(theirs);
+                item.over = None;
+                Ok(true)
+            }
+        }
+    }
+
+    fn require_same_writer(&self, name: &RefName, theirs: ObjectId) -> Result<()> {
+        let RefName::Session(sid) = name else {
+            return Ok(());
+        };
+        let writer = self.context.store.state_at(theirs, *sid)?.writer;
+        if writer == self.context.store.require_writer()? {
+            return Ok(());
+        }
+        Err(Error::fatal("somebody else wrote to it at the remote"))
+    }
+
+    /// Takes out what the remote refuses by itself, so that the rest of a batch can go.
+    fn drop_refused(&mut self, items: Vec<Item>, pushed: &Pushed) -> Result<Vec<Item>> {
+        let own_fault: BTreeMap<&str, &str> = pushed
+            .outcomes
+            .iter()
+            .filter(|outcome| outcome.flag == '!' && !outcome.summary.contains("atomic"))
+            .map(|outcome| (outcome.name.as_str(), outcome.summary.as_str()))
+            .collect();
+        if own_fault.is_empty() {
+            return Err(Error::fatal(format!(
+                "cannot push to '{}': {}",
+                self.remote.name, pushed.said
+            ))
+            .hint(format!("git agent doctor --remote {}", self.remote.name)));
+        }
+        let mut left = Vec::new();
+        for item in items {
+            match own_fault.get(item.name.to_string().as_str()) {
+                Some(summary) => {
+                    let reason = match pushed.said.split_once("remote: ") {
+                        Some((_, said)) => format!("{summary}: {said}"),
+                        None => (*summary).to_owned(),
+                    };
+                    self.refuse(&item, reason);
+                }
+                None => left.push(item),
+            }
+        }
+        Ok(left)
+    }
+
+    /// Notes what the remote has now, here and in the answer.
+    fn taken(&mut self, items: &[Item]) -> Result<()> {
+        let repo = self.context.repo;
+        let copies = copies(repo, self.remote)?;
+        let mut changes = Vec::new();
+        for item in items {
+            let name = item.name.at_remote(&self.remote.name);
+            let before = copies.get(&item.name).copied();
+            if before != item.new {
+                changes.push(RefChange {
+                    name,
+                    expected: before.map_or(Expected::Absent, Expected::At),
+                    new: item.new,
+                });
+            }
+        }
+        // A copy that somebody else moves meanwhile is put right by the next fetch.
+        let _ = repo.swap_refs(&changes)?;
+        for item in items {
+            self.note(item, kind(item));
+        }
+        Ok(())
+    }
+
+    fn pause(&self, attempt: u32) -> Duration {
+        let ceiling = 16u64 << attempt.min(6);
+        let [random] = self.context.env.random::<1>();
+        Duration::from_millis(ceiling / 2 + u64::from(random) % ceiling)
+    }
+}

@@ -1,0 +1,157 @@
+//! Which remote is meant, and whether a person has agreed that its readers may see sessions.
+//!
+//! Consent is kept with the address, not with the name: who can read what is pushed depends on where it goes.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::session::context::Context;
+
+/// The setting that names the remote for sessions.
+pub const KEY: &str = "agent.remote";
+/// The setting with the addresses that sessions may be pushed to.
+pub const CONSENT: &str = "agent.share";
+
+/// A remote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote {
+    /// As git is told: the name of a remote, or an address.
+    pub name: String,
+    /// Where pushes go, without a password.
+    pub address: String,
+    /// Whether a person has agreed that sessions are pushed there.
+    pub agreed: bool,
+}
+
+impl Remote {
+    /// Returns the remote of a name or an address; without one `agent.remote`, then `origin`, then the only one there is.
+    pub fn choose(context: &Context<'_>, wanted: Option<&str>) -> Result<Self> {
+        let name = match wanted {
+            Some(name) => name.to_owned(),
+            None => default_name(context)?,
+        };
+        let known = context.repo.remote_names();
+        if known.contains(&name) {
+            let url = context.repo.push_url(&name)?;
+            let address = without_password(&absolute(context, &url));
+            return Ok(Remote::at(context, name, address));
+        }
+        if name.starts_with('-') || name.is_empty() || !looks_like_address(context, &name) {
+            let error = Error::fatal(format!("no remote '{name}'"));
+            return Err(match known.as_slice() {
+                [] => error.hint("git remote add origin <address>"),
+                known => error.hint(format!("the remotes are: {}", known.join(", "))),
+            });
+        }
+        let here = context.env.cwd.join(&name);
+        let name = if !name.contains("://") && here.exists() {
+            here.canonicalize().unwrap_or(here).display().to_string()
+        } else {
+            name
+        };
+        let address = without_password(&name);
+        Ok(Remote::at(context, name, address))
+    }
+
+    /// The team's file has no say in whether something is agreed.
+    fn at(context: &Context<'_>, name: String, address: String) -> Self {
+        let agreed = context.repo.config_strings(CONSENT).contains(&address);
+        Remote {
+            name,
+            address,
+            agreed,
+        }
+    }
+
+    /// Returns whether words name a remote or an address rather than a session.
+    pub fn is_meant(context: &Context<'_>, word: &str) -> bool {
+        context.repo.remote_names().iter().any(|name| name == word)
+            || looks_like_address(context, word)
+    }
+
+    /// Remembers that sessions may be pushed there.
+    pub fn agree(&mut self, context: &Context<'_>) -> Result<()> {
+        if !self.agreed {
+            context.repo.add_config(CONSENT, &self.address)?;
+            self.agreed = true;
+        }
+        Ok(())
+    }
+}
+
+fn default_name(context: &Context<'_>) -> Result<String> {
+    if let Some(name) = context.config.string(KEY) {
+        return Ok(name);
+    }
+    let mut known = context.repo.remote_names();
+    if known.iter().any(|name| name == "origin") {
+        return Ok("origin".to_owned());
+    }
+    match (known.pop(), known.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (Some(_), false) => Err(Error::fatal("several remotes, and none is called 'origin'")
+            .hint(format!("git config {KEY} <name>"))),
+        (None, _) => {
+            Err(Error::fatal("there is no remote").hint("git remote add origin <address>"))
+        }
+    }
+}
+
+/// Returns whether a word can be an address: a URL, `host:path`, or a path.
+fn looks_like_address(context: &Context<'_>, word: &str) -> bool {
+    !word.starts_with('-')
+        && (word.contains("://")
+            || (word.contains('/') && context.env.cwd.join(word).exists())
+            || word
+                .split_once(':')
+                .is_some_and(|(host, path)| !host.is_empty() && !path.is_empty()))
+}
+
+/// Returns an address that means the same from everywhere.
+fn absolute(context: &Context<'_>, url: &str) -> String {
+    let relative = url.starts_with("./") || url.starts_with("../");
+    match context.repo.main_work_tree().filter(|_| relative) {
+        Some(top) => {
+            let path = top.join(Path::new(url));
+            path.canonicalize().unwrap_or(path).display().to_string()
+        }
+        None => url.to_owned(),
+    }
+}
+
+/// Returns an address as it may be shown and remembered.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let end = rest.find('/').unwrap_or(rest.len());
+    match rest[..end].rsplit_once('@') {
+        None => url.to_owned(),
+        Some((user, host)) => {
+            let user = user.split(':').next().unwrap_or_default();
+            let token = user.len() > 32 || scheme.starts_with("http");
+            let user = if token { "" } else { user };
+            let at = if user.is_empty() { "" } else { "@" };
+            format!("{scheme}://{user}{at}{host}{}", &rest[end..])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_and_tokens_are_neither_shown_nor_kept() {
+        for (given, kept) in [
+            ("https://a:b@h.example/x", "https://h.example/x"),
+            ("https://token@h.example/x", "https://h.example/x"),
+            ("ssh://git@h.example:22/x", "ssh://git@h.example:22/x"),
+            ("git@h.example:x", "git@h.example:x"),
+            ("/srv/x", "/srv/x"),
+            ("https://h.example/a@b", "https://h.example/a@b"),
+        ] {
+            assert_eq!(without_password(given), kept);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Signatures: the user's own on what is shared, and what those of others are worth.
+//!
+//! Whoever may push can claim to be anybody, so an author is only claimed unless a key that this clone's user knows says
+//! the same. Keys and programs are git's own settings: `gpg.format`, `user.signingKey`, `gpg.ssh.allowedSignersFile`.
+
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::git::ObjectId;
+use crate::git::remote::Signed;
+use crate::session::context::Context;
+
+/// The setting that asks for signatures.
+pub const KEY: &str = "agent.sign";
+
+/// What a signature is worth.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum Standing {
+    /// There is none: the author is only claimed.
+    None,
+    /// Signed by the author it names.
+    Verified {
+        /// Whom the key belongs to.
+        by: String,
+    },
+    /// Signed by somebody known, who is not the author it names.
+    Other {
+        /// Whom the key belongs to.
+        by: String,
+    },
+    /// Signed with a key that is nobody's here.
+    Stranger {
+        /// The key.
+        key: String,
+    },
+    /// Signed, but it cannot be checked here.
+    Unchecked,
+    /// The signature is wrong.
+    Bad,
+}
+
+impl Standing {
+    /// Returns it in words, to stand behind an author.
+    pub fn words(&self) -> String {
+        match self {
+            Standing::None => "claimed".to_owned(),
+            Standing::Verified { by } => format!("verified: {by}"),
+            Standing::Other { by } => format!("claimed, but signed by {by}"),
+            Standing::Stranger { .. } => "claimed, signed with an unknown key".to_owned(),
+            Standing::Unchecked => "claimed, its signature cannot be checked".to_owned(),
+            Standing::Bad => "claimed, its signature is wrong".to_owned(),
+        }
+    }
+
+    fn of(signed: Signed, claimed: Option<&str>) -> Self {
+        match signed {
+            Signed::No => Standing::None,
+            Signed::Bad => Standing::Bad,
+            Signed::Unknown => Standing::Unchecked,
+            Signed::Stranger(key) => Standing::Stranger { key },
+            Signed::By(by) => match claimed {
+                Some(email) if !names(&by, email) => Standing::Other { by },
+                _ => Standing::Verified { by },
+            },
+        }
+    }
+}
+
+/// Returns whether a signer, `email` or `name <email>`, is a person with this address.
+fn names(signer: &str, email: &str) -> bool {
+    let address = match signer.rsplit_once('<') {
+        Some((_, rest)) => rest.trim_end_matches('>'),
+        None => signer,
+    };
+    !email.is_empty() && address.trim().eq_ignore_ascii_case(email.trim())
+}
+
+/// A tip to be judged.
+pub(super) struct Tip<'w> {
+    pub id: ObjectId,
+    /// The address of the author it names.
+    pub claimed: Option<String>,
+    pub refused: &'w mut Option<String>,
+    pub standing: &'w mut Option<Standing>,
+}
+
+/// Judges the signatures of tips. One that is wrong is a reason to refuse; none at all is not.
+pub(super) fn judge_all(context: &Context<'_>, tips: &mut [Tip<'_>]) -> Result<()> {
+    let mut signed = Vec::new();
+    for (at, tip) in tips.iter().enumerate() {
+        if context.repo.is_signed(tip.id)? {
+            signed.push(at);
+        }
+    }
+    let ids: Vec<ObjectId> = signed.iter().map(|at| tips[*at].id).collect();
+    for (at, found) in signed.into_iter().zip(context.repo.signatures(&ids)?) {
+        let tip = &mut tips[at];
+        let standing = Standing::of(found, tip.claimed.as_deref());
+        if standing == Standing::Bad {
+            *tip.refused = Some("its signature is wrong".to_owned());
+        }
+        *tip.standing = Some(standing);
+    }
+    Ok(())
+}
+
+/// Returns what the signature of a log's tip is worth.
+pub fn standing(context: &Context<'_>, tip: ObjectId, claimed: &str) -> Result<Standing> {
+    if !context.repo.is_signed(tip)? {
+        return Ok(Standing::None);
+    }
+    let found = context.repo.signatures(&[tip])?.pop();
+    Ok(Standing::of(found.unwrap_or(Signed::No), Some(claimed)))
+}
+
+/// Returns whether the user wants what is shared to be signed.
+pub fn is_wanted(context: &Context<'_>) -> Result<bool> {
+    context.config.bool(KEY, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signer_counts_only_for_the_author_it_is() {
+        let by = |signer: &str| Signed::By(signer.to_owned());
+        let verified = |signer: &str| Standing::Verified { by: signer.into() };
+        let claimed = Some("ada@example.com");
+        for signer in ["ada@example.com", "Ada <ADA@example.com>"] {
+            assert_eq!(Standing::of(by(signer), claimed), verified(signer));
+        }
+        for signer in ["eve@example.com", "ada@example.com <eve@example.com>", ""] {
+            let standing = Standing::of(by(signer), claimed);
+            assert!(matches!(standing, Standing::Other { .. }), "{signer}");
+        }
+        assert_eq!(Standing::of(Signed::No, claimed), Standing::None);
+        assert_eq!(Standing::of(by("x"), None), verified("x"));
+    }
+}

@@ -1,0 +1,272 @@
+//! Two diverged versions of one of this clone's own refs brought together, so that both sides make the very same commit.
+//!
+//! A ref has one writer, but a clone can be copied and machines can share a writer. Nothing here depends on who joins,
+//! when, or in which order: the versions are taken in the order of their ids, a fixed identity signs, the date is the
+//! later of the two, and no redactor that knows one machine's secrets is asked again.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::Value;
+
+use super::archive::{PARENTS, SESSIONS, TIP, read_archive};
+use super::log::{ATTACHMENTS, EVENTS, JOINED, STATE, VERSION};
+use super::refname::{Month, RefName};
+use super::{Store, limits};
+use crate::error::{Context, Error, Result};
+use crate::git::ObjectId;
+use crate::git::object::{self, Batch, Signature, TreeEntry};
+use crate::git::refs::{Expected, RefChange, Swap};
+use crate::process::lock::Lock;
+use crate::redact::Redactor;
+use crate::session::{Session, SessionId};
+use crate::transcript::{Body, Event, to_ascii_json};
+
+const NAME: &str = "git-agent";
+const EMAIL: &str = "merge@git-agent.invalid";
+/// How often a lost race is run again.
+const ATTEMPTS: u32 = 8;
+
+/// What became of an attempt to join.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joined {
+    /// The ref holds both versions now.
+    At(ObjectId),
+    /// It is being written right now: later.
+    Busy,
+}
+
+/// What is written on top of the first version.
+struct Version {
+    commit: ObjectId,
+    batch: Batch,
+}
+
+impl Store<'_> {
+    /// Brings another version of one of this clone's own refs into it.
+    pub fn join(&self, name: &RefName, theirs: ObjectId, redactor: &Redactor) -> Result<Joined> {
+        match name {
+            RefName::ReviewNotes(_) | RefName::ProvenanceNotes(_) => {
+                let tip = self.join_notes(name, theirs)?;
+                Ok(Joined::At(tip.unwrap_or(theirs)))
+            }
+            RefName::Session(sid) => {
+                let Some(_lock) = Lock::try_acquire(self.env, self.write_lock(*sid))? else {
+                    return Ok(Joined::Busy);
+                };
+                self.flush_spool(*sid, redactor)?;
+                self.join_ref(name, theirs, &|one, other| self.join_logs(*sid, one, other))
+            }
+            RefName::Archive { month, .. } => {
+                let lock = self.require_dir("locks")?.join("archive.lock");
+                let Some(_lock) = Lock::try_acquire(self.env, lock)? else {
+                    return Ok(Joined::Busy);
+                };
+                self.join_ref(name, theirs, &|one, other| {
+                    self.join_archives(month, one, other)
+                })
+            }
+        }
+    }
+
+    fn join_ref(
+        &self,
+        name: &RefName,
+        theirs: ObjectId,
+        join: &dyn Fn(ObjectId, ObjectId) -> Result<Version>,
+    ) -> Result<Joined> {
+        let name = name.to_string();
+        for _ in 0..ATTEMPTS {
+            let tip = self.repo.find_ref(&name)?;
+            let new = match tip {
+                None => theirs,
+                Some(ours) if self.repo.is_ancestor(theirs, ours)? => return Ok(Joined::At(ours)),
+                Some(ours) if self.repo.is_ancestor(ours, theirs)? => theirs,
+                Some(ours) => {
+                    let version = join(ours.min(theirs), ours.max(theirs))?;
+                    self.repo.write_batch(&version.batch)?;
+                    version.commit
+                }
+            };
+            let change = RefChange {
+                name: name.clone(),
+                expected: tip.map_or(Expected::Absent, Expected::At),
+                new: Some(new),
+            };
+            if self.repo.swap_ref(&change)? == Swap::Done {
+                return Ok(Joined::At(new));
+            }
+        }
+        Err(Error::fatal(format!("ref '{name}' keeps moving")).hint("git agent doctor"))
+    }
+
+    /// Puts the events that only the second log has behind those of the first.
+    fn join_logs(&self, sid: SessionId, one: ObjectId, other: ObjectId) -> Result<Version> {
+        let mut session = self.state_at(one, sid)?;
+        // The cursor of one clone's spool means nothing to the other.
+        session.spool.bytes = 0;
+        let mut known = HashSet::new();
+        for event in self.transcript(one)? {
+            known.insert(event?.id);
+        }
+        let mut batch = self.repo.batch();
+        let signature = self.joint_signature(one, other)?;
+        let mut parents = vec![one, other];
+        let mut joined = Some(other);
+        let mut chunk = Chunk::default();
+        for event in self.transcript(other)? {
+            let mut event = event?;
+            if !known.insert(event.id) {
+                continue;
+            }
+            event.seq = session.seq + 1;
+            if chunk.bytes + event.to_line().len() > limits::CHUNK {
+                let place = (parents.as_slice(), joined.take());
+                let id = self.log_chunk(&mut batch, &session, &chunk, place, &signature)?;
+                parents = vec![id];
+                chunk = Chunk::default();
+            }
+            session.apply(&event);
+            chunk.add(self, other, event)?;
+        }
+        let place = (parents.as_slice(), joined);
+        let commit = self.log_chunk(&mut batch, &session, &chunk, place, &signature)?;
+        Ok(Version { commit, batch })
+    }
+
+    fn log_chunk(
+        &self,
+        batch: &mut Batch,
+        session: &Session,
+        chunk: &Chunk,
+        (parents, joined): (&[ObjectId], Option<ObjectId>),
+        signature: &Signature,
+    ) -> Result<ObjectId> {
+        let state = serde_json::to_value(session)
+            .context(|| format!("cannot join session {}", session.sid))?;
+        let mut entries = vec![
+            entry(VERSION, batch.blob(Vec::new())),
+            entry(EVENTS, batch.blob(chunk.lines.clone().into_bytes())),
+            entry(STATE, batch.blob(line(&state).into_bytes())),
+        ];
+        if !chunk.attachments.is_empty() {
+            let attached = chunk.attachments.iter().map(|(name, id)| entry(name, *id));
+            entries.push(TreeEntry {
+                name: ATTACHMENTS.into(),
+                kind: object::TREE,
+                id: batch.tree(attached.collect::<Vec<_>>()),
+            });
+        }
+        let tree = batch.tree(entries);
+        let mut message = format!(
+            "agent-log v1\n\nTwo versions joined by git-agent\n\nAgent-Session: {}\n",
+            session.sid
+        );
+        if let Some(other) = joined {
+            message.push_str(&format!("{JOINED}: {other}\n"));
+        }
+        Ok(batch.commit(tree, parents, signature, &message))
+    }
+
+    /// Puts the sessions that only the second archive has on top of the first.
+    fn join_archives(&self, month: &Month, one: ObjectId, other: ObjectId) -> Result<Version> {
+        let mut known: BTreeMap<SessionId, u64> = BTreeMap::new();
+        read_archive(self.repo, one, month, &mut |archived| {
+            let seq = known.entry(archived.session.sid).or_default();
+            *seq = (*seq).max(archived.session.seq);
+            true
+        })?;
+        let mut newer = BTreeMap::new();
+        read_archive(self.repo, other, month, &mut |archived| {
+            let sid = archived.session.sid;
+            if known
+                .get(&sid)
+                .is_none_or(|seq| *seq < archived.session.seq)
+            {
+                newer.entry(sid).or_insert(archived);
+            }
+            true
+        })?;
+        let newer: Vec<_> = newer.into_values().collect();
+        let signature = self.joint_signature(one, other)?;
+        let mut batch = self.repo.batch();
+        let mut parents = vec![one, other];
+        let mut trailer = format!("{JOINED}: {other}\n");
+        let mut groups: Vec<_> = newer.chunks(PARENTS - 2).collect();
+        if groups.is_empty() {
+            groups.push(&[]);
+        }
+        for group in groups {
+            let mut lines = String::new();
+            for archived in group {
+                let mut value = serde_json::to_value(&archived.session)
+                    .context(|| "cannot join archives".into())?;
+                if let Value::Object(fields) = &mut value {
+                    fields.insert(TIP.to_owned(), archived.tip.to_string().into());
+                }
+                lines.push_str(&line(&value));
+                parents.push(archived.tip);
+            }
+            let entries = [
+                entry(VERSION, batch.blob(Vec::new())),
+                entry(SESSIONS, batch.blob(lines.into_bytes())),
+            ];
+            let tree = batch.tree(entries);
+            let message =
+                format!("agent-archive v1\n\nTwo versions joined by git-agent\n\n{trailer}");
+            let id = batch.commit(tree, &parents, &signature, message.trim_end());
+            parents = vec![id];
+            trailer.clear();
+        }
+        let commit = parents[0];
+        Ok(Version { commit, batch })
+    }
+
+    fn joint_signature(&self, one: ObjectId, other: ObjectId) -> Result<Signature> {
+        let time = |id| self.repo.read_commit(id).map(|commit| commit.time);
+        Ok(Signature {
+            name: NAME.to_owned(),
+            email: EMAIL.to_owned(),
+            seconds: time(one)?.max(time(other)?),
+        })
+    }
+}
+
+/// Events on their way into one commit.
+#[derive(Default)]
+struct Chunk {
+    lines: String,
+    bytes: usize,
+    attachments: BTreeMap<String, ObjectId>,
+}
+
+impl Chunk {
+    fn add(&mut self, store: &Store<'_>, from: ObjectId, event: Event) -> Result<()> {
+        if let Body::ToolResult {
+            attachment: Some(name),
+            ..
+        } = &event.body
+            && self.attachments.len() < limits::ATTACHMENTS
+            && let Some(id) = store.find_attachment(from, name)?
+        {
+            self.attachments.insert(name.clone(), id);
+        }
+        self.lines.push_str(&event.to_line());
+        self.lines.push('\n');
+        self.bytes = self.lines.len();
+        Ok(())
+    }
+}
+
+fn entry(name: &str, id: ObjectId) -> TreeEntry {
+    TreeEntry {
+        name: name.into(),
+        kind: object::BLOB,
+        id,
+    }
+}
+
+fn line(value: &Value) -> String {
+    let mut line = to_ascii_json(value);
+    line.push('\n');
+    line
+}
