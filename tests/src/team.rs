@@ -48,7 +48,8 @@ impl<'a> Team<'a> {
             .success();
         hub.git(["config", "http.receivepack", "true"]).success();
         let (address, server) = match way {
-            Way::Path => (hub.path().display().to_string(), None),
+            // Not the bare path: a clone of that takes every object there is, good or bad.
+            Way::Path => (format!("file://{}", hub.path().display()), None),
             Way::Http => {
                 let server = web_server(sandbox);
                 (

@@ -202,9 +202,9 @@ fn copies_of_one_clone_join_what_each_wrote() {
             .arg(&copy);
         copied.run().success();
         let twin = Member::at(sandbox, copy, "ada");
-        ada.hammer(["append", &sid, "2", "here"]);
+        ada.hammer(["append", &sid, "2", "left"]);
         ada.hammer(["comment", &sid, "here"]);
-        twin.hammer(["append", &sid, "3", "there"]);
+        twin.hammer(["append", &sid, "3", "right"]);
         twin.hammer(["comment", &sid, "there"]);
         ada.push().success();
         twin.push().success();
@@ -213,7 +213,7 @@ fn copies_of_one_clone_join_what_each_wrote() {
         for member in [&ada, &twin] {
             member.fetch().success();
             let events = member.hammer(["events", &sid]);
-            for word in ["here 0", "here 1", "there 0", "there 1", "there 2"] {
+            for word in ["left 0", "left 1", "right 0", "right 1", "right 2"] {
                 assert_eq!(events.matches(word).count(), 1, "{word}: {events}");
             }
             let comments = member.hammer(["comments", &sid]);
@@ -582,4 +582,17 @@ fn the_doctor_tells_what_a_remote_allows() {
         .success();
     let hidden = ada.agent(["doctor", "--remote", "origin"]).code(1);
     assert!(hidden.stdout().contains("it hides them"), "{hidden}");
+}
+
+#[test]
+fn four_clones_at_random_end_with_the_same_view() {
+    // The long version is run by hand: share-machine 500.
+    let sandbox = Sandbox::new();
+    let run = sandbox
+        .command("share-machine")
+        .args(["2", "11", "30"])
+        .time_limit(Duration::from_secs(300))
+        .run()
+        .success();
+    assert!(run.stdout().contains("2 runs hold"), "{run}");
 }

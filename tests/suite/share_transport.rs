@@ -259,7 +259,15 @@ fn signed_sessions_are_verified_and_forged_ones_only_claimed() {
     // Eve signs with her own key what she says is ada's.
     let forged = eve
         .command("git")
-        .args(["agent", "new", "--name", "forged", "not mine", "--", "true"])
+        .args([
+            "agent",
+            "new",
+            "--name",
+            "forged",
+            "not mine",
+            "--",
+            "echo trust me",
+        ])
         .env("GIT_AUTHOR_EMAIL", "ada@example.com")
         .env("GIT_COMMITTER_EMAIL", "ada@example.com");
     forged.run().success();

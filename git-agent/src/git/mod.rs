@@ -26,6 +26,7 @@ pub mod notes;
 pub mod object;
 pub mod onto;
 pub mod preview;
+mod quarantine;
 pub mod refs;
 pub mod remote;
 pub mod restore;

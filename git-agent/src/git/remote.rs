@@ -8,6 +8,7 @@ use std::process::{Child, ChildStderr, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use super::quarantine::Quarantine;
 use super::{Git, ObjectId, Repo};
 use crate::error::{Context, Error, Result};
 
@@ -136,8 +137,9 @@ impl Repo {
         tell: &mut dyn FnMut(&str),
     ) -> Result<()> {
         let wanted: String = ids.iter().map(|id| format!("{id}\n")).collect();
-        let child = self
-            .remote_git()
+        let quarantine = Quarantine::new(self)?;
+        let child = quarantine
+            .enter(self.remote_git())
             .durable()
             .config("fetch.fsckObjects", "true")
             .config("core.bigFileThreshold", STREAMED)
@@ -158,7 +160,7 @@ impl Repo {
             .spawn(Stdio::piped(), Stdio::null(), Stdio::piped())?;
         let (code, _, said) = converse(child, wanted.into_bytes(), tell)?;
         match code {
-            Some(0) => Ok(()),
+            Some(0) => quarantine.release(),
             _ => Err(refused("fetch from", remote, &said)),
         }
     }
