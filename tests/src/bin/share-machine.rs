@@ -135,8 +135,8 @@ impl World {
             let name = format!("c{at}");
             git(root, &["clone", "--quiet", "hub.git", &name])?;
             let clone = root.join(&name);
-            let upload = root.join("upload-pack").display().to_string();
-            let receive = root.join("receive-pack").display().to_string();
+            let upload = format!("'{}'", root.join("upload-pack").display());
+            let receive = format!("'{}'", root.join("receive-pack").display());
             for (key, value) in [
                 ("user.name", name.as_str()),
                 ("user.email", &format!("{name}@example.com")),
