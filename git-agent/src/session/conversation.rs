@@ -178,10 +178,7 @@ pub fn to_branch_off(
 ) -> Result<Option<Origin>> {
     // Somebody else's conversation goes over only when a person said so.
     let kept_back = session.more.get(super::fork::CONVERSATION) == Some(&Value::Bool(false));
-    let Some(parent) = session
-        .parent_session
-        .filter(|_| spec.forks && !kept_back)
-    else {
+    let Some(parent) = session.parent_session.filter(|_| spec.forks && !kept_back) else {
         return Ok(None);
     };
     let origin = origin(context, parent)?;
