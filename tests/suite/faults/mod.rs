@@ -4,6 +4,7 @@
 mod merge;
 mod session;
 mod store;
+mod update;
 
 use std::collections::BTreeMap;
 use std::fs;
