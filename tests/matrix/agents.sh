@@ -197,7 +197,7 @@ case_send() {
 case_kill() {
     local pid
     git agent send work "Slowly [[slow 40]] [[say: never]]" >/dev/null
-    await 90 asked '"text":"never"' || fail "never asked" || return
+    await 180 asked '"text":"never"' || fail "never asked" || return
     pid=$(field work pid)
     kill -9 "$pid" || fail "no supervisor" || return
     await 30 test "$(field work state)" = interrupted || fail "$(field work state), not interrupted" || return
@@ -217,7 +217,7 @@ stop_it() {
 
 case_stream() {
     git agent new --name stream --agent "$1" "Slowly [[slow 60]] [[say: stream marker]]" >/dev/null || fail "not made" || return
-    await 90 asked '"text":"stream marker"' || fail "never asked" || return
+    await 180 asked '"text":"stream marker"' || fail "never asked" || return
     stop_it "$(field stream id)" stream
 }
 
@@ -226,7 +226,7 @@ case_tool() {
     git agent new --name tool --agent "$1" 'Run [[bash: echo $$ > shell.pid; sleep 300]]' >/dev/null || fail "not made" || return
     local tree pid
     tree=$(field tool worktree)
-    await 90 test -s "$tree/shell.pid" || fail "never ran" || return
+    await 180 test -s "$tree/shell.pid" || fail "never ran" || return
     pid=$(cat "$tree/shell.pid")
     stop_it "$(field tool id)" tool >"$lab/stopped" || { cat "$lab/stopped"; return; }
     [ ! -e "/proc/$pid" ] && echo ok || fail "the shell lives"
