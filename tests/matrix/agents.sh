@@ -201,7 +201,7 @@ case_kill() {
     pid=$(field work pid)
     kill -9 "$pid" || fail "no supervisor" || return
     await 30 test "$(field work state)" = interrupted || fail "$(field work state), not interrupted" || return
-    git agent restart work -m "Go on [[usage 500 10]]" >/dev/null || fail "not restarted" || return
+    git agent restart work -m "Go on [[slow 0]] [[say: Done. turn={turn}]]" >/dev/null || fail "not restarted" || return
     rest work
     told work turn=4 && echo "ok, turn=4" && return
     told work turn=3 && echo "ok, turn=3" || fail "$(field work state): $(field work exit.reason)"

@@ -3,7 +3,7 @@
 //! Command lines, switches and peculiarities were taken from runs of the programs, not from their documentation alone.
 
 use super::native::Native;
-use super::spec::{AgentSpec, Asking, Family, Tokens};
+use super::spec::{AgentSpec, Asking, Defaults, Family, Tokens};
 
 /// Keys and addresses of model providers, for agents that speak to many of them.
 const PROVIDERS: [&str; 20] = [
@@ -98,6 +98,7 @@ fn claude() -> AgentSpec {
         attach: words("claude --resume {session} --model {model}"),
         provider: Some("anthropic".to_owned()),
         native: Some(Native::Claude),
+        forks: true,
         ..spec(
             "claude",
             Family::ClaudeStream,
@@ -176,6 +177,12 @@ fn gemini() -> AgentSpec {
         provider: Some("google".to_owned()),
         native: Some(Native::Gemini),
         auth_methods: pairs(&[("gemini-api-key", "GEMINI_API_KEY")]),
+        defaults: Some(Defaults {
+            variable: "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
+            usual: "/etc/gemini-cli/system-defaults.json",
+            // By itself it tries ten times, for minutes, and says nothing meanwhile.
+            content: r#"{"general":{"maxAttempts":4,"disableAutoUpdate":true,"disableUpdateNag":true},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false}}"#,
+        }),
         loses_young_conversations: true,
         ..spec(
             "gemini",
@@ -191,6 +198,11 @@ fn qwen() -> AgentSpec {
         env_names: names(&["OPENAI_*", "QWEN_*", "DASHSCOPE_*"], false),
         attach: words("qwen --resume {session}"),
         auth_methods: pairs(&[("openai", "OPENAI_API_KEY")]),
+        defaults: Some(Defaults {
+            variable: "QWEN_CODE_SYSTEM_DEFAULTS_PATH",
+            usual: "/etc/qwen-code/system-defaults.json",
+            content: r#"{"general":{"enableAutoUpdate":false,"disableAutoUpdate":true},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"model":{"generationConfig":{"maxRetries":3}}}"#,
+        }),
         ..spec(
             "qwen",
             Family::Acp,

@@ -82,7 +82,8 @@ impl Native {
     ) -> Option<PathBuf> {
         is_safe(id).then_some(())?;
         let home = self.home(environment)?;
-        let time = jiff::Timestamp::from_millisecond(i64::try_from(now.0).ok()?).ok()?;
+        let made = self.made(id).unwrap_or(now);
+        let time = jiff::Timestamp::from_millisecond(i64::try_from(made.0).ok()?).ok()?;
         let time = time.to_zoned(jiff::tz::TimeZone::UTC);
         Some(match self {
             Native::Claude => home
@@ -107,6 +108,42 @@ impl Native {
                 )),
             Native::Exported => return None,
         })
+    }
+
+    /// Returns when a conversation was made, where its id tells: Codex names files by that moment and remembers the names.
+    fn made(self, id: &str) -> Option<Millis> {
+        let digits: String = id.chars().filter(char::is_ascii_hexdigit).collect();
+        let timed = self == Native::Codex && digits.len() == 32 && digits.as_bytes()[12] == b'7';
+        let millis = timed.then(|| u64::from_str_radix(&digits[..12], 16).ok());
+        millis.flatten().map(Millis)
+    }
+
+    /// Removes empty doubles of a conversation's file. Gemini leaves one when it loads a conversation, and when it starts the
+    /// next time it takes the double for damage and removes the conversation with it.
+    pub fn tidy(self, environment: &Environment, id: &str) {
+        if self != Native::Gemini || !is_safe(id) {
+            return;
+        }
+        let (Some(home), Some(start)) = (self.home(environment), id.get(..8)) else {
+            return;
+        };
+        let end = format!("-{start}.jsonl");
+        let doubles: Vec<(PathBuf, bool)> = files(&home.join("tmp"), &|file| {
+            file.starts_with("session-") && file.ends_with(&end)
+        })
+        .into_iter()
+        .filter_map(|path| {
+            let text = std::fs::read_to_string(&path).ok()?;
+            let said = text.contains(r#""type":"user""#) || text.contains(r#""type": "user""#);
+            text.contains(id).then_some((path, said))
+        })
+        .collect();
+        if doubles.iter().any(|(_, said)| *said) {
+            for (path, _) in doubles.iter().filter(|(_, said)| !said) {
+                // One that cannot be removed costs the conversation, which is retold then.
+                let _ = std::fs::remove_file(path);
+            }
+        }
     }
 
     fn home(self, environment: &Environment) -> Option<PathBuf> {
@@ -176,6 +213,11 @@ fn slug(path: &Path) -> String {
 
 /// Finds a file by its name; the newest, where there are several.
 fn search(top: &Path, wanted: &dyn Fn(&str) -> bool) -> Option<PathBuf> {
+    files(top, wanted).pop()
+}
+
+/// Finds files by their names, oldest first.
+fn files(top: &Path, wanted: &dyn Fn(&str) -> bool) -> Vec<PathBuf> {
     let mut found: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();
     let mut todo = vec![(top.to_owned(), DEPTH)];
     let mut seen = 0;
@@ -198,7 +240,7 @@ fn search(top: &Path, wanted: &dyn Fn(&str) -> bool) -> Option<PathBuf> {
         }
     }
     found.sort();
-    found.pop().map(|(_, path)| path)
+    found.into_iter().map(|(_, path)| path).collect()
 }
 
 #[cfg(test)]
@@ -225,6 +267,50 @@ mod tests {
             .path()
             .join(".claude/projects/-src-a-repo-worktrees-fix-it");
         assert!(slugged.is_dir());
+    }
+
+    #[test]
+    fn an_empty_double_is_removed_and_nothing_else_is() {
+        let home = tempfile::tempdir().expect("a directory");
+        let environment: Environment = [("HOME".into(), home.path().into())].into();
+        let id = "85ab2a4c-aaaa-4bbb-8ccc-0123456789ab";
+        let chats = home.path().join(".gemini/tmp/w/chats");
+        std::fs::create_dir_all(&chats).expect("made");
+        let write = |name: &str, text: &str| {
+            std::fs::write(chats.join(name), text).expect("written");
+        };
+        write(
+            "session-2026-01-01T00-01-85ab2a4c.jsonl",
+            &format!("{{\"sessionId\":\"{id}\"}}\n"),
+        );
+        Native::Gemini.tidy(&environment, id);
+        assert_eq!(
+            std::fs::read_dir(&chats).expect("there").count(),
+            1,
+            "the only one stays"
+        );
+        write(
+            "session-2026-01-01T00-00-85ab2a4c.jsonl",
+            &format!("{{\"sessionId\":\"{id}\"}}\n{{\"type\":\"user\"}}\n"),
+        );
+        write(
+            "session-2026-01-01T00-02-85ab2a4c.jsonl",
+            "{\"sessionId\":\"another\"}\n",
+        );
+        Native::Gemini.tidy(&environment, id);
+        let mut left: Vec<String> = std::fs::read_dir(&chats)
+            .expect("there")
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        left.sort();
+        assert_eq!(
+            left,
+            [
+                "session-2026-01-01T00-00-85ab2a4c.jsonl",
+                "session-2026-01-01T00-02-85ab2a4c.jsonl"
+            ]
+        );
     }
 
     #[test]

@@ -98,6 +98,7 @@ pub fn require(name: &str, entries: &[Entry]) -> Result<AgentSpec> {
                     env: known.env,
                     env_names: known.env_names,
                     attach: known.attach,
+                    defaults: known.defaults,
                     provider: known.provider,
                     install: known.install,
                     ..spec

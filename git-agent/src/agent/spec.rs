@@ -103,6 +103,17 @@ const ACP_FAILURES: [&str; 5] = [
     "We’re currently experiencing high demand",
 ];
 
+/// Settings of the lowest rank: whatever the user or the machine has set outranks them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Defaults {
+    /// The variable that names the file.
+    pub variable: &'static str,
+    /// Where the agent looks otherwise; a file there stands.
+    pub usual: &'static str,
+    /// What the file says.
+    pub content: &'static str,
+}
+
 /// One agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSpec {
@@ -132,6 +143,8 @@ pub struct AgentSpec {
     pub auth_methods: Vec<(String, String)>,
     /// Whether loading a conversation in the clock minute it was made in destroys it.
     pub loses_young_conversations: bool,
+    /// Settings that it takes only from a file, for what the user has not set otherwise.
+    pub defaults: Option<Defaults>,
     /// Whose limits on requests it shares with others, when that is not told by its model or its name.
     pub provider: Option<String>,
     /// Where it keeps its conversations, when one can be carried elsewhere from there.
@@ -166,9 +179,10 @@ impl AgentSpec {
             },
             auth_methods: Vec::new(),
             loses_young_conversations: false,
+            defaults: None,
             provider: None,
             native: None,
-            forks: matches!(family, Family::ClaudeStream | Family::CodexJson),
+            forks: family == Family::CodexJson,
             install: String::new(),
         }
     }
@@ -243,7 +257,21 @@ impl AgentSpec {
     pub(super) fn variables(&self, turn: &Turn) -> Vec<(OsString, OsString)> {
         let ask = if turn.ask { &self.ask_env[..] } else { &[] };
         let pair = |(name, value): &(String, String)| (name.into(), value.into());
-        self.env.iter().chain(ask).map(pair).collect()
+        let mut variables: Vec<_> = self.env.iter().chain(ask).map(pair).collect();
+        variables.extend(self.write_defaults(turn));
+        variables
+    }
+
+    /// Writes the settings that the agent takes only from a file. An agent that cannot be given them works all the same.
+    fn write_defaults(&self, turn: &Turn) -> Option<(OsString, OsString)> {
+        let defaults = self.defaults.as_ref()?;
+        let variable = OsString::from(defaults.variable);
+        if turn.environment.contains_key(&variable) || Path::new(defaults.usual).exists() {
+            return None;
+        }
+        let file = turn.scratch.join("defaults.json");
+        std::fs::write(&file, defaults.content).ok()?;
+        Some((variable, file.into()))
     }
 
     /// Returns what opens the agent's own interface on the turn's conversation.
@@ -289,7 +317,7 @@ impl AgentSpec {
 }
 
 /// Returns an id for a vendor's conversation, in the form of a UUID: the same for the same session, turn and attempt.
-pub(super) fn conversation_id(turn: &Turn, attempt: u8) -> String {
+pub fn conversation_id(turn: &Turn, attempt: u8) -> String {
     let text = format!("{}/{}/{attempt}", turn.session, turn.number);
     // FNV-1a over the text, twice from different starts. Uniqueness comes from the session's own random id.
     let hash = |mut hash: u64| {

@@ -13,7 +13,7 @@ use crate::transcript::Body;
 const FULL: usize = 2 * 1024;
 /// At this size a piece ends, newline or not.
 const LARGEST: usize = 16 * 1024;
-/// How long the first words of a message may wait: whoever watches sees at once that the agent speaks.
+/// How long the first lines of a message may wait: whoever watches sees at once that the agent speaks.
 const FIRST: Duration = Duration::from_millis(10);
 /// How long text may wait to be recorded.
 const WAIT: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ pub struct Streamed {
     text: String,
     last: String,
     ended: bool,
-    /// Whether something of the message was recorded, or has waited to be.
+    /// Whether something of the message was recorded.
     told: bool,
 }
 
@@ -72,18 +72,18 @@ impl Streamed {
 
     /// Returns when waiting text must be recorded.
     pub fn due(&self) -> Option<Instant> {
-        let wait = if self.told { WAIT } else { FIRST };
+        let first = !self.told && self.text.contains('\n');
+        let wait = if first { FIRST } else { WAIT };
         self.pending.map(|(_, since)| since + wait)
     }
 
     /// Records text that has waited long enough.
     pub fn flush_due(&mut self, now: Instant, link: &mut dyn Link) -> Result<()> {
         if self.due().is_some_and(|due| due <= now) {
-            // Whole lines or at least whole words: a secret that is cut in two is not recognised.
-            let line = self.text.rfind('\n').map(|newline| newline + 1);
-            let word = || self.text.rfind(' ').map(|blank| blank + 1);
-            let rest = if self.told { self.text.len() } else { 0 };
-            let end = line.or_else(word).unwrap_or(rest);
+            let end = self
+                .text
+                .rfind('\n')
+                .map_or(self.text.len(), |newline| newline + 1);
             self.told = true;
             self.record(end, link)?;
         }

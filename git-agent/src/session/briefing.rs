@@ -41,6 +41,10 @@ pub fn prompt(
     };
     let branch = session.branch.as_deref().unwrap_or("(none)");
     let parent = session.parent.as_deref().unwrap_or("(none)");
+    let worktree = session
+        .worktree
+        .as_deref()
+        .unwrap_or("the current directory");
     let read_only = super::setup::is_read_only(session);
     let rules = if read_only {
         "This is a read-only session: look and report, change nothing."
@@ -49,7 +53,7 @@ pub fn prompt(
          Do not use git stash, do not switch or move other branches, do not push; commit work in progress on your branch instead."
     };
     Ok(format!(
-        "{text}{skills}\n\n---\nYou work in a git worktree of your own, on branch '{branch}' (from '{parent}'). {rules} \
+        "{text}{skills}\n\n---\nYou work in a git worktree of your own, {worktree}, on branch '{branch}' (from '{parent}'). {rules} \
          When you cannot go on without a decision, ask for it in your last words and stop: the answer comes as the next prompt. \
          Review comments may follow; answer them with `git agent review reply`."
     ))

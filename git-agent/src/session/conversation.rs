@@ -49,6 +49,7 @@ pub fn keep(
     };
     let worktree = session.worktree.clone().unwrap_or_default();
     let worktree = Path::new(&worktree);
+    native.tidy(environment, &id);
     let bytes = match (native, wanted) {
         (_, "none") => return Ok(()),
         (Native::Exported, "all") => export(spec, environment, worktree, &id)?,
@@ -95,18 +96,14 @@ pub fn bring_back(
     from: &Origin,
     worktree: &Path,
 ) -> Result<bool> {
-    let record = from.session.more.get(KEY).cloned().unwrap_or_default();
     let (Some(native), Some(id)) = (spec.native, from.session.vendor_session.as_deref()) else {
         return Ok(false);
     };
-    let fits = record["kind"] == native.as_str() && record["id"] == id;
-    let (Some(name), Some(tip)) = (record["attachment"].as_str().filter(|_| fits), from.tip) else {
-        return Ok(false);
-    };
+    native.tidy(environment, id);
     if native.find(environment, worktree, id).is_some() {
         return Ok(false);
     }
-    let Some(bytes) = context.store.attachment(tip, name)? else {
+    let Some(bytes) = kept(context, native, from)? else {
         return Ok(false);
     };
     if native == Native::Exported {
@@ -120,6 +117,22 @@ pub fn bring_back(
     let Some(place) = native.place(environment, worktree, id, context.env.now()) else {
         return Ok(false);
     };
+    put(&place, &bytes)
+}
+
+/// Returns what is kept of a session's conversation.
+fn kept(context: &Context<'_>, native: Native, from: &Origin) -> Result<Option<Vec<u8>>> {
+    let record = from.session.more.get(KEY).cloned().unwrap_or_default();
+    let id = from.session.vendor_session.as_deref();
+    let fits = record["kind"] == native.as_str() && record["id"].as_str() == id;
+    match (record["attachment"].as_str().filter(|_| fits), from.tip) {
+        (Some(name), Some(tip)) => context.store.attachment(tip, name),
+        _ => Ok(None),
+    }
+}
+
+/// Puts a file where there is none.
+fn put(place: &Path, bytes: &[u8]) -> Result<bool> {
     let cannot = || format!("cannot write '{}'", place.display());
     let dir = place.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(dir).context(cannot)?;
@@ -127,13 +140,58 @@ pub fn bring_back(
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(&place)
-        .and_then(|mut file| file.write_all(&bytes));
+        .open(place)
+        .and_then(|mut file| file.write_all(bytes));
     match written {
         // Somebody was faster: theirs is as good.
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
         result => result.context(cannot).map(|()| true),
     }
+}
+
+/// Makes a copy of a session's conversation under another id for another worktree, as if it had been held there. The agent's
+/// own way to branch off would go on telling the model the old place. `false` when there is nothing to copy.
+pub fn copy(
+    context: &Context<'_>,
+    spec: &AgentSpec,
+    environment: &Environment,
+    from: &Origin,
+    (worktree, id): (&Path, &str),
+) -> Result<bool> {
+    let session = &from.session;
+    let (Some(native), Some(old)) = (spec.native, session.vendor_session.as_deref()) else {
+        return Ok(false);
+    };
+    let old_place = session.worktree.clone().unwrap_or_default();
+    let bytes = match native.find(environment, Path::new(&old_place), old) {
+        Some(path) => read(&path)?,
+        None => kept(context, native, from)?,
+    };
+    let place = native.place(environment, worktree, id, context.env.now());
+    let (Some(bytes), Some(place)) = (bytes, place) else {
+        return Ok(false);
+    };
+    let new_place = worktree.to_string_lossy();
+    let mut text = String::new();
+    for line in String::from_utf8_lossy(&bytes).lines() {
+        let Ok(mut record) = serde_json::from_str::<Value>(line) else {
+            continue;
+        };
+        if !native.unseal(&mut record) {
+            continue;
+        }
+        let mut line = record.to_string().replace(old, id);
+        // A shorter path would also be found inside longer ones.
+        for end in ["/", "\"", "\\n", " ", "`", "'", ")", ",", "."] {
+            let (from, to) = (format!("{old_place}{end}"), format!("{new_place}{end}"));
+            if !old_place.is_empty() {
+                line = line.replace(&from, &to);
+            }
+        }
+        text.push_str(&line);
+        text.push('\n');
+    }
+    put(&place, text.as_bytes())
 }
 
 /// A session whose conversation is gone on with.

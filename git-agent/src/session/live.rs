@@ -533,6 +533,10 @@ impl Link for Live<'_> {
             death_signal: rustix::process::Signal::KILL,
         };
         let spawned = spawn::spawn(self.env, &Shim::own(), spec)?;
+        if self.ending.is_none() {
+            // What was to end an earlier process of the same turn is not about this one.
+            self.clocks.cancel_by = None;
+        }
         self.process = Some(Running::new(spawned, program.stdin)?);
         self.clocks.silent_since = Some(Instant::now());
         Ok(())

@@ -3,12 +3,18 @@
 use std::time::{Duration, Instant};
 
 use super::{Supervisor, describe};
+use crate::agent::native::Native;
+use crate::agent::spec::conversation_id;
 use crate::agent::{Claim, Trouble, TroubleKind, Turn};
 use crate::error::{Error, Result};
+use crate::session::conversation::Origin;
 use crate::session::live::{Ending, WhenStuck};
 use crate::session::retry::{self, Patience};
 use crate::session::{State, conversation, cooldown, launch, setup, steer};
 use crate::transcript::Body;
+
+/// Tells the id of a branched-off conversation from those that drivers choose.
+const BRANCH: u8 = u8::MAX;
 
 impl Supervisor<'_, '_> {
     /// Finds the conversation that a turn goes on with: its own, or the one it branches off from. One that is not on this
@@ -21,6 +27,9 @@ impl Supervisor<'_, '_> {
             None => conversation::to_branch_off(context, &self.spec, &session)?,
         };
         let Some(origin) = origin else { return Ok(()) };
+        if turn.resume.is_none() && self.spec.native == Some(Native::Claude) {
+            return self.copy_conversation(turn, &origin);
+        }
         if turn.resume.is_none() {
             turn.resume.clone_from(&origin.session.vendor_session);
             turn.fork = true;
@@ -38,6 +47,27 @@ impl Supervisor<'_, '_> {
             ),
         };
         self.live.writer.append(Body::Notice { text })?;
+        Ok(())
+    }
+
+    /// Gives a session that branches off a copy of the conversation. Without one the agent is told what was said.
+    fn copy_conversation(&mut self, turn: &mut Turn, origin: &Origin) -> Result<()> {
+        let id = conversation_id(turn, BRANCH);
+        let place = (turn.worktree.as_path(), id.as_str());
+        let environment = &turn.environment;
+        match conversation::copy(self.context, &self.spec, environment, origin, place) {
+            Ok(true) => {
+                let session = id.clone();
+                self.live.writer.append(Body::Vendor { session })?;
+                turn.resume = Some(id);
+            }
+            Ok(false) => {}
+            Err(error) => {
+                let why = describe(&error);
+                let text = format!("the conversation cannot be branched off: {why}");
+                self.live.writer.append(Body::Notice { text })?;
+            }
+        }
         Ok(())
     }
 

@@ -180,7 +180,8 @@ pub fn plan(ask: &Ask, count: impl FnOnce(&str) -> u32) -> Plan {
         };
     } else {
         let done = format!("Done. turn={} calls={}", plan.turn, plan.calls);
-        plan.text = say.map_or(done, str::to_owned);
+        let turn = plan.turn.to_string();
+        plan.text = say.map_or(done, |say| say.replace("{turn}", &turn));
         let ends = ["attempt_completion", "submit_and_exit", "task_complete"];
         let ended = |name: &str| {
             let quoted = format!("\"{name}\"");
@@ -212,7 +213,10 @@ fn without_tools(ask: &Ask, todo: &[Step<'_>], plan: &Plan, say: Option<&str>) -
                 "{done}\n\n{path}\n```\n<<<<<<< SEARCH\n=======\n{text}\n>>>>>>> REPLACE\n```\n"
             )
         }
-        _ if edits_as_text => say.map_or(done, str::to_owned),
+        _ if edits_as_text => {
+            let turn = plan.turn.to_string();
+            say.map_or(done, |say| say.replace("{turn}", &turn))
+        }
         _ => say.unwrap_or("Scripted title").to_owned(),
     }
 }
