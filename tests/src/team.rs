@@ -191,11 +191,8 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Starts a web server for `srv` in the sandbox: Debian's lighttpd where it is and works, else a small one of our own.
+/// Starts a small web server of our own for `srv` in the sandbox.
 fn web_server(sandbox: &Sandbox) -> (u16, Background) {
-    if let Some(found) = lighttpd(sandbox) {
-        return found;
-    }
     let server = sandbox
         .command("git-web")
         .arg(sandbox.work().join("srv"))
@@ -209,81 +206,61 @@ fn web_server(sandbox: &Sandbox) -> (u16, Background) {
     (port, server)
 }
 
-/// Starts lighttpd, if the machine has one. Cutting connections is for the small server alone, so tests that want that
-/// make it refuse by `GIT_AGENT_TEST_WEB=small`.
-fn lighttpd(sandbox: &Sandbox) -> Option<(u16, Background)> {
-    if std::env::var_os("GIT_AGENT_TEST_WEB").is_some_and(|kind| kind == "small") {
-        return None;
-    }
+/// Starts Debian's lighttpd for `srv` in the sandbox and returns the address of the hub, or why there is none.
+pub fn lighttpd(sandbox: &Sandbox) -> Result<(String, Background), String> {
     let program = on_path("lighttpd")
         .next()
-        .or_else(|| Some(PathBuf::from("/usr/sbin/lighttpd")).filter(|path| path.exists()))?;
-    let git = sandbox.git();
+        .or_else(|| Some(PathBuf::from("/usr/sbin/lighttpd")).filter(|path| path.exists()))
+        .ok_or("there is no lighttpd on this machine")?;
     let exec_path = sandbox.command("git").arg("--exec-path").run().success();
     let backend = PathBuf::from(exec_path.line()).join("git-http-backend");
     if !backend.exists() {
-        return None;
+        return Err("this git has no http-backend".to_owned());
     }
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .ok()?
-        .port();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+    let port = listener.local_addr().map_err(|error| error.to_string())?;
+    drop(listener);
+    let port = port.port();
     let root = sandbox.work().join("srv");
-    // The backend finds its git by PATH; lighttpd cannot pass blanks in paths on, so a script does.
+    let path = sandbox.environment().remove(OsStr::new("PATH"));
     let script = sandbox.program(
         "http-backend",
         &format!(
-            "#!/bin/sh\nPATH='{}':$PATH GIT_PROJECT_ROOT='{}' GIT_HTTP_EXPORT_ALL=1 REMOTE_USER=tester exec '{}'\n",
-            git.path.parent()?.display(),
+            "#!/bin/sh\nPATH='{}' GIT_PROJECT_ROOT='{}' GIT_HTTP_EXPORT_ALL=1 REMOTE_USER=tester exec '{}'\n",
+            path.unwrap_or_default().to_string_lossy(),
             root.display(),
             backend.display()
         ),
     );
     let config = sandbox.root().join("lighttpd.conf");
-    fs::write(
-        &config,
-        format!(
-            "server.modules = (\"mod_alias\", \"mod_cgi\", \"mod_setenv\")\n\
-             server.document-root = \"{root}\"\nserver.port = {port}\nserver.bind = \"127.0.0.1\"\n\
-             alias.url = (\"/\" => \"{script}/\")\n\
-             cgi.assign = (\"\" => \"\")\n",
-            root = root.display(),
-            script = script.display(),
-        ),
-    )
-    .ok()?;
+    let settings = format!(
+        "server.modules = (\"mod_alias\", \"mod_cgi\")\nserver.document-root = \"{}\"\n\
+         server.port = {port}\nserver.bind = \"127.0.0.1\"\n\
+         alias.url = (\"/git\" => \"{}\")\ncgi.assign = (\"\" => \"\")\n",
+        root.display(),
+        script.display(),
+    );
+    fs::write(&config, settings).map_err(|error| error.to_string())?;
+    let url = format!("http://127.0.0.1:{port}/git/hub.git");
     let mut server = sandbox
         .command(&program)
         .args(["-D", "-f"])
         .arg(&config)
         .spawn();
-    for _ in 0..100 {
+    for _ in 0..200 {
         if !server.is_running() {
-            return None;
+            return Err("lighttpd does not start here".to_owned());
         }
         let listed = sandbox
             .command("git")
             .env("GIT_ALLOW_PROTOCOL", PROTOCOLS)
-            .args(["ls-remote", &format!("http://127.0.0.1:{port}/hub.git")])
+            .args(["ls-remote", &url])
             .run()
             .whatever();
         if listed.status().success() {
-            let url = format!("http://127.0.0.1:{port}/hub.git");
-            let push = |what: &str| {
-                let pushed = sandbox
-                    .command("git")
-                    .cwd(sandbox.work().join("seed"))
-                    .env("GIT_ALLOW_PROTOCOL", PROTOCOLS)
-                    .args(["push", "--quiet", &url, what])
-                    .run()
-                    .whatever();
-                pushed.status().success()
-            };
-            // One that only half works would fail every test.
-            let works = push("main:refs/heads/probe") && push(":refs/heads/probe");
-            return works.then_some((port, server));
+            return Ok((url, server));
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    None
+    Err("lighttpd does not serve the repository".to_owned())
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use git_agent_tests::binaries::workspace;
 use git_agent_tests::sandbox::write_program;
+use git_agent_tests::team::lighttpd;
 use git_agent_tests::toolbox::on_path;
 use git_agent_tests::{Background, Member, Sandbox, Team, Way, wait_until};
 
@@ -71,6 +72,25 @@ fn the_git_daemon_carries_it() {
     sandbox.kill_all();
 }
 
+#[test]
+fn the_web_server_of_debian_carries_it() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+    match lighttpd(&sandbox) {
+        Ok((url, _server)) => {
+            point(&ada, &url);
+            point(&bob, &url);
+            round_trip(&ada, &bob);
+        }
+        // The small server of our own is tried by every other test.
+        Err(reason) => {
+            let _ = writeln!(std::io::stderr(), "no web server of Debian: {reason}");
+        }
+    }
+    sandbox.kill_all();
+}
+
 /// What a person's key may do at the server, as gitolite has it: the two commands of git, below one directory.
 fn restricted_shell(sandbox: &Sandbox) -> PathBuf {
     let path = sandbox.root().join("restricted");
@@ -93,8 +113,11 @@ fn restricted_shell(sandbox: &Sandbox) -> PathBuf {
     path
 }
 
+/// A server that runs, the command that reaches it, and its files.
+type Sshd = (Background, String, tempfile::TempDir);
+
 /// Starts a real sshd on loopback and returns the command that reaches it, or why there is none.
-fn sshd(sandbox: &Sandbox, shell: &std::path::Path) -> Result<(Background, String), String> {
+fn sshd(sandbox: &Sandbox, shell: &std::path::Path) -> Result<Sshd, String> {
     let sshd = on_path("sshd")
         .next()
         .or_else(|| Some(PathBuf::from("/usr/sbin/sshd")).filter(|path| path.exists()))
@@ -104,11 +127,11 @@ fn sshd(sandbox: &Sandbox, shell: &std::path::Path) -> Result<(Background, Strin
         .ok_or("there is no ssh-keygen")?;
     let ssh = on_path("ssh").next().ok_or("there is no ssh")?;
     // sshd takes no path with a blank in it in some of its settings.
-    let dir = tempfile::Builder::new()
+    let files = tempfile::Builder::new()
         .prefix("git-agent-ssh")
         .tempdir_in("/tmp")
-        .map_err(|error| error.to_string())?
-        .keep();
+        .map_err(|error| error.to_string())?;
+    let dir = files.path();
     for name in ["host", "user"] {
         sandbox
             .command(&keygen)
@@ -154,7 +177,7 @@ fn sshd(sandbox: &Sandbox, shell: &std::path::Path) -> Result<(Background, Strin
                 .run()
                 .whatever();
             if String::from_utf8_lossy(tried.stdout_bytes()).contains("refs/heads/main") {
-                return Ok((server, command));
+                return Ok((server, command, files));
             }
             return Err(format!("sshd lets nobody in here: {}", tried.stderr()));
         }
@@ -171,7 +194,7 @@ fn ssh_carries_it_where_a_key_may_only_do_two_things() {
     let shell = restricted_shell(&sandbox);
     let started = sshd(&sandbox, &shell);
     let command = match &started {
-        Ok((_, command)) => command.clone(),
+        Ok((_, command, _)) => command.clone(),
         Err(reason) => {
             // The nearest thing: the same restriction behind a stand-in for ssh.
             let _ = writeln!(std::io::stderr(), "no sshd: {reason}");
