@@ -6,10 +6,10 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::{OutputArgs, site};
-use git_agent::merge::conflicts::{self, Look, Matrix, Options, Verdict};
+use git_agent::merge::conflicts::{self, Look, Matrix, Options, Pair, Verdict};
 use git_agent::output::conflicts::{self as view, Object};
 use git_agent::output::sanitize::one_line;
-use git_agent::output::{Format, Ui, json, porcelain};
+use git_agent::output::{Format, Ui, human, json, porcelain};
 use git_agent::session::select;
 use git_agent::store::list::{Scope, find_in};
 
@@ -75,14 +75,24 @@ fn show(ui: &Ui, matrix: &Matrix) -> Result<()> {
         ui.narrate("no conflicts");
         return Ok(());
     }
+    let mut begun = false;
     if let Some(table) = view::matrix(matrix, ui.table_width()) {
         ui.table(&table)?;
+        begun = true;
     }
-    for pair in matrix.pairs().filter(|pair| pair.verdict != Verdict::Clean) {
-        writeln!(ui.out())?;
+    let clashing: Vec<&Pair> = matrix
+        .pairs()
+        .filter(|pair| pair.verdict != Verdict::Clean)
+        .collect();
+    for pair in &clashing {
+        if std::mem::replace(&mut begun, true) {
+            writeln!(ui.out())?;
+        }
         writeln!(ui.out(), "{}", one_line(&view::headline(pair)))?;
         ui.table(&view::files(pair))?;
     }
+    let all = human::count(matrix.pairs().count() as u64, "merge");
+    ui.narrate(format!("{} of {all} would conflict", clashing.len()));
     if let Some(pair) = matrix
         .against
         .iter()

@@ -12,7 +12,7 @@ use crate::process::detach;
 use crate::session::launch;
 
 /// What this program keeps in its directory.
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 20] = [
     "attach",
     "cache",
     "drafts",
@@ -22,14 +22,17 @@ const KNOWN: [&str; 17] = [
     "inbox",
     "locks",
     "lost",
+    "merge",
+    "ports",
+    "resolve",
     "run",
     "scratch",
     "slots",
     "spool",
     "tmp",
     "trust",
+    "worktrees",
     "writer",
-    "ports",
 ];
 /// A file on its way to its final name gets there sooner than this.
 const ON_ITS_WAY: Duration = Duration::from_secs(60 * 60);
