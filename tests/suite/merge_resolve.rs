@@ -132,3 +132,24 @@ fn a_resolution_that_lost_a_side_is_not_taken() {
         "it was told once"
     );
 }
+
+#[test]
+fn where_nothing_conflicts_nothing_is_committed() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.agent(["new", "work", "--", "sh", "-c", "echo x > untracked"])
+        .success();
+    repo.agent_cmd(["wait", "--timeout", "100s", "work"])
+        .time_limit(Duration::from_secs(130))
+        .run()
+        .success();
+    let before = repo.id("agent/work");
+    repo.agent(["merge", "resolve", "work"])
+        .success()
+        .assert_says("no conflict");
+    assert_eq!(repo.id("agent/work"), before);
+    repo.worktree_of("work")
+        .git(["status", "--porcelain"])
+        .success()
+        .assert_stdout("?? untracked\n");
+}

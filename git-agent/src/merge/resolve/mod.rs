@@ -12,10 +12,10 @@ use super::update;
 use crate::error::{Error, Result};
 use crate::git::merge::NewCommit;
 use crate::git::onto::Taken;
-use crate::git::preview::Conflict;
+use crate::git::preview::{Conflict, Preview};
 use crate::git::{ObjectId, Repo};
 use crate::session::context::Context;
-use crate::session::{Session, commit};
+use crate::session::{Session, commit, work};
 
 /// A session that conflicts with a branch.
 #[derive(Debug)]
@@ -34,27 +34,36 @@ pub struct Case {
 
 impl Case {
     /// Returns the conflict between a session and a branch; `None` when there is none. What the session has not committed is
-    /// committed first: a resolution that others can see needs commits on both sides.
+    /// committed then: a resolution that others can see needs commits on both sides.
     pub fn open(context: &Context<'_>, session: &Session, target: &str) -> Result<Option<Self>> {
-        let theirs = update::require_branch(context, target)?;
-        let place = while_still(context, session, || {
-            let place = advance::place(context, session)?;
-            if place.checkout.is_some() && commit::commit(context, session, None)?.is_some() {
-                return advance::place(context, session);
-            }
-            Ok(place)
-        })?;
         let repo = context.repo;
-        if repo.merge_base(place.tip, theirs)?.is_none() {
-            return Err(Error::fatal(format!(
-                "session '{}' and branch '{target}' share no history",
-                session.name
-            )));
-        }
-        let mut previews = repo.preview_merges(&[(place.tip, theirs)], Some(place.tip))?;
-        let preview = previews
-            .pop()
-            .ok_or_else(|| Error::fatal("git did not say what the merge would give"))?;
+        let theirs = update::require_branch(context, target)?;
+        let opened = while_still(context, session, || {
+            let mut place = advance::place(context, session)?;
+            let mut ours = place.tip;
+            if let Some(at) = &place.checkout {
+                let store = &context.store;
+                store.take_snapshot(session.sid, None, "before resolve", at)?;
+                ours = work::as_commit(context, session)?;
+            }
+            if repo.merge_base(place.tip, theirs)?.is_none() {
+                return Err(Error::fatal(format!(
+                    "session '{}' and branch '{target}' share no history",
+                    session.name
+                )));
+            }
+            if preview(repo, ours, theirs)?.clean {
+                return Ok(None);
+            }
+            if place.checkout.is_some() && commit::commit(context, session, None)?.is_some() {
+                place = advance::place(context, session)?;
+            }
+            Ok(Some(place))
+        })?;
+        let Some(place) = opened else {
+            return Ok(None);
+        };
+        let preview = preview(repo, place.tip, theirs)?;
         if preview.clean {
             return Ok(None);
         }
@@ -96,6 +105,13 @@ impl Case {
         let sides = [self.place.tip, self.theirs];
         land(context, &self.session, sides, commit, &self.target)
     }
+}
+
+fn preview(repo: &Repo, ours: ObjectId, theirs: ObjectId) -> Result<Preview> {
+    let mut previews = repo.preview_merges(&[(ours, theirs)], Some(ours))?;
+    previews
+        .pop()
+        .ok_or_else(|| Error::fatal("git did not say what the merge would give"))
 }
 
 /// Brings a merge onto a session's branch and into its worktree, if the session is still where it was.
