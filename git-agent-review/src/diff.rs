@@ -6,6 +6,8 @@ use std::io::Write;
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
+use git_agent::git::diff::Stream;
+use git_agent::git::{Git, ObjectId};
 use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::style::Slot;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
@@ -15,6 +17,7 @@ use git_agent::session::context::Context;
 use git_agent::session::scope::{self, Compared, Scope};
 use git_agent::session::work::{self, Keep};
 use git_agent::session::{looked, remark, select};
+use git_agent::store::Store;
 use serde::Serialize;
 
 use crate::threads::Look;
@@ -108,9 +111,31 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
     options.pager = true;
     site::run(env, options, |context, ui| {
         let listed = select::select_one(context, args.session.as_deref())?;
-        let work = work::look(context, &listed, Keep::Nothing)?;
+        let human = ui.format() == Format::Human;
+        // git begins with what is committed while the files and the comments are looked at; usually that is all there is.
+        let early = (human && args.scope() == Scope::Branch)
+            .then(|| work::committed(context, &listed))
+            .transpose()?;
+        let early = match early {
+            Some(trees) => Some((trees, program(context, ui, args, trees).stream()?)),
+            None => None,
+        };
+        let (work, reviews) = std::thread::scope(|scope| {
+            let (env, repo) = (context.env, context.repo.clone());
+            let reader = scope.spawn(move || remark::load_from(&Store::new(env, &repo)));
+            let work = work::look(context, &listed, Keep::Nothing);
+            let reviews = reader
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (work, reviews)
+        });
+        let (work, review) = (work?, reviews?.of(listed.session.sid));
         let compared = scope::compared(context, &listed, &work, args.scope())?;
-        let review = remark::load(context)?.of(listed.session.sid);
+        let trees = (compared.old, compared.new);
+        let stream = match early {
+            Some((known, stream)) if known == trees => Some(stream),
+            _ => None,
+        };
         let placed = match args.no_comments {
             true => Vec::new(),
             false => anchors::place_all(context, &work, &review)?,
@@ -126,7 +151,11 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
         if let Some(note) = &compared.note {
             ui.narrate(note);
         }
-        show(context, ui, args, &compared, &wanted)?;
+        let stream = match stream {
+            Some(stream) => stream,
+            None => program(context, ui, args, trees).stream()?,
+        };
+        show(context, ui, args, trees, stream, &wanted)?;
         // An agent that reads its own diff is not the reviewer.
         if args.is_whole() && env.var("GIT_AGENT_SESSION").is_none() {
             looked::remember(context, listed.session.sid, &work)?;
@@ -135,21 +164,18 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
     })
 }
 
-fn show(
-    context: &Context<'_>,
-    ui: &Ui,
-    args: &Diff,
-    compared: &Compared,
-    placed: &[Placed<'_>],
-) -> Result<()> {
-    let on_screen = ui.table_width().is_some();
-    let colored = ui.palette().is_colored()
-        && context.repo.config_string("color.diff").as_deref() != Some("never");
-    let mut options = vec![match colored {
+fn is_colored(context: &Context<'_>, ui: &Ui) -> bool {
+    let configured = context.repo.config_string("color.diff");
+    let never = matches!(configured.as_deref(), Some("never" | "false"));
+    ui.palette().is_colored() && !never
+}
+
+/// Returns git's diff of two trees, as it is asked for.
+fn program(context: &Context<'_>, ui: &Ui, args: &Diff, (old, new): (ObjectId, ObjectId)) -> Git {
+    let mut options = vec![match is_colored(context, ui) {
         true => "--color=always".to_owned(),
         false => "--color=never".to_owned(),
     }];
-    let summary = args.stat || args.name_only;
     if args.stat {
         options.push(format!("--stat={}", ui.width()));
     } else if args.name_only {
@@ -164,20 +190,31 @@ fn show(
     if context.repo.config_string("diff.renames").is_none() {
         options.push("-M".to_owned());
     }
+    context.repo.diff_program(old, new, &options, &args.paths)
+}
+
+fn show(
+    context: &Context<'_>,
+    ui: &Ui,
+    args: &Diff,
+    trees: (ObjectId, ObjectId),
+    stream: Stream,
+    placed: &[Placed<'_>],
+) -> Result<()> {
+    let on_screen = ui.table_width().is_some();
+    let summary = args.stat || args.name_only;
     let manner = Manner {
         on_screen,
-        emphasis: colored && !args.word_diff && !has_clever_pager(context),
+        emphasis: is_colored(context, ui) && !args.word_diff && !has_clever_pager(context),
         words: args.word_diff,
     };
-    let (old, new) = (compared.old, compared.new);
-    let program = context.repo.diff_program(old, new, &options, &args.paths);
-    let mut weaver = Weaver::new(context, ui, (old, new), placed, manner);
+    let mut weaver = Weaver::new(context, ui, trees, placed, manner);
     if summary {
-        program.lines(&mut |line| weaver.plain(line).map(|()| true))?;
+        stream.lines(&mut |line| weaver.plain(line).map(|()| true))?;
         return Ok(());
     }
     about_everything(context, ui, placed)?;
-    program.lines(&mut |line| weaver.line(line).map(|()| true))?;
+    stream.lines(&mut |line| weaver.line(line).map(|()| true))?;
     match args.paths.is_empty() && args.scope() == Scope::Branch {
         true => {
             weaver.finish()?;

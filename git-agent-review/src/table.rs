@@ -178,12 +178,11 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
     }
     let mut grid = Grid::new([
         Column::new("SESSION").shrinks_to(10),
-        Column::new("STATE"),
         Column::new("FILES").right(),
-        Column::new("ADDED").right(),
-        Column::new("DELETED").right(),
+        Column::new("+").right(),
+        Column::new("-").right(),
         Column::new("COMMITS").right(),
-        Column::new("UNCOMMITTED").right(),
+        Column::new("DIRTY").right(),
         Column::new("CONFLICTS").shrinks_to(9),
         Column::new("COMMENTS").right(),
         Column::new("VERDICT").shrinks_to(8),
@@ -201,14 +200,17 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
             "0" => String::new(),
             loose => loose.to_owned(),
         };
-        let slot = match row.verdict.known().map(String::as_str) {
-            Some("approve") => Slot::Good,
-            Some("reject") => Slot::Bad,
-            _ => Slot::Waiting,
+        // What nobody has judged is told by its state.
+        let (verdict, slot) = match (row.verdict.known().map(String::as_str), verdict(row)) {
+            (_, verdict) if verdict.is_empty() => {
+                (row.state.as_str().to_owned(), Slot::of_state(row.state))
+            }
+            (Some("approve"), verdict) => (verdict, Slot::Good),
+            (Some("reject"), verdict) => (verdict, Slot::Bad),
+            (_, verdict) => (verdict, Slot::Waiting),
         };
         grid.row([
             Cell::new(&row.name),
-            Cell::new(row.state.as_str()).in_color(Slot::of_state(row.state)),
             Cell::new(part(row, |changes| changes.files)),
             Cell::new(part(row, |changes| changes.added)).in_color(Slot::Added),
             Cell::new(part(row, |changes| changes.deleted)).in_color(Slot::Deleted),
@@ -216,7 +218,7 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
             Cell::new(loose),
             Cell::new(row.conflicts_with.join(" ")).in_color(Slot::Bad),
             Cell::new(open_comments(row)),
-            Cell::new(verdict(row)).in_color(slot),
+            Cell::new(verdict).in_color(slot),
             Cell::new(if row.mine { "" } else { row.author.as_str() }),
         ]);
     }

@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
-use std::process::Stdio;
+use std::process::{Child, ChildStdout, Stdio};
+use std::thread::JoinHandle;
 
 use gix::objs::tree::EntryKind;
 
@@ -191,10 +192,17 @@ impl RawMeta {
     }
 }
 
+/// A running call whose output is read line by line. It ends with the value.
+#[derive(Debug)]
+pub struct Stream {
+    child: Child,
+    output: Option<ChildStdout>,
+    complaints: Option<JoinHandle<Vec<u8>>>,
+}
+
 impl Git {
-    /// Runs the call and hands over its output line by line, with their ends, until `each` has seen enough.
-    pub fn lines(self, each: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<()> {
-        let cannot = || "cannot read the answer of git".to_owned();
+    /// Starts the call, to be read later: it works meanwhile.
+    pub fn stream(self) -> Result<Stream> {
         let mut child = self.spawn(Stdio::null(), Stdio::piped(), Stdio::piped())?;
         let complaints = child.stderr.take().map(|mut stderr| {
             std::thread::spawn(move || {
@@ -203,40 +211,53 @@ impl Git {
                 text
             })
         });
-        let mut enough = false;
-        let mut failed = None;
-        if let Some(stdout) = child.stdout.take() {
-            let mut reader = BufReader::with_capacity(64 << 10, stdout);
+        let output = child.stdout.take();
+        Ok(Stream {
+            child,
+            output,
+            complaints,
+        })
+    }
+
+    /// Runs the call and hands over its output line by line, with their ends, until `each` has seen enough.
+    pub fn lines(self, each: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<()> {
+        self.stream()?.lines(each)
+    }
+}
+
+impl Stream {
+    /// Hands over the output line by line, with their ends, until `each` has seen enough.
+    pub fn lines(mut self, each: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<()> {
+        let cannot = || "cannot read the answer of git".to_owned();
+        if let Some(output) = self.output.take() {
+            let mut reader = BufReader::with_capacity(64 << 10, output);
             let mut line = Vec::new();
             loop {
                 line.clear();
                 if reader.read_until(b'\n', &mut line).context(cannot)? == 0 {
                     break;
                 }
-                match each(&line) {
-                    Ok(true) => {}
-                    Ok(false) => {
-                        enough = true;
-                        break;
-                    }
-                    Err(error) => {
-                        failed = Some(error);
-                        break;
-                    }
+                if !each(&line)? {
+                    return Ok(());
                 }
             }
         }
-        let status = child.wait().context(cannot)?;
-        let said = complaints
-            .and_then(|thread| thread.join().ok())
-            .unwrap_or_default();
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        if enough || status.success() {
+        let status = self.child.wait().context(cannot)?;
+        let said = self.complaints.take().and_then(|thread| thread.join().ok());
+        if status.success() {
             return Ok(());
         }
+        let said = said.unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
         Err(Error::fatal(format!("git failed: {}", said.trim())))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // Nobody reads it any more; one that has ended already is only waited for.
+        drop(self.output.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

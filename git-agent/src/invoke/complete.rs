@@ -17,7 +17,8 @@ use crate::error::Result;
 use crate::git::Repo;
 use crate::output;
 use crate::output::sanitize::one_line;
-use crate::session::{State, agents};
+use crate::session::context::Context;
+use crate::session::{State, agents, remark};
 use crate::store::Store;
 use crate::store::list::Scope;
 
@@ -299,7 +300,7 @@ fn known(env: &Env, wanted: Wanted<'_>) -> Vec<Candidate> {
             };
             return keys::PLAIN.iter().map(key).collect();
         }
-        "SESSION" | "GROUP" | "AGENT" | "ROLE" | "REMOTE" => {}
+        "SESSION" | "GROUP" | "AGENT" | "ROLE" | "REMOTE" | "COMMENT" => {}
         _ => return Vec::new(),
     }
     let Ok(repo) = Repo::discover(env) else {
@@ -307,6 +308,7 @@ fn known(env: &Env, wanted: Wanted<'_>) -> Vec<Candidate> {
     };
     match wanted {
         "REMOTE" => plain(repo.remote_names()),
+        "COMMENT" => comments(env, &repo),
         "SESSION" | "GROUP" => {
             let Ok(listing) = Store::new(env, &repo).list(Scope::All) else {
                 return Vec::new();
@@ -332,6 +334,23 @@ fn known(env: &Env, wanted: Wanted<'_>) -> Vec<Candidate> {
             }
         }
     }
+}
+
+/// Returns the comments of open threads, by their whole ids: the ends that people type mean nothing to a shell.
+fn comments(env: &Env, repo: &Repo) -> Vec<Candidate> {
+    let Ok(reviews) = Context::new(env, repo).and_then(|context| remark::load(&context)) else {
+        return Vec::new();
+    };
+    let threads = reviews.sessions.values().flat_map(|review| &review.threads);
+    threads
+        .filter(|thread| thread.is_open())
+        .flat_map(|thread| &thread.comments)
+        .filter(|comment| !comment.deleted)
+        .map(|comment| Candidate {
+            word: comment.id.to_string(),
+            meaning: format!("{}: {}", comment.who.name, comment.body),
+        })
+        .collect()
 }
 
 #[cfg(test)]

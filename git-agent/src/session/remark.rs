@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::review::standing::{agent, session_of};
 use crate::review::{Action, Comment, Record, Review, Thread, fold};
+use crate::store::Store;
 use crate::store::notes::{Kind, Problem};
 
 /// The longest text of a comment: what it becomes in a record must fit.
@@ -76,7 +77,12 @@ pub struct Found<'r> {
 
 /// Reads the reviews of all sessions: this clone's records and those of everybody else.
 pub fn load(context: &Context<'_>) -> Result<Reviews> {
-    let read = context.store.note_records::<Record>(Kind::Review)?;
+    load_from(&context.store)
+}
+
+/// Reads the same, for who has only the store.
+pub fn load_from(store: &Store<'_>) -> Result<Reviews> {
+    let read = store.note_records::<Record>(Kind::Review)?;
     let records = read
         .records
         .into_iter()

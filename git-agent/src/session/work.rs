@@ -138,6 +138,25 @@ pub fn look(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Work> 
     })
 }
 
+/// Returns where a session's work begins and its last commit, as trees, without looking at any file.
+pub fn committed(context: &Context<'_>, listed: &Listed) -> Result<(ObjectId, ObjectId)> {
+    let repo = context.repo;
+    let at = match listed.is_mine() {
+        true => checkout(context, &listed.session)?,
+        false => None,
+    };
+    let head = match &at {
+        Some(at) => repo.head_of(at)?,
+        None => None,
+    };
+    let tip = match head {
+        Some(head) => head,
+        None => last_commit(context, listed)?,
+    };
+    let base = base(context, listed, tip)?;
+    Ok((repo.tree_of(base)?, repo.tree_of(tip)?))
+}
+
 /// Returns the last commit of a session without a worktree here.
 fn last_commit(context: &Context<'_>, listed: &Listed) -> Result<ObjectId> {
     let (repo, session) = (context.repo, &listed.session);

@@ -160,8 +160,24 @@ impl Store<'_> {
             if self.repo.swap_ref(&change)? == Swap::Done {
                 expired.push(sid);
             }
+            self.forget_look(sid)?;
         }
         Ok(expired)
+    }
+
+    /// Lets go of what a person last looked at of a session.
+    fn forget_look(&self, sid: SessionId) -> Result<()> {
+        let name = refname::looked_at(sid);
+        if let Some(id) = self.repo.find_ref(&name)? {
+            let change = RefChange {
+                name,
+                expected: Expected::At(id),
+                new: None,
+            };
+            // Somebody who looks at it just now keeps it for the next time.
+            let _ = self.repo.swap_ref(&change)?;
+        }
+        Ok(())
     }
 
     /// Returns who snapshots are by: the user where git knows one, as a snapshot must never fail for want of a name.
