@@ -49,7 +49,8 @@ fn two_clones_come_to_the_same() {
             "print done",
         ],
     );
-    ada.await_state("shared", "ready");
+    // Until nobody writes the session any more: only what is in git can be fetched.
+    ada.agent(["wait", "shared", "--timeout", "60s"]).success();
     fetch(&bob, &ada, "ada");
     let table = bob.agent(["review", "--porcelain"]).success();
     assert!(
