@@ -3,6 +3,7 @@
 # loopback, and prints what held. Nothing of the user is seen: every agent gets a home, a repository and dummy keys of its own.
 #
 #   tests/matrix/agents.sh [AGENT...]        claude codex kilo opencode gemini qwen goose copilot cline aider
+#   tests/matrix/agents.sh --together [AGENT...]      all at the same time in one repository, each with a marker of its own
 #
 #   AGENTS_PATH   directories where the agents are, before PATH's own
 #   PROGRAMS      directory with git-agent and fake-model (default: target/debug of this workspace)
@@ -12,6 +13,11 @@ set -u
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 programs=${PROGRAMS:-$top/target/debug}
 all=(claude codex kilo opencode gemini qwen goose copilot cline aider)
+together=
+if [ "${1:-}" = --together ]; then
+    together=1
+    shift
+fi
 agents=("$@")
 [ $# -gt 0 ] || agents=("${all[@]}")
 read -ra cases <<<"${CASES:-new send kill stream tool 401 429once 500 429}"
@@ -30,13 +36,20 @@ trap leave EXIT
 until [ -s "$lab/port" ]; do sleep 0.1; done
 url=http://127.0.0.1:$(cat "$lab/port")
 
+# Whatever agents would take from the user's own variables.
+forget() {
+    unset "${!ANTHROPIC_@}" "${!OPENAI_@}" "${!GEMINI_@}" "${!GOOGLE_@}" "${!KILO_@}" "${!OPENCODE_@}" "${!GOOSE_@}" \
+        "${!COPILOT_@}" "${!CLINE_@}" "${!AIDER_@}" "${!CLAUDE_@}" "${!CODEX_@}" "${!XDG_@}" 2>/dev/null
+}
+
 # Settings that only the agent can be given by a file, and the variables it is started with.
 furnish() {
     local agent=$1 key=$2
-    export HOME=$lab/$agent/home
+    if [ -z "$together" ]; then
+        export HOME=$lab/$agent/home
+        forget
+    fi
     mkdir -p "$HOME"
-    unset "${!ANTHROPIC_@}" "${!OPENAI_@}" "${!GEMINI_@}" "${!GOOGLE_@}" "${!KILO_@}" "${!OPENCODE_@}" "${!GOOSE_@}" \
-        "${!COPILOT_@}" "${!CLINE_@}" "${!AIDER_@}" "${!CLAUDE_@}" "${!CODEX_@}" "${!XDG_@}" 2>/dev/null
     local provider='"fake":{"npm":"@ai-sdk/openai-compatible","name":"Fake","options":{"baseURL":"'$url'/v1","apiKey":"'$key'"},"models":{"fake-model":{"name":"Fake","limit":{"context":100000,"output":8000},"cost":{"input":1,"output":2}}}}'
     local settings='{"share":"disabled","autoupdate":false,"model":"fake/fake-model","small_model":"fake/fake-model","provider":{'$provider'}}'
     case $agent in
@@ -184,7 +197,8 @@ case_new() {
         [ "$(events work tool_result)" -ge 2 ] || fail "no results" || return
         [ "$(events work usage)" -ge 1 ] && echo ok || echo "ok, no usage"
     else
-        echo "ok, text only"
+        [ "$(events work edit)" -ge 1 ] || fail "no edit" || return
+        [ "$(events work usage)" -ge 1 ] && echo "ok, text only" || echo "ok, text only, no usage"
     fi
 }
 
@@ -253,6 +267,44 @@ case_401() {
 case_429once() { trouble "$1" once "[[http 429 x1]] [[say: after the limit]]" ready ""; }
 case_429() { trouble "$1" limited "[[http 429]]" failed "rate limit"; }
 case_500() { trouble "$1" broken "[[http 500]]" failed "the model's service failed"; }
+
+# All agents at once: every transcript has its own marker and nobody else's, and no key.
+work_together() {
+    local agent other status=0 answer
+    export HOME=$lab/together/home
+    forget
+    make_repository together
+    git config agent.maxParallel "${#agents[@]}"
+    git config agent.stuckAfter 10m
+    for agent in "${agents[@]}"; do
+        furnish "$agent" "dummy-Zq8Lr2Vw9pXk4Tn7"
+    done
+    for agent in "${agents[@]}"; do
+        git agent new --name "$agent" --agent "$agent" \
+            "Please [[write out.txt: marker-$agent]] [[bash: echo marker-$agent; env | grep -i key]] [[say: marker-$agent done]]" >/dev/null
+    done
+    for agent in "${agents[@]}"; do
+        rest "$agent" 900s
+        answer=ok
+        [ "$(field "$agent" state)" = ready ] || answer="FAIL: $(field "$agent" state): $(field "$agent" exit.reason)"
+        grep -q "marker-$agent" "$(field "$agent" worktree)/out.txt" 2>/dev/null || answer="$answer, FAIL: no file"
+        told "$agent" "marker-$agent" || answer="$answer, FAIL: no text"
+        for other in "${agents[@]}"; do
+            [ "$other" = "$agent" ] && continue
+            git agent log --raw "$agent" | grep -q "marker-$other" && answer="$answer, FAIL: heard $other"
+        done
+        git agent log --raw "$agent" | grep -q Zq8Lr2Vw9pXk4Tn7 && answer="$answer, FAIL: told the key"
+        [[ $answer == *FAIL* ]] && status=1
+        printf '%-10s %5ss  %s\n' "$agent" "$(field "$agent" elapsed_seconds)" "$answer"
+    done
+    return "$status"
+}
+
+if [ -n "$together" ]; then
+    mkdir -p "$lab/together"
+    work_together
+    exit
+fi
 
 report=$lab/report
 : >"$report"

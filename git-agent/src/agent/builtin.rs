@@ -265,6 +265,7 @@ fn aider() -> AgentSpec {
             "aider --model {model} --chat-history-file {scratch}/aider.md --restore-chat-history",
         ),
         failure_texts: vec!["litellm.".to_owned()],
+        tells_figures: true,
         ..spec(
             "aider",
             Family::Command,

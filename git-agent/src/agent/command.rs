@@ -14,7 +14,7 @@ use super::{
     Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, template,
 };
 use crate::error::{Context, Result};
-use crate::session::Exit;
+use crate::session::{Exit, Usage};
 use crate::transcript::Body;
 
 /// The kernel takes at most 128 KiB in one argument or variable.
@@ -135,10 +135,16 @@ impl Driver for Command {
             return Err(error);
         }
         let mut printed = Printed::default();
+        let mut told = Told::new(turn.used);
         let mut cancelled = false;
         let exit = loop {
             match link.next(printed.due())? {
-                Input::Stdout { line, cut } => printed.line(Stream::Stdout, &line, cut, link)?,
+                Input::Stdout { line, cut } => {
+                    printed.line(Stream::Stdout, &line, cut, link)?;
+                    if self.spec.tells_figures {
+                        told.line(&String::from_utf8_lossy(&line), &mut printed, link)?;
+                    }
+                }
                 Input::Stderr { line, cut } => printed.line(Stream::Stderr, &line, cut, link)?,
                 Input::Exited(exit) => break exit,
                 Input::Cancel => {
@@ -166,6 +172,64 @@ impl Driver for Command {
             stdin: false,
         })
     }
+}
+
+/// What an agent tells of its work between the lines, in the words of aider.
+struct Told {
+    usage: Usage,
+    cost_before: f64,
+}
+
+impl Told {
+    fn new(used: Usage) -> Self {
+        Told {
+            usage: used,
+            cost_before: used.cost_usd.unwrap_or(0.0),
+        }
+    }
+
+    /// Records a file that was changed, or figures: `Tokens: 1.2k sent, 20 received. Cost: $0.01 message, $0.02 session.`
+    fn line(&mut self, line: &str, printed: &mut Printed, link: &mut dyn Link) -> Result<()> {
+        if let Some(path) = line.strip_prefix("Applied edit to ") {
+            printed.flush(link)?;
+            return link.event(Body::Edit {
+                path: path.trim().to_owned(),
+                change: "change".to_owned(),
+            });
+        }
+        let Some(figures) = line.strip_prefix("Tokens: ") else {
+            return Ok(());
+        };
+        let before = |word: &str| {
+            let (text, _) = figures.split_once(word)?;
+            text.rsplit([' ', '$']).find(|text| !text.is_empty())
+        };
+        let sent = before(" sent").and_then(count);
+        let received = before(" received").and_then(count);
+        let (Some(sent), Some(received)) = (sent, received) else {
+            return Ok(());
+        };
+        self.usage.input_tokens = Some(self.usage.input_tokens.unwrap_or(0) + sent);
+        self.usage.output_tokens = Some(self.usage.output_tokens.unwrap_or(0) + received);
+        if let Some(cost) = before(" session").and_then(|text| text.parse::<f64>().ok()) {
+            self.usage.cost_usd = Some(self.cost_before + cost);
+        }
+        printed.flush(link)?;
+        link.event(Body::Usage { usage: self.usage })
+    }
+}
+
+/// Reads a number such as `512`, `1.2k` or `3M`.
+fn count(text: &str) -> Option<u64> {
+    let (number, factor) = match text.strip_suffix(['k', 'K']) {
+        Some(number) => (number, 1e3),
+        None => match text.strip_suffix('M') {
+            Some(number) => (number, 1e6),
+            None => (text, 1.0),
+        },
+    };
+    let number: f64 = number.replace(',', "").parse().ok()?;
+    (number.is_finite() && number >= 0.0).then_some((number * factor) as u64)
 }
 
 fn last_line(text: &str) -> &str {
@@ -223,6 +287,34 @@ mod tests {
         assert_eq!(std::fs::read_to_string(file).expect("written"), "do\nit");
         assert_eq!(variable(program, "GIT_AGENT_HISTORY_FILE"), None);
         assert_eq!(link.kinds(), ["output"]);
+    }
+
+    #[test]
+    fn figures_and_edits_are_told_between_the_lines() {
+        let mut link = Script::default();
+        let mut printed = Printed::default();
+        let mut told = Told::new(Usage {
+            input_tokens: Some(100),
+            cost_usd: Some(1.0),
+            ..Usage::default()
+        });
+        for line in [
+            "Applied edit to src/a b.rs",
+            "Tokens: 1.2k sent, 20 received. Cost: $0.01 message, $0.25 session.",
+            "Tokens: many sent",
+            "plain words",
+        ] {
+            told.line(line, &mut printed, &mut link).expect("recorded");
+        }
+        assert_eq!(link.kinds(), ["edit", "usage"]);
+        let Body::Usage { usage } = link.events[1] else {
+            panic!("figures");
+        };
+        assert_eq!(
+            (usage.input_tokens, usage.output_tokens),
+            (Some(1300), Some(20))
+        );
+        assert_eq!(usage.cost_usd, Some(1.25));
     }
 
     #[test]

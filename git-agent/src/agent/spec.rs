@@ -143,6 +143,8 @@ pub struct AgentSpec {
     pub auth_methods: Vec<(String, String)>,
     /// Whether loading a conversation in the clock minute it was made in destroys it.
     pub loses_young_conversations: bool,
+    /// Whether it prints figures and edits in words that are understood.
+    pub tells_figures: bool,
     /// Settings that it takes only from a file, for what the user has not set otherwise.
     pub defaults: Option<Defaults>,
     /// Whose limits on requests it shares with others, when that is not told by its model or its name.
@@ -179,6 +181,7 @@ impl AgentSpec {
             },
             auth_methods: Vec::new(),
             loses_young_conversations: false,
+            tells_figures: false,
             defaults: None,
             provider: None,
             native: None,
