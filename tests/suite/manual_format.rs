@@ -36,7 +36,7 @@ fn every_command_in_the_page_shows_what_it_promises() {
         ])
         .success()
         .json();
-    let sid = made["sessions"][0]["sid"]
+    let sid = made["sessions"][0]["id"]
         .as_str()
         .expect("an id")
         .to_owned();
