@@ -42,6 +42,17 @@ pub fn complaints(
         };
     };
     let mut found = Vec::new();
+    if changed.len() == 2 && sides[0].file != sides[1].file {
+        let binary = |version: &Version<'_>| version.is_some_and(is_binary);
+        let one = sides.iter().find(|side| side.file == Some(result));
+        if let Some(side) = one.filter(|side| binary(&side.file)) {
+            // Nobody can see whether such a file holds both.
+            found.push(format!(
+                "'{path}' is binary and holds only what {} did",
+                side.name
+            ));
+        }
+    }
     let known: HashSet<&[u8]> = [base, sides[0].file, sides[1].file]
         .into_iter()
         .flatten()
@@ -197,6 +208,20 @@ mod tests {
         let both = commands("\"list\", \"wipe\", \"export\"");
         assert!(check(&base, &ours, &theirs, &both).is_empty());
         assert_eq!(check(&base, &ours, &theirs, &ours).len(), 1);
+    }
+
+    #[test]
+    fn a_binary_file_of_one_side_is_not_both() {
+        let side = |name, file| Side {
+            name,
+            file: Some(file),
+        };
+        let sides = [side("wipe", b"\0a".as_slice()), side("main", b"\0b")];
+        assert_eq!(
+            complaints("f", Some(b"\0"), sides, Some(b"\0a")),
+            ["'f' is binary and holds only what wipe did"]
+        );
+        assert!(complaints("f", Some(b"\0"), sides, Some(b"\0ab")).is_empty());
     }
 
     #[test]

@@ -7,15 +7,17 @@ pub mod hand;
 mod intent;
 
 use super::advance::{self, Place};
+use super::conflicts::{Look, Side};
 use super::still::while_still;
 use super::update;
 use crate::error::{Error, Result};
 use crate::git::merge::NewCommit;
+use crate::git::object::Batch;
 use crate::git::onto::Taken;
-use crate::git::preview::{Conflict, Preview};
+use crate::git::preview::Conflict;
 use crate::git::{ObjectId, Repo};
 use crate::session::context::Context;
-use crate::session::{Session, commit, work};
+use crate::session::{Session, commit};
 
 /// A session that conflicts with a branch.
 #[derive(Debug)]
@@ -36,44 +38,44 @@ impl Case {
     /// Returns the conflict between a session and a branch; `None` when there is none. What the session has not committed is
     /// committed then: a resolution that others can see needs commits on both sides.
     pub fn open(context: &Context<'_>, session: &Session, target: &str) -> Result<Option<Self>> {
-        let repo = context.repo;
         let theirs = update::require_branch(context, target)?;
-        let opened = while_still(context, session, || {
+        let repo = context.repo;
+        let found = while_still(context, session, || {
             let mut place = advance::place(context, session)?;
-            let mut ours = place.tip;
-            if let Some(at) = &place.checkout {
-                let store = &context.store;
-                store.take_snapshot(session.sid, None, "before resolve", at)?;
-                ours = work::as_commit(context, session)?;
-            }
             if repo.merge_base(place.tip, theirs)?.is_none() {
                 return Err(Error::fatal(format!(
                     "session '{}' and branch '{target}' share no history",
                     session.name
                 )));
             }
-            if preview(repo, ours, theirs)?.clean {
-                return Ok(None);
+            if let Some(at) = &place.checkout {
+                let store = &context.store;
+                store.take_snapshot(session.sid, None, "before resolve", at)?;
             }
+            // Whether there is anything to resolve, and by us, is known before anything is committed.
+            let side = Side::of_session(context, session, Look::Live)?
+                .ok_or_else(|| Error::fatal(format!("session '{}' has no commit", session.name)))?;
+            let also: Vec<_> = side.missing(repo)?.into_iter().collect();
+            let Some(mut conflicts) = conflicts(repo, side.commit, theirs, &also)? else {
+                return Ok(None);
+            };
+            refuse_submodules(&conflicts)?;
             if place.checkout.is_some() && commit::commit(context, session, None)?.is_some() {
                 place = advance::place(context, session)?;
+                // Hooks may have had a say in what was committed.
+                match self::conflicts(repo, place.tip, theirs, &[])? {
+                    Some(now) => conflicts = now,
+                    None => return Ok(None),
+                }
             }
-            Ok(Some(place))
+            Ok(Some((place, conflicts)))
         })?;
-        let Some(place) = opened else {
-            return Ok(None);
-        };
-        let preview = preview(repo, place.tip, theirs)?;
-        if preview.clean {
-            return Ok(None);
-        }
-        refuse_submodules(&preview.conflicts)?;
-        Ok(Some(Case {
+        Ok(found.map(|(place, conflicts)| Case {
             session: session.clone(),
             place,
             target: target.to_owned(),
             theirs,
-            conflicts: preview.conflicts,
+            conflicts,
         }))
     }
 
@@ -107,13 +109,6 @@ impl Case {
     }
 }
 
-fn preview(repo: &Repo, ours: ObjectId, theirs: ObjectId) -> Result<Preview> {
-    let mut previews = repo.preview_merges(&[(ours, theirs)], Some(ours))?;
-    previews
-        .pop()
-        .ok_or_else(|| Error::fatal("git did not say what the merge would give"))
-}
-
 /// Brings a merge onto a session's branch and into its worktree, if the session is still where it was.
 fn land(
     context: &Context<'_>,
@@ -145,6 +140,20 @@ fn land(
         let text = format!("conflicts with '{target}' were resolved: {commit}");
         update::record(context, session, text, theirs, commit)
     })
+}
+
+/// Returns the conflicts of two commits; `None` when they merge clean.
+fn conflicts(
+    repo: &Repo,
+    ours: ObjectId,
+    theirs: ObjectId,
+    also: &[Batch],
+) -> Result<Option<Vec<Conflict>>> {
+    let mut previews = repo.preview_merges_with(&[(ours, theirs)], Some(ours), also)?;
+    let preview = previews
+        .pop()
+        .ok_or_else(|| Error::fatal("git did not say what the merge would give"))?;
+    Ok((!preview.clean).then_some(preview.conflicts))
 }
 
 /// Refuses what no file can resolve: which commit of a submodule is right is for a person to say.
