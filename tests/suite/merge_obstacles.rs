@@ -252,3 +252,44 @@ fn conflicts_without_lines_are_conflicts() {
     assert!(refused.stdout().contains("conflict in 'blob'"), "{refused}");
     assert_eq!(state(&repo), before);
 }
+
+#[test]
+fn a_submodule_that_both_moved_is_a_conflict() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    // Links to commits that do not follow each other: git cannot choose, and needs no clone to see that.
+    let link = |repo: &Repo<'_>, digit: &str| {
+        let entry = format!("160000,{},sub", digit.repeat(repo.id("HEAD").len()));
+        repo.git(["update-index", "--add", "--cacheinfo", &entry])
+            .success();
+        repo.git(["commit", "--quiet", "--message", "move sub"])
+            .success();
+    };
+    link(&repo, "1");
+    session(&repo, "fix", &["write app changed", "commit x"]);
+    link(&repo.worktree_of("fix"), "2");
+    link(&repo, "3");
+    let before = (repo.id("main"), repo.read("app"));
+    let refused = repo.agent(["merge", "fix"]).code(1);
+    assert!(refused.stdout().contains("conflict in 'sub'"), "{refused}");
+    assert_eq!((repo.id("main"), repo.read("app")), before);
+}
+
+#[test]
+fn commits_are_signed_as_the_user_signs() {
+    let sandbox = Sandbox::new();
+    let repo = changed(&sandbox);
+    let signer = sandbox.program(
+        "signer",
+        "#!/bin/sh\ncat >/dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\necho '-----BEGIN PGP SIGNATURE-----'\necho '-----END PGP SIGNATURE-----'\n",
+    );
+    repo.command("git")
+        .args(["config", "gpg.program"])
+        .arg(&signer)
+        .run()
+        .success();
+    repo.git(["config", "commit.gpgSign", "true"]).success();
+    repo.agent(["merge", "fix"]).success();
+    let commit = repo.git(["cat-file", "commit", "main"]).success();
+    assert!(commit.stdout().contains("\ngpgsig "), "{commit}");
+}

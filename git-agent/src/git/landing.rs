@@ -61,14 +61,8 @@ impl Repo {
 
     /// Says what keeps a working tree from being taken from one commit to another, if anything does. Changes nothing.
     pub fn obstacle(&self, at: &Checkout, old: ObjectId, new: ObjectId) -> Result<Option<String>> {
-        let place = at.top.display();
-        if let Some(what) = operation_under_way(&at.admin_dir) {
-            return Ok(Some(format!("{what} is under way in '{place}'")));
-        }
-        if let Some(path) = self.untracked_in_the_way(at, old, new)? {
-            return Ok(Some(format!(
-                "'{path}' in '{place}' is not tracked and would be overwritten"
-            )));
+        if let Some(what) = self.plain_obstacle(at, old, new)? {
+            return Ok(Some(what));
         }
         let probe = || {
             self.git_at(&at.admin_dir, &at.top)
@@ -78,17 +72,63 @@ impl Repo {
         };
         let mut answer = probe()?;
         if answer.code != Some(0) {
-            // Files that were only touched, or copied from elsewhere, look changed until git has read them once more.
-            self.git_at(&at.admin_dir, &at.top)
-                .env_remove("GIT_OPTIONAL_LOCKS")
-                .args(["update-index", "-q", "--refresh"])
-                .answer()?;
+            self.refresh_index(at)?;
             answer = probe()?;
         }
         match answer.code {
             Some(0) => Ok(None),
-            _ => Ok(Some(format!("{} in '{place}'", objection(&answer.stderr)))),
+            _ => Ok(Some(in_place(&answer.stderr, at))),
         }
+    }
+
+    /// Says what git itself would not object to: something under way, and untracked files that are ignored.
+    fn plain_obstacle(
+        &self,
+        at: &Checkout,
+        old: ObjectId,
+        new: ObjectId,
+    ) -> Result<Option<String>> {
+        let place = at.top.display();
+        if let Some(what) = operation_under_way(&at.admin_dir) {
+            return Ok(Some(format!("{what} is under way in '{place}'")));
+        }
+        let path = self.untracked_in_the_way(at, old, new)?;
+        Ok(path
+            .map(|path| format!("'{path}' in '{place}' is not tracked and would be overwritten")))
+    }
+
+    /// Looks at files once more that were only touched, or copied from elsewhere: they look changed until git has.
+    fn refresh_index(&self, at: &Checkout) -> Result<()> {
+        self.git_at(&at.admin_dir, &at.top)
+            .env_remove("GIT_OPTIONAL_LOCKS")
+            .args(["update-index", "-q", "--refresh"])
+            .answer()
+            .map(|_| ())
+    }
+
+    /// Returns whether the index of a working tree says the same as a commit about what changed since another.
+    pub fn index_follows(&self, at: &Checkout, old: ObjectId, new: ObjectId) -> Result<bool> {
+        /// More than these need not be looked at to see that git did what it said.
+        const PATHS: usize = 200;
+        use std::os::unix::ffi::OsStrExt;
+        let changed = self
+            .git_common()
+            .args(["diff-tree", "-r", "-z", "--name-only", "--no-renames"])
+            .args([old.to_string(), new.to_string()])
+            .run()?;
+        let mut git = self
+            .git_at(&at.admin_dir, &at.top)
+            .env("GIT_LITERAL_PATHSPECS", "1")
+            .args(["diff-index", "--cached", "--quiet", &new.to_string(), "--"]);
+        let paths = changed.stdout.split(|byte| *byte == 0);
+        let paths: Vec<&[u8]> = paths.filter(|path| !path.is_empty()).take(PATHS).collect();
+        if paths.is_empty() {
+            return Ok(true);
+        }
+        for path in paths {
+            git = git.arg(std::ffi::OsStr::from_bytes(path));
+        }
+        Ok(git.answer()?.code == Some(0))
     }
 
     /// Returns a file that no index knows, ignored ones included, where a new one would be written.
@@ -131,7 +171,7 @@ impl Repo {
     pub fn land(&self, landing: &Landing<'_>) -> Result<Landed> {
         let cannot = || format!("cannot move '{}'", landing.branch);
         for at in landing.checkouts {
-            if let Some(what) = self.obstacle(at, landing.old, landing.new)? {
+            if let Some(what) = self.plain_obstacle(at, landing.old, landing.new)? {
                 return Ok(Landed::Refused(what));
             }
         }
@@ -178,9 +218,14 @@ impl Repo {
         new: ObjectId,
     ) -> Result<Option<String>> {
         for (index, at) in checkouts.iter().enumerate() {
-            let answer = self.switch_tree(at, old, new)?;
+            // git looks at everything before it changes anything.
+            let mut answer = self.switch_tree(at, old, new)?;
             if answer.code != Some(0) {
-                let said = format!("{} in '{}'", objection(&answer.stderr), at.top.display());
+                self.refresh_index(at)?;
+                answer = self.switch_tree(at, old, new)?;
+            }
+            if answer.code != Some(0) {
+                let said = in_place(&answer.stderr, at);
                 for done in &checkouts[..index] {
                     self.take_back(done, old, new)?;
                 }
@@ -338,6 +383,11 @@ impl Held {
             .unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()
     }
+}
+
+/// Returns what git objected to in a working tree.
+fn in_place(stderr: &[u8], at: &Checkout) -> String {
+    format!("{} in '{}'", objection(stderr), at.top.display())
 }
 
 /// Returns what git objected, without its prefixes, on one line.

@@ -464,7 +464,9 @@ fn verify(context: &Context<'_>, plan: &Plan, chain: &Chain) -> Result<()> {
         }
     }
     for at in &plan.target.checkouts {
-        if repo.head_of(at)? == Some(chain.tip()) && !repo.index_holds(at, chain)? {
+        if repo.head_of(at)? == Some(chain.tip())
+            && !repo.index_follows(at, chain.base, chain.tip())?
+        {
             return Err(wrong(format!(
                 "'{}' does not have the merged files",
                 at.top.display()
@@ -472,14 +474,6 @@ fn verify(context: &Context<'_>, plan: &Plan, chain: &Chain) -> Result<()> {
         }
     }
     Ok(())
-}
-
-impl crate::git::Repo {
-    /// Returns whether the index of a working tree has everything that a chain changed.
-    fn index_holds(&self, at: &crate::git::capture::Checkout, chain: &Chain) -> Result<bool> {
-        // What was staged before stays staged, so only what came in is compared: taking it back would have to succeed.
-        Ok(self.obstacle(at, chain.tip(), chain.base)?.is_none())
-    }
 }
 
 /// The candidates of one attempt, as the gate sees them.
