@@ -289,7 +289,11 @@ fn commits_are_signed_as_the_user_signs() {
         .run()
         .success();
     repo.git(["config", "commit.gpgSign", "true"]).success();
-    repo.agent(["merge", "fix"]).success();
+    // The sandbox's own settings, which outrank the repository's, sign nothing.
+    repo.agent_cmd(["merge", "fix"])
+        .env("GIT_CONFIG_COUNT", "0")
+        .run()
+        .success();
     let commit = repo.git(["cat-file", "commit", "main"]).success();
     assert!(commit.stdout().contains("\ngpgsig "), "{commit}");
 }

@@ -38,10 +38,10 @@ pub fn of_work(session: &Session) -> String {
 pub fn of_merge(session: &Session) -> String {
     let task = subject(session);
     let named = format!("Merge session '{}'", session.name);
-    let title = match task == session.name {
-        true => named,
-        false => shorten(&format!("{named}: {task}"), SUBJECT),
-    };
+    if task == session.name {
+        return close(named, &body(session), &[trailer(session)]);
+    }
+    let title = shorten(&format!("{named}: {task}"), SUBJECT);
     close(title, &session.task, &[trailer(session)])
 }
 
