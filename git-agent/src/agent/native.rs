@@ -128,21 +128,21 @@ impl Native {
             return;
         };
         let end = format!("-{start}.jsonl");
-        let doubles: Vec<(PathBuf, bool)> = files(&home.join("tmp"), &|file| {
-            file.starts_with("session-") && file.ends_with(&end)
-        })
-        .into_iter()
-        .filter_map(|path| {
-            let text = std::fs::read_to_string(&path).ok()?;
-            let said = text.contains(r#""type":"user""#) || text.contains(r#""type": "user""#);
-            text.contains(id).then_some((path, said))
-        })
-        .collect();
-        if doubles.iter().any(|(_, said)| *said) {
-            for (path, _) in doubles.iter().filter(|(_, said)| !said) {
-                // One that cannot be removed costs the conversation, which is retold then.
-                let _ = std::fs::remove_file(path);
-            }
+        let wanted = |file: &str| file.starts_with("session-") && file.ends_with(&end);
+        let mut doubles: Vec<(usize, bool, PathBuf)> = files(&home.join("tmp"), &wanted)
+            .into_iter()
+            .filter_map(|path| {
+                let text = std::fs::read_to_string(&path).ok()?;
+                let answered = text.contains(r#""type":"gemini""#);
+                text.contains(id).then_some((text.len(), answered, path))
+            })
+            .collect();
+        // The longest is the conversation; one that nobody answered in was only opened.
+        doubles.sort();
+        doubles.pop();
+        for (_, _, path) in doubles.iter().filter(|(_, answered, _)| !answered) {
+            // One that cannot be removed costs the conversation, which is retold then.
+            let _ = std::fs::remove_file(path);
         }
     }
 
