@@ -34,6 +34,8 @@ pub struct Manner {
 }
 
 type Key = (Side, u32);
+/// The lines of a file, without their ends.
+type Lines = Vec<Vec<u8>>;
 
 /// What is written where.
 pub struct Weaver<'a, 'r> {
@@ -59,7 +61,7 @@ struct File<'a, 'r> {
     path: Vec<u8>,
     waiting: BTreeMap<Key, Vec<&'a Placed<'r>>>,
     /// The lines of both sides, to be sure that a line is the one that was meant.
-    texts: (Option<Vec<u8>>, Option<Vec<u8>>),
+    texts: (Option<Lines>, Option<Lines>),
 }
 
 /// Where in a hunk the next line is.
@@ -266,15 +268,22 @@ impl<'a, 'r> Weaver<'a, 'r> {
             Side::Old => &file.texts.0,
             Side::New => &file.texts.1,
         };
-        let bare = |line: &[u8]| line.strip_suffix(b"\r").unwrap_or(line).to_vec();
         let meant = text
-            .as_deref()
-            .and_then(|text| lines(text).get(key.1 as usize - 1).map(|line| bare(line)));
+            .as_ref()
+            .and_then(|lines| lines.get((key.1 as usize).checked_sub(1)?));
         // What a filter shows of a file has lines of its own.
-        if meant != Some(bare(content)) {
+        if meant.map(Vec::as_slice) != Some(bare(content)) {
             return String::new();
         }
-        self.take(&|known| *known == key)
+        let found = file.waiting.remove(&key).unwrap_or_default();
+        self.blocks(&found)
+    }
+
+    fn blocks(&self, threads: &[&Placed<'_>]) -> String {
+        threads
+            .iter()
+            .map(|placed| self.look.block(placed, range(placed).as_deref()))
+            .collect()
     }
 
     /// Takes the threads of the current file that a test wants.
@@ -288,16 +297,12 @@ impl<'a, 'r> Weaver<'a, 'r> {
             .copied()
             .filter(|key| key.1 > 0 && wanted(key))
             .collect();
-        let mut text = String::new();
-        for placed in keys
+        let found: Vec<_> = keys
             .iter()
             .filter_map(|key| file.waiting.remove(key))
             .flatten()
-        {
-            let heading = range(placed);
-            text += &self.look.block(placed, heading.as_deref());
-        }
-        text
+            .collect();
+        self.blocks(&found)
     }
 
     fn begin_file(&mut self, header: &[u8]) -> Result<()> {
@@ -359,11 +364,18 @@ impl<'a, 'r> Weaver<'a, 'r> {
         Ok(())
     }
 
-    fn text(&self, tree: ObjectId, path: &[u8]) -> Option<Vec<u8>> {
+    fn text(&self, tree: ObjectId, path: &[u8]) -> Option<Lines> {
         let repo = self.context.repo;
         let entry = repo.entry_at(tree, path).ok().flatten()?;
-        repo.read_object(entry.id, ObjectKind::Blob, FILE_LIMIT)
-            .ok()
+        let text = repo
+            .read_object(entry.id, ObjectKind::Blob, FILE_LIMIT)
+            .ok()?;
+        Some(
+            lines(&text)
+                .into_iter()
+                .map(|line| bare(line).to_vec())
+                .collect(),
+        )
     }
 
     /// Writes what belongs to the file and found no line.
@@ -436,6 +448,10 @@ impl<'a, 'r> Weaver<'a, 'r> {
     fn put_clean(&self, text: &[u8]) -> Result<()> {
         self.ui.out().write_all(text).context(cannot_write)
     }
+}
+
+fn bare(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// Returns a heading for a thread on several lines.
