@@ -277,7 +277,7 @@ work_together() {
     git config agent.maxParallel "${#agents[@]}"
     git config agent.stuckAfter 10m
     for agent in "${agents[@]}"; do
-        furnish "$agent" "dummy-Zq8Lr2Vw9pXk4Tn7"
+        furnish "$agent" "Zq8Lr2Vw9pXk4Tn7Yb3Hd6Gs"
     done
     for agent in "${agents[@]}"; do
         git agent new --name "$agent" --agent "$agent" \
