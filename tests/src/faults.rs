@@ -197,20 +197,22 @@ pub fn matrix<W>(
     try_each(1, actions, prepare, operate, check)
 }
 
-/// Like [`matrix`], for what takes long: unless the run is a long one, the actions take turns, each at every third place.
+/// Like [`matrix`], for what takes long: unless the run is a long one, the actions take turns, each only at one place of
+/// `every`.
 #[track_caller]
 pub fn sample<W>(
+    every: usize,
     actions: &[Action],
     prepare: impl Fn() -> W,
     operate: impl Fn(&W, &Plan) -> Output,
     check: impl Fn(&W, Option<&Fault>, &Output),
 ) -> Report {
-    try_each(3, actions, prepare, operate, check)
+    try_each(every, actions, prepare, operate, check)
 }
 
 #[track_caller]
 fn try_each<W>(
-    thin: usize,
+    every: usize,
     actions: &[Action],
     prepare: impl Fn() -> W,
     operate: impl Fn(&W, &Plan) -> Output,
@@ -235,7 +237,7 @@ fn try_each<W>(
     );
     for (at, place) in report.places.iter().enumerate() {
         for (turn, action) in actions.iter().enumerate() {
-            if rounds() == 1 && at % thin != turn % thin {
+            if rounds() == 1 && at % every != turn % every {
                 continue;
             }
             let plan = Plan::meet(place, *action);

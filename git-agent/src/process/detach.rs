@@ -347,7 +347,7 @@ mod tests {
             "run" => match Lock::try_acquire(&env, directory.join("lock")).expect("answers") {
                 Some(lock) => {
                     ready.done("as told");
-                    std::thread::sleep(Duration::from_secs(20));
+                    std::thread::sleep(Duration::from_secs(60));
                     drop(lock);
                 }
                 None => ready.failed(&Error::negative("already running").hint("look\nthere")),
@@ -410,7 +410,9 @@ mod tests {
         let directory = PathBuf::from(directory);
         assert!(inherited().contains(&7));
         let spec = spec(&directory, "run");
-        let started = start(&env(), &spec, Duration::from_secs(8)).expect("starts");
+        // Until it has said a word it may still be in the starter's group, which is about to be hung up.
+        let started = start(&env(), &spec, Duration::from_secs(60)).expect("starts");
+        assert_eq!(started.word.as_deref(), Some("as told"));
         let text = serde_json::to_string(&started.id).expect("plain data");
         std::fs::write(directory.join("id.new"), text).expect("writes");
         std::fs::rename(directory.join("id.new"), directory.join("id")).expect("renames");

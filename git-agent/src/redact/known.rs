@@ -203,7 +203,10 @@ fn is_common(value: &[u8]) -> bool {
     let url = value.windows(3).any(|three| three == b"://")
         && !value.contains(&b'@')
         && reads_as_words(value);
-    path || number || word || names || url || is_stand_in(value)
+    // What is really handed to an agent is rarely a stand-in: only one that a person could have typed is taken for it.
+    let varied = value.len() >= 16 && value.iter().collect::<BTreeSet<_>>().len() >= 8;
+    let stand_in = is_stand_in(value) && !(varied && !reads_as_words(value));
+    path || number || word || names || url || stand_in
 }
 
 /// Reads the assignments of a `.env` file.
@@ -364,6 +367,18 @@ mod tests {
             ("DATABASE_URL", "postgres://me:kQ3vR8wZ1pLx@db/x"),
         ]);
         assert_eq!(known.len(), 2);
+    }
+
+    #[test]
+    fn a_key_that_only_sounds_made_up_is_a_key() {
+        let mut known = KnownSecrets::new();
+        known.add_environment([
+            ("A_KEY", "your-api-key-goes-here"),
+            ("B_KEY", "xxxxxxxxxxxxxxxxxxxxxxxx"),
+        ]);
+        assert!(known.is_empty(), "{known:?}");
+        known.add_environment([("C_KEY", "dummy-8fK2qLx09ZtVw31mPbRs")]);
+        assert_eq!(known.len(), 1);
     }
 
     #[test]

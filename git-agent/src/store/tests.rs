@@ -42,6 +42,7 @@ impl Fixture {
 
     pub(super) fn git(&self, args: &[&str]) -> String {
         let output = Command::new("git")
+            .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
             .args(args)
             .current_dir(self.dir.path())
             .output()

@@ -82,7 +82,8 @@ fn lands_in_the_end(repo: &Repo<'_>, fault: Option<&Fault>, output: &Output) {
 #[test]
 fn a_merge_survives_its_death_at_every_step() {
     let place = place(Hash::Sha1, RefFormat::Files);
-    let report = faults::matrix(
+    let report = faults::sample(
+        3,
         actions(),
         || place.fresh(),
         |repo, plan| merge(repo, plan, &["x"]),
@@ -104,7 +105,8 @@ fn actions() -> &'static [Action] {
 #[test]
 fn undoing_survives_its_death_at_every_step() {
     let place = place(Hash::Sha1, RefFormat::Files);
-    let report = faults::matrix(
+    let report = faults::sample(
+        3,
         actions(),
         || {
             let repo = place.fresh();

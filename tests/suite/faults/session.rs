@@ -125,6 +125,7 @@ fn a_new_session_survives_a_fault_at_every_step() {
     for refs in RefFormat::available() {
         let place = Place::new(Hash::Sha1, *refs, |_| {});
         let report = faults::sample(
+            6,
             steps(&place),
             || place.fresh(),
             |repo, plan| run_session(repo, plan, &NEW),
@@ -143,6 +144,7 @@ fn a_supervisor_survives_a_fault_at_every_step() {
             repo.agent(draft).success();
         });
         let report = faults::sample(
+            6,
             steps(&place),
             || place.fresh(),
             |repo, plan| run_session(repo, plan, &["restart", "x"]),
@@ -186,6 +188,7 @@ fn a_snapshot_survives_a_fault_at_every_step() {
             worktree(repo).write("draft", "not yet kept\n");
         });
         let report = faults::sample(
+            6,
             place.actions(),
             || place.fresh(),
             |repo, plan| {
@@ -219,6 +222,7 @@ fn going_back_survives_a_fault_at_every_step() {
             worktree(repo).write("draft", "not yet kept\n");
         });
         let report = faults::sample(
+            6,
             steps(&place),
             || place.fresh(),
             |repo, plan| {
@@ -252,6 +256,7 @@ fn uncommitted_work_survives_a_fault_while_it_is_carried() {
     carry.insert(1, "--carry");
     carry.insert(1, "--no-guard");
     let report = faults::sample(
+        6,
         steps(&place),
         || {
             let repo = place.fresh();

@@ -69,6 +69,7 @@ fn a_session_survives_a_fault_at_every_step_of_append_and_flush() {
     for (hash, refs) in formats() {
         let place = Place::new(hash, refs, |_| {});
         let report = faults::sample(
+            3,
             place.actions(),
             || place.fresh(),
             |repo, plan| {
@@ -139,6 +140,7 @@ fn notes_survive_a_fault_at_every_step() {
     for (hash, refs) in formats() {
         let place = Place::new(hash, refs, |_| {});
         let report = faults::sample(
+            3,
             place.actions(),
             || place.fresh(),
             |repo, plan| {

@@ -49,6 +49,7 @@ fn nothing_is_lost(repo: &Repo<'_>, fault: Option<&Fault>, output: &Output) {
 fn a_session_is_brought_up_to_date_whatever_happens() {
     let place = Place::new(Hash::Sha1, RefFormat::Files, furnish);
     let report = faults::sample(
+        6,
         &[Action::Kill, Action::Eio],
         || place.fresh(),
         |repo, plan| plan.apply(repo.agent_cmd(["update", "x"])).run().whatever(),
