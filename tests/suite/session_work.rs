@@ -148,7 +148,8 @@ fn one_writes_in_a_shared_worktree_and_many_read() {
                 &arrived,
                 &format!("until {gate}"),
                 "write illegal.txt x",
-                "git add -A",
+                // The other reader may hold the index at this moment.
+                "try git add -A",
                 "try git commit -q -m illegal",
                 "print read",
             ],
