@@ -205,7 +205,7 @@ fn is_common(value: &[u8]) -> bool {
         && reads_as_words(value);
     // What is really handed to an agent is rarely a stand-in: only one that a person could have typed is taken for it.
     let varied = value.len() >= 16 && value.iter().collect::<BTreeSet<_>>().len() >= 8;
-    let stand_in = is_stand_in(value) && !(varied && !reads_as_words(value));
+    let stand_in = is_stand_in(value) && (!varied || reads_as_words(value));
     path || number || word || names || url || stand_in
 }
 
