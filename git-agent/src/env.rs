@@ -115,6 +115,17 @@ impl Env {
             .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
+    /// Returns all variables but those that tell git where its repository is.
+    pub fn vars_outside_git(&self) -> Vec<(OsString, OsString)> {
+        self.vars_os()
+            .filter(|(name, _)| {
+                let name = name.to_string_lossy();
+                !GIT_LOCATION_VARIABLES.contains(&name.as_ref())
+            })
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+
     /// Returns a path as seen from the working directory.
     pub fn absolute(&self, path: impl AsRef<Path>) -> PathBuf {
         self.cwd.join(path)

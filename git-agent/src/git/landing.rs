@@ -305,15 +305,7 @@ impl Held {
             new: Some(landing.new),
         };
         for change in std::iter::once(&own).chain(landing.also) {
-            let old = match change.expected {
-                Expected::Absent => null,
-                Expected::At(id) => id,
-            };
-            let line = match change.new {
-                Some(new) => format!("update {}\0{new}\0{old}\0", change.name),
-                None => format!("delete {}\0{old}\0", change.name),
-            };
-            script.extend_from_slice(line.as_bytes());
+            script.extend_from_slice(change.script_line(null).as_bytes());
         }
         script.extend_from_slice(b"prepare\0");
         if held.say(&script) && held.hears("start: ok") && held.hears("prepare: ok") {

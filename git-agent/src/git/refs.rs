@@ -54,6 +54,20 @@ pub struct RefChange {
     pub new: Option<ObjectId>,
 }
 
+impl RefChange {
+    /// Returns the change as a line of `git update-ref --stdin -z`.
+    pub(super) fn script_line(&self, null: ObjectId) -> String {
+        let old = match self.expected {
+            Expected::Absent => null,
+            Expected::At(id) => id,
+        };
+        match self.new {
+            Some(new) => format!("update {}\0{new}\0{old}\0", self.name),
+            None => format!("delete {}\0{old}\0", self.name),
+        }
+    }
+}
+
 /// How a compare-and-swap ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
@@ -238,15 +252,7 @@ impl Repo {
         // Without the closing `commit` nothing happens: a writer that dies half-way changes nothing.
         let mut script = b"start\0".to_vec();
         for change in changes {
-            let old = match change.expected {
-                Expected::Absent => null,
-                Expected::At(id) => id,
-            };
-            let line = match change.new {
-                Some(new) => format!("update {}\0{new}\0{old}\0", change.name),
-                None => format!("delete {}\0{old}\0", change.name),
-            };
-            script.extend_from_slice(line.as_bytes());
+            script.extend_from_slice(change.script_line(null).as_bytes());
         }
         script.extend_from_slice(b"prepare\0commit\0");
         let mut last = None;

@@ -209,15 +209,7 @@ pub fn start(context: &Context<'_>, manner: &Manner) -> Result<u32> {
         arguments.push("--return".into());
     }
     let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
-    let mut environment: Vec<(OsString, OsString)> = context
-        .env
-        .vars_os()
-        .filter(|(name, _)| {
-            let name = name.to_string_lossy();
-            !crate::env::GIT_LOCATION_VARIABLES.contains(&name.as_ref())
-        })
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
+    let mut environment = context.env.vars_outside_git();
     environment.push(("GIT_DIR".into(), context.repo.common_dir().into()));
     if let Some(top) = context.repo.main_work_tree() {
         environment.push(("GIT_WORK_TREE".into(), top.into()));

@@ -1,6 +1,5 @@
 //! Starting a session's supervisor: a detached process of our own that outlives the terminal, one a session.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,15 +44,7 @@ pub fn log_file(store: &Store<'_>, sid: SessionId) -> PathBuf {
 /// Starts a supervisor, and returns once it has taken hold of the session.
 pub fn launch(context: &Context<'_>, sid: SessionId) -> Result<ProcessId> {
     context.store.require_dir("run")?;
-    let mut environment: Vec<(OsString, OsString)> = context
-        .env
-        .vars_os()
-        .filter(|(name, _)| {
-            let name = name.to_string_lossy();
-            !crate::env::GIT_LOCATION_VARIABLES.contains(&name.as_ref())
-        })
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
+    let mut environment = context.env.vars_outside_git();
     environment.push(("GIT_DIR".into(), context.repo.common_dir().into()));
     let spec = detach::Spec {
         program: own_program(),
