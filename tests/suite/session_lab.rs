@@ -197,6 +197,47 @@ fn a_closed_terminal_interrupts_nothing() {
 }
 
 #[test]
+fn a_supervisor_that_waits_holds_no_code_and_works_on_when_woken() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let gate = sandbox.root().join("gate");
+    let until = format!("until {}", gate.display());
+    repo.new_session("calm", &[], &["print before", &until, "print after"]);
+    repo.await_state("calm", "running");
+    let pid = repo.session("calm")["pid"].as_i64().expect("a supervisor");
+    let smaps = format!("/proc/{pid}/smaps");
+    let mut code = 0;
+    wait_until("the supervisor has given its code back", || {
+        let Ok(text) = std::fs::read_to_string(&smaps) else {
+            return false;
+        };
+        let mut inside = false;
+        code = 0;
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            match words[..] {
+                ["Rss:", kilobytes, "kB"] if inside => {
+                    code += kilobytes.parse::<u64>().expect("a number");
+                }
+                [_, rights, _, _, inode, ..] if rights.len() == 4 => {
+                    inside = rights == "r-xp" && inode != "0";
+                }
+                _ => {}
+            }
+        }
+        // The wait itself runs through some, and brings back what lies near it.
+        code < 2048
+    });
+    std::fs::write(&gate, "").expect("the sandbox is writable");
+    repo.await_state("calm", "ready");
+    assert!(
+        repo.texts("calm", "output").concat().contains("after"),
+        "{code} kB"
+    );
+    repo.assert_nothing_left_over();
+}
+
+#[test]
 fn never_more_run_than_there_are_places_and_all_come_after_what_they_wait_for() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();

@@ -10,6 +10,7 @@
 //! | `slots` | at most N at a time, in order of priority and arrival |
 //! | `tree` | the processes below us or marked as ours, and ending them all |
 //! | `wait` | waiting for descriptors, signals, files and moments in one place |
+//! | `resident` | giving memory back before a long wait |
 //! | `lines` | a child's output as bounded lines |
 //! | `limits` | which mechanism limits memory and CPU here |
 //! | `spawn`, `shim` | starting an agent's program: our half, and the half that runs just before it |
@@ -20,6 +21,7 @@ pub mod identity;
 pub mod limits;
 pub mod lines;
 pub mod lock;
+mod resident;
 pub mod shim;
 pub mod slots;
 pub mod spawn;

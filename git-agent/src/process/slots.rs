@@ -177,7 +177,7 @@ impl Queued {
             }
             let mut poll = Poll::new();
             poll.read((), &self.news);
-            if poll.wait(deadline)?.is_empty() {
+            if poll.rest(deadline)?.is_empty() {
                 return Ok(None);
             }
         }

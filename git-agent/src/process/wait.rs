@@ -82,6 +82,25 @@ impl<'fd, T: Clone> Poll<'fd, T> {
     }
 }
 
+/// A wait that has lasted so long is taken for a long one.
+const LULL: Duration = Duration::from_secs(2);
+
+impl<T: Clone> Poll<'_, T> {
+    /// Sleeps as [`Poll::wait`] does, for a process of which many wait at once and for hours: when nothing comes for a
+    /// moment, the memory that can be had back at no loss is given back, and the sleep goes on.
+    pub fn rest(&mut self, deadline: Option<Instant>) -> Result<Vec<T>> {
+        let lull = Instant::now() + LULL;
+        if deadline.is_none_or(|deadline| deadline > lull) {
+            let ready = self.wait(Some(lull))?;
+            if !ready.is_empty() {
+                return Ok(ready);
+            }
+            super::resident::give_back();
+        }
+        self.wait(deadline)
+    }
+}
+
 /// Returns a duration as the kernel takes it.
 pub(super) fn timespec(duration: Duration) -> Timespec {
     Timespec {

@@ -200,7 +200,7 @@ impl<'a> Live<'a> {
         let mut poll = Poll::new();
         poll.read(Ready::Inbox, &self.watch);
         poll.read(Ready::Signal, &self.signals);
-        let ready = poll.wait(deadline)?;
+        let ready = poll.rest(deadline)?;
         if ready.contains(&Ready::Signal) {
             self.take_signals();
         }
@@ -223,7 +223,7 @@ impl<'a> Live<'a> {
             poll.read(None, also);
             poll.read(Some(Ready::Inbox), &self.watch);
             poll.read(Some(Ready::Signal), &self.signals);
-            let ready = poll.wait(self.flush_at())?;
+            let ready = poll.rest(self.flush_at())?;
             if ready.contains(&Some(Ready::Signal)) {
                 self.take_signals();
             }
@@ -251,7 +251,7 @@ impl<'a> Live<'a> {
             let mut poll = Poll::new();
             poll.read(Ready::Inbox, &self.watch);
             poll.read(Ready::Signal, &self.signals);
-            let ready = poll.wait(deadline)?;
+            let ready = poll.rest(deadline)?;
             if ready.contains(&Ready::Signal) {
                 self.take_signals();
             }
@@ -448,7 +448,7 @@ impl<'a> Live<'a> {
                 poll.write(Ready::Stdin, stdin);
             }
         }
-        poll.wait(deadline)
+        poll.rest(deadline)
     }
 
     fn handle(&mut self, ready: &[Ready]) -> Result<()> {
