@@ -55,6 +55,35 @@ fn files_of_the_user_in_the_way_stop_it() {
 }
 
 #[test]
+fn a_file_may_take_the_place_of_a_directory_but_not_of_what_nobody_committed_in_it() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    repo.write("d/inside", "x\n");
+    repo.git(["add", "."]).success();
+    repo.git(["commit", "--quiet", "--message", "a directory"])
+        .success();
+    let steps = [
+        "git rm -rq d",
+        "write d file",
+        "write e/new file",
+        "commit x",
+    ];
+    session(&repo, "fix", &steps);
+    repo.write("d/n.ignored", "of the user\n");
+    stops(&repo, "'d/n.ignored'");
+    std::fs::remove_file(repo.path().join("d/n.ignored")).expect("it is there");
+    repo.write(".git/info/exclude", "/e\n");
+    repo.write("e", "of the user\n");
+    stops(&repo, "'e'");
+    std::fs::remove_file(repo.path().join("e")).expect("it is there");
+    repo.agent(["merge", "fix"]).success();
+    assert_eq!(repo.read("d"), b"file\n");
+    assert_eq!(repo.read("e/new"), b"file\n");
+    repo.agent(["merge", "--undo"]).success();
+    assert_eq!(repo.read("d/inside"), b"x\n");
+}
+
+#[test]
 fn files_of_the_user_elsewhere_stay_as_they_are() {
     let sandbox = Sandbox::new();
     let repo = changed(&sandbox);

@@ -225,18 +225,25 @@ impl Repo {
             }
             private = Some(updated);
         }
-        let files = changes.apply(&staged);
+        let untouched = changes.gone.is_empty() && changes.found.is_empty();
+        // Sorting and hashing everything once more would only tell again what the index says.
+        let files = (!untouched).then(|| changes.apply(&staged));
         let mut raw = Vec::new();
         if converts {
-            let unsaved = self.differing(&files, &staged, index_tree, committed)?;
+            let files = files.as_deref().unwrap_or(&staged);
+            let unsaved = self.differing(files, &staged, index_tree, committed)?;
             let stored = [private.as_ref(), Some(&seen.index)];
             match self.raw_files(at, &mut seen.disk, &stored, &unsaved, &mut batch)? {
                 Some(found) => raw = found,
                 None => return Ok(None),
             }
         }
-        let Some(tree) = build_trees(&mut batch, &files) else {
-            return Ok(None);
+        let tree = match files {
+            None => index_tree,
+            Some(files) => match build_trees(&mut batch, &files) {
+                Some(tree) => tree,
+                None => return Ok(None),
+            },
         };
         Ok(Some(Captured {
             head: seen.head,

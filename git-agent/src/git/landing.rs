@@ -4,13 +4,19 @@
 //! every working tree is updated as `git merge` would, and only then the branch moves. Whatever fails before that leaves
 //! branch and files as they were. A process that dies in between lets go of the lock; [`Repo::take_back`] undoes the files.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Stdio};
+
+use gix::bstr::ByteSlice as _;
 
 use super::capture::Checkout;
 use super::command::Git;
 use super::refs::{Expected, RefChange};
+use super::touched::{Comparer, Touched};
 use super::{ObjectId, Repo, worktree};
 use crate::error::{Context, Error, Result};
 use crate::fault;
@@ -108,27 +114,30 @@ impl Repo {
 
     /// Returns whether the index of a working tree says the same as a commit about what changed since another.
     pub fn index_follows(&self, at: &Checkout, old: ObjectId, new: ObjectId) -> Result<bool> {
-        /// More than these need not be looked at to see that git did what it said.
-        const PATHS: usize = 200;
-        use std::os::unix::ffi::OsStrExt;
-        let changed = self
-            .git_common()
-            .args(["diff-tree", "-r", "-z", "--name-only", "--no-renames"])
-            .args([old.to_string(), new.to_string()])
-            .run()?;
-        let mut git = self
-            .git_at(&at.admin_dir, &at.top)
-            .env("GIT_LITERAL_PATHSPECS", "1")
-            .args(["diff-index", "--cached", "--quiet", &new.to_string(), "--"]);
-        let paths = changed.stdout.split(|byte| *byte == 0);
-        let paths: Vec<&[u8]> = paths.filter(|path| !path.is_empty()).take(PATHS).collect();
-        if paths.is_empty() {
-            return Ok(true);
-        }
-        for path in paths {
-            git = git.arg(std::ffi::OsStr::from_bytes(path));
-        }
-        Ok(git.answer()?.code == Some(0))
+        let touched = self.touched_between(old, new)?;
+        let index = self.read_index(&at.admin_dir.join("index"))?;
+        Ok(touched.changes().iter().all(|change| {
+            let known = index.entry_by_path(change.path.as_bstr());
+            match (known, change.after) {
+                (Some(entry), Some((kind, id))) => {
+                    entry.id == id && entry.mode.bits() == u32::from(kind as u16)
+                }
+                (Some(_), None) => false,
+                (None, None) => true,
+                // A sparse index has the directory instead of what is in it.
+                (None, Some(_)) => index.is_sparse(),
+            }
+        }))
+    }
+
+    /// Returns the paths that differ between two commits or trees.
+    fn touched_between(&self, old: ObjectId, new: ObjectId) -> Result<Touched> {
+        let tree = |id: ObjectId| -> Result<ObjectId> {
+            let cannot = || format!("cannot read the files of {id}");
+            let object = self.gix().find_object(id).context(cannot)?;
+            Ok(object.peel_to_tree().context(cannot)?.id)
+        };
+        Comparer::new(self, 0).touched(tree(old)?, tree(new)?)
     }
 
     /// Returns a file that no index knows, ignored ones included, where a new one would be written.
@@ -138,33 +147,59 @@ impl Repo {
         old: ObjectId,
         new: ObjectId,
     ) -> Result<Option<String>> {
-        let added = self
-            .git_common()
-            .args(["diff-tree", "-r", "-z", "--name-only", "--no-renames"])
-            .args(["--diff-filter=A", &old.to_string(), &new.to_string()])
-            .run()?;
-        use std::os::unix::ffi::OsStrExt;
-        let mut there: Vec<&[u8]> = Vec::new();
-        for path in added.stdout.split(|byte| *byte == 0) {
-            let file = at.top.join(std::ffi::OsStr::from_bytes(path));
-            if !path.is_empty() && file.symlink_metadata().is_ok() {
-                there.push(path);
+        let touched = self.touched_between(old, new)?;
+        let (mut files, mut dirs) = (BTreeSet::new(), BTreeSet::new());
+        for change in touched.changes() {
+            if change.before.is_some() {
+                continue;
             }
+            // The new file itself, or a file where its directory would be.
+            let mut path = change.path.as_slice();
+            let found = loop {
+                match at.top.join(OsStr::from_bytes(path)).symlink_metadata() {
+                    Ok(found) => break Some(found.is_dir()),
+                    Err(_) => match path.rfind_byte(b'/') {
+                        Some(end) => path = &path[..end],
+                        None => break None,
+                    },
+                }
+            };
+            match found {
+                Some(true) if path.len() == change.path.len() => dirs.insert(path),
+                Some(false) => files.insert(path),
+                _ => false,
+            };
         }
-        if there.is_empty() {
-            return Ok(None);
-        }
-        let mut git = self
-            .git_at(&at.admin_dir, &at.top)
-            .env("GIT_LITERAL_PATHSPECS", "1")
-            .args(["ls-files", "-z", "--"]);
-        for path in &there {
-            git = git.arg(std::ffi::OsStr::from_bytes(path));
-        }
-        let tracked = git.run()?;
-        let known: Vec<&[u8]> = tracked.stdout.split(|byte| *byte == 0).collect();
-        let unknown = there.into_iter().find(|path| !known.contains(path));
-        Ok(unknown.map(|path| String::from_utf8_lossy(path).into_owned()))
+        let list = |options: &[&str], paths: &BTreeSet<&[u8]>| -> Result<Vec<Vec<u8>>> {
+            if paths.is_empty() {
+                return Ok(Vec::new());
+            }
+            let git = self
+                .git_at(&at.admin_dir, &at.top)
+                .env("GIT_LITERAL_PATHSPECS", "1")
+                .args(["ls-files", "-z"])
+                .args(options)
+                .arg("--");
+            let git = paths
+                .iter()
+                .fold(git, |git, path| git.arg(OsStr::from_bytes(path)));
+            let listed = git.run()?.stdout;
+            let paths = listed.split(|byte| *byte == 0);
+            Ok(paths
+                .filter(|path| !path.is_empty())
+                .map(<[u8]>::to_vec)
+                .collect())
+        };
+        let known = list(&[], &files)?;
+        let unknown = files
+            .into_iter()
+            .find(|path| !known.iter().any(|known| known == path))
+            .map(<[u8]>::to_vec);
+        let unknown = match unknown {
+            Some(path) => Some(path),
+            None => list(&["--others"], &dirs)?.into_iter().next(),
+        };
+        Ok(unknown.map(|path| String::from_utf8_lossy(&path).into_owned()))
     }
 
     /// Moves a branch and the working trees that have it checked out.

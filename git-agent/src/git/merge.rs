@@ -1,5 +1,7 @@
 //! Merging in memory, by git's own engine, and commits as the user would make them.
 
+use std::thread::JoinHandle;
+
 use super::command::Answer;
 use super::{ObjectId, Repo};
 use crate::error::{Context, Error, Result};
@@ -233,8 +235,13 @@ impl Repo {
 
     /// Returns the stable patch ids of commits that are no merges.
     pub fn patch_ids(&self, commits: &[ObjectId]) -> Result<Vec<(ObjectId, String)>> {
+        self.begin_patch_ids(commits).found()
+    }
+
+    /// Begins to look for the stable patch ids of commits that are no merges, while something else is done.
+    pub fn begin_patch_ids(&self, commits: &[ObjectId]) -> PatchIds {
         if commits.is_empty() {
-            return Ok(Vec::new());
+            return PatchIds { search: None };
         }
         let mut names = String::new();
         for commit in commits {
@@ -242,27 +249,42 @@ impl Repo {
         }
         let patches = self
             .git_common()
-            .args([
-                "diff-tree",
-                "--stdin",
-                "-p",
-                "--root",
-                "--no-ext-diff",
-                "--no-textconv",
-            ])
-            .input(names)
-            .run()?;
-        let answer = self
-            .git_common()
-            .args(["patch-id", "--stable"])
-            .input(patches.stdout)
-            .run()?;
-        let mut found = Vec::new();
-        for line in answer.text().lines() {
-            if let Some((patch, commit)) = line.split_once(' ') {
-                found.push((self.parse_id(commit)?, patch.to_owned()));
+            .args(["diff-tree", "--stdin", "-p", "--root"])
+            .args(["--no-ext-diff", "--no-textconv"])
+            .input(names);
+        let ids = self.git_common().args(["patch-id", "--stable"]);
+        let search = std::thread::spawn(move || {
+            let patches = patches.run()?;
+            let answer = ids.input(patches.stdout).run()?;
+            let mut found = Vec::new();
+            for line in answer.text().lines() {
+                if let Some((patch, commit)) = line.split_once(' ') {
+                    let commit = ObjectId::from_hex(commit.as_bytes())
+                        .context(|| "git gave a patch id for no commit".into())?;
+                    found.push((commit, patch.to_owned()));
+                }
             }
+            Ok(found)
+        });
+        PatchIds {
+            search: Some(search),
         }
-        Ok(found)
+    }
+}
+
+/// Patch ids that are being looked for.
+#[derive(Debug)]
+pub struct PatchIds {
+    search: Option<JoinHandle<Result<Vec<(ObjectId, String)>>>>,
+}
+
+impl PatchIds {
+    /// Waits for them and returns each with its commit.
+    pub fn found(self) -> Result<Vec<(ObjectId, String)>> {
+        match self.search.map(JoinHandle::join) {
+            None => Ok(Vec::new()),
+            Some(Ok(found)) => found,
+            Some(Err(_)) => Err(Error::fatal("cannot look for patch ids")),
+        }
     }
 }

@@ -8,6 +8,7 @@ use crate::error::{Context as _, Result};
 use crate::fault;
 use crate::git::ObjectId;
 use crate::git::landing::{Landed, Landing};
+use crate::git::merge::PatchIds;
 use crate::git::refs::{Expected, RefChange};
 use crate::provenance::Provenance;
 use crate::session::context::Context;
@@ -76,6 +77,7 @@ pub fn land(
         tested: load.tested,
     });
     right.note(journal)?;
+    let origins = Origins::begin(context, journal)?;
     let landed = context.repo.land(&Landing {
         branch: &load.target.name,
         old,
@@ -87,7 +89,7 @@ pub fn land(
     if landed != Landed::Done {
         return Ok((landed, Vec::new()));
     }
-    let troubles = record(context, journal)?;
+    let troubles = record(context, journal, origins)?;
     right.keep(journal)?;
     hooks::after(context.repo, &load.target.checkouts, load.style);
     Ok((Landed::Done, troubles))
@@ -95,26 +97,27 @@ pub fn land(
 
 /// Records a landing whose target has moved: indexes of worktrees, provenance, states. Doing it again changes nothing.
 /// Returns what could not be recorded, in words.
-pub fn record(context: &Context<'_>, journal: &Journal) -> Result<Vec<String>> {
+pub fn record(context: &Context<'_>, journal: &Journal, origins: Origins) -> Result<Vec<String>> {
     let mut troubles = Vec::new();
     let Some(landing) = &journal.landing else {
         return Ok(troubles);
     };
     fault::point("merge.recording").context(|| "cannot record a merge".into())?;
-    let mut onto = context.repo.parse_id(&landing.before)?;
+    let patches = origins.patches.found()?;
     let mut notes = Vec::new();
-    for part in &landing.parts {
-        let commit = context.repo.parse_id(&part.commit)?;
+    for (part, brought) in landing.parts.iter().zip(origins.brought) {
         let Some(session) = context.store.session(part.sid)? else {
-            onto = commit;
             continue;
         };
         if let Err(error) = settle_index(context, &session, part) {
             troubles.push(format!("{}: {}", part.name, error.message()));
         }
         fault::point("merge.index.settled").context(|| "cannot record a merge".into())?;
-        notes.extend(origins(context, landing, &session, onto, commit)?);
-        onto = commit;
+        for (id, _) in brought {
+            let patch = patches.iter().find(|(known, _)| *known == id);
+            let patch = patch.map(|(_, patch)| patch.clone());
+            notes.push((id, origin(landing, &session, patch)));
+        }
     }
     let redactor = context.redactor();
     let records: Vec<_> = notes
@@ -153,36 +156,45 @@ fn settle_index(context: &Context<'_>, session: &Session, part: &Part) -> Result
         .map(|_| ())
 }
 
-/// Returns where every commit that a session brought to the target comes from.
-fn origins(
-    context: &Context<'_>,
-    landing: &Move,
-    session: &Session,
-    onto: ObjectId,
-    commit: ObjectId,
-) -> Result<Vec<(ObjectId, Provenance)>> {
-    let new = context.repo.ids_between(onto, commit)?;
-    let plain: Vec<ObjectId> = new
-        .iter()
-        .filter(|(_, is_merge)| !is_merge)
-        .map(|(id, _)| *id)
-        .collect();
-    let patches = context.repo.patch_ids(&plain)?;
-    let mut found = Vec::new();
-    for (id, _) in new {
-        let mut origin = Provenance::new(session.sid, 1, session.seq.max(1));
-        origin.agent.clone_from(&session.agent);
-        origin.model.clone_from(&session.model);
-        origin.patch_id = patches
-            .iter()
-            .find(|(known, _)| *known == id)
-            .map(|(_, patch)| patch.clone());
-        let more = &mut origin.more;
-        more.insert("into".to_owned(), landing.branch.clone().into());
-        more.insert("tests".to_owned(), landing.tested.as_str().into());
-        found.push((id, origin));
+/// The commits that the sessions of a landing bring to the target, and what tells each of them again after a rebase.
+#[derive(Debug)]
+pub struct Origins {
+    /// Those of each part, with whether they are merges.
+    brought: Vec<Vec<(ObjectId, bool)>>,
+    patches: PatchIds,
+}
+
+impl Origins {
+    /// Begins to look for them; it goes on while the target moves.
+    pub fn begin(context: &Context<'_>, journal: &Journal) -> Result<Self> {
+        let mut brought = Vec::new();
+        if let Some(landing) = &journal.landing {
+            let mut onto = context.repo.parse_id(&landing.before)?;
+            for part in &landing.parts {
+                let commit = context.repo.parse_id(&part.commit)?;
+                brought.push(context.repo.ids_between(onto, commit)?);
+                onto = commit;
+            }
+        }
+        let plain = brought.iter().flatten().filter(|(_, is_merge)| !is_merge);
+        let plain: Vec<ObjectId> = plain.map(|(id, _)| *id).collect();
+        Ok(Origins {
+            patches: context.repo.begin_patch_ids(&plain),
+            brought,
+        })
     }
-    Ok(found)
+}
+
+/// Returns where a commit that a session brought to the target comes from.
+fn origin(landing: &Move, session: &Session, patch: Option<String>) -> Provenance {
+    let mut origin = Provenance::new(session.sid, 1, session.seq.max(1));
+    origin.agent.clone_from(&session.agent);
+    origin.model.clone_from(&session.model);
+    origin.patch_id = patch;
+    let more = &mut origin.more;
+    more.insert("into".to_owned(), landing.branch.clone().into());
+    more.insert("tests".to_owned(), landing.tested.as_str().into());
+    origin
 }
 
 fn set_merged(context: &Context<'_>, landing: &Move, part: &Part) -> Result<()> {

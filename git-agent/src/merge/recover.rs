@@ -1,6 +1,7 @@
 //! What a merge that died left: finished where the target has moved, taken back where it has not.
 
 use super::journal::{Applied, Journal, Move, Right};
+use super::land::Origins;
 use super::{apply, land, testing, undo};
 use crate::error::{Context as _, Result};
 use crate::fault;
@@ -45,7 +46,7 @@ pub fn recover(context: &Context<'_>, right: &Right) -> Result<(Found, Option<Jo
             Found::Finished(names)
         }
         (true, None) => {
-            land::record(context, &journal)?;
+            land::record(context, &journal, Origins::begin(context, &journal)?)?;
             right.keep(&journal)?;
             Found::Finished(names)
         }
