@@ -304,3 +304,54 @@ fn a_person_takes_the_last_step_where_that_is_wanted() {
         .code(128)
         .assert_says("without tests nothing may land");
 }
+
+#[test]
+fn a_merge_that_somebody_built_on_is_undone_by_a_revert_if_a_person_agrees() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    session(&repo, "one", &["write one first", "commit one"]);
+    session(
+        &repo,
+        "two",
+        &["write two second", "append app more", "commit two"],
+    );
+    repo.agent(["merge", "one", "two"]).success();
+    repo.write("later", "of the user\n");
+    repo.commit("later");
+    let before = (state(&repo), repo.id("main"));
+    let refused = repo.agent(["merge", "--undo"]).failure();
+    assert!(refused.stderr().contains("revert"), "{refused}");
+    assert_eq!((state(&repo), repo.id("main")), before, "nobody agreed");
+
+    repo.write("dirty", "of the user\n");
+    let undone = repo.agent(["merge", "--undo", "--yes"]).success();
+    assert!(undone.stderr().contains("reverting the revert"), "{undone}");
+    assert_eq!(repo.id("main^"), before.1, "history goes on");
+    assert_eq!(repo.read("app"), b"one\ntwo\nthree\n");
+    assert_eq!(repo.read("later"), b"of the user\n");
+    assert_eq!(repo.read("dirty"), b"of the user\n");
+    for gone in ["one", "two"] {
+        assert!(!repo.path().join(gone).exists(), "{gone}");
+        assert_eq!(repo.state(gone), "ready");
+    }
+    let status = repo.git(["status", "--porcelain"]).success();
+    assert_eq!(status.stdout(), "?? dirty\n");
+    repo.git(["revert", "--no-edit", "HEAD"]).success();
+    assert_eq!(repo.read("two"), b"second\n");
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn a_revert_that_conflicts_with_what_came_later_changes_nothing() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    session(&repo, "one", &["write app first", "commit one"]);
+    repo.agent(["merge", "one"]).success();
+    repo.write("app", "first\nand later\n");
+    repo.commit("later");
+    let before = (state(&repo), repo.id("main"));
+    let refused = repo.agent(["merge", "--undo", "--yes"]).failure();
+    assert!(refused.stderr().contains("conflicts in 'app'"), "{refused}");
+    assert_eq!((state(&repo), repo.id("main")), before);
+    assert_eq!(repo.state("one"), "merged");
+}

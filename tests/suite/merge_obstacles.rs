@@ -326,3 +326,58 @@ fn commits_are_signed_as_the_user_signs() {
     let commit = repo.git(["cat-file", "commit", "main"]).success();
     assert!(commit.stdout().contains("\ngpgsig "), "{commit}");
 }
+
+#[test]
+fn a_commit_without_a_good_signature_stays_out_where_signatures_are_verified() {
+    let sandbox = Sandbox::new();
+    let repo = changed(&sandbox);
+    repo.git(["config", "merge.verifySignatures", "true"])
+        .success();
+    let before = state(&repo);
+    let refused = repo.agent(["merge", "fix"]).code(1);
+    assert!(refused.stdout().contains("no good signature"), "{refused}");
+    assert_eq!(state(&repo), before);
+    repo.git(["merge", "--no-edit", "agent/fix"]).failure();
+    repo.git(["config", "merge.verifySignatures", "false"])
+        .success();
+    repo.agent(["merge", "fix"]).success();
+}
+
+#[test]
+fn drivers_and_messages_are_as_the_user_configured_them() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    repo.write(".gitattributes", "app merge=both\n");
+    repo.commit("attributes");
+    // Keeps the lines of both sides, and says so: no merge without the driver gives that.
+    let driver = sandbox.program(
+        "driver",
+        "#!/bin/sh\nset -e\n{ cat \"$2\"; echo \"driver ran for $4\"; cat \"$3\"; } >\"$2.new\"\nmv \"$2.new\" \"$2\"\n",
+    );
+    let driver = format!("'{}' %O %A %B %P", driver.display());
+    repo.git(["config", "merge.both.driver", &driver]).success();
+    repo.git(["config", "merge.log", "true"]).success();
+    session(
+        &repo,
+        "fix",
+        &["write app theirs", "commit app: say theirs"],
+    );
+    repo.write("app", "ours\n");
+    repo.commit("ours");
+    repo.git(["merge", "--quiet", "--no-ff", "--no-edit", "agent/fix"])
+        .success();
+    let (tree, said) = (
+        repo.id("HEAD^{tree}"),
+        repo.git(["log", "-1", "--format=%b"]).success(),
+    );
+    repo.git(["reset", "--quiet", "--hard", "HEAD^1"]).success();
+    repo.agent(["merge", "fix"]).success();
+    assert_eq!(repo.id("HEAD^{tree}"), tree);
+    assert_eq!(repo.read("app"), b"ours\ndriver ran for app\ntheirs\n");
+    let message = repo.git(["log", "-1", "--format=%b"]).success();
+    assert!(
+        message.stdout().contains(said.stdout().trim()),
+        "{message} lacks {said}"
+    );
+    assert!(message.stdout().contains("app: say theirs"), "{message}");
+}

@@ -167,6 +167,38 @@ impl Repo {
         Ok(self.config_bool("commit.gpgSign")?.unwrap_or(false))
     }
 
+    /// Returns whether the user merges signed commits only.
+    pub fn verifies_merges(&self) -> Result<bool> {
+        Ok(self.config_bool("merge.verifySignatures")?.unwrap_or(false))
+    }
+
+    /// Returns whether git finds a good signature on a commit.
+    pub fn has_good_signature(&self, commit: ObjectId) -> Result<bool> {
+        let answer = self
+            .git_main()
+            .args(["verify-commit", &commit.to_string()])
+            .answer()?;
+        Ok(answer.code == Some(0))
+    }
+
+    /// Returns how many of the commits it brings the message of a merge names.
+    pub fn merge_log(&self) -> Result<usize> {
+        /// As git has it for plain `true`.
+        const USUAL: usize = 20;
+        let key = "merge.log";
+        match self.config_string(key).as_deref() {
+            None => Ok(0),
+            Some(text) if text.parse::<i64>().is_ok() => {
+                let number = self.config_number(key)?.unwrap_or(0);
+                Ok(usize::try_from(number).unwrap_or(USUAL))
+            }
+            Some(_) => Ok(match self.config_bool(key)? {
+                Some(true) => USUAL,
+                _ => 0,
+            }),
+        }
+    }
+
     /// Returns the ids of the commits of `tip` that `hidden` lacks, newest first, and whether each is a merge.
     pub fn ids_between(&self, hidden: ObjectId, tip: ObjectId) -> Result<Vec<(ObjectId, bool)>> {
         let cannot = || format!("cannot walk the history of {tip}");

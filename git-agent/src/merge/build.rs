@@ -124,6 +124,13 @@ impl<'a> Builder<'a> {
         if self.repo.is_ancestor(work, onto)? {
             return Ok(Err(Why::Nothing));
         }
+        // As in git, a rebase makes commits of the user's own, and does not ask.
+        if self.style != Style::Rebase
+            && self.repo.verifies_merges()?
+            && !self.repo.has_good_signature(work)?
+        {
+            return Ok(Err(Why::Unsigned));
+        }
         match self.style {
             Style::FfOnly if !self.repo.is_ancestor(onto, work)? => Ok(Err(Why::NotFastForward)),
             Style::FfOnly => link(work, Vec::new()),
@@ -171,7 +178,8 @@ impl<'a> Builder<'a> {
     /// Returns the message of the commit that brings a candidate in.
     pub fn message(&self, index: usize, onto: ObjectId, work: ObjectId) -> Result<String> {
         let session = &self.candidates[index].session;
-        if self.style != Style::Squash {
+        let logged = self.repo.merge_log()?;
+        if self.style != Style::Squash && logged == 0 {
             return Ok(message::of_merge(session));
         }
         let squashed: Vec<Squashed> = self
@@ -184,6 +192,9 @@ impl<'a> Builder<'a> {
                 message: picked.message,
             })
             .collect();
+        if self.style != Style::Squash {
+            return Ok(message::of_logged_merge(session, &squashed, logged));
+        }
         let (name, email) = self.repo.committer()?;
         Ok(message::of_squash(
             session,

@@ -36,13 +36,40 @@ pub fn of_work(session: &Session) -> String {
 
 /// Returns the message of a merge commit.
 pub fn of_merge(session: &Session) -> String {
+    of_logged_merge(session, &[], 0)
+}
+
+/// Returns the message of a merge commit that names up to `limit` of the commits it brings, as `merge.log` has git do.
+pub fn of_logged_merge(session: &Session, commits: &[Squashed], limit: usize) -> String {
     let task = subject(session);
     let named = format!("Merge session '{}'", session.name);
-    if task == session.name {
-        return close(named, &body(session), &[trailer(session)]);
+    let (title, mut text) = match task == session.name {
+        true => (named, body(session)),
+        false => {
+            let title = shorten(&format!("{named}: {task}"), SUBJECT);
+            (title, session.task.trim().to_owned())
+        }
+    };
+    if title.ends_with(&format!(": {text}")) {
+        text.clear();
     }
-    let title = shorten(&format!("{named}: {task}"), SUBJECT);
-    close(title, &session.task, &[trailer(session)])
+    if limit > 0 && !commits.is_empty() {
+        let branch = session.branch.as_deref().unwrap_or(&session.name);
+        let count = match commits.len() > limit {
+            true => format!(" ({} commits)", commits.len()),
+            false => String::new(),
+        };
+        text.push_str(&format!("\n\n* {branch}:{count}"));
+        let newest_first = commits.iter().rev();
+        for commit in newest_first.take(limit) {
+            let title = commit.message.lines().next().unwrap_or_default();
+            text.push_str(&format!("\n  {title}"));
+        }
+        if commits.len() > limit {
+            text.push_str("\n  ...");
+        }
+    }
+    close(title, &text, &[trailer(session)])
 }
 
 /// Returns the message of a squashed commit. `user` is who makes it, as `name <email>`: nobody is a co-author of
@@ -112,7 +139,7 @@ fn body(session: &Session) -> String {
 fn close(subject: String, body: &str, trailers: &[String]) -> String {
     let mut text = subject.clone();
     let body = body.trim();
-    if !body.is_empty() && body != subject && !subject.ends_with(&format!(": {body}")) {
+    if !body.is_empty() && body != subject {
         text.push_str("\n\n");
         text.push_str(body);
     }
@@ -165,6 +192,29 @@ mod tests {
                 session.sid
             )
         );
+    }
+
+    #[test]
+    fn a_merge_names_what_it_brings_when_asked_to() {
+        let session = session("add a wipe command");
+        let commit = |title: &str| Squashed {
+            author: String::new(),
+            message: format!("{title}\n\nwhy\n"),
+        };
+        let commits = [commit("one"), commit("two"), commit("three")];
+        let all = of_logged_merge(&session, &commits, 20);
+        assert!(
+            all.starts_with(
+                "Merge session 'wipe': add a wipe command\n\n* wipe:\n  three\n  two\n  one\n\nAgent"
+            ),
+            "{all}"
+        );
+        let some = of_logged_merge(&session, &commits, 2);
+        assert!(
+            some.contains("\n\n* wipe: (3 commits)\n  three\n  two\n  ...\n\nAgent"),
+            "{some}"
+        );
+        assert_eq!(of_logged_merge(&session, &commits, 0), of_merge(&session));
     }
 
     #[test]

@@ -155,6 +155,8 @@ pub enum Why {
     Conflict(Vec<String>),
     /// The target went on, so that it cannot be fast-forwarded.
     NotFastForward,
+    /// Its last commit bears no good signature, and the user wants one.
+    Unsigned,
     /// It adds marks of a conflict.
     Markers(Vec<String>),
     /// A hook refused it.
@@ -184,6 +186,9 @@ impl fmt::Display for Why {
                 [one, rest @ ..] => write!(f, "conflict in '{one}' and {} more", rest.len()),
             },
             Why::NotFastForward => f.write_str("the target went on: no fast-forward is possible"),
+            Why::Unsigned => f.write_str(
+                "its last commit has no good signature, and 'merge.verifySignatures' is set",
+            ),
             Why::Markers(places) => write!(
                 f,
                 "it adds conflict markers at {}",
@@ -213,6 +218,7 @@ impl Why {
             Why::Needs(_) => "needs",
             Why::Conflict(_) => "conflict",
             Why::NotFastForward => "not-fast-forward",
+            Why::Unsigned => "unsigned",
             Why::Markers(_) => "markers",
             Why::Hook(_) => "hook",
             Why::Tests(_) => "tests",
