@@ -327,6 +327,20 @@ fn a_making_that_was_killed_goes_on_by_restart() {
             }
             repo.await_state("cut", "ready");
             assert_eq!(repo.worktree_of("cut").read("x.txt"), b"x\n");
+            let note = format!(
+                "agents/run/{}.json",
+                repo.session("cut")["id"].as_str().expect("an id")
+            );
+            wait_until("its supervisor is gone", || sandbox.survivors().is_empty());
+            if repo.common_dir().join(note).exists() {
+                // Killed after its last word was in git: nothing is missing, and the next one takes the note away.
+                repo.agent(["send", "cut", "again"]).success();
+                wait_until("it has gone on", || {
+                    let session = repo.session("cut");
+                    let over = session["state"] == "ready" || session["state"] == "failed";
+                    session["turns"] == 2 && over
+                });
+            }
             repo.assert_nothing_left_over();
         }
     }

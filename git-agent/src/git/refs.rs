@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use crate::fault;
 
 /// How often a busy lock is tried again. With the waits below that is about two seconds.
 const ATTEMPTS: u32 = 24;
+/// How often refs are read again because somebody packed them meanwhile, before git is asked.
+const PACKING: u32 = 3;
 
 /// A ref that could be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +26,15 @@ pub struct Ref {
     pub name: String,
     /// What it points at.
     pub id: ObjectId,
+}
+
+/// What a ref holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// An object.
+    Object(ObjectId),
+    /// The name of another ref.
+    Symbolic(String),
 }
 
 /// The refs under a prefix.
@@ -76,6 +88,12 @@ pub enum Swap {
     Done,
     /// Somebody else was faster; nothing was changed.
     Stale,
+}
+
+/// Tells one `packed-refs` file from another.
+fn packed_refs(common_dir: &Path) -> Option<(u64, u64, i64, i64)> {
+    let meta = fs::metadata(common_dir.join("packed-refs")).ok()?;
+    Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
 }
 
 impl Repo {
@@ -144,6 +162,64 @@ impl Repo {
             });
         }
         Ok(list)
+    }
+
+    /// Returns every ref that can be read, and what it holds; symbolic refs are not followed.
+    pub fn refs_as_they_are(&self) -> Result<Vec<(String, Target)>> {
+        if self.ref_backend() == RefBackend::Files {
+            for _ in 0..PACKING {
+                // Loose refs that are packed while they are read are in neither list: then it is read again.
+                let before = packed_refs(self.common_dir());
+                let all = self.all_files()?;
+                if packed_refs(self.common_dir()) == before {
+                    return Ok(all);
+                }
+            }
+        }
+        self.all_from_git()
+    }
+
+    fn all_files(&self) -> Result<Vec<(String, Target)>> {
+        let cannot = || "cannot list refs".to_owned();
+        let platform = self.gix().references().context(cannot)?;
+        let all = platform.all().context(cannot)?;
+        // git passes over a broken ref as well.
+        Ok(all
+            .flatten()
+            .map(|found| {
+                let target = match found.target().try_name() {
+                    Some(name) => Target::Symbolic(name.as_bstr().to_string()),
+                    None => Target::Object(found.target().id().to_owned()),
+                };
+                (found.name().as_bstr().to_string(), target)
+            })
+            .collect())
+    }
+
+    fn all_from_git(&self) -> Result<Vec<(String, Target)>> {
+        let answer = self
+            .git_common()
+            .args([
+                "for-each-ref",
+                "--format=%(objectname)%00%(symref)%00%(refname)",
+            ])
+            .run()?;
+        let mut all = Vec::new();
+        for line in answer.stdout.split(|byte| *byte == b'\n') {
+            let line = String::from_utf8_lossy(line);
+            let mut fields = line.splitn(3, '\0');
+            let (Some(id), Some(symref), Some(name)) =
+                (fields.next(), fields.next(), fields.next())
+            else {
+                continue;
+            };
+            let target = match symref {
+                "" => Target::Object(self.parse_id(id)?),
+                target => Target::Symbolic(target.to_owned()),
+            };
+            all.push((name.to_owned(), target));
+        }
+        Ok(all)
     }
 
     /// Returns what a ref points at, by its full name; symbolic refs are followed.

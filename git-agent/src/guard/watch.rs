@@ -6,15 +6,13 @@
 //! reported with its [`Evidence`] and put back only when somebody asks for it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::policy::{Own, short};
 use crate::env::Env;
 use crate::error::{Context, Error, Result};
-use crate::git::refs::{Expected, RefChange, Swap};
-use crate::git::worktree::as_git_lists;
+use crate::git::refs::{Expected, RefChange, Swap, Target};
+use crate::git::worktree::{self, Worktree};
 use crate::git::{ObjectId, Repo};
 use crate::store::refname;
 
@@ -308,63 +306,25 @@ fn evidence(repo: &Repo, name: &str, now: Option<&Value>, own: &Own) -> Result<E
 }
 
 fn values(repo: &Repo) -> Result<BTreeMap<String, Value>> {
-    let answer = repo
-        .git_common()
-        .args([
-            "for-each-ref",
-            "--format=%(objectname)%00%(symref)%00%(refname)",
-        ])
-        .run()?;
-    let mut values = BTreeMap::new();
-    for line in answer.stdout.split(|byte| *byte == b'\n') {
-        let mut fields = line.splitn(3, |byte| *byte == 0);
-        let (Some(id), Some(symref), Some(name)) = (fields.next(), fields.next(), fields.next())
-        else {
-            continue;
-        };
-        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        let value = match symref {
-            b"" => Value::At(repo.parse_id(&text(id))?),
-            target => Value::Symbolic(text(target)),
-        };
-        values.insert(text(name), value);
-    }
-    Ok(values)
+    let all = repo.refs_as_they_are()?.into_iter();
+    Ok(all
+        .map(|(name, target)| match target {
+            Target::Object(id) => (name, Value::At(id)),
+            Target::Symbolic(other) => (name, Value::Symbolic(other)),
+        })
+        .collect())
 }
 
 fn heads(repo: &Repo) -> Result<BTreeMap<PathBuf, Value>> {
-    let answer = as_git_lists(repo).context(|| "cannot list the worktrees".into())?;
-    let mut heads = BTreeMap::new();
-    let mut top = None;
-    let mut id = None;
-    for field in answer.stdout.split(|byte| *byte == 0) {
-        let (key, value) = match field.iter().position(|byte| *byte == b' ') {
-            Some(at) => (&field[..at], &field[at + 1..]),
-            None => (field, &[][..]),
+    let all = worktree::list(repo).context(|| "cannot list the worktrees".into())?;
+    let head = |worktree: Worktree| {
+        let value = match (worktree.branch, worktree.head) {
+            (Some(branch), _) => Value::Symbolic(branch),
+            (None, head) => Value::At(head?),
         };
-        let value = OsStr::from_bytes(value);
-        let head = match key {
-            b"worktree" => {
-                top = Some(PathBuf::from(value));
-                id = None;
-                continue;
-            }
-            b"HEAD" => {
-                id = Some(repo.parse_id(&value.to_string_lossy())?);
-                continue;
-            }
-            b"branch" => Value::Symbolic(value.to_string_lossy().into_owned()),
-            b"detached" => match id {
-                Some(id) => Value::At(id),
-                None => continue,
-            },
-            _ => continue,
-        };
-        if let Some(top) = top.take() {
-            heads.insert(top, head);
-        }
-    }
-    Ok(heads)
+        Some((worktree.path, value))
+    };
+    Ok(all.into_iter().filter_map(head).collect())
 }
 
 fn is_same_place(one: &Path, other: &Path) -> bool {

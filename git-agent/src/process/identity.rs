@@ -132,6 +132,9 @@ pub(super) fn raw_pid(pid: u32) -> Option<Pid> {
         .and_then(Pid::from_raw)
 }
 
+/// Longer than any line of `/proc/PID/stat`: some fifty numbers of at most twenty digits, and a name of at most 64 bytes.
+const STAT_LINE: usize = 2048;
+
 /// What `/proc/PID/stat` says of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
@@ -156,7 +159,13 @@ pub struct Stat {
 impl Stat {
     /// Reads a process; `None` when there is none or it vanished meanwhile.
     pub fn of(pid: u32) -> Option<Self> {
-        Stat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+        use std::io::Read;
+        // The kernel gives such a line in one piece: every process of the machine is read like this, and a buffer that
+        // grows would ask five times for each.
+        let mut line = [0; STAT_LINE];
+        let mut file = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?;
+        let length = file.read(&mut line).ok()?;
+        Stat::parse(&line[..length])
     }
 
     /// Reads the text of a `stat` file. The name may hold spaces and parentheses: it ends at the last one.

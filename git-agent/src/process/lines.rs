@@ -16,6 +16,8 @@ use crate::error::{Context, Error, Result};
 
 /// How much one read takes: the size of a full pipe.
 const CHUNK: usize = 64 << 10;
+/// How much a read takes as long as there is little.
+const SMALL: usize = 4 << 10;
 /// How many reads one call makes before others get their turn.
 const READS: usize = 16;
 /// What a line in the tail costs besides its bytes.
@@ -239,11 +241,21 @@ impl<F: AsFd> Reader<F> {
 
     /// Reads what is there, but not so much that others would starve.
     pub fn fill(&mut self, lines: &mut Lines, emit: &mut dyn FnMut(Piece)) -> Result<Fill> {
-        self.buffer.resize(CHUNK, 0);
+        let mut small = [0; SMALL];
         for _ in 0..READS {
-            match rustix::io::read(&self.pipe, &mut self.buffer[..]) {
+            // Most reads bring a line or two: a large buffer would cost more to prepare than the reading.
+            let buffer = match self.buffer.is_empty() {
+                true => &mut small[..],
+                false => &mut self.buffer[..],
+            };
+            match rustix::io::read(&self.pipe, &mut *buffer) {
                 Ok(0) => return Ok(self.rest(Fill::Ended)),
-                Ok(count) => lines.push(self.stream, &self.buffer[..count], emit),
+                Ok(count) => {
+                    lines.push(self.stream, &buffer[..count], emit);
+                    if count == SMALL && self.buffer.is_empty() {
+                        self.buffer.resize(CHUNK, 0);
+                    }
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(self.rest(Fill::Empty)),
                 Err(error) => {

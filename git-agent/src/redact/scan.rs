@@ -50,9 +50,17 @@ enum Trigger {
     Placeholder,
 }
 
+/// How much text is read before the fast automaton is worth making.
+const MUCH: u64 = 256 << 10;
+
 /// The automaton over all words, the same for every redactor.
 struct Words {
-    automaton: AhoCorasick,
+    list: Vec<&'static str>,
+    /// Made at once.
+    light: AhoCorasick,
+    /// Finds the same, faster; making it takes as long as reading a few hundred kilobytes.
+    fast: OnceLock<AhoCorasick>,
+    read: AtomicU64,
     triggers: Vec<Trigger>,
     rules: Vec<&'static str>,
 }
@@ -94,16 +102,37 @@ fn words() -> &'static Words {
         rules.extend([KNOWN, pem::RULE, "jwt", "high-entropy", "discord-token"]);
         rules.sort_unstable();
         rules.dedup();
+        let (list, triggers): (Vec<&'static str>, Vec<Trigger>) = list.into_iter().unzip();
         Words {
-            automaton: AhoCorasick::builder()
-                .ascii_case_insensitive(true)
-                .kind(Some(AhoCorasickKind::DFA))
-                .build(list.iter().map(|(word, _)| word))
-                .expect("a few hundred short words fit an automaton"),
-            triggers: list.into_iter().map(|(_, trigger)| trigger).collect(),
+            light: automaton(&list, AhoCorasickKind::ContiguousNFA),
+            fast: OnceLock::new(),
+            read: AtomicU64::new(0),
+            list,
+            triggers,
             rules,
         }
     })
+}
+
+fn automaton(words: &[&str], kind: AhoCorasickKind) -> AhoCorasick {
+    AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .kind(Some(kind))
+        .build(words)
+        .expect("a few hundred short words fit an automaton")
+}
+
+impl Words {
+    /// Returns the automaton to read so many bytes with.
+    fn automaton(&self, length: usize) -> &AhoCorasick {
+        let read = self.read.fetch_add(length as u64, Ordering::Relaxed) + length as u64;
+        match read < MUCH {
+            true => &self.light,
+            false => self
+                .fast
+                .get_or_init(|| automaton(&self.list, AhoCorasickKind::DFA)),
+        }
+    }
 }
 
 /// Returns the end of the placeholder that starts at `at`; only our own rules make one.
@@ -241,7 +270,7 @@ impl Scanner {
             program_ends: [0; headers::PROGRAMS.len()],
             shape_ends: Vec::new(),
         };
-        for hit in words.automaton.find_overlapping_iter(text) {
+        for hit in words.automaton(text.len()).find_overlapping_iter(text) {
             walk.look(
                 words.triggers[hit.pattern().as_usize()],
                 hit.start(),
@@ -481,4 +510,24 @@ fn widened(text: &[u8], mut span: Span) -> Span {
         }
     }
     span
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_automata_find_the_same() {
+        let words = words();
+        let fast = automaton(&words.list, AhoCorasickKind::DFA);
+        let mut text = String::from("-----BEGIN x Authorization: bearer ://user eyJ password=");
+        for word in &words.list {
+            text.push_str(word);
+            text.push_str(&word.to_uppercase());
+            text.push(' ');
+        }
+        let light: Vec<_> = words.light.find_overlapping_iter(&text).collect();
+        assert!(light.len() > words.list.len());
+        assert_eq!(light, fast.find_overlapping_iter(&text).collect::<Vec<_>>());
+    }
 }

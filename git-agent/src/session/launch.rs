@@ -76,6 +76,7 @@ pub fn supervisors(context: &Context<'_>) -> Vec<u32> {
     entries
         .filter_map(|entry| {
             let path = entry.ok()?.path();
+            path.extension().filter(|kind| *kind == "json")?;
             let run: RunFile = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
             run.supervisor
                 .is_alive(context.env)

@@ -73,6 +73,8 @@ pub struct Live<'a> {
     notifier: Notifier,
     /// Whose limits on requests the session shares with others.
     pub provider: Option<String>,
+    /// The agent's name, when it is known to say nothing while its provider limits it.
+    pub waits_in_silence: Option<String>,
     /// When the agent last did something that a working model is needed for.
     progress: Option<Instant>,
     process: Option<Running>,
@@ -145,6 +147,7 @@ impl<'a> Live<'a> {
             bounds,
             notifier,
             provider: None,
+            waits_in_silence: None,
             progress: None,
             process: None,
             queue: VecDeque::new(),
@@ -368,7 +371,12 @@ impl<'a> Live<'a> {
             self.clocks.silent_since = None;
             if self.writer.session().status == State::Running {
                 let after = retry::in_words(self.bounds.stuck_after.unwrap_or_default());
-                let words = format!("no output for {after}");
+                let words = match &self.waits_in_silence {
+                    Some(agent) => format!(
+                        "no output for {after}; {agent} waits out limits of its provider in silence, this may be one"
+                    ),
+                    None => format!("no output for {after}"),
+                };
                 self.writer.set_status(State::Stuck, &words)?;
                 self.notify();
                 if self.bounds.when_stuck != WhenStuck::Wait {
@@ -464,13 +472,17 @@ impl<'a> Live<'a> {
         {
             running.pump()?;
         }
-        if ready.contains(&Ready::Stdout) || ready.contains(&Ready::Stderr) {
+        let (out, err) = (
+            ready.contains(&Ready::Stdout),
+            ready.contains(&Ready::Stderr),
+        );
+        if out || err {
             self.clocks.silent_since = Some(Instant::now());
             if self.writer.session().status == State::Stuck {
                 self.writer.set_status(State::Running, "output again")?;
             }
             if let Some(running) = &mut self.process {
-                running.read(&mut self.queue)?;
+                running.read(out, err, &mut self.queue)?;
                 if running.dialogue && running.stdout.is_none() {
                     // It will never answer again: it ends by itself now, or is ended.
                     self.clocks.cancel_by.get_or_insert(Instant::now() + GRACE);

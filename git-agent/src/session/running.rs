@@ -96,11 +96,11 @@ impl Running {
         Ok(())
     }
 
-    /// Takes what it has printed.
-    pub fn read(&mut self, queue: &mut VecDeque<Input>) -> Result<()> {
+    /// Takes what it has printed on those of the two streams that have something.
+    pub fn read(&mut self, out: bool, err: bool, queue: &mut VecDeque<Input>) -> Result<()> {
         let mut emit = |piece| queue.push_back(as_input(piece));
-        for side in [&mut self.stdout, &mut self.stderr] {
-            if let Some(reader) = side
+        for (side, ready) in [(&mut self.stdout, out), (&mut self.stderr, err)] {
+            if let Some(reader) = side.as_mut().filter(|_| ready)
                 && reader.fill(&mut self.lines, &mut emit)? == Fill::Ended
             {
                 *side = None;

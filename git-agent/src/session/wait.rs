@@ -7,6 +7,7 @@ use super::follow::{self, Follow};
 use super::{Session, SessionId, State, heal, steer};
 use crate::error::{Error, Result};
 use crate::process::wait::{Change, Poll, Watch};
+use crate::store::spool;
 use crate::transcript::{Body, Event};
 
 /// How long a supervisor may take to end after its session has come to rest.
@@ -99,9 +100,10 @@ fn wait_for_states(context: &Context<'_>, sessions: &[SessionId], wish: &Wish) -
             over: false,
         });
     }
+    let mut only_events = false;
     loop {
         for awaited in &mut all {
-            look(context, awaited, wish)?;
+            look(context, awaited, wish, only_events)?;
         }
         let (there, missing): (Vec<&Awaited>, Vec<&Awaited>) =
             all.iter().partition(|awaited| awaited.is_there(wish));
@@ -118,7 +120,7 @@ fn wait_for_states(context: &Context<'_>, sessions: &[SessionId], wish: &Wish) -
         if poll.wait(wish.deadline)?.is_empty() {
             return Ok(Outcome::TimedOut(sessions_of(&missing)));
         }
-        watch.take();
+        only_events = watch.take().iter().all(|name| name == spool::FILE);
     }
 }
 
@@ -132,8 +134,20 @@ fn require(context: &Context<'_>, sid: SessionId) -> Result<Session> {
     Ok(session)
 }
 
-fn look(context: &Context<'_>, awaited: &mut Awaited, wish: &Wish) -> Result<()> {
+/// Looks at a session again. What an agent says meanwhile is nothing to wait for: when only events came, and no change of
+/// state is among them, the session is as it was.
+fn look(
+    context: &Context<'_>,
+    awaited: &mut Awaited,
+    wish: &Wish,
+    only_events: bool,
+) -> Result<()> {
     let sid = awaited.follow.sid();
+    let news = awaited.follow.news(&context.store)?;
+    let is_change = |event: &Event| matches!(event.body, Body::Status { .. });
+    if only_events && !news.iter().any(is_change) {
+        return Ok(());
+    }
     let Some((mut session, mut over)) = follow::look(context, sid)? else {
         return Err(Error::fatal(format!("session {sid} is gone")));
     };
@@ -148,7 +162,7 @@ fn look(context: &Context<'_>, awaited: &mut Awaited, wish: &Wish) -> Result<()>
         Body::Status { to, .. } => to.needs_supervisor() && wish.states.contains(to),
         _ => false,
     };
-    awaited.passed |= awaited.follow.news(&context.store)?.iter().any(passed);
+    awaited.passed |= news.iter().any(passed);
     awaited.session = session;
     awaited.over = over;
     Ok(())

@@ -127,8 +127,7 @@ impl<'a> SessionWriter<'a> {
             turn: self.session.turns + u32::from(prompt),
             body,
         };
-        let event = self.fit(event)?;
-        let line = event.to_line();
+        let (event, line) = self.fit(event)?;
         self.spool.append(line.as_str())?;
         let event = event.into_inner();
         self.session.apply(&event);
@@ -137,10 +136,11 @@ impl<'a> SessionWriter<'a> {
     }
 
     /// Redacts an event and makes it fit: what is too large for a record becomes an attachment, and is shortened here.
-    fn fit(&self, event: Event) -> Result<Redacted<Event>> {
+    fn fit(&self, event: Event) -> Result<(Redacted<Event>, Redacted<String>)> {
         let redacted = self.redactor.event(&event);
-        if redacted.to_line().as_str().len() <= limits::EVENT {
-            return Ok(redacted);
+        let line = redacted.to_line();
+        if line.as_str().len() <= limits::EVENT {
+            return Ok((redacted, line));
         }
         let mut event = redacted.into_inner();
         let mut keep = limits::EVENT / 16;
@@ -158,8 +158,9 @@ impl<'a> SessionWriter<'a> {
             let mut value = event.to_json();
             shorten_strings(&mut value, keep);
             let shortened = self.redactor.event(&Event::from_json(value)?);
-            if shortened.to_line().as_str().len() <= limits::EVENT {
-                return Ok(shortened);
+            let line = shortened.to_line();
+            if line.as_str().len() <= limits::EVENT {
+                return Ok((shortened, line));
             }
             if keep < 64 {
                 // Not long strings but many of them: keep the fact that it happened.
@@ -204,6 +205,12 @@ impl<'a> SessionWriter<'a> {
 
     /// Changes the state, if it is another one, and brings everything into git.
     pub fn set_status(&mut self, to: State, reason: &str) -> Result<()> {
+        self.note_status(to, reason)?;
+        self.flush()
+    }
+
+    /// Changes the state, if it is another one. It goes to git with what comes next: for a state that hardly lasts.
+    pub fn note_status(&mut self, to: State, reason: &str) -> Result<()> {
         let from = self.session.status;
         if from != to {
             if !from.may_become(to) {
@@ -219,7 +226,7 @@ impl<'a> SessionWriter<'a> {
                 exit: None,
             })?;
         }
-        self.flush()
+        Ok(())
     }
 
     /// Brings everything into git if enough has gathered or enough time has passed.

@@ -182,10 +182,9 @@ fn head_of(repo: &Repo, git_dir: &Path) -> Result<(Option<String>, Option<Object
     }
 }
 
-/// Asks git for the heads, which no file tells on reftable.
 /// Returns what `git worktree list` says, fields ended by NUL. Git gives up on a worktree that somebody is just making, so
 /// it is asked again.
-pub fn as_git_lists(repo: &Repo) -> Result<Answer> {
+fn as_git_lists(repo: &Repo) -> Result<Answer> {
     let mut patience = ATTEMPTS;
     loop {
         let answer = repo
@@ -200,6 +199,7 @@ pub fn as_git_lists(repo: &Repo) -> Result<Answer> {
     }
 }
 
+/// Asks git for the heads, which no file tells on reftable.
 fn add_heads_from_git(repo: &Repo, worktrees: &mut [Worktree]) -> Result<()> {
     let answer = as_git_lists(repo)?;
     let mut current = None;

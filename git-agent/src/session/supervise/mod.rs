@@ -77,8 +77,12 @@ fn watch_over(
     Ok(goes_on && Inbox::open(store, sid)?.has_prompt()?)
 }
 
-/// Ends what a supervisor that was killed left running.
+/// Ends what a supervisor that was killed left running. One that ended well has taken its run file away after it had ended
+/// everything, and one that wrote none has started nothing.
 fn end_leftovers(context: &Context<'_>, sid: SessionId) -> Result<()> {
+    if !context.store.run_file(sid).exists() {
+        return Ok(());
+    }
     let me = std::process::id();
     let others = launch::supervisors(context);
     let spare =
@@ -118,6 +122,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         let provider = spec.provider(writer.session().model.as_deref());
         let mut live = Live::new(context.env, writer, inbox, bounds, Notifier::new(context))?;
         live.provider = provider;
+        live.waits_in_silence = spec.defaults.map(|_| spec.name.clone());
         Ok(Supervisor {
             context,
             live,
@@ -220,7 +225,8 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         }
         let path = self.place()?;
         if !path.join(".git").exists() || !self.session().more.contains_key("set_up") {
-            self.live.writer.set_status(State::Preparing, "")?;
+            // Most preparations are over at once: this goes to git with the next thing that must, or by itself soon.
+            self.live.writer.note_status(State::Preparing, "")?;
             if !self.prepare(&path)? {
                 return Ok(false);
             }
