@@ -2,6 +2,7 @@
 //!
 //! Command lines, switches and peculiarities were taken from runs of the programs, not from their documentation alone.
 
+use super::figures::Figures;
 use super::native::Native;
 use super::spec::{AgentSpec, Asking, Defaults, Family, Tokens};
 
@@ -180,8 +181,8 @@ fn gemini() -> AgentSpec {
         defaults: Some(Defaults {
             variable: "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
             usual: "/etc/gemini-cli/system-defaults.json",
-            // By itself it tries ten times, for minutes, and says nothing meanwhile.
-            content: r#"{"general":{"maxAttempts":4,"disableAutoUpdate":true,"disableUpdateNag":true},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false}}"#,
+            // By itself it tries ten times, for minutes, first for the choice of a model and then again, and says nothing.
+            content: r#"{"general":{"maxAttempts":2,"disableAutoUpdate":true,"disableUpdateNag":true},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false}}"#,
         }),
         loses_young_conversations: true,
         ..spec(
@@ -201,7 +202,8 @@ fn qwen() -> AgentSpec {
         defaults: Some(Defaults {
             variable: "QWEN_CODE_SYSTEM_DEFAULTS_PATH",
             usual: "/etc/qwen-code/system-defaults.json",
-            content: r#"{"general":{"enableAutoUpdate":false,"disableAutoUpdate":true},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"model":{"generationConfig":{"maxRetries":3}}}"#,
+            // By itself it waits out a limit in silence, for a minute, two, five, and so on for more than half an hour.
+            content: r#"{"general":{"enableAutoUpdate":false,"disableAutoUpdate":true},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"model":{"generationConfig":{"maxRetries":3,"retryInitialDelayMs":3000,"retryMaxDelayMs":15000}}}"#,
         }),
         ..spec(
             "qwen",
@@ -253,6 +255,7 @@ fn cline() -> AgentSpec {
         env_names: names(&["CLINE_*"], true),
         attach: words("cline --id {session}"),
         asking: Asking::Always,
+        figures: Figures::Cline,
         ..spec("cline", Family::Acp, "cline --acp", "npm install -g cline")
     }
 }
@@ -265,7 +268,7 @@ fn aider() -> AgentSpec {
             "aider --model {model} --chat-history-file {scratch}/aider.md --restore-chat-history",
         ),
         failure_texts: vec!["litellm.".to_owned()],
-        tells_figures: true,
+        figures: Figures::Words,
         ..spec(
             "aider",
             Family::Command,

@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Instant;
 
+use super::figures::Figures;
 use super::printed::{Printed, Stream};
 use super::spec::{AgentSpec, conversation_id};
 use super::{
@@ -141,7 +142,7 @@ impl Driver for Command {
             match link.next(printed.due())? {
                 Input::Stdout { line, cut } => {
                     printed.line(Stream::Stdout, &line, cut, link)?;
-                    if self.spec.tells_figures {
+                    if self.spec.figures == Figures::Words {
                         told.line(&String::from_utf8_lossy(&line), &mut printed, link)?;
                     }
                 }

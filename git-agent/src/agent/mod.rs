@@ -12,6 +12,7 @@ mod builtin;
 pub mod claude;
 pub mod codex;
 pub mod command;
+pub mod figures;
 mod foreign;
 mod history;
 pub mod native;

@@ -8,6 +8,7 @@ use super::acp::Acp;
 use super::claude::Claude;
 use super::codex::Codex;
 use super::command::Command;
+use super::figures::Figures;
 use super::native::Native;
 use super::{Driver, Trouble, TroubleKind, Turn, template};
 use crate::error::{Error, Result};
@@ -143,8 +144,8 @@ pub struct AgentSpec {
     pub auth_methods: Vec<(String, String)>,
     /// Whether loading a conversation in the clock minute it was made in destroys it.
     pub loses_young_conversations: bool,
-    /// Whether it prints figures and edits in words that are understood.
-    pub tells_figures: bool,
+    /// Where it tells what it used.
+    pub figures: Figures,
     /// Settings that it takes only from a file, for what the user has not set otherwise.
     pub defaults: Option<Defaults>,
     /// Whose limits on requests it shares with others, when that is not told by its model or its name.
@@ -181,7 +182,7 @@ impl AgentSpec {
             },
             auth_methods: Vec::new(),
             loses_young_conversations: false,
-            tells_figures: false,
+            figures: Figures::default(),
             defaults: None,
             provider: None,
             native: None,

@@ -9,6 +9,7 @@ use super::calls::Calls;
 use super::permission::{self, Request};
 use super::wire::{self, Fault, Message};
 use super::{Peer, raw};
+use crate::agent::figures::{Figures, Noted};
 use crate::agent::printed::{Printed, Stream};
 use crate::agent::spec::{AgentSpec, Tokens};
 use crate::agent::streamed::{Streamed, Voice};
@@ -23,6 +24,9 @@ const CANCEL: Duration = Duration::from_secs(10);
 const SETBACK: Duration = Duration::from_secs(60);
 /// How long updates that belong to an answer may come after it.
 const AFTERMATH: Duration = Duration::from_millis(100);
+
+/// How long an agent may take to write down what a turn used, after it said that the turn is over.
+const NOTED: Duration = Duration::from_secs(2);
 
 /// Why an exchange ended early.
 #[derive(Debug)]
@@ -118,6 +122,7 @@ impl<'a> Dialogue<'a> {
             "sessionId": self.conversation(),
             "prompt": [{"type": "text", "text": text}],
         });
+        let noted = self.noted();
         self.prompting = true;
         let answer = self.call("session/prompt", &params, None);
         self.prompting = false;
@@ -125,6 +130,7 @@ impl<'a> Dialogue<'a> {
             Ok(result) => {
                 let claim = self.conclude(&result)?;
                 self.settle()?;
+                self.take_noted(noted)?;
                 claim
             }
             // The process can be asked again: a failed request does not end it.
@@ -185,6 +191,38 @@ impl<'a> Dialogue<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Returns what the agent has written down about the conversation, where it tells its figures in no other way.
+    fn noted(&self) -> Option<Noted> {
+        let environment = &self.turn.environment;
+        self.spec.figures.noted(environment, self.conversation())
+    }
+
+    /// Records what the turn used from what the agent has written down since it began, which may take it a moment.
+    fn take_noted(&mut self, before: Option<Noted>) -> Result<(), Halt> {
+        if self.spec.figures != Figures::Cline {
+            return Ok(());
+        }
+        let patience = Instant::now() + NOTED;
+        loop {
+            if let Some(now) = self.noted().filter(|now| Some(*now) != before) {
+                let before = before.unwrap_or_default();
+                let input = now.input.saturating_sub(before.input);
+                let output = now.output.saturating_sub(before.output);
+                self.note_usage(Some((input, output)), Some(now.cost))?;
+                return Ok(());
+            }
+            let moment = Instant::now();
+            if moment >= patience {
+                return Ok(());
+            }
+            match self.wait(Some(moment + AFTERMATH)) {
+                Err(Halt::Exited(..)) => return Ok(()),
+                Err(halt) => return Err(halt),
+                Ok(_) => {}
+            }
+        }
     }
 
     /// Waits for one input and deals with it.
