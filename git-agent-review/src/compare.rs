@@ -9,6 +9,8 @@ use git_agent::error::{Context as _, Error, Result};
 use git_agent::git::ObjectId;
 use git_agent::git::merge::Merged;
 use git_agent::invoke::{OutputArgs, site};
+use git_agent::merge::gate::Colour;
+use git_agent::merge::testing;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::style::Slot;
 use git_agent::output::table::{Cell, Column, Table};
@@ -50,6 +52,8 @@ struct Version {
     work: Work,
     /// Changed files: what each is now, and the lines added and deleted.
     files: BTreeMap<Vec<u8>, Touched>,
+    /// What the tests said, if they ran on this.
+    tests: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,9 +105,7 @@ pub fn run(env: &Env, args: &Compare) -> Result<u8> {
             Format::Human => {
                 figures(ui, &versions)?;
                 files(ui, &versions, &paths)?;
-                for version in &versions {
-                    ui.hint(format!("git agent merge --pick {}", name(version)));
-                }
+                next_steps(ui, &versions);
             }
         }
         Ok(0)
@@ -149,12 +151,56 @@ fn versions(context: &Context<'_>, args: &Compare) -> Result<Vec<Version>> {
             })
             .collect();
         versions.push(Version {
+            tests: tests(context, &summary, &work),
             summary,
             work,
             files,
         });
     }
     Ok(versions)
+}
+
+/// Returns what the tests said of a version: of its files as they are, or of what it becomes in the branch it came from.
+fn tests(context: &Context<'_>, summary: &Summary, work: &Work) -> Option<String> {
+    let word = |colour: Colour| match colour {
+        Colour::Green => "passed",
+        Colour::Red(_) => "failed",
+    };
+    if let Some(colour) = testing::known(context, work.tree) {
+        return Some(word(colour).to_owned());
+    }
+    let parent = summary.parent.as_deref()?;
+    let tip = context.repo.branch_tip(parent).ok()??;
+    if tip == work.base || !work.is_committed() {
+        return None;
+    }
+    let Ok(Merged::Clean(tree)) = context.repo.merge_commits(tip, work.tip) else {
+        return None;
+    };
+    let colour = testing::known(context, tree)?;
+    Some(format!("{} in {}", word(colour), one_line(parent)))
+}
+
+/// Says what to type to take one. Only of a group one is picked: that closes the others.
+fn next_steps(ui: &Ui, versions: &[Version]) {
+    let group = versions[0].summary.group.as_deref();
+    let together = group.is_some()
+        && versions
+            .iter()
+            .all(|version| version.summary.group.as_deref() == group);
+    for version in versions.iter().filter(|version| version.summary.mine) {
+        let name = name(version);
+        if version.summary.verdict.known().map(String::as_str) != Some("approve") {
+            ui.hint(format!("git agent review approve {name}"));
+        }
+        match (together, version.summary.parent.as_deref()) {
+            (true, _) => ui.hint(format!("git agent merge --pick {name}")),
+            (false, Some(into)) => {
+                ui.hint(format!("git agent merge --into {} {name}", one_line(into)));
+            }
+            (false, None) => ui.hint(format!("git agent merge {name}")),
+        }
+    }
 }
 
 fn name(version: &Version) -> String {
@@ -257,11 +303,7 @@ fn figures(ui: &Ui, versions: &[Version]) -> Result<()> {
         },
     );
     line("tests", &|version| {
-        let known = version.summary.session.more.get("tests");
-        known
-            .and_then(|known| known.as_str())
-            .unwrap_or_default()
-            .to_owned()
+        version.tests.clone().unwrap_or_default()
     });
     line(
         "comments",
@@ -347,7 +389,7 @@ fn diffs(context: &Context<'_>, ui: &Ui, args: &Compare, versions: &[Version]) -
             words: false,
         };
         let new = other.work.tree;
-        let mut weaver = Weaver::new(context, ui, (old, new), &[], manner);
+        let mut weaver = Weaver::new(context, ui, &[], manner);
         context
             .repo
             .diff_program(old, new, &options, &[])

@@ -11,6 +11,7 @@ use git_agent::git::{Git, ObjectId};
 use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::style::Slot;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
+use git_agent::review::Review;
 use git_agent::review::path::to_text;
 use git_agent::session::anchors::{self, Placed, Spot};
 use git_agent::session::context::Context;
@@ -20,11 +21,15 @@ use git_agent::session::{looked, remark, select};
 use git_agent::store::Store;
 use serde::Serialize;
 
+use crate::outline::Outline;
 use crate::threads::Look;
 use crate::weave::{Manner, Weaver};
 
 /// Pagers that find what changed within a line by themselves.
 const CLEVER_PAGERS: [&str; 4] = ["delta", "diff-so-fancy", "diff-highlight", "riff"];
+
+/// After this many lines a person has something to read; what comes later may wait for a full buffer.
+const SCREENFUL: usize = 100;
 
 /// Show what a session changed, with the open comments in their places
 #[derive(Debug, Args)]
@@ -120,26 +125,27 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
             Some(trees) => Some((trees, program(context, ui, args, trees).stream()?)),
             None => None,
         };
-        let (work, reviews) = std::thread::scope(|scope| {
+        let sid = listed.session.sid;
+        let (work, review) = std::thread::scope(|scope| {
             let (env, repo) = (context.env, context.repo.clone());
-            let reader = scope.spawn(move || remark::load_from(&Store::new(env, &repo)));
+            let reader = (!args.no_comments)
+                .then(|| scope.spawn(move || remark::load_one(&Store::new(env, &repo), sid)));
             let work = work::look(context, &listed, Keep::Nothing);
-            let reviews = reader
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (work, reviews)
+            let review = reader.map(|reader| {
+                reader
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            (work, review.unwrap_or_else(|| Ok(Review::default())))
         });
-        let (work, review) = (work?, reviews?.of(listed.session.sid));
+        let (work, review) = (work?, review?);
         let compared = scope::compared(context, &listed, &work, args.scope())?;
         let trees = (compared.old, compared.new);
         let stream = match early {
             Some((known, stream)) if known == trees => Some(stream),
             _ => None,
         };
-        let placed = match args.no_comments {
-            true => Vec::new(),
-            false => anchors::place_all(context, &work, &review)?,
-        };
+        let placed = anchors::place_all(context, &work, &review)?;
         let wanted: Vec<Placed<'_>> = placed
             .into_iter()
             .filter(|placed| args.resolved || placed.thread.is_open())
@@ -181,7 +187,7 @@ fn program(context: &Context<'_>, ui: &Ui, args: &Diff, (old, new): (ObjectId, O
     } else if args.name_only {
         options.push("--name-only".to_owned());
     } else {
-        options.push("--patch-with-raw".to_owned());
+        options.extend(["--patch-with-raw", "--no-abbrev"].map(str::to_owned));
     }
     if args.word_diff {
         options.push("--word-diff".to_owned());
@@ -191,6 +197,27 @@ fn program(context: &Context<'_>, ui: &Ui, args: &Diff, (old, new): (ObjectId, O
         options.push("-M".to_owned());
     }
     context.repo.diff_program(old, new, &options, &args.paths)
+}
+
+/// Returns the same diff with a sign before every line.
+fn outline(context: &Context<'_>, args: &Diff, (old, new): (ObjectId, ObjectId)) -> Git {
+    let mut options = vec!["--color=never".to_owned(), "--word-diff=none".to_owned()];
+    if context.repo.config_string("diff.renames").is_none() {
+        options.push("-M".to_owned());
+    }
+    context.repo.diff_program(old, new, &options, &args.paths)
+}
+
+/// Returns the files that threads hang on.
+fn paths_of<'p>(placed: &'p [Placed<'_>]) -> Vec<&'p [u8]> {
+    let path = |placed: &'p Placed<'_>| match &placed.spot {
+        Spot::File { path, .. } | Spot::Lines { path, .. } => Some(path.as_slice()),
+        _ => None,
+    };
+    let mut paths: Vec<&[u8]> = placed.iter().filter_map(path).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths
 }
 
 fn show(
@@ -208,13 +235,29 @@ fn show(
         emphasis: is_colored(context, ui) && !args.word_diff && !has_clever_pager(context),
         words: args.word_diff,
     };
-    let mut weaver = Weaver::new(context, ui, trees, placed, manner);
+    let mut weaver = Weaver::new(context, ui, placed, manner);
     if summary {
         stream.lines(&mut |line| weaver.plain(line).map(|()| true))?;
         return Ok(());
     }
+    let paths = paths_of(placed);
+    weaver.set_converted(match context.env.var_os("GIT_EXTERNAL_DIFF") {
+        Some(program) if !program.is_empty() => paths.iter().map(|path| path.to_vec()).collect(),
+        _ => context.repo.shown_converted(trees.1, &paths)?,
+    });
+    if args.word_diff && !paths.is_empty() {
+        weaver.set_outline(Outline::read(outline(context, args, trees))?);
+    }
     about_everything(context, ui, placed)?;
-    stream.lines(&mut |line| weaver.line(line).map(|()| true))?;
+    let mut seen = 0;
+    stream.lines(&mut |line| {
+        weaver.line(line)?;
+        seen += 1;
+        if seen == SCREENFUL {
+            ui.out().flush().context(cannot_write)?;
+        }
+        Ok(true)
+    })?;
     match args.paths.is_empty() && args.scope() == Scope::Branch {
         true => {
             weaver.finish()?;

@@ -20,8 +20,8 @@ use git_agent::session::work::{self, Keep, Work};
 use git_agent::session::{display, editor, remark, select};
 use git_agent::store::list::Listed;
 
+use crate::outline::Hunk;
 use crate::page::{Line, Mistake, Page, Wish, marked};
-use crate::weave::Hunk;
 use crate::{answer, draft, threads};
 
 /// Comment in the editor, in the whole diff of a session; or give an own comment new words

@@ -10,6 +10,7 @@ mod draft;
 mod edit;
 mod emphasis;
 mod list;
+mod outline;
 mod page;
 mod report;
 mod send;

@@ -1,31 +1,51 @@
 //! `git agent review approve`, `request-changes` and `reject`: verdicts on exactly the work as it is.
+//!
+//! Sessions that were named are judged as they are. Those that a filter found are shown first, and only what was shown
+//! is judged: one that changed meanwhile is left alone.
 
+use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::Result;
+use git_agent::error::{Context as _, Error, Result};
+use git_agent::invoke::choice::Choice;
 use git_agent::invoke::{OutputArgs, site, text};
+use git_agent::output::human::count;
 use git_agent::output::sanitize::one_line;
+use git_agent::output::{Ui, cannot_write};
 use git_agent::review::Verdict;
-use git_agent::session::{display, looked, opinion, select};
+use git_agent::review::standing::Standing;
+use git_agent::session::context::Context;
+use git_agent::session::work::Work;
+use git_agent::session::{State, display, looked, opinion, remark, select};
+use git_agent::store::list::Listed;
 
 use crate::draft;
 
 /// On which sessions, and why
 #[derive(Debug, Args)]
 pub struct Judge {
-    /// Sessions: names, ids, or ends of ids (default: the one of this worktree)
-    #[arg(value_name = "SESSION")]
-    sessions: Vec<String>,
+    #[command(flatten)]
+    choice: Choice,
     /// Say why
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
     /// Read why from a file ('-' is standard input)
     #[arg(short = 'F', long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Do not ask before judging sessions that were not named
+    #[arg(short, long)]
+    yes: bool,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+/// A session to judge, and its work if that was shown.
+struct Case {
+    listed: Listed,
+    seen: Option<Work>,
 }
 
 /// Runs a verb.
@@ -35,40 +55,165 @@ pub fn run(env: &Env, args: &Judge, verdict: Verdict) -> Result<u8> {
             (None, None) => String::new(),
             (message, file) => text::read(context, "message", message.as_deref(), file.as_deref())?,
         };
-        let selection = select::Selection {
-            names: args.sessions.clone(),
-            ..select::Selection::default()
-        };
-        let chosen = draft::keeping(context, "message", &why, || {
-            select::select(context, &selection)
+        let cases = draft::keeping(context, "message", &why, || {
+            cases(context, ui, args, verdict)
         })?;
-        for listed in &chosen {
-            let work = draft::keeping(context, "message", &why, || {
-                opinion::give(context, listed, verdict, &why)
-            })?;
-            looked::remember(context, listed.session.sid, &work)?;
-            let name = one_line(&listed.session.name).to_string();
-            let tip = work.tip.to_string();
-            let rest = match work.is_committed() {
-                true => "",
-                false => " with what is not committed",
-            };
-            let word = match verdict {
-                Verdict::Approve => "approved",
-                Verdict::RequestChanges => "requested changes to",
-                Verdict::Reject => "rejected",
-            };
-            ui.narrate(format!("{word} '{name}' at {}{rest}", &tip[..12]));
-            match verdict {
-                Verdict::Approve => {
-                    let into = listed.session.parent.as_deref().unwrap_or("main");
-                    ui.hint(format!("git agent merge --into {into} {name}"));
-                }
-                Verdict::RequestChanges => ui.hint(format!("git agent review send {name}")),
-                Verdict::Reject => ui.hint(format!("git agent clean {name}")),
+        let mut judged = Vec::new();
+        for case in &cases {
+            let given = draft::keeping(context, "message", &why, || {
+                give(context, ui, case, verdict, &why)
+            });
+            match given {
+                Ok(()) => judged.push(&case.listed),
+                // What a filter found is judged as far as it goes.
+                Err(error) if case.seen.is_some() => ui.error(error.message()),
+                Err(error) => return Err(error),
             }
         }
+        next_steps(ui, verdict, &judged);
         display::refresh(context)?;
-        Ok(0)
+        Ok(u8::from(judged.len() < cases.len()))
     })
+}
+
+/// Returns the sessions to judge: those that were named, or those that were found, shown and agreed to.
+fn cases(context: &Context<'_>, ui: &Ui, args: &Judge, verdict: Verdict) -> Result<Vec<Case>> {
+    let selection = args.choice.selection();
+    let chosen = select::select(context, &selection)?;
+    let named = !selection.names.is_empty() || selection.is_empty();
+    if named {
+        let named = chosen.into_iter().map(|listed| Case { listed, seen: None });
+        return Ok(named.collect());
+    }
+    let reviews = remark::load(context)?;
+    let mut cases = Vec::new();
+    for listed in chosen {
+        if !waits(listed.session.status, verdict) {
+            continue;
+        }
+        let name = one_line(&listed.session.name).to_string();
+        let review = reviews.of(listed.session.sid);
+        let (work, opinion) = match opinion::with_review(context, &listed, &review) {
+            Ok(found) => found,
+            Err(error) => {
+                ui.warning(format!("'{name}' is left out: {}", error.message()));
+                continue;
+            }
+        };
+        if verdict == Verdict::Approve && opinion.standing == Standing::Approved {
+            continue;
+        }
+        let open = review.threads.iter().filter(|thread| thread.is_open());
+        let line = shown(context, &listed, &work, open.count() as u64)?;
+        writeln!(ui.out(), "{line}").context(cannot_write)?;
+        cases.push(Case {
+            listed,
+            seen: Some(work),
+        });
+    }
+    if cases.is_empty() {
+        return Err(
+            Error::negative("none of these sessions waits for this verdict")
+                .hint("git agent review"),
+        );
+    }
+    let verb = match verdict {
+        Verdict::Approve => "approve",
+        Verdict::RequestChanges => "request changes to",
+        Verdict::Reject => "reject",
+    };
+    let many = count(cases.len() as u64, "session");
+    if !args.yes && !ui.confirm(&format!("{verb} {many} as shown?"))? {
+        return Err(Error::negative("nothing was decided"));
+    }
+    Ok(cases)
+}
+
+/// Returns whether a session that nobody named is one for a verdict: only what is ready is approved.
+fn waits(state: State, verdict: Verdict) -> bool {
+    match verdict {
+        Verdict::Approve => state == State::Ready,
+        Verdict::RequestChanges | Verdict::Reject => {
+            matches!(
+                state,
+                State::Ready | State::Approved | State::ChangesRequested
+            )
+        }
+    }
+}
+
+/// Returns what a session is about to be judged on, in one line.
+fn shown(context: &Context<'_>, listed: &Listed, work: &Work, open: u64) -> Result<String> {
+    let base = context.repo.tree_of(work.base)?;
+    let counts = context.repo.numstat(base, work.tree)?;
+    let sum = |part: fn((u64, u64)) -> u64| -> u64 {
+        counts
+            .iter()
+            .filter_map(|counted| counted.lines)
+            .map(part)
+            .sum()
+    };
+    let tip = work.tip.to_string();
+    let mut line = format!(
+        "{} at {}: {}, +{} -{}",
+        one_line(&listed.session.name),
+        &tip[..12],
+        count(counts.len() as u64, "file"),
+        sum(|(added, _)| added),
+        sum(|(_, deleted)| deleted),
+    );
+    if !work.is_committed() {
+        line += ", not all committed";
+    }
+    if open > 0 {
+        line += &format!(", {}", count(open, "open comment"));
+    }
+    Ok(line)
+}
+
+fn give(context: &Context<'_>, ui: &Ui, case: &Case, verdict: Verdict, why: &str) -> Result<()> {
+    let listed = &case.listed;
+    let work = opinion::give(context, listed, verdict, why, case.seen.as_ref())?;
+    looked::remember(context, listed.session.sid, &work)?;
+    let name = one_line(&listed.session.name).to_string();
+    let tip = work.tip.to_string();
+    let rest = match work.is_committed() {
+        true => "",
+        false => " with what is not committed",
+    };
+    let word = match verdict {
+        Verdict::Approve => "approved",
+        Verdict::RequestChanges => "requested changes to",
+        Verdict::Reject => "rejected",
+    };
+    ui.narrate(format!("{word} '{name}' at {}{rest}", &tip[..12]));
+    Ok(())
+}
+
+/// Says what to type next.
+fn next_steps(ui: &Ui, verdict: Verdict, judged: &[&Listed]) {
+    let name = |listed: &&Listed| one_line(&listed.session.name).to_string();
+    match verdict {
+        Verdict::Approve => {
+            let mut targets: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+            for listed in judged {
+                let into = listed.session.parent.as_deref().unwrap_or("main");
+                targets.entry(into).or_default().push(name(listed));
+            }
+            for (into, names) in targets {
+                let (into, names) = (one_line(into), names.join(" "));
+                ui.hint(format!("git agent merge --into {into} {names}"));
+            }
+        }
+        Verdict::RequestChanges => {
+            for listed in judged {
+                ui.hint(format!("git agent review send {}", name(listed)));
+            }
+        }
+        Verdict::Reject if judged.is_empty() => {}
+        Verdict::Reject => {
+            let names: Vec<String> = judged.iter().map(name).collect();
+            ui.hint(format!("git agent clean {}", names.join(" ")));
+        }
+    }
 }

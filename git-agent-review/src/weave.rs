@@ -1,7 +1,7 @@
 //! Comments woven into git's diff, line by line as it comes: under the line they are about, and what has no line in it at
 //! the end of its file or of everything.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write;
 
 use git_agent::error::{Context as _, Result};
@@ -15,6 +15,7 @@ use git_agent::session::anchors::{Placed, Spot};
 use git_agent::session::context::Context;
 
 use crate::emphasis::{Escapes, differing};
+use crate::outline::{self, Hunk, Outline};
 use crate::threads::Look;
 
 /// Changes longer than this are shown as they come, without looking for what changed within lines.
@@ -44,7 +45,12 @@ pub struct Weaver<'a, 'r> {
     look: Look<'a>,
     manner: Manner,
     escapes: Escapes,
-    trees: (ObjectId, ObjectId),
+    /// How many bytes git puts before both names of a file.
+    prefixes: usize,
+    /// Files of which something else than their own lines is shown.
+    converted: HashSet<Vec<u8>>,
+    /// What is where, when lines do not begin with a sign.
+    outline: Option<Outline>,
     /// Threads by file, then by side and last line; line 0 is the whole file.
     waiting: HashMap<Vec<u8>, BTreeMap<Key, Vec<&'a Placed<'r>>>>,
     /// The files of the diff, as git announced them.
@@ -64,15 +70,6 @@ struct File<'a, 'r> {
     texts: (Option<Lines>, Option<Lines>),
 }
 
-/// Where in a hunk the next line is.
-#[derive(Debug)]
-pub struct Hunk {
-    old: u32,
-    new: u32,
-    old_left: u32,
-    new_left: u32,
-}
-
 /// A line that waits for the rest of its change.
 struct Held {
     line: Vec<u8>,
@@ -86,7 +83,6 @@ impl<'a, 'r> Weaver<'a, 'r> {
     pub fn new(
         context: &'a Context<'a>,
         ui: &'a Ui,
-        trees: (ObjectId, ObjectId),
         placed: &'a [Placed<'r>],
         manner: Manner,
     ) -> Self {
@@ -112,7 +108,9 @@ impl<'a, 'r> Weaver<'a, 'r> {
             },
             manner,
             escapes: Escapes::of(&config),
-            trees,
+            prefixes: outline::prefixes(&config),
+            converted: HashSet::new(),
+            outline: None,
             waiting,
             deltas: Vec::new(),
             next: 0,
@@ -121,6 +119,16 @@ impl<'a, 'r> Weaver<'a, 'r> {
             hunk: None,
             run: Vec::new(),
         }
+    }
+
+    /// Says of which files something else than their own lines is shown: no comment is put between those.
+    pub fn set_converted(&mut self, converted: HashSet<Vec<u8>>) {
+        self.converted = converted;
+    }
+
+    /// Says what the same diff looks like with signs before its lines, for one without.
+    pub fn set_outline(&mut self, outline: Outline) {
+        self.outline = Some(outline);
     }
 
     /// Takes the next line of git's output.
@@ -153,6 +161,12 @@ impl<'a, 'r> Weaver<'a, 'r> {
 
     /// Takes a line that belongs to no hunk.
     fn outside(&mut self, line: &[u8], text: &[u8]) -> Result<()> {
+        // Without signs the text of a file can look like a heading.
+        if let Some(outline) = &mut self.outline
+            && !outline.is_next(text)
+        {
+            return self.put(line);
+        }
         if text.starts_with(b"diff --git ") {
             self.end_file()?;
             self.begin_file(text)?;
@@ -162,14 +176,7 @@ impl<'a, 'r> Weaver<'a, 'r> {
             self.put(line)?;
             if self.manner.words {
                 // Lines cannot be told apart here, so what belongs to the hunk comes before it.
-                let (old, new) = (
-                    hunk.old..hunk.old + hunk.old_left,
-                    hunk.new..hunk.new + hunk.new_left,
-                );
-                let below = self.take(&|(side, line)| match side {
-                    Side::Old => old.contains(line),
-                    Side::New => new.contains(line),
-                });
+                let below = self.take(&|(side, line)| hunk.contains(*side, *line));
                 return self.put_clean(below.as_bytes());
             }
             self.hunk = Some(hunk);
@@ -291,6 +298,9 @@ impl<'a, 'r> Weaver<'a, 'r> {
         let Some(file) = &mut self.file else {
             return String::new();
         };
+        if self.converted.contains(&file.path) {
+            return String::new();
+        }
         let keys: Vec<Key> = file
             .waiting
             .keys()
@@ -302,22 +312,19 @@ impl<'a, 'r> Weaver<'a, 'r> {
             .filter_map(|key| file.waiting.remove(key))
             .flatten()
             .collect();
-        self.blocks(&found)
+        let block = |placed: &&Placed<'_>| self.look.block(placed, Some(&Look::place(placed)));
+        found.iter().map(block).collect()
     }
 
     fn begin_file(&mut self, header: &[u8]) -> Result<()> {
         // What git shows in another way (a submodule's log) has no such header: skip to the one that fits.
-        let fits = |delta: &Delta| {
-            let quoted = header.ends_with(b"\"");
-            let end = |path: &[u8]| match quoted {
-                true => true,
-                false => header.ends_with(path),
-            };
-            end(&delta.path) || end(&delta.old_path)
-        };
-        let found = self.deltas[self.next.min(self.deltas.len())..]
-            .iter()
-            .position(fits);
+        let coming = &self.deltas[self.next.min(self.deltas.len())..];
+        let exactly = |delta: &Delta| outline::names(header, delta, Some(self.prefixes));
+        let found = coming.iter().position(exactly).or_else(|| {
+            coming
+                .iter()
+                .position(|delta| outline::names(header, delta, None))
+        });
         let Some(found) = found else {
             self.file = None;
             return Ok(());
@@ -349,12 +356,9 @@ impl<'a, 'r> Weaver<'a, 'r> {
                 self.waiting.remove(&delta.old_path);
             }
         }
-        let texts = match waiting.is_empty() {
+        let texts = match waiting.is_empty() || self.converted.contains(&delta.path) {
             true => (None, None),
-            false => (
-                self.text(self.trees.0, &delta.old_path),
-                self.text(self.trees.1, &delta.path),
-            ),
+            false => (self.text(delta.old_id), self.text(delta.new_id)),
         };
         self.file = Some(File {
             path: delta.path,
@@ -364,12 +368,9 @@ impl<'a, 'r> Weaver<'a, 'r> {
         Ok(())
     }
 
-    fn text(&self, tree: ObjectId, path: &[u8]) -> Option<Lines> {
+    fn text(&self, id: Option<ObjectId>) -> Option<Lines> {
         let repo = self.context.repo;
-        let entry = repo.entry_at(tree, path).ok().flatten()?;
-        let text = repo
-            .read_object(entry.id, ObjectKind::Blob, FILE_LIMIT)
-            .ok()?;
+        let text = repo.read_object(id?, ObjectKind::Blob, FILE_LIMIT).ok()?;
         Some(
             lines(&text)
                 .into_iter()
@@ -459,50 +460,5 @@ fn range(placed: &Placed<'_>) -> Option<String> {
     match &placed.spot {
         Spot::Lines { first, last, .. } if first != last => Some(format!("lines {first}-{last}")),
         _ => None,
-    }
-}
-
-impl Hunk {
-    /// Reads what follows `@@ -`.
-    pub fn parse(text: &[u8]) -> Option<Self> {
-        let text = std::str::from_utf8(&text[..text.len().min(80)])
-            .or_else(|error| std::str::from_utf8(&text[..error.valid_up_to()]));
-        let (old, rest) = text.ok()?.split_once(" +")?;
-        let (new, _) = rest.split_once(" @@")?;
-        let numbers = |text: &str| -> Option<(u32, u32)> {
-            match text.split_once(',') {
-                Some((start, count)) => Some((start.parse().ok()?, count.parse().ok()?)),
-                None => Some((text.parse().ok()?, 1)),
-            }
-        };
-        let ((old, old_left), (new, new_left)) = (numbers(old)?, numbers(new)?);
-        Some(Hunk {
-            old,
-            new,
-            old_left,
-            new_left,
-        })
-    }
-
-    /// Moves past a line, and returns its numbers before and after the change; `None` for remarks of git's.
-    pub fn step(&mut self, line: &[u8]) -> Option<(Option<u32>, Option<u32>)> {
-        // An empty line is a common line whose blank was left out.
-        let (old, new) = match line.first() {
-            Some(b'-') => (true, false),
-            Some(b'+') => (false, true),
-            Some(b' ') | None => (true, true),
-            Some(_) => return None,
-        };
-        let numbers = (old.then_some(self.old), new.then_some(self.new));
-        self.old += u32::from(old);
-        self.new += u32::from(new);
-        self.old_left = self.old_left.saturating_sub(u32::from(old));
-        self.new_left = self.new_left.saturating_sub(u32::from(new));
-        Some(numbers)
-    }
-
-    /// Returns whether all its lines were seen.
-    pub fn is_over(&self) -> bool {
-        self.old_left == 0 && self.new_left == 0
     }
 }

@@ -1,8 +1,10 @@
 //! What differs between two trees: as git's own diff program shows it to its user, and as a list for reckoning.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Stdio};
+use std::rc::Rc;
 use std::thread::JoinHandle;
 
 use gix::objs::tree::EntryKind;
@@ -13,7 +15,7 @@ use super::{ObjectId, Repo};
 use crate::error::{Context, Error, Result};
 
 /// Trees larger than this are not looked into.
-const TREE_LIMIT: u64 = 64 << 20;
+pub const TREE_LIMIT: u64 = 64 << 20;
 
 /// One file that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,15 +122,27 @@ impl Repo {
 
     /// Returns what stands at a path of a tree; `None` when nothing does.
     pub fn entry_at(&self, tree: ObjectId, path: &[u8]) -> Result<Option<TreeEntry>> {
+        self.entry_among(tree, path, &mut |tree| {
+            self.read_tree(tree, TREE_LIMIT).map(Rc::new)
+        })
+    }
+
+    /// Returns the same, with the caller's way to read a directory: it may remember them.
+    pub fn entry_among(
+        &self,
+        tree: ObjectId,
+        path: &[u8],
+        read: &mut dyn FnMut(ObjectId) -> Result<Rc<Vec<TreeEntry>>>,
+    ) -> Result<Option<TreeEntry>> {
         let mut tree = tree;
         let mut parts = path.split(|byte| *byte == b'/').peekable();
         while let Some(part) = parts.next() {
-            let entries = self.read_tree(tree, TREE_LIMIT)?;
-            let Some(entry) = entries.into_iter().find(|entry| entry.name == part) else {
+            let entries = read(tree)?;
+            let Some(entry) = entries.iter().find(|entry| entry.name == part) else {
                 return Ok(None);
             };
             if parts.peek().is_none() {
-                return Ok(Some(entry));
+                return Ok(Some(entry.clone()));
             }
             if entry.kind != EntryKind::Tree {
                 return Ok(None);
@@ -136,6 +150,35 @@ impl Repo {
             tree = entry.id;
         }
         Ok(None)
+    }
+
+    /// Returns those of some files of which [`Repo::diff_program`] shows something else than their lines: what a filter
+    /// makes of them, or what a program of the user's own says.
+    pub fn shown_converted(&self, tree: ObjectId, paths: &[&[u8]]) -> Result<HashSet<Vec<u8>>> {
+        let program = self.config_string("diff.external").unwrap_or_default();
+        if !program.is_empty() {
+            return Ok(paths.iter().map(|path| path.to_vec()).collect());
+        }
+        let mut drivers = self.config_subsections("diff");
+        drivers.retain(|name| {
+            ["textconv", "command"]
+                .iter()
+                .any(|key| self.config_string(&format!("diff.{name}.{key}")).is_some())
+        });
+        if drivers.is_empty() || paths.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let answer = self
+            .git_common()
+            .env("GIT_ATTR_SOURCE", tree.to_string())
+            .args(["check-attr", "-z", "--stdin", "diff"])
+            .input(paths.join(&0))
+            .run()?;
+        let fields: Vec<&[u8]> = answer.stdout.split(|byte| *byte == 0).collect();
+        let converted = fields
+            .chunks_exact(3)
+            .filter(|fields| drivers.iter().any(|driver| driver.as_bytes() == fields[2]));
+        Ok(converted.map(|fields| fields[0].to_vec()).collect())
     }
 
     /// Returns a call of git's diff program on two trees, as its user configured it. The attributes are those of the later
@@ -170,7 +213,7 @@ impl RawMeta {
         let mut mode = || u32::from_str_radix(fields.next()?, 8).ok();
         let modes = (mode()?, mode()?);
         let mut id = || {
-            // Before a patch ids are cut short: then only the paths tell what it is about.
+            // Ids that are cut short tell nothing: then only the paths say what it is about.
             let id = repo.parse_id(fields.next()?).ok();
             Some(id.filter(|id| !id.is_null()))
         };

@@ -12,13 +12,13 @@ use crate::output::{self, sanitize};
 
 /// Becomes the program `<prefix><verb>` from PATH, else from the directory of this one. Returns only when there is none, or it cannot run.
 ///
-/// `built_in` are the verbs that need no program, for suggestions.
+/// `built_in` tells the verbs that need no program, for suggestions.
 pub fn external(
     env: &Env,
     prefix: &str,
     verb: &OsStr,
     arguments: &[OsString],
-    built_in: &[&str],
+    built_in: &dyn Fn() -> Vec<String>,
 ) -> Error {
     let own_directory = std::env::current_exe()
         .ok()
@@ -48,7 +48,7 @@ fn unknown(
     prefix: &str,
     verb: &OsStr,
     own_directory: Option<PathBuf>,
-    built_in: &[&str],
+    built_in: &dyn Fn() -> Vec<String>,
 ) -> Error {
     let command = prefix.trim_end_matches('-');
     let spoken = command.replacen('-', " ", 1);
@@ -57,7 +57,7 @@ fn unknown(
         "{spoken}: '{}' is not a {command} command. See '{spoken} -h'.\n",
         sanitize::one_line(verb.as_bytes())
     );
-    let mut known: BTreeSet<String> = built_in.iter().map(|&word| word.to_owned()).collect();
+    let mut known: BTreeSet<String> = built_in().into_iter().collect();
     let path = env.var_os("PATH").unwrap_or_default();
     for directory in std::env::split_paths(path).chain(own_directory) {
         known.extend(programs(&directory, prefix));

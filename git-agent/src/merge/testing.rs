@@ -76,12 +76,7 @@ impl<'a> Tester<'a> {
     pub fn test(&mut self, commit: ObjectId) -> Result<Verdict> {
         let tree = self.context.repo.tree_of(commit)?;
         let dir = self.context.store.require_dir("merge/tests")?;
-        let setup = self.setup.as_deref().unwrap_or_default();
-        let key = sha256(format!("{tree}\0{}\0{setup}", self.command).as_bytes());
-        let (memory, log) = (
-            dir.join(format!("{key}.json")),
-            dir.join(format!("{key}.log")),
-        );
+        let (memory, log) = places(&dir, tree, &self.command, self.setup.as_deref());
         if !self.again
             && let Some(known) = recall(&memory, &tree.to_string(), &self.command)
         {
@@ -144,6 +139,25 @@ impl<'a> Tester<'a> {
         }
         Ok(run(self.context, &top, &self.command, &file)? == Some(0))
     }
+}
+
+/// Returns where the result of testing some files is remembered, and its log.
+fn places(dir: &Path, tree: ObjectId, command: &str, setup: Option<&str>) -> (PathBuf, PathBuf) {
+    let setup = setup.unwrap_or_default();
+    let key = sha256(format!("{tree}\0{command}\0{setup}").as_bytes());
+    (
+        dir.join(format!("{key}.json")),
+        dir.join(format!("{key}.log")),
+    )
+}
+
+/// Returns whether some files passed the configured tests, if they were tested before. Nothing is run.
+pub fn known(context: &Context<'_>, tree: ObjectId) -> Option<Colour> {
+    let command = context.config.string("agent.test")?;
+    let setup = context.config.string("agent.setup");
+    let (memory, log) = places(&log_dir(context), tree, &command, setup.as_deref());
+    let known = recall(&memory, &tree.to_string(), &command)?;
+    Some(colour(known.passed, &log))
 }
 
 fn colour(passed: bool, log: &Path) -> Colour {

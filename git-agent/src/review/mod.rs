@@ -6,6 +6,7 @@
 pub mod anchor;
 pub mod findings;
 pub mod fold;
+mod line;
 pub mod path;
 pub mod standing;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::fold::shorten;
 use super::work::Work;
 use super::{Session, Ulid};
 use crate::error::{Error, Result};
-use crate::git::diff::Delta;
+use crate::git::diff::{Delta, TREE_LIMIT};
 use crate::git::object::{EntryKind, TreeEntry};
 use crate::git::{ObjectId, ObjectKind, Repo, sha256};
 use crate::review::anchor::{Known, Versions, lines};
@@ -202,6 +202,9 @@ type Renames = Rc<HashMap<Vec<u8>, Vec<u8>>>;
 struct Finder<'c> {
     repo: &'c Repo,
     work: &'c Work,
+    /// The tree of the side before, once it was asked for.
+    old_tree: Option<ObjectId>,
+    trees: HashMap<ObjectId, Rc<Vec<TreeEntry>>>,
     texts: HashMap<ObjectId, Option<Text>>,
     versions: HashMap<(ObjectId, ObjectId), Rc<Versions>>,
     entries: HashMap<(ObjectId, Vec<u8>), Option<TreeEntry>>,
@@ -214,6 +217,8 @@ impl<'c> Finder<'c> {
         Finder {
             repo,
             work,
+            old_tree: None,
+            trees: HashMap::new(),
             texts: HashMap::new(),
             versions: HashMap::new(),
             entries: HashMap::new(),
@@ -232,7 +237,7 @@ impl<'c> Finder<'c> {
             return Ok(Spot::Session);
         };
         let side = place.side;
-        let tree = side_tree(self.repo, self.work, side)?;
+        let tree = self.side_tree(side)?;
         let entry = self.entry(tree, &path)?;
         let Some(first) = place.line else {
             if entry.is_some() {
@@ -286,12 +291,33 @@ impl<'c> Finder<'c> {
         })
     }
 
+    fn side_tree(&mut self, side: Side) -> Result<ObjectId> {
+        match (side, self.old_tree) {
+            (Side::New, _) => Ok(self.work.tree),
+            (Side::Old, Some(known)) => Ok(known),
+            (Side::Old, None) => {
+                let tree = side_tree(self.repo, self.work, side)?;
+                self.old_tree = Some(tree);
+                Ok(tree)
+            }
+        }
+    }
+
     fn entry(&mut self, tree: ObjectId, path: &[u8]) -> Result<Option<TreeEntry>> {
         let key = (tree, path.to_vec());
         if let Some(known) = self.entries.get(&key) {
             return Ok(known.clone());
         }
-        let found = self.repo.entry_at(tree, path)?;
+        let repo = self.repo;
+        let trees = &mut self.trees;
+        let found = repo.entry_among(tree, path, &mut |tree| match trees.get(&tree) {
+            Some(known) => Ok(Rc::clone(known)),
+            None => {
+                let read = Rc::new(repo.read_tree(tree, TREE_LIMIT)?);
+                trees.insert(tree, Rc::clone(&read));
+                Ok(read)
+            }
+        })?;
         self.entries.insert(key, found.clone());
         Ok(found)
     }

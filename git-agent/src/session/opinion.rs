@@ -35,8 +35,15 @@ pub fn about(review: &Review, sid: SessionId, work: &Work) -> Opinion {
 
 /// Gives a verdict on exactly the work as it is now, and returns that work.
 ///
-/// What is judged stays in the session's snapshots. The state of one's own session follows the verdict.
-pub fn give(context: &Context<'_>, listed: &Listed, verdict: Verdict, why: &str) -> Result<Work> {
+/// What is judged stays in the session's snapshots. The state of one's own session follows the verdict. Where somebody was
+/// shown the work before, only what was `seen` is judged: if it has changed meanwhile, that is an error.
+pub fn give(
+    context: &Context<'_>,
+    listed: &Listed,
+    verdict: Verdict,
+    why: &str,
+    seen: Option<&Work>,
+) -> Result<Work> {
     let session = &listed.session;
     if verdict == Verdict::Approve {
         forbid_own(context, listed)?;
@@ -45,6 +52,15 @@ pub fn give(context: &Context<'_>, listed: &Listed, verdict: Verdict, why: &str)
         steer::require_idle(context, session)?;
     }
     let work = work::look(context, listed, Keep::Snapshot)?;
+    if let Some(seen) = seen
+        && (seen.tip, seen.tree) != (work.tip, work.tree)
+    {
+        let name = &session.name;
+        return Err(
+            Error::negative(format!("session '{name}' has changed since it was shown"))
+                .hint(format!("git agent review diff {name}")),
+        );
+    }
     let action = Action::Verdict {
         verdict,
         commit: work.tip.to_string(),

@@ -80,9 +80,23 @@ pub fn load(context: &Context<'_>) -> Result<Reviews> {
     load_from(&context.store)
 }
 
-/// Reads the same, for who has only the store.
+/// Reads the review of one session. What others say about other sessions is passed over unread.
+pub fn load_one(store: &Store<'_>, sid: SessionId) -> Result<Review> {
+    // A letter can be written as an escape, by nobody but a forger: such a line is read to see whose it is.
+    let about = |line: &str| line.contains(sid.as_str()) || line.contains("\\u00");
+    let mut reviews = read(store, &about)?;
+    Ok(reviews.sessions.remove(&sid).unwrap_or_default())
+}
+
+/// Reads the same of all sessions, for who has only the store.
 pub fn load_from(store: &Store<'_>) -> Result<Reviews> {
-    let read = store.note_records::<Record>(Kind::Review)?;
+    read(store, &|_| true)
+}
+
+fn read(store: &Store<'_>, wanted: &dyn Fn(&str) -> bool) -> Result<Reviews> {
+    let read = store.note_records_by(Kind::Review, &|line| {
+        wanted(line).then(|| Record::from_line(line).ok())
+    })?;
     let records = read
         .records
         .into_iter()

@@ -8,6 +8,7 @@ use git_agent::error::{Context as _, Error, Result};
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json, porcelain};
+use git_agent::session::display;
 use git_agent::share::fetch::{self, Change, Fetched, Options, What};
 use git_agent::share::remote::Remote;
 use git_agent::store::refname::Month;
@@ -60,6 +61,8 @@ pub fn run(env: &Env, args: &Fetch) -> Result<u8> {
             ui.progress(format!("{}: {how_far}", remote.name));
         })?;
         ui.clear_progress();
+        // What teammates said shows up where plain git shows reviews.
+        display::refresh(context)?;
         write(ui, &fetched)?;
         tell(ui, &remote, &fetched);
         let refused = fetched.changes.iter().any(|one| one.what == What::Refused);

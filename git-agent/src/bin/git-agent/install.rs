@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
+use git_agent::git::{Repo, config};
 use git_agent::install::{self, Done, File};
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Options, Ui};
+use git_agent::session::context::Context;
+use git_agent::session::display;
 
 /// Install the programs, their manual and completion under a prefix
 #[derive(Debug, Args)]
@@ -22,6 +25,9 @@ pub struct Install {
     /// Replace or remove files even when somebody else made or changed them
     #[arg(short, long)]
     force: bool,
+    /// Show reviews in 'git log --notes=agents/review' too, in all repositories
+    #[arg(long)]
+    display_notes: bool,
 }
 
 /// Runs the verb.
@@ -45,11 +51,38 @@ pub fn run(env: &Env, args: &Install) -> Result<u8> {
         let path = path.to_string_lossy();
         writeln!(ui.out(), "{verb} {}", one_line(path.as_bytes()))?;
     }
+    if args.display_notes {
+        show_notes(env, &ui, !args.uninstall)?;
+    }
     if !args.uninstall {
         advise(env, &ui, &prefix);
+        let command = match args.display_notes {
+            true => "git log --notes=agents/review    read reviews beside the commits",
+            false => "git agent install --display-notes    show reviews in 'git log' too",
+        };
+        ui.hint(command);
     }
     ui.finish()?;
     Ok(0)
+}
+
+/// Sets for all repositories whether reviews are rendered for plain git, and does so at once in this one.
+fn show_notes(env: &Env, ui: &Ui, shown: bool) -> Result<()> {
+    match shown {
+        true => config::set_global(display::KEY, "true")?,
+        false if !config::unset_global(display::KEY)? => return Ok(()),
+        false => {}
+    }
+    let verb = if shown { "set" } else { "unset" };
+    writeln!(
+        ui.out(),
+        "{verb} {} in the global configuration",
+        display::KEY
+    )?;
+    if shown && let Ok(repo) = Repo::discover(env) {
+        display::render(&Context::new(env, &repo)?)?;
+    }
+    Ok(())
 }
 
 /// Says what is still in the way of `git agent`, its page and completion.

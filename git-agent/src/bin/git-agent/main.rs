@@ -67,6 +67,8 @@ fn main() -> ExitCode {
             Some(shim::VERB) => return Err(shim::exec_shim(arguments[1..].iter().cloned())),
             Some(launch::VERB) => return supervise(env, &arguments[1..]),
             Some(complete::VERB) => return complete::run::<Cli>(env, &arguments[1..]),
+            // They read their words themselves: nothing here needs to know what may be typed.
+            Some("review" | "merge") => return Err(external(env, arguments)),
             _ => {}
         }
         let cli: Cli = invoke::parse(arguments)?;
@@ -106,16 +108,18 @@ fn main() -> ExitCode {
             Verb::Completion(args) => completion::run(&args),
             Verb::Install(args) => install::run(env, &args),
             Verb::Demo(args) => demo::run(env, &args),
-            Verb::External(words) => match words.split_first() {
-                Some((verb, rest)) => {
-                    let verbs = args::verbs();
-                    let verbs: Vec<&str> = verbs.iter().map(String::as_str).collect();
-                    Err(invoke::external(env, "git-agent-", verb, rest, &verbs))
-                }
-                None => invoke::usage::<Cli>(),
-            },
+            Verb::External(words) if words.is_empty() => invoke::usage::<Cli>(),
+            Verb::External(words) => Err(external(env, &words)),
         }
     })
+}
+
+/// Becomes the program of a verb that is none of these. Returns only when there is none, or it cannot run.
+fn external(env: &Env, words: &[OsString]) -> Error {
+    match words.split_first() {
+        Some((verb, rest)) => invoke::external(env, "git-agent-", verb, rest, &args::verbs),
+        None => Error::usage("no command given"),
+    }
 }
 
 /// The hidden verb by which a session's supervisor is started.

@@ -93,7 +93,8 @@ impl Lines {
 
     /// Splits a note into the lines that can be records, sorted, and what is wrong with others.
     pub fn readable(self) -> (BTreeSet<String>, Vec<String>) {
-        let mut good = BTreeSet::new();
+        // They come in order: a set made of them at once is cheaper than one that grows.
+        let mut good = Vec::with_capacity(self.0.len());
         let mut long = 0;
         let mut raw = 0;
         for line in self.0 {
@@ -102,7 +103,7 @@ impl Lines {
             } else if !line.iter().all(|byte| (0x20..0x7f).contains(byte)) {
                 raw += 1;
             } else if let Ok(text) = String::from_utf8(line) {
-                good.insert(text);
+                good.push(text);
             }
         }
         let mut bad = Vec::new();
@@ -113,6 +114,6 @@ impl Lines {
         if raw > 0 {
             bad.push(format!("lines that are not plain ASCII: {raw}"));
         }
-        (good, bad)
+        (good.into_iter().collect(), bad)
     }
 }

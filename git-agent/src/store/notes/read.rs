@@ -1,5 +1,6 @@
 //! Reading notes: those of this clone and of every teammate, with who wrote them. What cannot be read is said and skipped.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::DeserializeOwned;
@@ -202,27 +203,40 @@ impl Store<'_> {
         Ok(lines)
     }
 
-    /// Returns all records of a kind, as the caller reads them; lines that are none are among the problems.
+    /// Returns all records of a kind; lines that are none are among the problems.
     pub fn note_records<T: DeserializeOwned>(&self, kind: Kind) -> Result<Records<T>> {
+        self.note_records_by(kind, &|line| Some(serde_json::from_str(line).ok()))
+    }
+
+    /// Returns the records of a kind that the caller wants, as it reads them. `read` returns nothing for a line that is
+    /// not wanted, and nothing in it for one that is no record: those are among the problems.
+    pub fn note_records_by<T>(
+        &self,
+        kind: Kind,
+        read: &dyn Fn(&str) -> Option<Option<T>>,
+    ) -> Result<Records<T>> {
         let mut lines: BTreeMap<(ObjectId, WriterId), BTreeSet<String>> = BTreeMap::new();
         let skipped = self.each_note(kind, &mut |note| {
-            lines
-                .entry((note.on, note.writer))
-                .or_default()
-                .extend(note.lines);
+            match lines.entry((note.on, note.writer)) {
+                Entry::Vacant(entry) => {
+                    entry.insert(note.lines);
+                }
+                Entry::Occupied(entry) => entry.into_mut().extend(note.lines),
+            }
             Ok(())
         })?;
         let mut problems = Problems(skipped);
         let mut records = Vec::new();
         for ((on, writer), lines) in lines {
             for line in lines {
-                match serde_json::from_str(&line) {
-                    Ok(value) => records.push(Record {
+                match read(&line) {
+                    None => {}
+                    Some(Some(value)) => records.push(Record {
                         writer: writer.clone(),
                         on,
                         value,
                     }),
-                    Err(_) => problems.push(Problem {
+                    Some(None) => problems.push(Problem {
                         name: kind.ref_name(writer.clone()).to_string(),
                         on: Some(on),
                         what: format!("a line is no {} record", kind.as_str()),
