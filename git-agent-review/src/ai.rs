@@ -22,6 +22,7 @@ use git_agent::session::scope::{self, Scope};
 use git_agent::session::work::{self, Keep, Work};
 use git_agent::session::{display, remark, select};
 use git_agent::store::list::Listed;
+use serde::Serialize;
 
 use crate::report::{self, Form};
 
@@ -62,6 +63,19 @@ pub struct Ai {
     command: Vec<String>,
 }
 
+/// A finding, for machines.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<u32>,
+    severity: &'static str,
+    message: String,
+}
+
 fn time(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "a time span such as 90s, 15m or 2h".to_owned())
 }
@@ -77,6 +91,10 @@ pub fn run(env: &Env, args: &Ai) -> Result<u8> {
         let (subject, about) = subject(context, args)?;
         if subject.old == subject.new {
             ui.narrate("there is nothing to review");
+            // Whoever reads the report wants one all the same.
+            if args.format.is_some() || ui.format() != Format::Human {
+                write(ui, args, "", &[], None)?;
+            }
             return Ok(0);
         }
         let reviewer = Reviewer {
@@ -89,8 +107,12 @@ pub fn run(env: &Env, args: &Ai) -> Result<u8> {
         let answered = ai::ask(context, &subject, &reviewer, args.timeout)?;
         ui.clear_progress();
         let Some(found) = findings::parse(&answered.text) else {
-            return Err(unreadable(ui, &answered)?);
+            let report = args.format.is_some() || ui.format() != Format::Human;
+            return Err(unreadable(ui, &answered, report)?);
         };
+        if found.len() == findings::MOST {
+            ui.warning(format!("no more than {} findings are taken", found.len()));
+        }
         if let Some((listed, work)) = about.as_ref().filter(|_| !args.dry_run) {
             comment(context, listed, work, &answered, &found)?;
             display::refresh(context)?;
@@ -98,7 +120,7 @@ pub fn run(env: &Env, args: &Ai) -> Result<u8> {
         write(
             ui,
             args,
-            &answered,
+            &answered.session.agent,
             &found,
             about.as_ref().map(|(listed, _)| listed),
         )?;
@@ -147,10 +169,13 @@ fn checkout(context: &Context<'_>) -> Result<Subject> {
     })
 }
 
-/// Shows an answer that holds no findings that can be read.
-fn unreadable(ui: &Ui, answered: &Answered) -> Result<Error> {
+/// Shows an answer that holds no findings that can be read. It is no part of a report.
+fn unreadable(ui: &Ui, answered: &Answered, report: bool) -> Result<Error> {
     let text = block(&answered.text).to_text();
-    writeln!(ui.out(), "{}", text.trim_end()).context(cannot_write)?;
+    match report {
+        true => text.lines().for_each(|line| ui.narrate(line)),
+        false => writeln!(ui.out(), "{}", text.trim_end()).context(cannot_write)?,
+    }
     let name = one_line(&answered.session.name).to_string();
     Ok(
         Error::fatal("the agent's answer, shown above, holds no findings that can be read")
@@ -229,19 +254,20 @@ fn place(
 fn write(
     ui: &Ui,
     args: &Ai,
-    answered: &Answered,
+    agent: &str,
     found: &[Finding],
     listed: Option<&Listed>,
 ) -> Result<()> {
     if let Some(form) = args.format {
-        let text = report::render(form, &answered.session.agent, found);
+        let text = report::render(form, agent, found);
         return ui.out().write_all(text.as_bytes()).context(cannot_write);
     }
-    let row = |finding: &Finding| {
-        serde_json::json!({
-            "file": finding.file, "line": finding.line, "end": finding.end,
-            "severity": finding.severity.as_str(), "message": finding.message,
-        })
+    let row = |finding: &Finding| Row {
+        file: finding.file.clone(),
+        line: finding.line,
+        end: finding.end,
+        severity: finding.severity.as_str(),
+        message: finding.message.clone(),
     };
     match ui.format() {
         Format::Json => json::write_list(ui, "findings", found.iter().map(row))?,

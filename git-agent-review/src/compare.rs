@@ -22,6 +22,7 @@ use git_agent::session::summary::{self, Finding, Summary};
 use git_agent::session::work::{self, Keep, Work};
 use serde::Serialize;
 
+use crate::table::spoken;
 use crate::weave::{Manner, Weaver};
 
 /// Compare the work of several sessions, side by side
@@ -313,7 +314,8 @@ fn figures(ui: &Ui, versions: &[Version]) -> Result<()> {
         },
     );
     line("verdict", &|version| {
-        version.summary.verdict.known().cloned().unwrap_or_default()
+        let known = version.summary.verdict.known().map(String::as_str);
+        known.map(spoken).unwrap_or_default().to_owned()
     });
     line("turns", &|version| version.summary.turns.to_string());
     line("time", &|version| sessions::elapsed(&version.summary));

@@ -144,13 +144,18 @@ fn verdict(row: &Summary) -> String {
     match &row.verdict {
         Finding::Nothing => String::new(),
         Finding::Unknown => "?".to_owned(),
-        Finding::Known(verdict) => match verdict.as_str() {
-            "approve" => "approved".to_owned(),
-            "stale" => "approved, changed since".to_owned(),
-            "request-changes" => "changes requested".to_owned(),
-            "reject" => "rejected".to_owned(),
-            other => other.to_owned(),
-        },
+        Finding::Known(verdict) => spoken(verdict).to_owned(),
+    }
+}
+
+/// Returns a verdict as people say it.
+pub fn spoken(verdict: &str) -> &str {
+    match verdict {
+        "approve" => "approved",
+        "stale" => "approved, changed since",
+        "request-changes" => "changes requested",
+        "reject" => "rejected",
+        other => other,
     }
 }
 
@@ -256,6 +261,10 @@ fn next_steps(ui: &Ui, rows: &[Row]) {
                 "git agent review comment {name} FILE:LINE -m \"<text>\""
             ));
             ui.hint(format!("git agent review approve {name}"));
+        }
+        let waits = |row: &&Row| row.mine && row.state == State::Ready && verdict(row).is_empty();
+        if rows.iter().filter(waits).count() > 1 {
+            ui.hint("git agent review approve --ready    all that are ready, after a question");
         }
     }
     if let Some(row) = rows.iter().find(|row| row.mine && open(row)) {

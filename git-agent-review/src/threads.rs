@@ -12,6 +12,9 @@ use git_agent::session::feedback;
 /// How many characters of an id are shown: the end, which is random.
 const SHOWN: usize = 8;
 
+/// How many characters of one line of a comment are shown.
+const LINE_SHOWN: usize = 1000;
+
 /// Returns the end of an id, by which a person names it.
 pub fn short(id: Ulid) -> String {
     let text = id.as_str();
@@ -25,6 +28,19 @@ pub fn state(placed: &Placed<'_>) -> &'static str {
         (true, Spot::Outdated) => "outdated",
         (true, _) => "open",
     }
+}
+
+/// Returns a line of a comment; one that would fill the screen is cut, and says so.
+fn shown(line: &str) -> String {
+    let line = line.trim_end();
+    let Some((end, _)) = line.char_indices().nth(LINE_SHOWN) else {
+        return format!("  {line}");
+    };
+    let more = line[end..].chars().count();
+    format!(
+        "  {} … ({more} more characters: git agent review list --json)",
+        &line[..end]
+    )
 }
 
 /// How threads are shown.
@@ -72,11 +88,7 @@ impl Look<'_> {
             }
             lines.push(self.palette.paint(Slot::Prompt, head).to_string());
             let body = block(&comment.body).to_text();
-            lines.extend(
-                body.trim_end()
-                    .lines()
-                    .map(|line| format!("  {}", line.trim_end())),
-            );
+            lines.extend(body.trim_end().lines().map(shown));
         }
         let bar = self.palette.paint(Slot::Dim, "│").to_string();
         lines.iter().map(|line| format!("{bar} {line}\n")).collect()
@@ -99,5 +111,19 @@ impl Look<'_> {
     /// Returns where a thread hangs, for a heading.
     pub fn place(placed: &Placed<'_>) -> String {
         feedback::place(placed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_without_end_are_cut() {
+        assert_eq!(shown("short  "), "  short");
+        let exact = "é".repeat(LINE_SHOWN);
+        assert_eq!(shown(&exact), format!("  {exact}"));
+        let long = shown(&format!("{exact}xy"));
+        assert!(long.ends_with("é … (2 more characters: git agent review list --json)"));
     }
 }

@@ -33,6 +33,8 @@ mod review_exchange;
 mod review_files;
 mod review_loop;
 mod review_more;
+mod review_settings;
+mod review_verdicts;
 mod session_acp;
 mod session_agents;
 mod session_clean;

@@ -22,9 +22,9 @@ use super::{ObjectId, ObjectKind, RefBackend, Repo};
 use crate::error::{Context, Error, Result};
 
 /// Above these, git streams files into the object database better than we do from memory.
-const LARGE_FILE: u64 = 8 << 20;
+pub(in crate::git) const LARGE_FILE: u64 = 8 << 20;
 const LARGE_TOTAL: u64 = 32 << 20;
-const MANY_FILES: usize = 256;
+pub(in crate::git) const MANY_FILES: usize = 256;
 /// How often a tree that changes while it is looked at is looked at again.
 const ATTEMPTS: usize = 4;
 
@@ -165,7 +165,8 @@ impl Repo {
         self.settle(at, seen, paths)
     }
 
-    fn look(&self, at: &Checkout, hidden: Hidden) -> Result<Seen> {
+    /// Reads the index of a working tree and compares its files with it.
+    pub(in crate::git) fn look(&self, at: &Checkout, hidden: Hidden) -> Result<Seen> {
         let cannot = || format!("cannot open '{}'", at.top.display());
         let head = self.head_of(at)?;
         let path = at.admin_dir.join("index");
@@ -480,11 +481,15 @@ impl Repo {
 }
 
 /// What one look at a working tree showed.
-struct Seen {
-    head: Option<ObjectId>,
-    index: gix::index::File,
-    disk: Disk,
-    scan: Scan,
+pub(in crate::git) struct Seen {
+    /// The commit checked out.
+    pub(in crate::git) head: Option<ObjectId>,
+    /// What is staged.
+    pub(in crate::git) index: gix::index::File,
+    /// The files.
+    pub(in crate::git) disk: Disk,
+    /// How they differ.
+    pub(in crate::git) scan: Scan,
 }
 
 /// How the files differ from what is staged.
@@ -513,7 +518,11 @@ pub(in crate::git) fn is_sparse(at: &Checkout) -> bool {
 }
 
 /// Reads a file or link into a batch; `None` when it is gone.
-fn read_item(disk: &mut Disk, path: &[u8], batch: &mut Batch) -> io::Result<Option<Item>> {
+pub(in crate::git) fn read_item(
+    disk: &mut Disk,
+    path: &[u8],
+    batch: &mut Batch,
+) -> io::Result<Option<Item>> {
     let (mode, data) = match disk.read(path)? {
         None => return Ok(None),
         Some(Content::Link(target)) => (Mode::SYMLINK, target),

@@ -1,6 +1,7 @@
 //! How much was changed: files and lines between commits, and between a commit and a working tree with all that is not
 //! committed or not even tracked. Numbers for a listing: nothing is stored, and the user's index is not written.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -11,13 +12,13 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use super::capture::Checkout;
-use super::{ObjectId, Repo};
+use super::{Git, ObjectId, Repo};
 use crate::error::{Error, Result};
 
 /// git looks this far for a NUL to tell binary files from text.
 const BINARY_LOOK: usize = 8000;
 /// Lines of untracked files are counted in this much of them; what is above counts as files without lines.
-const UNTRACKED_BYTES: u64 = 64 << 20;
+pub(in crate::git) const UNTRACKED_BYTES: u64 = 64 << 20;
 
 /// How much was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,6 +31,18 @@ pub struct Changes {
     pub deleted: u64,
     /// Files that differ from the last commit: staged, not staged, or untracked.
     pub uncommitted: u64,
+}
+
+impl Changes {
+    /// Returns both together.
+    pub(in crate::git) fn and(self, other: Changes) -> Changes {
+        Changes {
+            files: self.files + other.files,
+            added: self.added + other.added,
+            deleted: self.deleted + other.deleted,
+            uncommitted: self.uncommitted + other.uncommitted,
+        }
+    }
 }
 
 /// What a look at a working tree found that no commit has.
@@ -56,7 +69,7 @@ impl Repo {
                 .arg(base.to_string())
                 .arg("--")
                 .run()?;
-            count(&answer.stdout)?
+            count(&answer.stdout, &BTreeSet::new())?
         } else {
             match head.filter(|head| *head != base) {
                 Some(head) => self.changes_between(&[(base, head)])?[0],
@@ -77,30 +90,14 @@ impl Repo {
         if pairs.is_empty() {
             return Ok(Vec::new());
         }
-        let mut input = String::new();
+        let mut trees = Vec::with_capacity(pairs.len());
         for (one, other) in pairs {
-            let (one, other) = (self.tree_of(*one)?, self.tree_of(*other)?);
-            input.push_str(&format!("{one} {other}\n"));
+            trees.push((self.tree_of(*one)?, self.tree_of(*other)?));
         }
-        let answer = self
-            .git_common()
-            .args(["diff-tree", "--stdin", "-r", "--numstat", "-z"])
-            .args(["--no-renames", "--no-ext-diff", "--no-textconv"])
-            .input(input.clone())
-            .run()?;
-        // Each pair is repeated before what differs in it; no path can look like that, because counts come first.
-        let mut all = Vec::with_capacity(pairs.len());
-        let mut rest = answer.stdout.as_slice();
-        for line in input.lines() {
-            rest = rest
-                .strip_prefix(line.as_bytes())
-                .and_then(|rest| rest.strip_prefix(b"\n"))
-                .ok_or_else(|| Error::fatal("cannot understand the answer of 'git diff-tree'"))?;
-            let end = end_of_records(rest);
-            all.push(count(&rest[..end])?);
-            rest = &rest[end..];
-        }
-        Ok(all)
+        pairs_of(self.git_common(), &trees)?
+            .iter()
+            .map(|records| count(records, &BTreeSet::new()))
+            .collect()
     }
 
     fn loose(&self, at: &Checkout) -> Result<Loose> {
@@ -119,6 +116,32 @@ impl Repo {
         }
         Ok(loose)
     }
+}
+
+/// Returns the records of `--numstat -z` for each pair of trees, in one call of git for all of them.
+pub(in crate::git) fn pairs_of(git: Git, pairs: &[(ObjectId, ObjectId)]) -> Result<Vec<Vec<u8>>> {
+    let mut input = String::new();
+    for (one, other) in pairs {
+        input.push_str(&format!("{one} {other}\n"));
+    }
+    let answer = git
+        .args(["diff-tree", "--stdin", "-r", "--numstat", "-z"])
+        .args(["--no-renames", "--no-ext-diff", "--no-textconv"])
+        .input(input.clone())
+        .run()?;
+    // Each pair is repeated before what differs in it; no path can look like that, because counts come first.
+    let mut all = Vec::with_capacity(pairs.len());
+    let mut rest = answer.stdout.as_slice();
+    for line in input.lines() {
+        rest = rest
+            .strip_prefix(line.as_bytes())
+            .and_then(|rest| rest.strip_prefix(b"\n"))
+            .ok_or_else(|| Error::fatal("cannot understand the answer of 'git diff-tree'"))?;
+        let end = end_of_records(rest);
+        all.push(rest[..end].to_vec());
+        rest = &rest[end..];
+    }
+    Ok(all)
 }
 
 /// Returns where the records of one pair end: at the next pair, or at the end.
@@ -142,8 +165,8 @@ fn end_of_records(text: &[u8]) -> usize {
     at
 }
 
-/// Adds up the records of `--numstat -z`.
-fn count(records: &[u8]) -> Result<Changes> {
+/// Adds up the records of `--numstat -z`, but for some paths.
+pub(in crate::git) fn count(records: &[u8], without: &BTreeSet<Vec<u8>>) -> Result<Changes> {
     let mut changes = Changes::default();
     for record in records
         .split(|byte| *byte == 0)
@@ -163,15 +186,19 @@ fn count(records: &[u8]) -> Result<Changes> {
                 None => Err(Error::fatal("cannot understand the answer of 'git diff'")),
             }
         };
-        changes.added += number()?;
-        changes.deleted += number()?;
+        let (added, deleted) = (number()?, number()?);
+        if fields.next().is_some_and(|path| without.contains(path)) {
+            continue;
+        }
+        changes.added += added;
+        changes.deleted += deleted;
         changes.files += 1;
     }
     Ok(changes)
 }
 
 /// Returns the lines of an untracked file, as git would count them once it is added; 0 where that cannot be told.
-fn lines_of(path: &Path, room: &mut u64) -> u64 {
+pub(in crate::git) fn lines_of(path: &Path, room: &mut u64) -> u64 {
     let Ok(meta) = std::fs::symlink_metadata(path) else {
         return 0;
     };
@@ -209,10 +236,13 @@ mod tests {
         let text = b"1\t2\ta\0-\t-\tb\tc\n\0deadbeef cafe\n3\t0\td\0";
         let end = end_of_records(text);
         assert_eq!(&text[end..end + 8], b"deadbeef");
-        let changes = count(&text[..end]).expect("valid");
+        let changes = count(&text[..end], &BTreeSet::new()).expect("valid");
         assert_eq!((changes.files, changes.added, changes.deleted), (2, 1, 2));
         assert_eq!(end_of_records(b""), 0);
-        assert!(count(b"x\ty\tz\0").is_err());
+        let without = BTreeSet::from([b"a".to_vec()]);
+        let rest = count(&text[..end], &without).expect("valid");
+        assert_eq!((rest.files, rest.added), (1, 0));
+        assert!(count(b"x\ty\tz\0", &without).is_err());
     }
 
     #[test]

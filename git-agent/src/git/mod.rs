@@ -33,6 +33,7 @@ pub mod restore;
 pub mod scan;
 pub mod scratch;
 pub mod snapshot;
+pub mod tally;
 pub mod touched;
 pub mod worktree;
 

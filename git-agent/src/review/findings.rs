@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Severity;
 
 /// The most findings that are taken from one answer.
-const MOST: usize = 500;
+pub const MOST: usize = 500;
 
 /// Something a reviewing agent found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn findings(value: &Value) -> Option<Vec<Finding>> {
             let raw: Raw = serde_json::from_value(entry.clone()).ok()?;
             let line = raw.line.filter(|line| *line > 0);
             Some(Finding {
-                file: raw.file.filter(|file| !file.is_empty()),
+                file: raw.file.as_deref().and_then(from_top),
                 end: raw.end.filter(|end| line.is_some_and(|line| *end > line)),
                 line,
                 severity: severity(raw.severity.as_deref()),
@@ -86,6 +86,12 @@ fn findings(value: &Value) -> Option<Vec<Finding>> {
             })
         })
         .collect()
+}
+
+/// Returns a path from the top as every tool takes it.
+fn from_top(path: &str) -> Option<String> {
+    let path = path.trim_start_matches("./");
+    (!path.is_empty()).then(|| path.to_owned())
 }
 
 /// Returns the severity that a word of any house means.
@@ -107,7 +113,7 @@ mod tests {
     #[test]
     fn findings_are_found_among_words() {
         let answer = "I looked at {everything} [twice].\n```json\n{\"findings\": [\
-            {\"file\": \"a.rs\", \"line\": 3, \"end_line\": 5, \"severity\": \"high\", \"message\": \"off by one\"},\
+            {\"file\": \"./a.rs\", \"line\": 3, \"end_line\": 5, \"severity\": \"high\", \"message\": \"off by one\"},\
             {\"message\": \"no tests\"}]}\n```\nDone.";
         let found = parse(answer).expect("findings");
         assert_eq!(found.len(), 2);

@@ -1,15 +1,17 @@
 //! What reviewers said, as part of a session's row: how many comments are open, and what was decided.
 
 use super::context::Context;
+use super::opinion;
+use super::remark::Reviews;
 use super::summary::{Comments, Finding, Summary};
-use super::{opinion, remark};
+use crate::error::Result;
 use crate::review::Review;
 use crate::review::standing::Standing;
 use crate::store::list::Listed;
 
 /// Adds to rows what reviewers said. What cannot be read is left unknown, and never keeps a row from being shown.
-pub fn annotate(context: &Context<'_>, rows: &mut [&mut Summary]) {
-    let Ok(reviews) = remark::load(context) else {
+pub fn annotate(context: &Context<'_>, rows: &mut [&mut Summary], reviews: Result<Reviews>) {
+    let Ok(reviews) = reviews else {
         for row in rows {
             row.comments = Finding::Unknown;
             row.verdict = Finding::Unknown;

@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use serde::{Serialize, Serializer};
 
 use super::context::Context;
-use super::{Exit, Progress, Session, State, Usage, launch};
+use super::{Exit, Progress, Session, State, Usage, launch, remark};
 use crate::env::Millis;
 use crate::error::Result;
 use crate::git::capture::Checkout;
 pub use crate::git::changes::Changes;
+use crate::git::tally::Since;
 use crate::git::worktree::{self, Worktree};
 use crate::git::{ObjectId, RefBackend, Repo};
 use crate::merge::conflicts;
@@ -285,12 +286,7 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
             Place::Nowhere => {}
             Place::Lost => row.changes = Finding::Unknown,
             Place::Commits { base, head } => pairs.push((index, (base, head))),
-            Place::Worktree { at, base, head } => scans.push(Scan {
-                index,
-                at,
-                base,
-                head,
-            }),
+            Place::Worktree(since) => scans.push((index, since)),
         }
         if open && let Some((parent, head)) = facts.both_tips(&row.session) {
             (row.ahead, row.behind) = match context.repo.ahead_behind(head, parent) {
@@ -303,12 +299,23 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
         .filter(|index| rows[*index].mine && !rows[*index].state.is_closed())
         .collect();
     let sessions: Vec<&Session> = open.iter().map(|index| &rows[*index].session).collect();
-    let conflicts = conflicts::with_parents(context, &sessions);
+    let (indexes, scans): (Vec<usize>, Vec<Since>) = scans.into_iter().unzip();
+    // While git looks at the files, what commits and notes tell is read here.
+    let (changes, conflicts, reviews) = std::thread::scope(|scope| {
+        let repo = context.repo.clone();
+        let scanning = scope.spawn(move || repo.changes_in_all(&scans));
+        let conflicts = conflicts::with_parents(context, &sessions);
+        let reviews = remark::load(context);
+        let changes = scanning
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (changes, conflicts, reviews)
+    });
     for (index, found) in open.into_iter().zip(conflicts) {
         rows[index].conflicts = found;
     }
-    for (index, found) in scan_all(context.repo, scans) {
-        rows[index].changes = found;
+    for (index, found) in indexes.into_iter().zip(changes) {
+        rows[index].changes = found.map_or(Finding::Unknown, Finding::Known);
     }
     let commits: Vec<_> = pairs.iter().map(|(_, pair)| *pair).collect();
     let counted = context.repo.changes_between(&commits);
@@ -318,7 +325,7 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
             Err(_) => Finding::Unknown,
         };
     }
-    super::regard::annotate(context, rows);
+    super::regard::annotate(context, rows, reviews);
 }
 
 /// Where a session's work is to be found.
@@ -330,18 +337,7 @@ enum Place {
     /// In commits alone.
     Commits { base: ObjectId, head: ObjectId },
     /// In a worktree.
-    Worktree {
-        at: Checkout,
-        base: ObjectId,
-        head: Option<ObjectId>,
-    },
-}
-
-struct Scan {
-    index: usize,
-    at: Checkout,
-    base: ObjectId,
-    head: Option<ObjectId>,
+    Worktree(Since),
 }
 
 /// What is read once for all sessions.
@@ -452,52 +448,15 @@ impl<'a> Facts<'a> {
         };
         let head = self.head(session);
         match self.worktree(session).filter(|_| !closed) {
-            Some(worktree) => Place::Worktree {
+            Some(worktree) => Place::Worktree(Since {
                 at: Checkout {
                     admin_dir: worktree.admin_dir.clone(),
                     top: worktree.path.clone(),
                 },
                 base,
                 head,
-            },
+            }),
             None => head.map_or(Place::Lost, |head| Place::Commits { base, head }),
         }
     }
-}
-
-/// Looks at working trees, on all cores: git spends most of the time waiting for the file system.
-fn scan_all(repo: &Repo, scans: Vec<Scan>) -> Vec<(usize, Finding<Changes>)> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = threads.min(scans.len()).max(1);
-    let mut parts: Vec<(Repo, Vec<Scan>)> =
-        (0..threads).map(|_| (repo.clone(), Vec::new())).collect();
-    for (turn, scan) in scans.into_iter().enumerate() {
-        parts[turn % threads].1.push(scan);
-    }
-    std::thread::scope(|scope| {
-        let running: Vec<_> = parts
-            .into_iter()
-            .map(|(repo, part)| scope.spawn(move || scan_part(&repo, part)))
-            .collect();
-        running
-            .into_iter()
-            .flat_map(|thread| {
-                thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect()
-    })
-}
-
-fn scan_part(repo: &Repo, part: Vec<Scan>) -> Vec<(usize, Finding<Changes>)> {
-    part.into_iter()
-        .map(|scan| {
-            let found = match repo.changes_in(&scan.at, scan.base, scan.head) {
-                Ok(changes) => Finding::Known(changes),
-                Err(_) => Finding::Unknown,
-            };
-            (scan.index, found)
-        })
-        .collect()
 }

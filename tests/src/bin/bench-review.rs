@@ -1,13 +1,16 @@
 //! Measures reviewing beside the git commands it stands for, in the same run.
 //!
 //! `bench-review [comments] [lines] [sessions] [rounds]`: the first screen of `git agent review diff` on a diff of that
-//! many lines with that many comments, against `git diff` on the same; and the table of that many sessions, against one
-//! `git diff --stat` for each. The programs are those beside this one.
+//! many lines with that many comments, against `git diff` of the two commits, and against a script of git commands that
+//! does the same job (from the merge base, with what is not committed, after a look for untracked files); and the table of
+//! that many sessions, against one `git diff --stat` for each. The programs are those beside this one. The least of all
+//! rounds tells most on a machine that has other work.
 
 use std::error::Error;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -44,32 +47,49 @@ fn main() -> Outcome {
     place.comment(comments, lines)?;
     let base = place.git(&["merge-base", "main", "agent/big"])?;
     let base = base.trim();
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    let (mut all_ours, mut all_theirs) = (Vec::new(), Vec::new());
+    place.script()?;
+    let ours = ["agent", "review", "diff", "big"];
+    let commits = ["diff", base, "agent/big"];
+    let start = ["agent", "review", "--version"];
+    let mut times: [Vec<Duration>; 6] = Default::default();
     for _ in 0..rounds {
-        theirs.push(place.first_screen(&["diff", base, "agent/big"], SCREEN)?);
-        ours.push(place.first_screen(&["agent", "review", "diff", "big"], SCREEN)?);
-        all_theirs.push(place.first_screen(&["diff", base, "agent/big"], usize::MAX)?);
-        all_ours.push(place.first_screen(&["agent", "review", "diff", "big"], usize::MAX)?);
+        times[0].push(place.first_screen(&ours, SCREEN)?);
+        times[1].push(place.first_screen(&commits, SCREEN)?);
+        times[2].push(place.first_screen(&["same-job"], SCREEN)?);
+        times[3].push(place.first_screen(&start, 1)?);
+        times[4].push(place.first_screen(&ours, usize::MAX)?);
+        times[5].push(place.first_screen(&commits, usize::MAX)?);
     }
+    let [ours, commits, same, start, all_ours, all_theirs] = times;
     writeln!(
         out,
-        "{comments} comments on {lines} lines, median of {rounds} rounds"
+        "{comments} comments on {lines} lines, median (and least) of {rounds} rounds"
+    )?;
+    let what = "first screen of git agent review diff";
+    tell(
+        &mut out,
+        what,
+        "… of git diff, two commits",
+        &ours,
+        &commits,
     )?;
     tell(
         &mut out,
-        "first screen of git agent review diff",
-        "first screen of git diff",
-        ours,
-        theirs,
+        what,
+        "… of the same job by a script",
+        &ours,
+        &same,
     )?;
+    let begun = "starting the programs alone";
     tell(
         &mut out,
-        "all of git agent review diff",
-        "all of git diff",
-        all_ours,
-        all_theirs,
+        begun,
+        "… of git diff, two commits",
+        &start,
+        &commits,
     )?;
+    let whole = "all of git agent review diff";
+    tell(&mut out, whole, "all of git diff", &all_ours, &all_theirs)?;
 
     place.many_sessions(sessions)?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -87,13 +107,16 @@ fn main() -> Outcome {
         }
         theirs.push(start.elapsed());
     }
-    writeln!(out, "{sessions} sessions, median of {rounds} rounds")?;
+    writeln!(
+        out,
+        "{sessions} sessions, median (and least) of {rounds} rounds"
+    )?;
     tell(
         &mut out,
         "git agent review",
         "git diff --stat of each",
-        ours,
-        theirs,
+        &ours,
+        &theirs,
     )?;
     Ok(())
 }
@@ -102,19 +125,47 @@ fn tell(
     out: &mut dyn Write,
     ours: &str,
     theirs: &str,
-    our_times: Vec<Duration>,
-    their_times: Vec<Duration>,
+    our_times: &[Duration],
+    their_times: &[Duration],
 ) -> Outcome {
-    let (one, other) = (median(our_times), median(their_times));
-    writeln!(out, "  {ours:<40} {:>8.1} ms", millis(one))?;
-    writeln!(out, "  {theirs:<40} {:>8.1} ms", millis(other))?;
+    let (one, other) = (Figures::of(our_times), Figures::of(their_times));
+    for (name, figures) in [(ours, &one), (theirs, &other)] {
+        writeln!(
+            out,
+            "  {name:<40} {:>8.1} ({:.1}) ms",
+            figures.median, figures.least
+        )?;
+    }
     writeln!(
         out,
-        "  {:<40} {:>8.2}",
+        "  {:<40} {:>8.2} ({:.2})",
         "ratio",
-        millis(one) / millis(other)
+        one.median / other.median,
+        one.least / other.least
     )?;
     Ok(())
+}
+
+/// Times in milliseconds.
+struct Figures {
+    median: f64,
+    least: f64,
+}
+
+impl Figures {
+    fn of(times: &[Duration]) -> Self {
+        let mut times = times.to_vec();
+        times.sort();
+        let millis = |at: usize| {
+            times
+                .get(at)
+                .map_or(0.0, |time| time.as_secs_f64() * 1000.0)
+        };
+        Figures {
+            median: millis(times.len() / 2),
+            least: millis(0),
+        }
+    }
 }
 
 /// A repository with sessions.
@@ -131,6 +182,8 @@ impl Bench {
             .ok_or("no directory")?
             .as_os_str()
             .to_owned();
+        path.push(":");
+        path.push(dir.join("home"));
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap_or_default());
         let bench = Bench {
@@ -194,6 +247,20 @@ impl Bench {
             FILES - 1
         );
         self.session("big", &script)
+    }
+
+    /// Makes `git same-job`: what a person would type to see the same.
+    fn script(&self) -> Outcome {
+        let tree = self.top.with_file_name("repo-worktrees").join("big");
+        let text = format!(
+            "#!/bin/sh\ncd '{}' || exit\ntest -z \"$(git ls-files --others --exclude-standard)\" || exit\n\
+             exec git diff -M --merge-base main\n",
+            tree.display()
+        );
+        let path = self.home.join("git-same-job");
+        fs::write(&path, text)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        Ok(())
     }
 
     fn many_sessions(&self, sessions: usize) -> Outcome {
@@ -266,13 +333,4 @@ impl Bench {
         }
         Ok(time)
     }
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
-fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
 }

@@ -1,0 +1,112 @@
+//! Verdicts on several sessions at once: shown first, never more than was shown, and only what is ready is approved.
+
+use git_agent_tests::Sandbox;
+
+#[test]
+fn what_is_ready_is_approved_together() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    for name in ["one", "two", "three"] {
+        let step = format!("write {name} text\\nmore\\n");
+        repo.new_session(name, &["--group", "g"], &[&step, "print done"]);
+    }
+    for name in ["one", "two", "three"] {
+        repo.await_state(name, "ready");
+    }
+    repo.agent(["review", "request-changes", "three", "-m", "no"])
+        .success();
+    let asked = repo.agent(["review", "approve", "--group", "g"]).code(128);
+    asked.assert_says("without a terminal");
+    asked.assert_says("--yes");
+    let state = |name: &str| {
+        let shown = repo.agent(["list", "--all", "--json"]).success().json();
+        let sessions = shown["sessions"].as_array().cloned().expect("a list");
+        let found = sessions.into_iter().find(|one| one["name"] == name);
+        found.expect("the session")["state"].clone()
+    };
+    assert_eq!(state("one"), "ready", "nobody agreed");
+    let approved = repo
+        .agent(["review", "approve", "--all", "--yes", "-m", "fine"])
+        .success();
+    let lines = approved.lines();
+    assert!(
+        lines[0].starts_with("one at ") && lines[0].ends_with("1 file, +3 -0, not all committed"),
+        "{approved}"
+    );
+    assert_eq!(lines.len(), 2, "what is not ready is not shown: {approved}");
+    approved.assert_says("git agent merge --into main one two");
+    assert_eq!(
+        (state("one"), state("two"), state("three")),
+        (
+            "approved".into(),
+            "approved".into(),
+            "changes-requested".into()
+        )
+    );
+    repo.agent(["review", "approve", "--all", "--yes"])
+        .code(1)
+        .assert_says("none of these sessions waits for this verdict");
+    repo.agent(["review", "reject", "--group", "g", "--yes"])
+        .success()
+        .assert_says("git agent clean one two three");
+    assert_eq!(state("three"), "rejected");
+}
+
+#[test]
+fn a_comparison_knows_the_tests_and_what_to_type() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.git(["config", "agent.test", "test ! -f bad"])
+        .success();
+    repo.new_session("good", &[], &["write f 1", "commit work", "print done"]);
+    repo.new_session("bad", &[], &["write bad 1", "commit work", "print done"]);
+    repo.await_state("good", "ready");
+    repo.await_state("bad", "ready");
+    let tests = || {
+        let shown = repo.agent(["review", "compare", "good", "bad"]).success();
+        let line = shown
+            .lines()
+            .into_iter()
+            .find(|line| line.starts_with("tests"));
+        line.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(tests(), None, "nobody has run them");
+    let shown = repo.agent(["review", "compare", "good", "bad"]).success();
+    shown.assert_says("git agent merge --into main good");
+    assert!(!shown.to_string().contains("--pick"), "there is no group");
+    repo.agent(["review", "approve", "bad"]).success();
+    repo.agent(["merge", "--into", "main", "bad", "--yes"])
+        .code(1);
+    assert_eq!(tests().as_deref(), Some("tests failed"));
+}
+
+#[test]
+fn plain_git_shows_reviews_once_it_is_asked_for() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["write f one\\n", "commit work", "print done"]);
+    repo.await_state("s", "ready");
+    repo.agent(["review", "comment", "s", "f:1", "-m", "why \x1b[2Jone?"])
+        .success();
+    let notes = || {
+        let log = repo.git(["log", "-1", "--notes=agents/review", "agent/s"]);
+        log.success().stdout().to_owned()
+    };
+    assert!(!notes().contains("why"), "nobody asked for it");
+    let prefix = sandbox.work().join("prefix");
+    let install = |more: &[&str]| {
+        let mut words = vec!["install", "--display-notes", "--prefix"];
+        words.push(prefix.to_str().expect("a path"));
+        words.extend(more);
+        repo.agent(words).success()
+    };
+    let said = install(&[]);
+    assert!(said.stdout().contains("set agent.displayNotes"), "{said}");
+    let shown = notes();
+    assert!(
+        shown.contains("s: f:1 (open)") && shown.contains("one?") && !shown.contains('\x1b'),
+        "{shown}"
+    );
+    let said = install(&["--uninstall"]);
+    assert!(said.stdout().contains("unset agent.displayNotes"), "{said}");
+}
