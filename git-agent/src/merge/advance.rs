@@ -96,7 +96,12 @@ pub fn advance(
         new: Some(to),
     };
     let swapped = repo.swap_refs(&[change]);
-    if matches!(swapped, Ok(Swap::Done)) {
+    // A failure may have come after the branch had moved; then files and branch agree already.
+    let moved = match &swapped {
+        Ok(swap) => *swap == Swap::Done,
+        Err(_) => repo.find_ref(&place.branch)? == Some(to),
+    };
+    if moved {
         return Ok(Taken::Done);
     }
     if let Some((at, before)) = before {

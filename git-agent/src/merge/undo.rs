@@ -172,7 +172,12 @@ fn conclude(
     match moved {
         Ok(()) => finish(context, right, undone.id, landing),
         Err(error) => {
-            right.forget()?;
+            // What failed may have failed after the target had moved.
+            let after = context.repo.parse_id(&landing.after)?;
+            match context.repo.branch_tip(&landing.branch)? == Some(after) {
+                true => finish(context, right, undone.id, landing)?,
+                false => right.forget()?,
+            }
             Err(error)
         }
     }
