@@ -9,51 +9,29 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
 
-type Failure = Box<dyn std::error::Error>;
+use git_agent_tests::bench::{self, Failure, Options, median, ratio};
 
 /// Files of a directory.
 const PER_DIR: usize = 50;
 
 fn main() -> ExitCode {
-    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    match Settings::parse(&words).and_then(|settings| measure(&settings)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "bench-land: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    bench::main("bench-land", |words| {
+        let options = Options::parse(words, &["--files", "--runs", "--dir"])?;
+        measure(&Settings {
+            files: options.number("--files", 60_000)?,
+            runs: options.runs(7)?,
+            dir: options.dir(),
+        })
+    })
 }
 
 struct Settings {
     files: usize,
     runs: usize,
     dir: PathBuf,
-}
-
-impl Settings {
-    fn parse(words: &[OsString]) -> Result<Self, Failure> {
-        let mut settings = Settings {
-            files: 60_000,
-            runs: 7,
-            dir: std::env::temp_dir(),
-        };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let value = words.next().ok_or("an option lacks its value")?;
-            let number = || value.to_string_lossy().parse::<usize>();
-            match word.to_str() {
-                Some("--files") => settings.files = number()?,
-                Some("--runs") => settings.runs = number()?.max(1),
-                Some("--dir") => settings.dir = value.into(),
-                _ => return Err(format!("unknown option {word:?}").into()),
-            }
-        }
-        Ok(settings)
-    }
 }
 
 /// A repository and the programs to measure in it.
@@ -65,35 +43,13 @@ struct Site {
 
 impl Site {
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command
-            .current_dir(&self.repo)
-            .env_clear()
-            .env("PATH", &self.path)
-            .env("HOME", &self.home)
-            .env("GIT_CONFIG_NOSYSTEM", "1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
-        for who in ["AUTHOR", "COMMITTER"] {
-            command
-                .env(format!("GIT_{who}_NAME"), "Bench")
-                .env(format!("GIT_{who}_EMAIL"), "bench@example.com");
-        }
+        let mut command = bench::quiet(program, &self.repo);
+        command.env("PATH", &self.path).env("HOME", &self.home);
         command
     }
 
-    fn git(&self, words: &[&str]) -> Result<(), Failure> {
-        let status = self.command("git").args(words).status()?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(format!("git {} failed", words.join(" ")).into()),
-        }
-    }
-
-    fn time(&self, words: &[&str]) -> Result<Duration, Failure> {
-        let begun = Instant::now();
-        self.git(words)?;
-        Ok(begun.elapsed())
+    fn git(&self, words: &[&str]) -> Result<Duration, Failure> {
+        bench::run(self.command("git").args(words))
     }
 }
 
@@ -101,23 +57,18 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
     let dir = tempfile::Builder::new()
         .prefix("bench-land-")
         .tempdir_in(&settings.dir)?;
-    let own = std::env::current_exe()?;
-    let programs = own.parent().ok_or("no directory of programs")?;
-    let path = std::env::join_paths(std::iter::once(programs.to_owned()).chain(
-        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()),
-    ))?;
     let site = Site {
         repo: dir.path().join("r"),
         home: dir.path().join("home"),
-        path,
+        path: bench::search_path()?,
     };
     std::fs::create_dir_all(&site.home)?;
     furnish(&site, settings)?;
     let (mut plain, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..settings.runs {
-        plain.push(site.time(&["merge", "--quiet", "--no-ff", "--no-edit", "agent/one"])?);
+        plain.push(site.git(&["merge", "--quiet", "--no-ff", "--no-edit", "agent/one"])?);
         site.git(&["reset", "--quiet", "--hard", "HEAD^1"])?;
-        ours.push(site.time(&["agent", "merge", "--yes", "one"])?);
+        ours.push(site.git(&["agent", "merge", "--yes", "one"])?);
         site.git(&["agent", "merge", "--undo", "--yes"])?;
     }
     let peak = peak_memory(&site)?;
@@ -128,7 +79,7 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
             table,
             "{what:<20} {:>8.3} s  {:>6.2}",
             took.as_secs_f64(),
-            took.as_secs_f64() / plain.as_secs_f64()
+            ratio(took, plain)
         )?;
     }
     writeln!(table, "memory of the largest process: {} MiB", peak / 1024)?;
@@ -164,7 +115,8 @@ fn furnish(site: &Site, settings: &Settings) -> Result<(), Failure> {
         )?;
     }
     site.git(&["commit", "--quiet", "--all", "--message", "ours"])?;
-    site.git(&["agent", "review", "approve", "one"])
+    site.git(&["agent", "review", "approve", "one"])?;
+    Ok(())
 }
 
 /// Returns the memory of the largest process of one merge, in KiB.
@@ -180,9 +132,4 @@ fn peak_memory(site: &Site) -> Result<u64, Failure> {
         return Err("git agent merge failed".into());
     }
     Ok(std::fs::read_to_string(&report)?.trim().parse()?)
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
 }

@@ -18,8 +18,7 @@ use git_agent::redact::{KnownSecrets, Redactor};
 use git_agent::session::{Person, Session, SessionId, State};
 use git_agent::store::Store;
 use git_agent::store::append::SessionWriter;
-
-type Failure = Box<dyn std::error::Error>;
+use git_agent_tests::bench::{self, Failure, Options, median};
 
 /// Files that several sessions change, so that some merges are real ones.
 const HOT: usize = 6;
@@ -27,14 +26,15 @@ const HOT: usize = 6;
 const PER_DIR: usize = 50;
 
 fn main() -> ExitCode {
-    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    match Settings::parse(&words).and_then(|settings| measure(&settings)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "bench-merge: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    bench::main("bench-merge", |words| {
+        let options = Options::parse(words, &["--files", "--sessions", "--runs", "--dir"])?;
+        measure(&Settings {
+            files: options.number("--files", 60_000)?,
+            sessions: options.number("--sessions", 20)?,
+            runs: options.runs(3)?,
+            dir: options.dir(),
+        })
+    })
 }
 
 struct Settings {
@@ -44,41 +44,8 @@ struct Settings {
     dir: PathBuf,
 }
 
-impl Settings {
-    fn parse(words: &[OsString]) -> Result<Self, Failure> {
-        let mut settings = Settings {
-            files: 60_000,
-            sessions: 20,
-            runs: 3,
-            dir: std::env::temp_dir(),
-        };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let value = words.next().ok_or("an option lacks its value")?;
-            let number = || value.to_string_lossy().parse::<usize>();
-            match word.to_str() {
-                Some("--files") => settings.files = number()?,
-                Some("--sessions") => settings.sessions = number()?,
-                Some("--runs") => settings.runs = number()?.max(1),
-                Some("--dir") => settings.dir = value.into(),
-                _ => return Err(format!("unknown option {word:?}").into()),
-            }
-        }
-        Ok(settings)
-    }
-}
-
 fn git(dir: &Path) -> Command {
-    let mut command = Command::new("git");
-    command
-        .current_dir(dir)
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_AUTHOR_NAME", "T")
-        .env("GIT_AUTHOR_EMAIL", "t@example.com")
-        .env("GIT_COMMITTER_NAME", "T")
-        .env("GIT_COMMITTER_EMAIL", "t@example.com");
-    command
+    bench::quiet("git", dir)
 }
 
 fn text(command: &mut Command) -> Result<String, Failure> {
@@ -87,11 +54,6 @@ fn text(command: &mut Command) -> Result<String, Failure> {
         return Err(format!("{command:?} failed").into());
     }
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
 }
 
 fn path_of(index: usize) -> String {
@@ -119,11 +81,7 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
             pairs.push((one.clone(), other.clone()));
         }
     }
-    let own = std::env::current_exe()?;
-    let programs = own.parent().ok_or("no directory of programs")?;
-    let path = std::env::join_paths(std::iter::once(programs.to_owned()).chain(
-        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()),
-    ))?;
+    let path = bench::search_path()?;
     let conflicts = || -> Result<(Duration, String), Failure> {
         let begun = Instant::now();
         let output = git(&dir)

@@ -4,40 +4,30 @@
 //! what the idle supervisors use: memory, and how often they woke. `git agent` is the one beside this program. Everything
 //! happens in a directory of its own, which is removed at the end.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
 
 use git_agent::session::State;
+use git_agent_tests::bench::{self, Failure, Options, median, millis, ratio};
 use git_agent_tests::imported::import_sessions;
 
-type Failure = Box<dyn std::error::Error>;
-
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match measure(&words) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "bench-session: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    bench::main("bench-session", measure)
 }
 
 struct World {
     repo: PathBuf,
-    path: std::ffi::OsString,
+    path: OsString,
 }
 
 impl World {
     fn new(base: &Path) -> Result<Self, Failure> {
-        let own = std::env::current_exe()?;
-        let mut path = own.parent().unwrap_or(base).as_os_str().to_owned();
-        path.push(":");
-        path.push(std::env::var_os("PATH").unwrap_or_default());
         let repo = base.join("repo");
         std::fs::create_dir_all(&repo)?;
+        let path = bench::search_path()?;
         let world = World { repo, path };
         world.git(&["init", "-q", "-b", "main"])?;
         world.git(&["config", "user.name", "Bench"])?;
@@ -54,34 +44,15 @@ impl World {
         Ok(world)
     }
 
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new("git");
-        command
-            .current_dir(&self.repo)
-            .env("PATH", &self.path)
-            .env("GIT_CONFIG_NOSYSTEM", "1")
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .args(words)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command
+    fn git(&self, words: &[&str]) -> Result<Duration, Failure> {
+        let mut command = bench::quiet("git", &self.repo);
+        bench::run(
+            command
+                .env("PATH", &self.path)
+                .args(words)
+                .stderr(Stdio::null()),
+        )
     }
-
-    fn git(&self, words: &[&str]) -> Result<(), Failure> {
-        if self.command(words).status()?.success() {
-            Ok(())
-        } else {
-            Err(format!("git {words:?} failed").into())
-        }
-    }
-}
-
-fn median(mut times: Vec<Duration>) -> f64 {
-    times.sort();
-    times
-        .get(times.len() / 2)
-        .map_or(f64::NAN, Duration::as_secs_f64)
-        * 1000.0
 }
 
 /// Returns the numbers after a name in a file of the kernel about a process.
@@ -117,17 +88,11 @@ fn supervisors(repo: &Path) -> Result<Vec<u32>, Failure> {
     Ok(pids)
 }
 
-fn measure(words: &[String]) -> Result<(), Failure> {
-    let (mut live, mut closed, mut runs) = (20, 1000, 9);
-    for pair in words.chunks(2) {
-        let number: usize = pair.get(1).ok_or("an option lacks its number")?.parse()?;
-        match pair[0].as_str() {
-            "--live" => live = number,
-            "--closed" => closed = number,
-            "--runs" => runs = number.max(1),
-            other => return Err(format!("unknown option '{other}'").into()),
-        }
-    }
+fn measure(words: &[OsString]) -> Result<(), Failure> {
+    let options = Options::parse(words, &["--live", "--closed", "--runs"])?;
+    let live = options.number("--live", 20)?;
+    let closed = options.number("--closed", 1000)?;
+    let runs = options.runs(9)?;
     let dir = tempfile::Builder::new()
         .prefix("bench-session-")
         .tempdir()?;
@@ -168,22 +133,21 @@ fn measure(words: &[String]) -> Result<(), Failure> {
         );
     }
     for _ in 0..runs {
-        let since = Instant::now();
-        world.git(&["agent", "list"])?;
-        ours.push(since.elapsed());
-        let since = Instant::now();
-        world.git(&["worktree", "list"])?;
+        ours.push(world.git(&["agent", "list"])?);
+        let mut git = world.git(&["worktree", "list"])?;
         for worktree in &worktrees {
-            world.git(&["-C", &worktree.to_string_lossy(), "status", "--porcelain"])?;
+            git += world.git(&["-C", &worktree.to_string_lossy(), "status", "--porcelain"])?;
         }
-        gits.push(since.elapsed());
+        gits.push(git);
     }
     let mut out = std::io::stdout().lock();
     let (ours, gits) = (median(ours), median(gits));
     writeln!(
         out,
-        "list, {live} live and {closed} closed: {ours:.1} ms; git worktree list + {live} × git status: {gits:.1} ms; ratio {:.2}",
-        ours / gits
+        "list, {live} live and {closed} closed: {:.1} ms; git worktree list + {live} × git status: {:.1} ms; ratio {:.2}",
+        millis(ours),
+        millis(gits),
+        ratio(ours, gits)
     )?;
     writeln!(
         out,
@@ -191,5 +155,6 @@ fn measure(words: &[String]) -> Result<(), Failure> {
         pids.len()
     )?;
     drop(out);
-    world.git(&["agent", "stop", "--all"])
+    world.git(&["agent", "stop", "--all"])?;
+    Ok(())
 }

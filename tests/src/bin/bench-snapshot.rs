@@ -1,32 +1,30 @@
 //! Measures a snapshot of a working tree beside `git stash create` on the same tree in the same run.
 //!
-//! `bench-snapshot [files] [changed] [rounds]`: before each measurement the same number of files is changed, so that
+//! `bench-snapshot [--files N] [--changed N] [--runs R]`: before each measurement the same number of files is changed, so that
 //! both sides store the same work. The snapshot is the whole of it: untracked files looked for, objects and ref synced.
 
-use std::error::Error;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use git_agent::env::{Env, GIT_LOCATION_VARIABLES, Terminals};
+use git_agent::env::{Env, Terminals};
 use git_agent::git::Repo;
 use git_agent::session::SessionId;
 use git_agent::store::Store;
+use git_agent_tests::bench::{self, Failure, Options, median, millis, ratio};
 
-type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+fn main() -> ExitCode {
+    bench::main("bench-snapshot", measure)
+}
 
-fn main() -> Outcome {
-    let mut numbers = std::env::args()
-        .skip(1)
-        .map(|word| word.parse::<usize>())
-        .collect::<Result<Vec<_>, _>>()?
-        .into_iter();
-    let count = numbers.next().unwrap_or(5_000);
-    let changed = numbers.next().unwrap_or(10);
-    let rounds = numbers.next().unwrap_or(25);
+fn measure(words: &[OsString]) -> Result<(), Failure> {
+    let options = Options::parse(words, &["--files", "--changed", "--runs"])?;
+    let count = options.number("--files", 5_000)?;
+    let changed = options.number("--changed", 10)?;
+    let rounds = options.runs(25)?;
     let dir = tempfile::tempdir()?;
     let top = dir.path().join("repo");
     build(&top, count)?;
@@ -59,15 +57,11 @@ fn main() -> Outcome {
     writeln!(out, "snapshot            {:>8.1} ms", millis(snapshot))?;
     writeln!(out, "snapshot, no change {:>8.1} ms", millis(idle))?;
     writeln!(out, "git stash create    {:>8.1} ms", millis(stash))?;
-    writeln!(
-        out,
-        "ratio               {:>8.2}",
-        millis(snapshot) / millis(stash)
-    )?;
+    writeln!(out, "ratio               {:>8.2}", ratio(snapshot, stash))?;
     Ok(())
 }
 
-fn build(top: &Path, count: usize) -> Outcome {
+fn build(top: &Path, count: usize) -> Result<(), Failure> {
     fs::create_dir(top)?;
     git(top, &["init", "-q", "-b", "main"])?;
     git(top, &["config", "gc.auto", "0"])?;
@@ -96,7 +90,7 @@ fn name(number: usize) -> PathBuf {
     ))
 }
 
-fn edit(top: &Path, count: usize, changed: usize, seed: u64) -> Outcome {
+fn edit(top: &Path, count: usize, changed: usize, seed: u64) -> Result<(), Failure> {
     for number in 0..changed {
         let path = top.join(name(number * (count / changed.max(1)).max(1)));
         fs::write(path, format!("round {seed} file {number}\n").repeat(60))?;
@@ -108,24 +102,6 @@ fn variables(home: &Path) -> Vec<(OsString, OsString)> {
     vec![("HOME".into(), home.into())]
 }
 
-fn git(top: &Path, words: &[&str]) -> Outcome {
-    let mut command = Command::new("git");
-    for name in GIT_LOCATION_VARIABLES {
-        command.env_remove(name);
-    }
-    let output = command.current_dir(top).args(words).output()?;
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(format!("git {words:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
-    }
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
-fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
+fn git(top: &Path, words: &[&str]) -> Result<(), Failure> {
+    bench::run(bench::quiet("git", top).args(words)).map(drop)
 }

@@ -3,6 +3,7 @@
 //! Prints one table: medians in milliseconds and their ratio to git's. Everything happens in a directory of its own,
 //! which is removed at the end. Nothing is asserted: the numbers are for people.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -18,24 +19,18 @@ use git_agent::store::list::Scope;
 use git_agent::store::notes::Kind;
 use git_agent::store::refname::RefName;
 use git_agent::transcript::Body;
+use git_agent_tests::bench::{self, Failure, Options, median};
 use git_agent_tests::imported::import_sessions;
 
-type Failure = Box<dyn std::error::Error>;
-
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let result = match words.first().map(String::as_str) {
-        Some("list") => list(Path::new(&words[1])),
-        Some("read") => read(Path::new(&words[1]), &words[2]),
-        _ => measure(&words),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "bench-store: {error}");
-            ExitCode::FAILURE
+    bench::main("bench-store", |words| {
+        let text = |at: usize| words.get(at).and_then(|word| word.to_str());
+        match (text(0), text(1), text(2)) {
+            (Some("list"), Some(dir), _) => list(Path::new(dir)),
+            (Some("read"), Some(dir), Some(sid)) => read(Path::new(dir), sid),
+            _ => measure(words),
         }
-    }
+    })
 }
 
 fn open(dir: &Path) -> Result<(Env, Repo), Failure> {
@@ -70,17 +65,9 @@ fn redactor() -> Redactor {
     Redactor::new(KnownSecrets::new())
 }
 
-fn measure(words: &[String]) -> Result<(), Failure> {
-    let (mut sessions, mut runs) = (10_000, 9);
-    let mut rest = words.iter();
-    while let Some(word) = rest.next() {
-        let number = rest.next().ok_or("an option lacks its number")?.parse()?;
-        match word.as_str() {
-            "--sessions" => sessions = number,
-            "--runs" => runs = number,
-            other => return Err(format!("unknown option '{other}'").into()),
-        }
-    }
+fn measure(words: &[OsString]) -> Result<(), Failure> {
+    let options = Options::parse(words, &["--sessions", "--runs"])?;
+    let (sessions, runs) = (options.number("--sessions", 10_000)?, options.runs(9)?);
     let dir = tempfile::tempdir()?;
     let mut table = Table::default();
     bench_version(&mut table, runs)?;
@@ -139,9 +126,7 @@ fn in_turns(
         theirs()?;
         second.push(start.elapsed());
     }
-    first.sort();
-    second.sort();
-    Ok((first[runs / 2], second[runs / 2]))
+    Ok((median(first), median(second)))
 }
 
 fn quiet(command: &mut Command) -> Result<(), Failure> {

@@ -15,24 +15,25 @@ use std::time::{Duration, Instant};
 use git_agent::env::Env;
 use git_agent::git::Repo;
 use git_agent::git::worktree::{self, AddOptions, Way};
-
-type Failure = Box<dyn std::error::Error>;
+use git_agent_tests::bench::{self, Failure, Options, run};
 
 const AT_ONCE: usize = 16;
 
 fn main() -> ExitCode {
-    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let result = match words.first().and_then(|word| word.to_str()) {
-        Some("add") => add_one(&words[1..]),
-        _ => Settings::parse(&words).and_then(|settings| measure(&settings)),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "bench-worktree: {error}");
-            ExitCode::FAILURE
+    bench::main("bench-worktree", |words| {
+        if words.first().is_some_and(|word| word == "add") {
+            return add_one(&words[1..]);
         }
-    }
+        let known = ["--files", "--megabytes", "--runs", "--many", "--dir"];
+        let options = Options::parse(words, &known)?;
+        measure(&Settings {
+            files: options.number("--files", 5_000)?,
+            megabytes: options.number("--megabytes", 30)?,
+            runs: options.runs(5)?,
+            many: options.number("--many", 3)?,
+            dir: options.dir(),
+        })
+    })
 }
 
 struct Settings {
@@ -41,32 +42,6 @@ struct Settings {
     runs: usize,
     many: usize,
     dir: PathBuf,
-}
-
-impl Settings {
-    fn parse(words: &[OsString]) -> Result<Self, Failure> {
-        let mut settings = Settings {
-            files: 5_000,
-            megabytes: 30,
-            runs: 5,
-            many: 3,
-            dir: std::env::temp_dir(),
-        };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let value = words.next().ok_or("an option lacks its value")?;
-            let number = || value.to_string_lossy().parse::<usize>();
-            match word.to_str() {
-                Some("--files") => settings.files = number()?,
-                Some("--megabytes") => settings.megabytes = number()?,
-                Some("--runs") => settings.runs = number()?.max(1),
-                Some("--many") => settings.many = number()?,
-                Some("--dir") => settings.dir = value.into(),
-                _ => return Err(format!("unknown option {word:?}").into()),
-            }
-        }
-        Ok(settings)
-    }
 }
 
 /// Adds one worktree as a process of its own, as `git worktree add` is one.
@@ -102,14 +77,7 @@ fn add_one(words: &[OsString]) -> Result<(), Failure> {
 }
 
 fn git(dir: &Path) -> Command {
-    let mut command = Command::new("git");
-    command
-        .current_dir(dir)
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .stdout(Stdio::null())
-        .stderr(Stdio::inherit());
-    command
+    bench::quiet("git", dir)
 }
 
 /// Returns the processor time of all children that have ended: less disturbed by neighbours than the clock.
@@ -122,17 +90,6 @@ fn children_cpu() -> Duration {
         })
         .unwrap_or(0);
     Duration::from_millis(ticks * 10)
-}
-
-fn run(command: &mut Command) -> Result<Duration, Failure> {
-    let since = Instant::now();
-    let status = command.status()?;
-    let took = since.elapsed();
-    if status.success() {
-        Ok(took)
-    } else {
-        Err(format!("{command:?} failed").into())
-    }
 }
 
 /// Makes a repository of pseudo-source: directories of about a dozen files, text that compresses as source does.
