@@ -90,7 +90,10 @@ pub fn land(
         return Ok((landed, Vec::new()));
     }
     let troubles = record(context, journal, origins)?;
-    right.keep(journal)?;
+    // What could not be recorded is tried once more by whoever merges next.
+    if troubles.is_empty() {
+        right.keep(journal)?;
+    }
     hooks::after(context.repo, &load.target.checkouts, load.style);
     Ok((Landed::Done, troubles))
 }
