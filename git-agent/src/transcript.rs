@@ -266,17 +266,44 @@ impl Body {
 }
 
 /// The fields every event has; the body's are flattened beside them.
-#[derive(Serialize, Deserialize)]
-struct Header {
+#[derive(Debug, Clone, Deserialize)]
+pub struct Header {
     v: u32,
-    id: Ulid,
-    seq: u64,
-    lc: u64,
-    ts: Millis,
-    turn: u32,
+    /// Identity, for comments on it.
+    pub id: Ulid,
+    /// Position in the session.
+    pub seq: u64,
+    /// Lamport clock.
+    pub lc: u64,
+    /// When.
+    pub ts: Millis,
+    /// The turn it belongs to.
+    pub turn: u32,
 }
 
-const HEADER_KEYS: [&str; 6] = ["v", "id", "seq", "lc", "ts", "turn"];
+impl Header {
+    /// The keys of the header in a record.
+    pub const KEYS: [&str; 6] = ["v", "id", "seq", "lc", "ts", "turn"];
+
+    /// Reads the header of a record, whatever its body says: a record without one, or without a type, is no event.
+    pub fn of(record: &Value) -> Result<Self> {
+        if !record.is_object() {
+            return Err(Error::fatal("event is not a JSON object"));
+        }
+        let header =
+            Header::deserialize(record).context(|| "event lacks its header fields".into())?;
+        if header.v != 1 {
+            return Err(Error::fatal(format!(
+                "event has format {}, written by a newer git-agent",
+                header.v
+            )));
+        }
+        if !record.get("type").is_some_and(Value::is_string) {
+            return Err(Error::fatal("event has no type"));
+        }
+        Ok(header)
+    }
+}
 
 impl Event {
     /// Returns the event as one JSON value.
@@ -314,29 +341,18 @@ impl Event {
     }
 
     /// Reads an event from its JSON value.
-    pub fn from_json(value: Value) -> Result<Self> {
-        let Value::Object(mut fields) = value else {
-            return Err(Error::fatal("event is not a JSON object"));
-        };
-        let mut header = Map::new();
-        for key in HEADER_KEYS {
-            if let Some(value) = fields.remove(key) {
-                header.insert(key.to_owned(), value);
+    pub fn from_json(mut record: Value) -> Result<Self> {
+        let header = Header::of(&record)?;
+        if let Value::Object(fields) = &mut record {
+            for key in Header::KEYS {
+                fields.remove(key);
             }
         }
-        let header: Header = serde_json::from_value(Value::Object(header))
-            .context(|| "event lacks its header fields".into())?;
-        if header.v != 1 {
-            return Err(Error::fatal(format!(
-                "event has format {}, written by a newer git-agent",
-                header.v
-            )));
-        }
-        if !fields.get("type").is_some_and(Value::is_string) {
-            return Err(Error::fatal("event has no type"));
-        }
-        let body =
-            serde_json::from_value(Value::Object(fields.clone())).unwrap_or(Body::Unknown(fields));
+        let body = match (Body::deserialize(&record), record) {
+            (Ok(body), _) => body,
+            (Err(_), Value::Object(fields)) => Body::Unknown(fields),
+            (Err(_), _) => return Err(Error::fatal("event is not a JSON object")),
+        };
         Ok(Event {
             id: header.id,
             seq: header.seq,

@@ -53,45 +53,54 @@ fn is_id(value: &str) -> bool {
 }
 
 impl Redactor {
-    pub(super) fn walk(&self, value: &mut Value, name: Option<&str>) {
+    /// Redacts a value in place, and returns whether there was anything to redact.
+    pub(super) fn walk(&self, value: &mut Value, name: Option<&str>) -> bool {
         match value {
-            Value::String(text) => self.leaf(text, name),
+            Value::String(text) => match self.leaf(text, name) {
+                Some(clean) => {
+                    *text = clean;
+                    true
+                }
+                None => false,
+            },
             Value::Number(number) => {
                 let digits = number.to_string();
                 let password = name
                     .is_some_and(|name| names::promise(name.as_bytes()) == Some(Promise::Password));
-                if password && is_secret(digits.as_bytes(), Promise::Password, Style::Quoted) {
-                    *value = Value::String(self.replaced("password"));
-                } else if self.knows(digits.as_bytes()) {
-                    *value = Value::String(self.replaced(super::KNOWN));
-                }
+                let rule =
+                    if password && is_secret(digits.as_bytes(), Promise::Password, Style::Quoted) {
+                        "password"
+                    } else if self.knows(digits.as_bytes()) {
+                        super::KNOWN
+                    } else {
+                        return false;
+                    };
+                *value = Value::String(self.replaced(rule));
+                true
             }
             Value::Array(items) => self.walk_array(items, name),
-            Value::Object(fields) => self.walk_object(fields),
-            Value::Null | Value::Bool(_) => {}
+            Value::Object(fields) => self.walk_object(fields, &[]),
+            Value::Null | Value::Bool(_) => false,
         }
     }
 
-    fn leaf(&self, text: &mut String, name: Option<&str>) {
+    /// Returns a text without its secrets, or nothing if it has none.
+    fn leaf(&self, text: &str, name: Option<&str>) -> Option<String> {
         if let Some(name) = name {
             let id_key = ID_KEYS.iter().any(|key| key.eq_ignore_ascii_case(name));
             if id_key && is_id(text) {
                 // Only what is surely a secret is taken out of an id.
-                if let Some(clean) = self.certain(text) {
-                    *text = clean;
-                }
-                return;
+                return self.certain(text);
             }
             if let Some(promise) = names::promise(name.as_bytes())
                 && !super::is_placeholder(text.as_bytes())
                 && is_secret(text.trim().as_bytes(), promise, Style::Quoted)
             {
                 // A known shape names itself better than the key does.
-                *text = match self.clean(text) {
+                return Some(match self.clean(text) {
                     Some(clean) if super::is_placeholder(clean.as_bytes()) => clean,
                     _ => self.replaced(names::rule(name.as_bytes(), promise)),
-                };
-                return;
+                });
             }
             if name.eq_ignore_ascii_case("authorization")
                 || name.eq_ignore_ascii_case("cookie")
@@ -102,18 +111,16 @@ impl Redactor {
                 if let Some(clean) = self.clean(&line)
                     && let Some(value) = clean.get(name.len() + 2..)
                 {
-                    *text = value.to_owned();
-                    return;
+                    return Some(value.to_owned());
                 }
             }
         }
-        if let Some(clean) = self.clean(text) {
-            *text = clean;
-        }
+        self.clean(text)
     }
 
-    fn walk_array(&self, items: &mut [Value], name: Option<&str>) {
+    fn walk_array(&self, items: &mut [Value], name: Option<&str>) -> bool {
         let mut option: Option<String> = None;
+        let mut changed = false;
         for item in items {
             // In a list of arguments the option before names the value after it.
             let named = option.take();
@@ -123,28 +130,35 @@ impl Redactor {
             {
                 option = Some(text.trim_start_matches('-').to_owned());
             }
-            self.walk(item, named.as_deref().or(name));
+            changed |= self.walk(item, named.as_deref().or(name));
         }
+        changed
     }
 
-    fn walk_object(&self, fields: &mut Map<String, Value>) {
+    /// Redacts the fields of an object, apart from some.
+    pub(super) fn walk_object(&self, fields: &mut Map<String, Value>, apart: &[&str]) -> bool {
         // `{"name": "API_KEY", "value": "…"}`, as lists of variables are written.
         let label = ["name", "key", "variable", "Name", "Key"]
             .iter()
             .find_map(|key| fields.get(*key).and_then(Value::as_str))
             .filter(|label| names::promise(label.as_bytes()).is_some())
             .map(str::to_owned);
+        let mut changed = false;
         let mut renamed = Vec::new();
         for (key, value) in fields.iter_mut() {
+            if apart.contains(&key.as_str()) {
+                continue;
+            }
             let named = match &label {
                 Some(label) if key.eq_ignore_ascii_case("value") => label.as_str(),
                 _ => key.as_str(),
             };
-            self.walk(value, Some(named));
+            changed |= self.walk(value, Some(named));
             if let Some(clean) = self.clean(key) {
                 renamed.push((key.clone(), clean));
             }
         }
+        changed |= !renamed.is_empty();
         for (key, clean) in renamed {
             if let Some(value) = fields.remove(&key) {
                 let mut free = clean.clone();
@@ -156,5 +170,6 @@ impl Redactor {
                 fields.insert(free, value);
             }
         }
+        changed
     }
 }

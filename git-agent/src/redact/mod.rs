@@ -40,7 +40,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::transcript::{Body, Event};
+use crate::transcript::{Body, Event, Header};
 
 pub use known::KnownSecrets;
 pub use redacted::Redacted;
@@ -80,15 +80,32 @@ impl Redactor {
         Redacted::new(value)
     }
 
+    /// Returns the same value without its secrets, or nothing if it has none; the value given is used up. For what is
+    /// looked at and usually clean: redacting it would copy it first.
+    pub fn found_in(&self, mut value: Value) -> Option<Redacted<Value>> {
+        self.walk(&mut value, None).then(|| Redacted::new(value))
+    }
+
+    /// The same for the record of an event, whose header is left alone.
+    pub fn found_in_event(&self, mut record: Value) -> Option<Redacted<Value>> {
+        let found = match &mut record {
+            Value::Object(fields) => self.walk_object(fields, &Header::KEYS),
+            other => self.walk(other, None),
+        };
+        found.then(|| Redacted::new(record))
+    }
+
     /// Redacts an event: its header and its kind stay as they are.
     pub fn event(&self, event: &Event) -> Redacted<Event> {
-        let mut event = event.clone();
         let mut fields = match &event.body {
             Body::Unknown(fields) => Value::Object(fields.clone()),
             body => serde_json::to_value(body).expect("bodies are plain data"),
         };
         let kind = fields.get("type").cloned();
-        self.walk(&mut fields, None);
+        let mut event = event.clone();
+        if !self.walk(&mut fields, None) {
+            return Redacted::new(event);
+        }
         if let Value::Object(mut fields) = fields {
             if let Some(kind) = kind {
                 fields.insert("type".to_owned(), kind);
