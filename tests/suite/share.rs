@@ -116,9 +116,15 @@ fn a_teammate_sees_sessions_code_and_comments_as_their_own() {
         assert_eq!(bob.hammer(["comments", &sid]), "ada why");
         // A comment of his goes back the same way.
         bob.hammer(["comment", &sid, "because"]);
+        bob.agent(["review", "approve", "wipe"]).success();
         bob.push().success();
+        ada.agent(["config", "set", "displayNotes", "true"])
+            .success();
         ada.fetch().success();
         assert_eq!(ada.hammer(["comments", &sid]), "ada why\nbob because");
+        // Plain git shows what just came.
+        let log = ada.git(["log", "--notes=agents/review", "--all"]).success();
+        assert!(log.stdout().contains("wipe: approved by bob"), "{log}");
         // Nobody pushes what is somebody else's.
         let after = team.hub.refs("");
         for (name, id) in &before {
@@ -249,7 +255,7 @@ fn what_is_folded_or_deleted_goes_everywhere_and_is_kept_for_a_while() {
         ada.hammer(["fold"]);
         let pushed = ada.agent(["push", "--json"]).success().json();
         assert!(
-            told(&pushed).iter().any(|one| one.starts_with("deleted ")),
+            told(&pushed).iter().any(|one| one.starts_with("folded ")),
             "{pushed}"
         );
         assert_eq!(team.hub.refs("refs/agents/sessions").len(), 2);
@@ -259,7 +265,9 @@ fn what_is_folded_or_deleted_goes_everywhere_and_is_kept_for_a_while() {
         assert_eq!(ada.names(), ["closed", "open"]);
 
         // Even who does not prune is not shown what its owner deleted.
-        bob.fetch().success().assert_says("no longer has");
+        let fetched = bob.fetch().success();
+        fetched.assert_says("folded into archives: 1 closed session");
+        fetched.assert_says("no longer has 1 ref");
         assert_eq!(bob.names(), ["closed", "open"]);
         bob.agent(["fetch", "--prune"])
             .success()
@@ -595,4 +603,117 @@ fn four_clones_at_random_end_with_the_same_view() {
         .run()
         .success();
     assert!(run.stdout().contains("2 runs hold"), "{run}");
+}
+
+#[test]
+fn many_refs_become_lines_of_one_file_and_git_agrees() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+    let sids: Vec<String> = (0..10)
+        .map(|at| ada.hammer(["create", &format!("s{at}"), "1"]))
+        .collect();
+    ada.push().success();
+    // Whoever dies half-way leaves all or nothing, and at most a lock that the doctor knows.
+    for fault in ["packed.synced", "packed.locked", "packed.renamed"] {
+        let killed = bob.command("git").args(["agent", "fetch"]);
+        let killed = killed.env("GIT_AGENT_TEST_FAULT", format!("{fault}:kill"));
+        killed.run().whatever();
+        let lock = bob.repo.path().join(".git/packed-refs.lock");
+        assert_eq!(lock.exists(), fault == "packed.locked", "{fault}");
+        let came = bob.repo.refs("refs/agents-remote/origin").len();
+        assert_eq!(came == 10, fault == "packed.renamed", "{fault}: {came}");
+        assert!(came == 0 || came == 10, "{fault}: {came}");
+        if lock.exists() {
+            let old = ["-d", "1 hour ago", ".git/packed-refs.lock"];
+            bob.command("touch").args(old).run().success();
+            bob.agent(["doctor", "--fix"]).whatever();
+            assert!(!lock.exists());
+        }
+    }
+    bob.fetch().success();
+    assert!(bob.repo.refs("refs/agents-in").is_empty());
+    let same = || {
+        let shared = team.hub.refs("refs/agents");
+        for member in [&ada, &bob] {
+            let copies = member.repo.refs("refs/agents-remote/origin");
+            let copies: Vec<(String, String)> = copies
+                .into_iter()
+                .map(|(name, id)| (name.replace("-remote/origin", ""), id))
+                .collect();
+            assert_eq!(copies, shared.clone().into_iter().collect::<Vec<_>>());
+            let files = member.repo.path().join(".git/refs/agents-remote/origin");
+            assert!(!files.exists(), "{} has files", files.display());
+            assert!(!member.repo.path().join(".git/packed-refs.lock").exists());
+        }
+    };
+    same();
+    // All of them again, and then most of them gone.
+    for sid in &sids {
+        ada.hammer(["append", sid, "1", "more"]);
+    }
+    ada.push().success();
+    bob.fetch().success();
+    same();
+    for sid in &sids[1..] {
+        ada.hammer(["close", sid]);
+    }
+    ada.push().success();
+    ada.hammer(["fold"]);
+    ada.push()
+        .success()
+        .assert_says("folded into archives: 9 closed sessions");
+    bob.fetch()
+        .success()
+        .assert_says("folded into archives: 9 closed sessions");
+    assert_eq!(bob.repo.refs("refs/agents-remote/origin").len(), 2);
+    assert_eq!(bob.names().len(), 10);
+    for member in [&ada, &bob] {
+        member.git(["pack-refs", "--all"]).success();
+        member.git(["fsck", "--strict"]).success();
+        member.repo.assert_user_can_work();
+    }
+    assert_eq!(bob.names().len(), 10);
+    shows(&bob, &["log", "s5"], "more 0");
+}
+
+#[test]
+fn a_secret_in_a_field_that_nobody_reads_does_not_go_either() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    ada.hammer(["create", "plain", "1"]);
+    ada.hammer(["create", "crafted", "1"]);
+    let sessions = ada.agent(["list", "--json", "crafted"]).success().json();
+    let sid = sessions["sessions"][0]["id"].as_str().expect("an id");
+    let refs = ada.repo.refs("refs/agents");
+    let name = refs.keys().find(|name| name.ends_with(sid)).expect("a ref");
+    let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+    let shown = ada.git(["show", &format!("{name}:events.jsonl")]).success();
+    let last = shown.stdout().lines().last().expect("an event").to_owned();
+    let mut event: serde_json::Value = serde_json::from_str(&last).expect("an event");
+    event["seq"] = 99.into();
+    event["text"] = "nothing to see".into();
+    event["more"] = secret.clone().into();
+    let put = ["hash-object", "-w", "--stdin"];
+    let written = ada.repo.command("git").args(put).stdin(event.to_string());
+    let written = written.run().success().line().to_owned();
+    let listed = ada.git(["ls-tree", name]).success();
+    let tree: String = listed
+        .stdout()
+        .lines()
+        .map(|line| match line.ends_with("\tevents.jsonl") {
+            true => format!("100644 blob {written}\tevents.jsonl\n"),
+            false => format!("{line}\n"),
+        })
+        .collect();
+    let tree = ada.repo.command("git").arg("mktree").stdin(tree).run();
+    let tree = tree.success().line().to_owned();
+    let message = format!("agent-log v1\n\nAgent-Session: {sid}\n");
+    let commit = ["commit-tree", &tree, "-p", name, "-m", &message];
+    let commit = ada.git(commit).success().line().to_owned();
+    ada.git(["update-ref", name, &commit]).success();
+    let pushed = ada.push().code(1);
+    pushed.assert_says("crafted: event 99 holds what looks like a secret (github-token)");
+    assert_eq!(team.hub.refs("refs/agents").len(), 1);
 }

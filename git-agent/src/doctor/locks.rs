@@ -18,7 +18,8 @@ pub(super) fn stale(visit: &mut Visit<'_, '_>) -> Result<()> {
             continue;
         }
         let shown = path.display().to_string();
-        let ours = name.as_deref().is_some_and(refname::is_ours);
+        let repo = visit.context.repo;
+        let ours = name.as_deref().is_some_and(refname::is_ours) || repo.is_own_lock(&path);
         if !ours {
             let what = match is_open(&path) {
                 Some(false) => "a lock that is not ours; no process has it open",

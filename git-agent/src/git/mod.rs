@@ -25,6 +25,7 @@ pub mod merge;
 pub mod notes;
 pub mod object;
 pub mod onto;
+mod packed;
 pub mod preview;
 mod quarantine;
 pub mod refs;

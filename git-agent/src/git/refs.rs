@@ -365,18 +365,36 @@ impl Repo {
 }
 
 impl Repo {
-    /// Packs the refs below a prefix, so that reading them is reading one file. An older git, or another way of keeping
-    /// refs, leaves them as they are.
-    pub fn pack_refs_below(&self, prefix: &str) -> Result<()> {
-        if self.ref_backend() == RefBackend::Files {
-            let pattern = format!("--include={prefix}*");
-            self.git_common()
-                .durable()
-                .args(["pack-refs", &pattern])
-                .run()?;
+    /// Packs the refs below prefixes that end in `/` once more than `most` of them are files of their own: reading them is
+    /// reading one file then. An older git, or another way of keeping refs, leaves them as they are.
+    pub fn pack_refs_below(&self, prefixes: &[&str], most: usize) -> Result<()> {
+        if self.ref_backend() != RefBackend::Files {
+            return Ok(());
+        }
+        let mut git = self.git_common().durable().arg("pack-refs");
+        let mut files = 0;
+        for prefix in prefixes {
+            files += count_files(&self.common_dir().join(prefix));
+            git = git.arg(format!("--include={prefix}*"));
+        }
+        if files > most {
+            git.run()?;
         }
         Ok(())
     }
+}
+
+/// Returns how many files there are below a directory, as far as can be seen.
+fn count_files(dir: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return 0;
+    };
+    let count = |entry: fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => count_files(&entry.path()),
+        Ok(_) => 1,
+        Err(_) => 0,
+    };
+    entries.flatten().map(count).sum()
 }
 
 /// Returns the name of a ref's lock file.
@@ -387,7 +405,7 @@ pub(in crate::git) fn lock_path(path: &Path) -> std::path::PathBuf {
 }
 
 /// Takes a lock by linking a complete file to its name, so that a lock of ours is never seen half written.
-fn take_lock(content: &Path, lock: &Path) -> io::Result<()> {
+pub(in crate::git) fn take_lock(content: &Path, lock: &Path) -> io::Result<()> {
     loop {
         match fs::hard_link(content, lock) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -427,7 +445,7 @@ fn remove_empty_dirs(path: &Path) -> io::Result<()> {
 }
 
 /// Returns how long to wait before the next attempt: growing, with jitter, at most about 150 ms.
-fn pause(attempt: u32) -> Duration {
+pub(in crate::git) fn pause(attempt: u32) -> Duration {
     let ceiling = (4u64 << attempt.min(5)).min(128);
     Duration::from_millis(ceiling / 2 + jitter() % ceiling)
 }

@@ -10,9 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::Serialize;
-
-use super::remote::Remote;
+use super::change::{Change, What};
 use super::sign::{self, Standing};
 use crate::error::{Error, Result};
 use crate::git::object::Signature;
@@ -29,8 +27,13 @@ use crate::store::{archive, check, limits};
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How many attempts are made to tell good refs from those that git refuses.
 const ATTEMPTS: usize = 400;
-/// From so many new refs on they are packed at once: loose ones would slow down every `git fetch` of the user.
-const PACK: usize = 50;
+/// So many refs may be files of their own before they are put together.
+const LOOSE: usize = 50;
+/// From so many copies on git is told not to look at them when it fetches something else: it would read the newest commit
+/// of each, every time, to learn what is here already.
+const MANY: usize = 100;
+/// How it is told. What a fetch brings is checked all the same.
+const HIDE: &str = "fetch.hideRefs";
 
 /// What to fetch.
 #[derive(Debug, Clone, Default)]
@@ -41,63 +44,6 @@ pub struct Options {
     pub month: Option<Month>,
     /// Only these sessions: ids or ends of ids, and all notes.
     pub sessions: Vec<String>,
-}
-
-/// What became of a ref.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum What {
-    /// It was not here before.
-    New,
-    /// It has grown.
-    Updated,
-    /// It is not what it was; the old version is kept.
-    Rewritten,
-    /// The remote has it no longer; the last version is kept.
-    Deleted,
-    /// The remote has it no longer, but the copy stays until it is pruned.
-    Gone,
-    /// It is not what its name promises.
-    Refused,
-}
-
-impl What {
-    /// Returns the word shown to people.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            What::New => "new",
-            What::Updated => "updated",
-            What::Rewritten => "rewritten",
-            What::Deleted => "deleted",
-            What::Gone => "gone",
-            What::Refused => "refused",
-        }
-    }
-}
-
-/// One ref that is not as it was.
-#[derive(Debug, Clone, Serialize)]
-pub struct Change {
-    /// Its name at the remote.
-    #[serde(rename = "ref")]
-    pub name: String,
-    /// What became of it.
-    pub what: What,
-    /// The name of the session, if it is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
-    /// Who wrote it, as claimed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub author: Option<String>,
-    /// What its signature says.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub signature: Option<Standing>,
-    /// Why it was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Where the old version is kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kept: Option<String>,
 }
 
 /// What a fetch did.
@@ -132,28 +78,50 @@ impl Wanted {
             format!("{name} <{email}>")
         });
         Change {
-            name: self.name.to_string(),
-            what,
             session: self.session.as_ref().map(|session| session.name.clone()),
             author,
             signature: self.standing.clone().filter(|one| *one != Standing::None),
             reason: self.refused.clone(),
-            kept: None,
+            ..Change::new(&self.name, what)
         }
     }
 }
 
+/// Keeps this clone's names of what is shared together in one file: as files of their own they would slow down every
+/// `git fetch` and `git push` of the user.
+pub(super) fn tidy(context: &Context<'_>, remote: &str) {
+    let copies = refname::copies_of(remote);
+    let mut prefixes = vec![copies.as_str()];
+    prefixes.extend(refname::SHARED);
+    // Only a matter of speed, as is the rest.
+    let repo = context.repo;
+    let _ = repo.pack_refs_below(&prefixes, LOOSE);
+    let hidden = refname::REMOTES.trim_end_matches('/');
+    let is_hidden = || {
+        repo.config_strings(HIDE)
+            .iter()
+            .any(|one| one.trim_end_matches('/') == hidden)
+    };
+    let many = || {
+        repo.refs_under(refname::REMOTES)
+            .map(|list| list.refs.len() > MANY)
+    };
+    if !is_hidden() && many().unwrap_or(false) {
+        let _ = repo.add_config(HIDE, hidden);
+    }
+}
+
 /// Takes the lock over everything that this clone does with a remote.
-pub(super) fn lock(context: &Context<'_>, remote: &Remote) -> Result<Lock> {
-    let hash = crate::git::sha256(remote.name.as_bytes());
+pub(super) fn lock(context: &Context<'_>, remote: &str) -> Result<Lock> {
+    let hash = crate::git::sha256(remote.as_bytes());
     let path = context.store.require_dir("locks")?;
     let path = path.join(format!("remote-{}.lock", &hash[..16]));
     Lock::acquire(context.env, path, PATIENCE)
 }
 
 /// Returns this clone's copies of a remote's refs.
-pub(super) fn copies(repo: &Repo, remote: &Remote) -> Result<BTreeMap<RefName, ObjectId>> {
-    let found = repo.refs_under(&refname::copies_of(&remote.name))?.refs;
+pub(super) fn copies(repo: &Repo, remote: &str) -> Result<BTreeMap<RefName, ObjectId>> {
+    let found = repo.refs_under(&refname::copies_of(remote))?.refs;
     Ok(found
         .into_iter()
         .filter_map(|found| Some((RefName::parse_at_remote(&found.name)?.1, found.id)))
@@ -173,26 +141,25 @@ pub(super) fn own_refs(repo: &Repo) -> Result<BTreeMap<RefName, ObjectId>> {
     Ok(own)
 }
 
-/// Fetches from a remote. `tell` hears how far it is.
+/// Fetches from a remote: a name or an address. `tell` hears how far it is.
 pub fn fetch(
     context: &Context<'_>,
-    remote: &Remote,
+    remote: &str,
     options: &Options,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Fetched> {
     let repo = context.repo;
     let patterns = refname::patterns(options.month.as_ref());
     let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
-    let asking = repo.ask_remote(&remote.name, &patterns)?;
+    let asking = repo.ask_remote(remote, &patterns)?;
     // Read while the remote thinks about its answer.
     let _lock = lock(context, remote)?;
     let copies = copies(repo, remote)?;
-    let own = own_refs(repo)?;
     let advertised = asking.finish(&|name| RefName::parse(name).is_some(), limits::REMOTE_REFS)?;
     if advertised.cut {
         return Err(Error::fatal(format!(
             "'{}' has more than the {} refs of sessions that are looked at",
-            remote.name,
+            remote,
             limits::REMOTE_REFS
         ))
         .hint("git agent fetch --month YYYY-MM"));
@@ -213,7 +180,7 @@ pub fn fetch(
             name: name.clone(),
             id: *id,
             copy,
-            own: own.get(name).copied(),
+            own: None,
             refused: None,
             session: None,
             standing: None,
@@ -225,21 +192,21 @@ pub fn fetch(
         .map(|(name, id)| (name.clone(), *id))
         .collect();
     if wanted.is_empty() && gone.is_empty() {
+        Quarantine::left_behind(repo, remote)?.let_go(context);
         return Ok(fetched);
+    }
+    let own = own_refs(repo)?;
+    for one in &mut wanted {
+        one.own = own.get(&one.name).copied();
     }
     let quarantine = Quarantine::fill(context, remote, &mut wanted, tell)?;
     tell("checking");
     check_all(repo, &mut wanted);
     sign::judge_all(context, &mut wanted_tips(&mut wanted))?;
-    let promoted = promote(context, remote, &wanted, &gone, options.prune, &quarantine);
-    if promoted.is_err() {
-        quarantine.abandon(context);
-    }
+    let promoted = promote(context, remote, &wanted, &gone, options.prune);
+    quarantine.let_go(context);
     fetched.changes = promoted?;
-    if fetched.changes.len() >= PACK {
-        // Only a matter of speed.
-        let _ = repo.pack_refs_below(&refname::copies_of(&remote.name));
-    }
+    tidy(context, remote);
     context.store.expire_lost()?;
     Ok(fetched)
 }
@@ -290,25 +257,28 @@ struct Quarantine {
 }
 
 impl Quarantine {
+    /// Returns what is still held. Only a process that died can have left it: the remote's lock is held.
+    fn left_behind(repo: &Repo, remote: &str) -> Result<Self> {
+        let left = repo.refs_under(&refname::incoming_of(remote))?.refs;
+        let held = left.into_iter().map(|left| RefChange {
+            name: left.name,
+            expected: Expected::At(left.id),
+            new: None,
+        });
+        Ok(Quarantine {
+            held: held.collect(),
+        })
+    }
+
     /// Fetches what is not here yet. What git refuses is marked as refused, and costs no other ref anything.
     fn fill(
         context: &Context<'_>,
-        remote: &Remote,
+        remote: &str,
         wanted: &mut [Wanted],
         tell: &mut dyn FnMut(&str),
     ) -> Result<Self> {
         let repo = context.repo;
-        // Only a process that died can have left one: the remote's lock is held.
-        let mut held: Vec<RefChange> = repo
-            .refs_under(&refname::incoming_of(&remote.name))?
-            .refs
-            .into_iter()
-            .map(|left| RefChange {
-                name: left.name,
-                expected: Expected::At(left.id),
-                new: None,
-            })
-            .collect();
+        let Quarantine { mut held } = Quarantine::left_behind(repo, remote)?;
         let missing: BTreeSet<ObjectId> = wanted
             .iter()
             .filter(|wanted| wanted.own != Some(wanted.id))
@@ -343,14 +313,14 @@ impl Quarantine {
         Ok(Quarantine { held })
     }
 
-    /// Lets go of everything; failing to leaves it to the next fetch.
-    fn abandon(&self, context: &Context<'_>) {
+    /// Lets go of everything: what is good has a name by now. Failing to leaves it to the next fetch.
+    fn let_go(&self, context: &Context<'_>) {
         let _ = context.repo.swap_refs(&self.held);
     }
 }
 
 /// Makes one commit that all the others are parents of, so that nobody's gc takes them away, and returns how to let go.
-fn hold(context: &Context<'_>, remote: &Remote, parents: &[ObjectId]) -> Result<RefChange> {
+fn hold(context: &Context<'_>, remote: &str, parents: &[ObjectId]) -> Result<RefChange> {
     let repo = context.repo;
     let nonce: String = context
         .env
@@ -358,7 +328,7 @@ fn hold(context: &Context<'_>, remote: &Remote, parents: &[ObjectId]) -> Result<
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    let name = refname::incoming(&remote.name, &nonce);
+    let name = refname::incoming(remote, &nonce);
     let mut batch = repo.batch();
     let tree = batch.tree([]);
     let signature = Signature {
@@ -386,7 +356,7 @@ fn hold(context: &Context<'_>, remote: &Remote, parents: &[ObjectId]) -> Result<
 /// Fetches objects. When git refuses, halves are tried, until what it refuses is known.
 fn get(
     repo: &Repo,
-    remote: &Remote,
+    remote: &str,
     ids: &[ObjectId],
     (attempts, refused): (&mut usize, &mut BTreeMap<ObjectId, String>),
     tell: &mut dyn FnMut(&str),
@@ -401,11 +371,11 @@ fn get(
         return Ok(());
     };
     *attempts = left;
-    let Err(error) = repo.fetch_objects(&remote.name, ids, tell) else {
+    let Err(error) = repo.fetch_objects(remote, ids, tell) else {
         return Ok(());
     };
     // A remote that cannot be reached at all refuses nothing in particular.
-    repo.ask_remote(&remote.name, &["refs/heads/*"])?
+    repo.ask_remote(remote, &["refs/heads/*"])?
         .finish(&|_| false, 0)?;
     if let [only] = ids {
         let said = error.message();
@@ -454,17 +424,16 @@ fn check_one(repo: &Repo, wanted: &mut Wanted) -> Result<()> {
     Ok(())
 }
 
-/// Names what is good, keeps what was rewritten or deleted, and lets go of the rest: all together or not at all.
+/// Names what is good, and keeps what was rewritten or deleted: all together or not at all.
 fn promote(
     context: &Context<'_>,
-    remote: &Remote,
+    remote: &str,
     wanted: &[Wanted],
     gone: &[(RefName, ObjectId)],
     prune: bool,
-    quarantine: &Quarantine,
 ) -> Result<Vec<Change>> {
     let repo = context.repo;
-    let mut transaction = quarantine.held.clone();
+    let mut transaction = Vec::new();
     let mut changes = Vec::new();
     let keep = |name: &str, id: ObjectId, transaction: &mut Vec<RefChange>| {
         let kept = context.store.lost_name(name);
@@ -480,7 +449,7 @@ fn promote(
             changes.push(one.change(What::Refused));
             continue;
         }
-        let name = one.name.at_remote(&remote.name);
+        let name = one.name.at_remote(remote);
         let mut change = one.change(What::New);
         if let Some(copy) = one.copy {
             change.what = What::Updated;
@@ -496,33 +465,22 @@ fn promote(
         });
         changes.push(change);
     }
-    let folded = match prune && !gone.is_empty() {
-        true => folded_tips(repo, remote, wanted)?,
-        false => BTreeMap::new(),
-    };
-    let is_folded = |name: &RefName, id: ObjectId| match name {
-        RefName::Session(sid) => folded
-            .get(sid)
-            .is_some_and(|tip| repo.is_ancestor(id, *tip).unwrap_or(false)),
-        _ => false,
-    };
+    let folded = folded_tips(repo, remote, wanted, gone)?;
     for (ref_name, id) in gone {
-        let name = ref_name.at_remote(&remote.name);
-        let mut change = Change {
-            name: ref_name.to_string(),
-            what: What::Gone,
-            session: None,
-            author: None,
-            signature: None,
-            reason: None,
-            kept: None,
+        let name = ref_name.at_remote(remote);
+        let in_archive = match ref_name {
+            RefName::Session(sid) => folded.get(sid),
+            _ => None,
         };
-        if prune {
+        let mut change = Change::new(ref_name, What::Gone);
+        // What its owner folded is in the archive, so that nothing is let go of but a name that costs every command.
+        if in_archive.is_some_and(|tip| repo.is_ancestor(*id, *tip).unwrap_or(false)) {
+            change.what = What::Folded;
+        } else if prune {
             change.what = What::Deleted;
-            // What its owner folded is in the archive.
-            if !is_folded(ref_name, *id) {
-                change.kept = Some(keep(&name, *id, &mut transaction));
-            }
+            change.kept = Some(keep(&name, *id, &mut transaction));
+        }
+        if change.what != What::Gone {
             transaction.push(RefChange {
                 name,
                 expected: Expected::At(*id),
@@ -531,29 +489,38 @@ fn promote(
         }
         changes.push(change);
     }
-    match repo.swap_refs(&transaction)? {
+    match repo.swap_many(&transaction)? {
         Swap::Done => Ok(changes),
         Swap::Stale => Err(Error::fatal(format!(
             "copies of refs of '{}' changed during the fetch",
-            remote.name
+            remote
         ))
         .hint("git agent fetch")),
     }
 }
 
-/// Returns the tips of the sessions in a remote's archives, those that just came included.
+/// Returns the tips of the sessions in a remote's archives, those that just came included, as far as it matters to what is
+/// gone.
 fn folded_tips(
     repo: &Repo,
-    remote: &Remote,
+    remote: &str,
     wanted: &[Wanted],
+    gone: &[(RefName, ObjectId)],
 ) -> Result<BTreeMap<SessionId, ObjectId>> {
+    let mut tips = BTreeMap::new();
+    let months: BTreeSet<String> = gone.iter().filter_map(|(name, _)| name.month()).collect();
+    if months.is_empty() {
+        return Ok(tips);
+    }
     let came = wanted
         .iter()
         .filter(|one| one.refused.is_none())
         .map(|one| (one.name.clone(), one.id));
-    let mut tips = BTreeMap::new();
     for (name, id) in came.chain(copies(repo, remote)?) {
-        if let RefName::Archive { month, .. } = &name {
+        let RefName::Archive { month, .. } = &name else {
+            continue;
+        };
+        if months.contains(month.as_str()) {
             // One that cannot be read tells nothing: then what is deleted is kept.
             let _ = archive::read_archive(repo, id, month, &mut |archived| {
                 tips.entry(archived.session.sid).or_insert(archived.tip);

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use super::change::Change;
 use super::fetch::copies;
-use super::push::{self, Change, Options};
+use super::push::{self, Options};
 use super::remote::Remote;
 use crate::error::{Error, Result};
 use crate::git::refs::{Expected, RefChange, Swap};
@@ -72,9 +73,8 @@ pub fn forget(
 fn remotes_with(context: &Context<'_>, sid: SessionId) -> Result<Vec<Remote>> {
     let mut found = Vec::new();
     for name in context.repo.remote_names() {
-        let remote = Remote::choose(context, Some(&name))?;
-        if copies(context.repo, &remote)?.contains_key(&RefName::Session(sid)) {
-            found.push(remote);
+        if copies(context.repo, &name)?.contains_key(&RefName::Session(sid)) {
+            found.push(Remote::choose(context, Some(&name))?);
         }
     }
     Ok(found)

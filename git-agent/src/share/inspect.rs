@@ -2,6 +2,7 @@
 //! known, and what cannot be taken back deserves a second look.
 
 use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -9,17 +10,18 @@ use super::plan::Item;
 use crate::error::{Context as _, Error, Result};
 use crate::git::object::Commit;
 use crate::git::{ObjectId, ObjectKind, Repo};
-use crate::redact::{Redactor, rule_between};
+use crate::redact::{Redacted, Redactor, rule_between};
 use crate::session::Session;
+use crate::store::check::{self, Part};
+use crate::store::limits;
 use crate::store::refname::RefName;
-use crate::store::{check, limits, log};
-use crate::transcript::{Event, to_ascii_json};
+use crate::transcript::to_ascii_json;
 
 /// Files of code larger than this are not looked into.
 const CODE: u64 = 1 << 20;
 
 /// Looks at what a remote is about to get, on all cores. What may not go is marked with the reason.
-pub(super) fn inspect_all(repo: &Repo, redactor: &Redactor, items: &mut [Item]) {
+pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let share = items.len().div_ceil(cores).max(1);
     std::thread::scope(|scope| {
@@ -27,7 +29,7 @@ pub(super) fn inspect_all(repo: &Repo, redactor: &Redactor, items: &mut [Item]) 
             let repo = repo.clone();
             scope.spawn(move || {
                 for item in part.iter_mut().filter(|item| item.refused.is_none()) {
-                    if let Err(error) = inspect(&repo, redactor, item) {
+                    if let Err(error) = inspect(&repo, looker, item) {
                         item.refused = Some(error.message().to_owned());
                     }
                 }
@@ -36,97 +38,105 @@ pub(super) fn inspect_all(repo: &Repo, redactor: &Redactor, items: &mut [Item]) 
     });
 }
 
-fn inspect(repo: &Repo, redactor: &Redactor, item: &Item) -> Result<()> {
+fn inspect(repo: &Repo, looker: Looker<'_>, item: &mut Item) -> Result<()> {
     let Some(new) = item.new else {
         return Ok(());
     };
     let known: Vec<ObjectId> = item.copy.into_iter().collect();
-    check::check(repo, &item.name, new, &known)?;
-    let mut look = Look {
-        repo,
-        redactor,
-        known: known.into_iter().collect(),
-    };
-    match &item.name {
-        RefName::Session(sid) => {
-            let session = log::read_state(repo, new, *sid)?;
-            require_redacted(&session)?;
-            look.log(new, session.base.as_deref())
+    let look = Look { repo, looker };
+    let mut title = None;
+    check::check_before(repo, &item.name, new, &known, &mut |part| match part {
+        Part::Event(line, record) => look.event(line, record),
+        Part::State(text) => look.state(text),
+        Part::Attachment(bytes) => {
+            let clean = looker.redactor.bytes(bytes);
+            same(bytes, clean.as_bytes(), "an attachment")
         }
-        RefName::ReviewNotes(_) | RefName::ProvenanceNotes(_) => look.notes(new, item.copy),
-        // What an archive holds are logs that were looked at when they were sessions, or are looked at now.
-        RefName::Archive { .. } => look.archive(new),
+        Part::Log(commit, session) => {
+            // The newest commit comes first.
+            title.get_or_insert_with(|| session.name.clone());
+            look.commit(commit, session)
+        }
+    })?;
+    if let RefName::ReviewNotes(_) | RefName::ProvenanceNotes(_) = item.name {
+        look.notes(new, item.copy)?;
     }
+    item.title = title.filter(|_| matches!(item.name, RefName::Session(_)));
+    Ok(())
 }
 
-/// Refuses a session that was recorded without redaction.
-fn require_redacted(session: &Session) -> Result<()> {
-    let off = session.more.get("redaction").and_then(Value::as_str) == Some("off");
-    match off {
-        true => Err(Error::fatal("it was recorded with redaction off")),
-        false => Ok(()),
-    }
+/// With what one push looks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Looker<'a> {
+    pub redactor: &'a Redactor,
+    /// Code that this very push found to be clean.
+    pub code: &'a CleanCode,
 }
+
+/// Ends of code and where it began, without secrets between them.
+#[derive(Debug, Default)]
+pub(super) struct CleanCode(Mutex<BTreeSet<(ObjectId, Option<ObjectId>)>>);
 
 struct Look<'a> {
     repo: &'a Repo,
-    redactor: &'a Redactor,
-    known: BTreeSet<ObjectId>,
+    looker: Looker<'a>,
 }
 
 impl Look<'_> {
-    fn log(&mut self, tip: ObjectId, base: Option<&str>) -> Result<()> {
+    fn commit(&self, commit: &Commit, session: &Session) -> Result<()> {
+        let message = &commit.message;
+        let clean = self.looker.redactor.text(message);
+        same(message.as_bytes(), clean.as_bytes(), "a message")?;
+        for code in commit.trailers("Agent-Code") {
+            if let Ok(code) = self.repo.parse_id(code) {
+                look_into_code(self.repo, self.looker, code, session.base.as_deref())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at a record whole: also at what this version would not read from it.
+    fn event(&self, line: &str, record: Value) -> Result<()> {
+        let seq = record.get("seq").and_then(Value::as_u64).unwrap_or(0);
+        match self.looker.redactor.found_in_event(record) {
+            None => Ok(()),
+            Some(clean) => Err(found(&format!("event {seq}"), line, &clean)),
+        }
+    }
+
+    fn state(&self, text: &str) -> Result<()> {
+        let state: Value =
+            serde_json::from_str(text).context(|| "its state is malformed".into())?;
+        if state["more"]["redaction"] == "off" {
+            return Err(Error::fatal("it was recorded with redaction off"));
+        }
+        self.json(text, state, "its state")
+    }
+
+    fn json(&self, text: &str, value: Value, what: &str) -> Result<()> {
+        match self.looker.redactor.found_in(value) {
+            None => Ok(()),
+            Some(clean) => Err(found(what, text, &clean)),
+        }
+    }
+
+    /// Looks at everything that was noted since the remote's version, and taken back again.
+    fn notes(&self, tip: ObjectId, copy: Option<ObjectId>) -> Result<()> {
+        let mut seen: BTreeSet<ObjectId> = copy.into_iter().collect();
         let mut next = vec![tip];
         while let Some(id) = next.pop() {
-            if !self.known.insert(id) {
+            if !seen.insert(id) {
                 continue;
             }
             let commit = self.repo.read_commit(id)?;
-            self.text(&commit.message, "a message")?;
-            self.tree(commit.tree)?;
-            for code in commit.trailers("Agent-Code") {
-                if let Ok(code) = self.repo.parse_id(code) {
-                    look_into_code(self.repo, self.redactor, code, base)?;
-                }
-            }
-            next.extend(log_parents(&commit));
+            let before = match commit.parents.first() {
+                Some(parent) => Some(self.repo.read_commit(*parent)?.tree),
+                None => None,
+            };
+            self.notes_tree(commit.tree, before)?;
+            next.extend(commit.parents);
         }
         Ok(())
-    }
-
-    fn tree(&self, tree: ObjectId) -> Result<()> {
-        for entry in self.repo.read_tree(tree, limits::TREE)? {
-            match entry.name.as_slice() {
-                name if name == log::EVENTS.as_bytes() => {
-                    let bytes = self.blob(entry.id, limits::EVENTS)?;
-                    for line in lines(&bytes) {
-                        self.event(line)?;
-                    }
-                }
-                name if name == log::STATE.as_bytes() => {
-                    for line in lines(&self.blob(entry.id, limits::STATE)?) {
-                        self.json(line, "its state")?;
-                    }
-                }
-                name if name == log::ATTACHMENTS.as_bytes() => {
-                    for attached in self.repo.read_tree(entry.id, limits::TREE)? {
-                        let bytes = self.blob(attached.id, limits::ATTACHMENT as u64)?;
-                        let clean = self.redactor.bytes(&bytes);
-                        same(&bytes, clean.as_bytes(), "an attachment")?;
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn notes(&self, tip: ObjectId, copy: Option<ObjectId>) -> Result<()> {
-        let tree = self.repo.read_commit(tip)?.tree;
-        let before = copy
-            .map(|copy| self.repo.read_commit(copy).map(|commit| commit.tree))
-            .transpose()?;
-        self.notes_tree(tree, before)
     }
 
     fn notes_tree(&self, tree: ObjectId, before: Option<ObjectId>) -> Result<()> {
@@ -146,39 +156,11 @@ impl Look<'_> {
                 self.notes_tree(entry.id, same.map(|one| one.id))?;
                 continue;
             }
-            for line in lines(&self.blob(entry.id, limits::NOTE)?) {
-                self.json(line, "a note")?;
-            }
-        }
-        Ok(())
-    }
-
-    fn archive(&mut self, tip: ObjectId) -> Result<()> {
-        let mut next = vec![tip];
-        while let Some(id) = next.pop() {
-            if !self.known.insert(id) {
-                continue;
-            }
-            let commit = self.repo.read_commit(id)?;
-            for entry in self.repo.read_tree(commit.tree, limits::TREE)? {
-                if entry.name == crate::store::archive::SESSIONS.as_bytes() {
-                    for line in lines(&self.blob(entry.id, limits::ARCHIVE)?) {
-                        self.json(line, "an archive")?;
-                        let session: Session = serde_json::from_slice(line)
-                            .context(|| "an archive is malformed".into())?;
-                        require_redacted(&session)?;
-                    }
-                }
-            }
-            // Logs and archives alike: each commit has its news in a tree of closed names.
-            for parent in &commit.parents {
-                let tree = self.repo.read_commit(*parent)?.tree;
-                let entries = self.repo.read_tree(tree, limits::TREE).unwrap_or_default();
-                let is_log = entries.iter().any(|one| one.name == log::STATE.as_bytes());
-                match is_log {
-                    true => self.log(*parent, None)?,
-                    false => next.push(*parent),
-                }
+            let note = self.blob(entry.id, limits::NOTE)?;
+            let note = std::str::from_utf8(&note).context(|| "a note is malformed".into())?;
+            for line in note.lines().filter(|line| !line.is_empty()) {
+                let record = serde_json::from_str(line).context(|| "a note is malformed".into())?;
+                self.json(line, record, "a note")?;
             }
         }
         Ok(())
@@ -187,47 +169,20 @@ impl Look<'_> {
     fn blob(&self, id: ObjectId, limit: u64) -> Result<Vec<u8>> {
         self.repo.read_object(id, ObjectKind::Blob, limit)
     }
-
-    fn text(&self, text: &str, what: &str) -> Result<()> {
-        same(text.as_bytes(), self.redactor.text(text).as_bytes(), what)
-    }
-
-    fn event(&self, line: &[u8]) -> Result<()> {
-        let event = Event::from_line(line).context(|| "an event is malformed".into())?;
-        let clean = self.redactor.event(&event);
-        match *clean.get() == event {
-            true => Ok(()),
-            false => same(
-                line,
-                clean.to_line().as_bytes(),
-                &format!("event {}", event.seq),
-            ),
-        }
-    }
-
-    fn json(&self, line: &[u8], what: &str) -> Result<()> {
-        let value: Value =
-            serde_json::from_slice(line).context(|| format!("{what} is malformed"))?;
-        let clean = self.redactor.json(value.clone());
-        match *clean.get() == value {
-            true => Ok(()),
-            false => same(
-                to_ascii_json(&value).as_bytes(),
-                clean.to_line().as_bytes(),
-                what,
-            ),
-        }
-    }
 }
 
 /// Refuses code that holds what certainly is a secret. Only what a session added since it began is looked at.
 pub(super) fn look_into_code(
     repo: &Repo,
-    redactor: &Redactor,
+    looker: Looker<'_>,
     code: ObjectId,
     base: Option<&str>,
 ) -> Result<()> {
     let base = base.and_then(|base| repo.parse_id(base).ok());
+    let clean = || looker.code.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if clean().contains(&(code, base)) {
+        return Ok(());
+    }
     for (id, path) in repo.objects_between(base, code)? {
         let Some((kind, size)) = repo.object_header(id)? else {
             continue;
@@ -237,7 +192,7 @@ pub(super) fn look_into_code(
             continue;
         }
         let bytes = repo.read_object(id, kind, CODE)?;
-        if let Some(rule) = redactor.certain_secret(&bytes) {
+        if let Some(rule) = looker.redactor.certain_secret(&bytes) {
             let place = match kind {
                 ObjectKind::Blob => format!("file '{path}' of its code"),
                 _ => format!("the message of commit {id}"),
@@ -245,11 +200,16 @@ pub(super) fn look_into_code(
             return Err(secret(&place, &rule));
         }
     }
+    clean().insert((code, base));
     Ok(())
 }
 
-fn log_parents(commit: &Commit) -> Vec<ObjectId> {
-    check::chain_parents(commit).unwrap_or_default()
+/// Says what was found in a text of JSON that this became of.
+fn found(what: &str, before: &str, after: &Redacted<Value>) -> Error {
+    // In the same form, so that the first difference is what was found.
+    let before = serde_json::from_str(before).unwrap_or(Value::Null);
+    let (before, after) = (to_ascii_json(&before), after.to_line());
+    secret(what, &rule_between(before.as_bytes(), after.as_bytes()))
 }
 
 fn same(before: &[u8], after: &[u8], what: &str) -> Result<()> {
@@ -261,10 +221,4 @@ fn same(before: &[u8], after: &[u8], what: &str) -> Result<()> {
 
 fn secret(what: &str, rule: &str) -> Error {
     Error::fatal(format!("{what} holds what looks like a secret ({rule})"))
-}
-
-fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    bytes
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty())
 }

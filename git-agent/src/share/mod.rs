@@ -6,12 +6,14 @@
 //! | `plan` | what a remote lacks, found by comparing refs; there is no list of what is still to be pushed |
 //! | `inspect` | a last look at what is about to leave: secrets, sizes |
 //! | `push` | giving, in batches that go whole or not at all |
+//! | `change` | what became of one ref in a push or a fetch |
 //! | `fetch` | taking in: fetched, checked, and only then named |
 //! | `sign` | the user's signature on what is shared, and what signatures of others say |
 //! | `forget` | deleting a session, here and there |
 //! | `purge` | writing one's own records again without a secret |
 //! | `probe` | what a remote allows, and what it costs |
 
+pub mod change;
 pub mod fetch;
 pub mod forget;
 mod inspect;

@@ -23,8 +23,12 @@ pub struct Item {
     pub copy: Option<ObjectId>,
     /// What may be overwritten there: the version that is to be deleted, or that was purged.
     pub over: Option<ObjectId>,
+    /// Whether it shall be gone because the session is in an archive.
+    pub folded: bool,
     /// Why it may not go.
     pub refused: Option<String>,
+    /// The name of the session, once it was looked at.
+    pub title: Option<String>,
 }
 
 /// Returns what a remote lacks: everything, or only these sessions and all notes.
@@ -33,7 +37,7 @@ pub fn unpushed(
     remote: &Remote,
     only: Option<&BTreeSet<SessionId>>,
 ) -> Result<Vec<Item>> {
-    let copies = copies(context.repo, remote)?;
+    let copies = copies(context.repo, &remote.name)?;
     let own = own_refs(context.repo)?;
     let wanted = |name: &RefName| match (only, name) {
         (Some(only), RefName::Session(sid)) => only.contains(sid),
@@ -48,7 +52,9 @@ pub fn unpushed(
             new: Some(*id),
             copy: copies.get(name).copied(),
             over: None,
+            folded: false,
             refused: None,
+            title: None,
         })
         .collect();
     let absent = |name: &RefName| !own.contains_key(name);
@@ -58,30 +64,28 @@ pub fn unpushed(
         .collect();
     if !dropped.is_empty() {
         let gone = gone(context, &own)?;
-        items.extend(
-            dropped
-                .into_iter()
-                .filter(|(name, id)| {
-                    let RefName::Session(sid) = name else {
-                        return false;
-                    };
-                    match gone.get(sid) {
-                        Some(Gone::Forgotten) => true,
-                        // What somebody with the same writer added there after the fold is not in the archive.
-                        Some(Gone::Folded(tip)) => {
-                            context.repo.is_ancestor(**id, *tip).unwrap_or(false)
-                        }
-                        None => false,
-                    }
-                })
-                .map(|(name, id)| Item {
-                    name: name.clone(),
-                    new: None,
-                    copy: Some(*id),
-                    over: Some(*id),
-                    refused: None,
-                }),
-        );
+        for (name, id) in dropped {
+            let RefName::Session(sid) = name else {
+                continue;
+            };
+            let folded = match gone.get(sid) {
+                Some(Gone::Forgotten) => false,
+                // What somebody with the same writer added there after the fold is not in the archive.
+                Some(Gone::Folded(tip)) if context.repo.is_ancestor(*id, *tip).unwrap_or(false) => {
+                    true
+                }
+                _ => continue,
+            };
+            items.push(Item {
+                name: name.clone(),
+                new: None,
+                copy: Some(*id),
+                over: Some(*id),
+                folded,
+                refused: None,
+                title: None,
+            });
+        }
     }
     Ok(items)
 }

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeSet;
 
+use super::change::Change;
 use super::fetch::own_refs;
-use super::push::{self, Change, Options};
+use super::push::{self, Options};
 use super::remote::Remote;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
@@ -108,8 +109,7 @@ fn drop_kept(context: &Context<'_>, rewritten: &[Rewritten]) -> Result<()> {
 fn push_all(context: &Context<'_>, purged: &mut Purged, tell: &mut dyn FnMut(&str)) -> Result<()> {
     let refs: BTreeSet<RefName> = purged.refs.iter().map(|one| one.name.clone()).collect();
     for name in context.repo.remote_names() {
-        let remote = Remote::choose(context, Some(&name))?;
-        let copies = super::fetch::copies(context.repo, &remote)?;
+        let copies = super::fetch::copies(context.repo, &name)?;
         let there: BTreeSet<RefName> = refs
             .iter()
             .filter(|name| copies.contains_key(name))
@@ -118,6 +118,7 @@ fn push_all(context: &Context<'_>, purged: &mut Purged, tell: &mut dyn FnMut(&st
         if there.is_empty() {
             continue;
         }
+        let remote = Remote::choose(context, Some(&name))?;
         let options = Options {
             refs: Some(there),
             ..Options::default()

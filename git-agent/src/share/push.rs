@@ -4,12 +4,12 @@
 //! another version there was written by a copy of this clone: both versions are joined, and the push tried again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use serde::Serialize;
-
-use super::fetch::{copies, lock};
-use super::inspect::{inspect_all, look_into_code};
+use super::change::{Change, What};
+use super::fetch::{copies, lock, tidy};
+use super::inspect::{CleanCode, Looker, inspect_all, look_into_code};
 use super::plan::{self, Item};
 use super::remote::{CONSENT, Remote};
 use super::sign;
@@ -31,8 +31,6 @@ use crate::transcript::Body;
 const BATCH: usize = 50;
 /// How often a push that met another one is tried again.
 const ATTEMPTS: u32 = 8;
-/// From so many refs on their copies are packed at once.
-const PACK: usize = 50;
 
 /// What to push.
 #[derive(Debug, Clone, Default)]
@@ -43,54 +41,6 @@ pub struct Options {
     pub refs: Option<BTreeSet<RefName>>,
     /// Only says what would be pushed.
     pub dry_run: bool,
-}
-
-/// What became of a ref.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum What {
-    /// The remote did not have it.
-    New,
-    /// It has grown there.
-    Updated,
-    /// It was rewritten there, without what was purged.
-    Rewritten,
-    /// It is gone there.
-    Deleted,
-    /// It did not go.
-    Refused,
-}
-
-impl What {
-    /// Returns the word shown to people.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            What::New => "new",
-            What::Updated => "updated",
-            What::Rewritten => "rewritten",
-            What::Deleted => "deleted",
-            What::Refused => "refused",
-        }
-    }
-}
-
-/// One ref that was to be pushed.
-#[derive(Debug, Clone, Serialize)]
-pub struct Change {
-    /// Its name.
-    #[serde(rename = "ref")]
-    pub name: String,
-    /// What became of it.
-    pub what: What,
-    /// The name of the session, if it is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
-    /// Why it did not go.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Why its code did not go along.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub without_code: Option<String>,
 }
 
 /// Pushes what a remote lacks. `tell` hears how far it is. A remote that nobody agreed to is refused.
@@ -108,8 +58,13 @@ pub fn push(
         .hint("git agent push --yes")
         .hint(format!("git config --add {CONSENT} {}", remote.address)));
     }
-    let _lock = lock(context, remote)?;
+    let _lock = lock(context, &remote.name)?;
     let redactor = context.redactor();
+    let code = CleanCode::default();
+    let looker = Looker {
+        redactor: &redactor,
+        code: &code,
+    };
     let mut codeless = BTreeMap::new();
     if !options.dry_run {
         if options.sessions.is_none() && options.refs.is_none() {
@@ -117,15 +72,15 @@ pub fn push(
         }
         tell("preparing");
         if options.refs.is_none() {
-            codeless = prepare(context, remote, options, &redactor)?;
+            codeless = prepare(context, remote, options, looker)?;
         }
     }
     let mut items = plan::unpushed(context, remote, options.sessions.as_ref())?;
     if let Some(only) = &options.refs {
         items.retain(|item| only.contains(&item.name));
     }
-    tell("looking for secrets");
-    inspect_all(context.repo, &redactor, &mut items);
+    // Archives come before what they replace, and deletions last of all.
+    items.sort_by_key(|item| item.new.is_none());
     let mut given = Given {
         context,
         remote,
@@ -133,35 +88,39 @@ pub fn push(
         changes: Vec::new(),
         codeless,
     };
-    let (refused, good): (Vec<Item>, Vec<Item>) =
-        items.into_iter().partition(|item| item.refused.is_some());
-    for item in refused {
-        given.note(&item, What::Refused);
-    }
+    tell("looking for secrets");
     if options.dry_run {
-        for item in &good {
-            given.note(item, kind(item));
+        inspect_all(context.repo, looker, &mut items);
+        for item in given.without_refused(items) {
+            given.note(&item, kind(&item));
         }
         return Ok(given.changes);
     }
-    // Archives come before what they replace, and deletions last of all.
-    let (gone, grown): (Vec<Item>, Vec<Item>) =
-        good.into_iter().partition(|item| item.new.is_none());
-    let count = grown.len() + gone.len();
-    let all: Vec<Item> = grown.into_iter().chain(gone).collect();
-    for batch in all.chunks(BATCH) {
-        given.batch(batch.to_vec(), tell)?;
-    }
-    if count >= PACK {
-        // Only a matter of speed.
-        let prefix = crate::store::refname::copies_of(&remote.name);
-        let _ = context.repo.pack_refs_below(&prefix);
-    }
+    // One batch is looked at while the one before it is on its way.
+    let repo = context.repo.clone();
+    let (looked_at, ready) = sync_channel(1);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for batch in items.chunks_mut(BATCH) {
+                inspect_all(&repo, looker, batch);
+                if looked_at.send(batch.to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        // What comes out of the channel is dropped with this closure: a push that fails ends the looking, too.
+        ready.into_iter().try_for_each(|batch| {
+            let good = given.without_refused(batch);
+            given.batch(good, tell)
+        })
+    })?;
+    tidy(context, &remote.name);
     Ok(given.changes)
 }
 
 fn kind(item: &Item) -> What {
     match (item.new, item.copy, item.over) {
+        (None, _, _) if item.folded => What::Folded,
         (None, _, _) => What::Deleted,
         (_, _, Some(_)) => What::Rewritten,
         (_, None, _) => What::New,
@@ -175,7 +134,7 @@ fn prepare(
     context: &Context<'_>,
     remote: &Remote,
     options: &Options,
-    redactor: &Redactor,
+    looker: Looker<'_>,
 ) -> Result<BTreeMap<SessionId, String>> {
     let mut codeless = BTreeMap::new();
     for listed in context.store.list(Scope::Mine)?.sessions {
@@ -187,7 +146,7 @@ fn prepare(
         let Some(tip) = listed.tip.filter(|_| wanted) else {
             continue;
         };
-        if let Some(reason) = submit(context, session, tip, redactor)? {
+        if let Some(reason) = submit(context, session, tip, looker)? {
             codeless.insert(session.sid, reason);
         }
     }
@@ -206,7 +165,7 @@ fn submit(
     context: &Context<'_>,
     session: &Session,
     tip: ObjectId,
-    redactor: &Redactor,
+    looker: Looker<'_>,
 ) -> Result<Option<String>> {
     let repo = context.repo;
     let branch = match session.branch.as_deref() {
@@ -222,7 +181,7 @@ fn submit(
     {
         return Ok(None);
     }
-    if let Err(error) = look_into_code(repo, redactor, code, session.base.as_deref()) {
+    if let Err(error) = look_into_code(repo, looker, code, session.base.as_deref()) {
         return Ok(Some(error.message().to_owned()));
     }
     let busy = crate::process::lock::is_held(&context.store.write_lock(session.sid))?;
@@ -245,22 +204,31 @@ struct Given<'c, 'a> {
 }
 
 impl Given<'_, '_> {
+    /// Notes what may not go, and returns the rest.
+    fn without_refused(&mut self, items: Vec<Item>) -> Vec<Item> {
+        let (refused, good): (Vec<Item>, Vec<Item>) =
+            items.into_iter().partition(|item| item.refused.is_some());
+        for item in refused {
+            self.note(&item, What::Refused);
+        }
+        good
+    }
+
     fn note(&mut self, item: &Item, what: What) {
         let (session, without_code) = match &item.name {
             RefName::Session(sid) => {
                 let at = item.new.or(item.copy);
-                let name = at.and_then(|id| self.context.store.state_at(id, *sid).ok());
-                let code = self.codeless.get(sid).cloned();
-                (name.map(|session| session.name), code)
+                let named = || at.and_then(|id| self.context.store.state_at(id, *sid).ok());
+                let name = item.title.clone().or_else(|| Some(named()?.name));
+                (name, self.codeless.get(sid).cloned())
             }
             _ => (None, None),
         };
         self.changes.push(Change {
-            name: item.name.to_string(),
-            what,
             session,
             reason: item.refused.clone(),
             without_code: without_code.filter(|_| what != What::Refused),
+            ..Change::new(&item.name, what)
         });
     }
 
@@ -439,7 +407,7 @@ impl Given<'_, '_> {
     /// Notes what the remote has now, here and in the answer.
     fn taken(&mut self, items: &[Item]) -> Result<()> {
         let repo = self.context.repo;
-        let copies = copies(repo, self.remote)?;
+        let copies = copies(repo, &self.remote.name)?;
         let mut changes = Vec::new();
         for item in items {
             let name = item.name.at_remote(&self.remote.name);
@@ -453,7 +421,7 @@ impl Given<'_, '_> {
             }
         }
         // A copy that somebody else moves meanwhile is put right by the next fetch.
-        let _ = repo.swap_refs(&changes)?;
+        let _ = repo.swap_many(&changes)?;
         for item in items {
             self.note(item, kind(item));
         }

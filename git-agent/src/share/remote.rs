@@ -26,31 +26,20 @@ pub struct Remote {
 impl Remote {
     /// Returns the remote of a name or an address; without one `agent.remote`, then `origin`, then the only one there is.
     pub fn choose(context: &Context<'_>, wanted: Option<&str>) -> Result<Self> {
-        let name = match wanted {
-            Some(name) => name.to_owned(),
-            None => default_name(context)?,
-        };
-        let known = context.repo.remote_names();
-        if known.contains(&name) {
+        let (name, known) = choose_name(context, wanted)?;
+        if known {
             let url = context.repo.push_url(&name)?;
             let address = without_password(&absolute(context, &url));
             return Ok(Remote::at(context, name, address));
         }
-        if name.starts_with('-') || name.is_empty() || !looks_like_address(context, &name) {
-            let error = Error::fatal(format!("no remote '{name}'"));
-            return Err(match known.as_slice() {
-                [] => error.hint("git remote add origin <address>"),
-                known => error.hint(format!("the remotes are: {}", known.join(", "))),
-            });
-        }
-        let here = context.env.cwd.join(&name);
-        let name = if !name.contains("://") && here.exists() {
-            here.canonicalize().unwrap_or(here).display().to_string()
-        } else {
-            name
-        };
         let address = without_password(&name);
         Ok(Remote::at(context, name, address))
+    }
+
+    /// Returns what git is told for the same remote. Where pushes to it go takes a question to git, which a fetch need not
+    /// ask.
+    pub fn choose_name(context: &Context<'_>, wanted: Option<&str>) -> Result<String> {
+        choose_name(context, wanted).map(|(name, _)| name)
     }
 
     /// The team's file has no say in whether something is agreed.
@@ -77,6 +66,31 @@ impl Remote {
         }
         Ok(())
     }
+}
+
+/// Returns what git is told, and whether it is the name of a remote rather than an address.
+fn choose_name(context: &Context<'_>, wanted: Option<&str>) -> Result<(String, bool)> {
+    let name = match wanted {
+        Some(name) => name.to_owned(),
+        None => default_name(context)?,
+    };
+    let known = context.repo.remote_names();
+    if known.contains(&name) {
+        return Ok((name, true));
+    }
+    if name.starts_with('-') || name.is_empty() || !looks_like_address(context, &name) {
+        let error = Error::fatal(format!("no remote '{name}'"));
+        return Err(match known.as_slice() {
+            [] => error.hint("git remote add origin <address>"),
+            known => error.hint(format!("the remotes are: {}", known.join(", "))),
+        });
+    }
+    let here = context.env.cwd.join(&name);
+    if !name.contains("://") && here.exists() {
+        let here = here.canonicalize().unwrap_or(here);
+        return Ok((here.display().to_string(), false));
+    }
+    Ok((name, false))
 }
 
 fn default_name(context: &Context<'_>) -> Result<String> {

@@ -15,18 +15,46 @@ use crate::error::{Context, Error, Result};
 use crate::git::object::{Commit, EntryKind, TreeEntry};
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::session::{Session, SessionId, WriterId};
-use crate::transcript::Event;
+use crate::transcript::Header;
 
 /// How far a clock may jump from one event to the next: more would use it up for everybody.
 const CLOCK_JUMP: u64 = crate::review::fold::CLOCK_JUMP;
 /// Numbers that every reader of JSON can hold.
 const LARGEST: u64 = 1 << 53;
 
+/// A part of a log or an archive that was found to be well made, for whoever wants to know more about it: reading it is
+/// most of the work.
+pub(crate) enum Part<'a> {
+    /// A commit of a log, with the state of the session in it.
+    Log(&'a Commit, &'a Session),
+    /// An event: its line, and what it says.
+    Event(&'a str, Value),
+    /// A state, or a line of an archive.
+    State(&'a str),
+    /// An attachment.
+    Attachment(&'a [u8]),
+}
+
+/// Hears of every part.
+pub(crate) type Witness<'a> = &'a mut dyn FnMut(Part<'_>) -> Result<()>;
+
 /// Checks that a ref holds what its name promises. What `known` reaches was checked before and is not looked at again.
 pub fn check(repo: &Repo, name: &RefName, tip: ObjectId, known: &[ObjectId]) -> Result<()> {
+    check_before(repo, name, tip, known, &mut |_| Ok(()))
+}
+
+/// The same, before a witness who may have objections of its own. It hears nothing of notes.
+pub(crate) fn check_before(
+    repo: &Repo,
+    name: &RefName,
+    tip: ObjectId,
+    known: &[ObjectId],
+    witness: Witness<'_>,
+) -> Result<()> {
     let mut check = Check {
         repo,
         known,
+        witness,
         seen: BTreeSet::new(),
         bytes: limits::SESSION,
         writer: None,
@@ -41,6 +69,7 @@ pub fn check(repo: &Repo, name: &RefName, tip: ObjectId, known: &[ObjectId]) -> 
 struct Check<'a> {
     repo: &'a Repo,
     known: &'a [ObjectId],
+    witness: Witness<'a>,
     seen: BTreeSet<ObjectId>,
     bytes: u64,
     writer: Option<WriterId>,
@@ -87,10 +116,12 @@ impl Check<'_> {
         let bytes = self
             .repo
             .read_object(state, ObjectKind::Blob, limits::STATE)?;
-        require_ascii(&bytes, STATE)?;
+        let text = ascii(&bytes, STATE)?;
         let session: Session =
-            serde_json::from_slice(&bytes).context(|| format!("its {STATE} is malformed"))?;
-        self.state(sid, &session)
+            serde_json::from_str(text).context(|| format!("its {STATE} is malformed"))?;
+        self.state(sid, &session)?;
+        (self.witness)(Part::State(text))?;
+        (self.witness)(Part::Log(commit, &session))
     }
 
     fn state(&mut self, sid: SessionId, session: &Session) -> Result<()> {
@@ -134,13 +165,14 @@ impl Check<'_> {
             self.repo
                 .read_object(blob, ObjectKind::Blob, limits::EVENTS.min(self.bytes))?;
         self.bytes -= bytes.len() as u64;
-        require_ascii(&bytes, EVENTS)?;
         let mut last: Option<(u64, u64)> = None;
-        for line in lines(&bytes) {
+        for line in lines(ascii(&bytes, EVENTS)?) {
             if line.len() > limits::EVENT {
                 return Err(wrong("an event is too large"));
             }
-            let event = Event::from_line(line).context(|| "an event is malformed".into())?;
+            let record: Value =
+                serde_json::from_str(line).context(|| "an event is malformed".into())?;
+            let event = Header::of(&record).context(|| "an event is malformed".into())?;
             if let Some((seq, lc)) = last {
                 if event.seq <= seq {
                     return Err(wrong("its events are out of order"));
@@ -153,6 +185,7 @@ impl Check<'_> {
                 return Err(wrong("its clock is used up"));
             }
             last = Some((event.seq, event.lc));
+            (self.witness)(Part::Event(line, record))?;
         }
         Ok(())
     }
@@ -173,6 +206,7 @@ impl Check<'_> {
                 .repo
                 .read_object(entry.id, ObjectKind::Blob, limit.min(self.bytes))?;
             self.bytes -= bytes.len() as u64;
+            (self.witness)(Part::Attachment(&bytes))?;
         }
         Ok(())
     }
@@ -289,10 +323,9 @@ impl Check<'_> {
         let bytes = self
             .repo
             .read_object(sessions, ObjectKind::Blob, limits::ARCHIVE)?;
-        require_ascii(&bytes, SESSIONS)?;
         let mut tips = BTreeSet::new();
-        for line in lines(&bytes) {
-            let archived = read_line(self.repo, line)
+        for line in lines(ascii(&bytes, SESSIONS)?) {
+            let archived = read_line(self.repo, line.as_bytes())
                 .context(|| format!("a line of its {SESSIONS} is malformed"))?;
             let sid = archived.session.sid;
             if !commit.parents.contains(&archived.tip) || sid.month() != month.as_str() {
@@ -300,6 +333,7 @@ impl Check<'_> {
             }
             self.writer = None;
             self.state(sid, &archived.session)?;
+            (self.witness)(Part::State(line))?;
             self.writer = None;
             // Each log has room of its own.
             self.bytes = limits::SESSION;
@@ -336,14 +370,11 @@ pub(crate) fn chain_parents(commit: &Commit) -> Result<Vec<ObjectId>> {
 }
 
 fn check_note(note: &[u8]) -> Result<()> {
-    for line in lines(note) {
+    for line in lines(ascii(note, "text of notes")?) {
         if line.len() > limits::NOTE_LINE {
             return Err(wrong("a record of its notes is too large"));
         }
-        if !line.iter().all(|byte| (0x20..0x7f).contains(byte)) {
-            return Err(wrong("its notes are not plain ASCII"));
-        }
-        match serde_json::from_slice(line) {
+        match serde_json::from_str(line) {
             Ok(Value::Object(_)) => {}
             _ => return Err(wrong("a record of its notes is malformed")),
         }
@@ -356,18 +387,19 @@ fn require_known(entries: &[TreeEntry], what: &str) -> Result<()> {
         .map_err(|newer| newer.unwrap_or_else(|| wrong(format!("it is no {what}"))))
 }
 
-fn require_ascii(bytes: &[u8], what: &str) -> Result<()> {
-    let plain = |byte: &u8| (0x20..0x7f).contains(byte) || *byte == b'\n';
-    match bytes.iter().all(plain) {
-        true => Ok(()),
-        false => Err(wrong(format!("its {what} is not plain ASCII"))),
+/// Returns text that is safe to look at: printable ASCII, in lines.
+fn ascii<'b>(bytes: &'b [u8], what: &str) -> Result<&'b str> {
+    let plain = |byte: &u8| (0x20..0x7f).contains(byte) | (*byte == b'\n');
+    // A piece is looked at whole, as a processor does many bytes at once when none of them decides alone.
+    let all = |piece: &[u8]| piece.iter().fold(true, |all, byte| all & plain(byte));
+    match std::str::from_utf8(bytes) {
+        Ok(text) if bytes.chunks(256).all(all) => Ok(text),
+        _ => Err(wrong(format!("its {what} is not plain ASCII"))),
     }
 }
 
-fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    bytes
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty())
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split('\n').filter(|line| !line.is_empty())
 }
 
 fn is_lower_hex(byte: u8) -> bool {

@@ -86,24 +86,52 @@ fn bare(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes sessions with so many turns each, ten a commit, by one import.
-fn import(dir: &Path, count: usize, turns: usize) -> Result<(), Failure> {
+/// Sessions to be made.
+struct Made {
+    count: usize,
+    turns: usize,
+    state: State,
+    /// When, in milliseconds since 1970.
+    at: u64,
+}
+
+/// Of this autumn.
+const NOW: u64 = 1_794_000_000_000;
+/// Half a year before.
+const LONG_AGO: u64 = 1_778_000_000_000;
+
+impl Made {
+    fn now(count: usize, turns: usize) -> Self {
+        Made {
+            count,
+            turns,
+            state: State::Ready,
+            at: NOW,
+        }
+    }
+}
+
+/// Makes sessions, ten turns a commit, by one import.
+fn import(dir: &Path, made: &Made) -> Result<(), Failure> {
+    let turns = made.turns;
     let mut child = Command::new("git")
         .args(["fast-import", "--quiet"])
         .current_dir(dir)
         .stdin(Stdio::piped())
         .spawn()?;
     let mut out = io::BufWriter::new(child.stdin.take().ok_or("no input")?);
-    for index in 0..count {
+    for index in 0..made.count {
         let mut ten = [7; 10];
         ten[..8].copy_from_slice(&(index as u64).to_be_bytes());
-        let sid = SessionId::from_parts(Millis(1_794_000_000_000 + index as u64), ten);
+        let sid = SessionId::from_parts(Millis(made.at + index as u64), ten);
         let author = Person {
             name: "Ada".into(),
             email: "ada@example.com".into(),
         };
         let mut session = Session::new(sid, "ada-1a2b".parse()?, format!("task-{index}"), author);
-        session.status = State::Ready;
+        session.status = made.state;
+        session.created = Millis(made.at);
+        session.updated = Millis(made.at);
         session.task = format!("Do the {index}th thing that has to be done in this repository");
         let mut turn = 0;
         while turn < turns {
@@ -117,10 +145,10 @@ fn import(dir: &Path, count: usize, turns: usize) -> Result<(), Failure> {
                     random[..8]
                         .copy_from_slice(&(index as u64 * 100_000 + session.seq).to_be_bytes());
                     let event = Event {
-                        id: Ulid::from_parts(Millis(1_794_000_000_000 + session.seq), random),
+                        id: Ulid::from_parts(Millis(made.at + session.seq), random),
                         seq: session.seq,
                         lc: session.lc,
-                        ts: Millis(1_794_000_000_000 + session.seq * 1000),
+                        ts: Millis(made.at + session.seq * 1000),
                         turn: u32::try_from(turn)?,
                         body,
                     };
@@ -186,13 +214,29 @@ fn bench(rounds: usize) -> Result<(), Failure> {
     let root = dir.path();
     push_hundred(root, rounds)?;
     fetch_thousand(root, rounds)?;
-    own_git(root, rounds)
+    let writer = root.join("writer");
+    let none = root.join("none.git");
+    bare(&none)?;
+    git(
+        &writer,
+        &["push", "--quiet", &none.display().to_string(), "main"],
+    )?;
+    let thousand = root.join("thousand.git");
+    own_git(root, rounds, (&thousand, &none), "1,000 open sessions")?;
+    let folded = root.join("folded.git");
+    housekeeping(root, &folded)?;
+    own_git(
+        root,
+        rounds,
+        (&folded, &none),
+        "40 open sessions and 960 closed long ago",
+    )
 }
 
 fn push_hundred(root: &Path, rounds: usize) -> Result<(), Failure> {
     let from = root.join("pusher");
     make(&from)?;
-    import(&from, 100, 50)?;
+    import(&from, &Made::now(100, 50))?;
     let listed = git(
         &from,
         &["for-each-ref", "--format=%(refname)", "refs/agents"],
@@ -227,7 +271,7 @@ fn push_hundred(root: &Path, rounds: usize) -> Result<(), Failure> {
 fn fetch_thousand(root: &Path, rounds: usize) -> Result<(), Failure> {
     let from = root.join("writer");
     make(&from)?;
-    import(&from, 1_000, 20)?;
+    import(&from, &Made::now(1_000, 20))?;
     git(&from, &["repack", "-adq"])?;
     let hub = root.join("thousand.git");
     bare(&hub)?;
@@ -248,10 +292,9 @@ fn fetch_thousand(root: &Path, rounds: usize) -> Result<(), Failure> {
     for round in 0..rounds {
         for side in 0..2 {
             let to: PathBuf = root.join(format!("reader-{round}-{side}"));
-            git(
-                root,
-                &["clone", "--quiet", &address, &to.display().to_string()],
-            )?;
+            // By path git would take all objects of the other repository, and nothing would be left to fetch.
+            let target = to.display().to_string();
+            git(root, &["clone", "--quiet", "--no-local", &address, &target])?;
             if (side + round) % 2 == 0 {
                 let spec = "refs/agents/sessions/*:refs/copied/*";
                 plain.push(timed(
@@ -272,19 +315,58 @@ fn fetch_thousand(root: &Path, rounds: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the user's own git takes with 1,000 shared sessions around, beside the same without.
-fn own_git(root: &Path, rounds: usize) -> Result<(), Failure> {
-    let with = root.join("thousand.git");
-    let without = root.join("none.git");
-    bare(&without)?;
-    let writer = root.join("writer");
+/// Shares what a year leaves behind, as it is by itself after a push: 40 sessions at work, and 960 closed long ago.
+fn housekeeping(root: &Path, hub: &Path) -> Result<(), Failure> {
+    let from = root.join("keeper");
+    let writer = root.join("writer").display().to_string();
+    let address = hub.display().to_string();
+    bare(hub)?;
     git(
-        &writer,
-        &["push", "--quiet", &without.display().to_string(), "main"],
+        root,
+        &["clone", "--quiet", &writer, &from.display().to_string()],
     )?;
+    for (key, value) in [
+        ("user.name", "Ada"),
+        ("user.email", "ada@example.com"),
+        ("gc.auto", "0"),
+        ("agent.writer", "ada-1a2b"),
+        ("remote.origin.url", &address),
+    ] {
+        git(&from, &["config", key, value])?;
+    }
+    git(&from, &["push", "--quiet", "origin", "main"])?;
+    import(&from, &Made::now(40, 20))?;
+    let closed = Made {
+        count: 960,
+        turns: 2,
+        state: State::Merged,
+        at: LONG_AGO,
+    };
+    import(&from, &closed)?;
+    git(&from, &["agent", "push", "--yes"])?;
+    let refs = git(hub, &["for-each-ref", "--format=%(refname)", "refs/agents"])?;
+    let refs = String::from_utf8(refs)?.lines().count();
+    let _ = writeln!(
+        io::stdout(),
+        "1,000 sessions, 960 of them folded: {refs} refs"
+    );
+    git(hub, &["pack-refs", "--all"])?;
+    Ok(())
+}
+
+/// What the user's own git takes with shared sessions around, beside the same without.
+fn own_git(
+    root: &Path,
+    rounds: usize,
+    (with, without): (&Path, &Path),
+    shape: &str,
+) -> Result<(), Failure> {
+    let name = |hub: &Path| hub.file_stem().unwrap_or_default().to_os_string();
+    let place = root.join(name(with)).join("own");
+    fs::create_dir_all(&place)?;
     let mut clones = Vec::new();
-    for (name, hub) in [("with", &with), ("without", &without)] {
-        let to = root.join(name);
+    for hub in [with, without] {
+        let to = place.join(name(hub));
         let address = hub.display().to_string();
         git(
             root,
@@ -297,7 +379,7 @@ fn own_git(root: &Path, rounds: usize) -> Result<(), Failure> {
         ] {
             git(&to, &["config", key, value])?;
         }
-        if name == "with" {
+        if hub == with {
             git(&to, &["agent", "fetch"])?;
         }
         clones.push((to, address));
@@ -307,7 +389,7 @@ fn own_git(root: &Path, rounds: usize) -> Result<(), Failure> {
         let mut times = [Vec::new(), Vec::new()];
         for round in 0..rounds {
             for (side, (clone, address)) in clones.iter().enumerate() {
-                let target = root.join(format!("clone-{round}-{side}"));
+                let target = place.join(format!("clone-{round}-{side}"));
                 let target = target.display().to_string();
                 let time = match what {
                     "status" => timed(clone, &["status", "--porcelain"])?,
@@ -322,12 +404,7 @@ fn own_git(root: &Path, rounds: usize) -> Result<(), Failure> {
             }
         }
         let [ours, plain] = times;
-        report(
-            &format!("git {what} with 1,000 shared sessions"),
-            ours,
-            plain,
-            1.1,
-        );
+        report(&format!("git {what} with {shape}"), ours, plain, 1.1);
     }
     Ok(())
 }

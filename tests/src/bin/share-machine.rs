@@ -589,7 +589,7 @@ fn share(path: &Path) -> Result<()> {
 
 fn take(path: &Path, prune: bool) -> Result<()> {
     inside(path, |context| {
-        let remote = Remote::choose(context, None)?;
+        let remote = Remote::choose_name(context, None)?;
         let options = fetch::Options {
             prune,
             ..fetch::Options::default()

@@ -9,7 +9,8 @@ use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json, porcelain};
 use git_agent::session::display;
-use git_agent::share::fetch::{self, Change, Fetched, Options, What};
+use git_agent::share::change::{Change, What};
+use git_agent::share::fetch::{self, Fetched, Options};
 use git_agent::share::remote::Remote;
 use git_agent::store::refname::Month;
 
@@ -51,20 +52,22 @@ pub fn run(env: &Env, args: &Fetch) -> Result<u8> {
         )));
     }
     site::run(env, args.output.options(), |context, ui| {
-        let remote = Remote::choose(context, args.remote.as_deref())?;
+        let remote = Remote::choose_name(context, args.remote.as_deref())?;
         let options = Options {
             prune: args.prune,
             month,
             sessions: args.session.clone(),
         };
         let fetched = fetch::fetch(context, &remote, &options, &mut |how_far| {
-            ui.progress(format!("{}: {how_far}", remote.name));
+            ui.progress(format!("{remote}: {how_far}"));
         })?;
         ui.clear_progress();
-        // What teammates said shows up where plain git shows reviews.
-        display::refresh(context)?;
         write(ui, &fetched)?;
         tell(ui, &remote, &fetched);
+        if !fetched.changes.is_empty() {
+            // What teammates said shows up where plain git shows reviews.
+            display::refresh(context)?;
+        }
         let refused = fetched.changes.iter().any(|one| one.what == What::Refused);
         Ok(u8::from(refused))
     })
@@ -87,7 +90,8 @@ fn write(ui: &Ui, fetched: &Fetched) -> Result<()> {
             Ok(())
         }
         Format::Human => {
-            let shown = |one: &&Change| !matches!(one.what, What::Refused | What::Gone);
+            let shown =
+                |one: &&Change| !matches!(one.what, What::Refused | What::Gone | What::Folded);
             for one in fetched.changes.iter().filter(shown) {
                 let mut line = push::label(&one.name, one.session.as_deref());
                 if let Some(author) = &one.author {
@@ -103,7 +107,7 @@ fn write(ui: &Ui, fetched: &Fetched) -> Result<()> {
 }
 
 /// Says what else is worth knowing.
-fn tell(ui: &Ui, remote: &Remote, fetched: &Fetched) {
+fn tell(ui: &Ui, remote: &str, fetched: &Fetched) {
     for one in &fetched.changes {
         let label = push::label(&one.name, one.session.as_deref());
         if let (What::Refused, Some(reason)) = (one.what, &one.reason) {
@@ -113,7 +117,7 @@ fn tell(ui: &Ui, remote: &Remote, fetched: &Fetched) {
             let what = one.what.as_str();
             ui.warning(format!(
                 "{label} was {what} at '{}'; the old version is kept for 30 days as {kept}",
-                remote.name
+                remote
             ));
         }
     }
@@ -131,17 +135,18 @@ fn tell(ui: &Ui, remote: &Remote, fetched: &Fetched) {
             if *count > shown.len() { ", …" } else { "" }
         ));
     }
+    push::tell_folded(ui, &fetched.changes);
     let gone = fetched.changes.iter().filter(|one| one.what == What::Gone);
     let gone = gone.count();
     if gone > 0 {
         ui.narrate(format!(
             "'{}' no longer has {} of which copies are here",
-            remote.name,
+            remote,
             human::count(gone as u64, "ref")
         ));
-        ui.hint(format!("git agent fetch --prune {}", remote.name));
+        ui.hint(format!("git agent fetch --prune {}", remote));
     }
     if fetched.changes.is_empty() && ui.format() == Format::Human {
-        ui.narrate(format!("nothing new at '{}'", remote.name));
+        ui.narrate(format!("nothing new at '{}'", remote));
     }
 }

@@ -10,7 +10,8 @@ use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json, porcelain};
 use git_agent::session::context::Context;
 use git_agent::session::select::{self, Selection};
-use git_agent::share::push::{self, Change, Options, What};
+use git_agent::share::change::{Change, What};
+use git_agent::share::push::{self, Options};
 use git_agent::share::remote::Remote;
 
 use crate::site;
@@ -56,6 +57,7 @@ pub fn run(env: &Env, args: &Push) -> Result<u8> {
         })?;
         ui.clear_progress();
         write(ui, &changes)?;
+        tell_folded(ui, &changes);
         if changes.is_empty() && ui.format() == Format::Human {
             ui.narrate(format!("'{}' has everything already", remote.name));
         }
@@ -122,9 +124,11 @@ fn agree(context: &Context<'_>, ui: &Ui, remote: &mut Remote, yes: bool) -> Resu
         .hint("git config agent.remote <name>    for a remote with fewer readers"));
     }
     ui.narrate(format!(
-        "Everyone who can read {} will be able to read what is pushed there:\n\
-         prompts, answers, tool output, review comments, and the code of sessions' branches.",
-        remote.address
+        "What is pushed can be read by everyone who can read\n    \
+         {}\n\
+         That is prompts, answers, tool output, review comments, and the code on the\n\
+         branches of sessions.",
+        one_line(&remote.address)
     ));
     match ui.confirm(&format!("Share sessions with '{}'?", remote.name))? {
         true => remote.agree(context),
@@ -150,7 +154,8 @@ pub fn write(ui: &Ui, changes: &[Change]) -> Result<()> {
             Ok(())
         }
         Format::Human => {
-            for one in changes.iter().filter(|one| one.what != What::Refused) {
+            let shown = |one: &&Change| !matches!(one.what, What::Refused | What::Folded);
+            for one in changes.iter().filter(shown) {
                 let label = label(&one.name, one.session.as_deref());
                 writeln!(ui.out(), "{:<9} {label}", one.what.as_str()).context(cannot_write)?;
                 if let Some(why) = &one.without_code {
@@ -159,6 +164,16 @@ pub fn write(ui: &Ui, changes: &[Change]) -> Result<()> {
             }
             Ok(())
         }
+    }
+}
+
+/// Says how many sessions are in archives now: nothing became of them but that.
+pub fn tell_folded(ui: &Ui, changes: &[Change]) {
+    let folded = changes.iter().filter(|one| one.what == What::Folded);
+    let count = folded.count();
+    if count > 0 && ui.format() == Format::Human {
+        let sessions = human::count(count as u64, "closed session");
+        ui.narrate(format!("folded into archives: {sessions}"));
     }
 }
 

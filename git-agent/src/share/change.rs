@@ -1,0 +1,84 @@
+//! What became of one ref in a push or a fetch.
+
+use serde::Serialize;
+
+use super::sign::Standing;
+
+/// What became of a ref.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// It was not there before.
+    New,
+    /// It has grown.
+    Updated,
+    /// It is not what it was: purged by a push, or changed at the remote, and then the old version is kept here.
+    Rewritten,
+    /// Its owner folded the session: it is in an archive now, whole.
+    Folded,
+    /// It is gone: deleted at the remote, or here because the remote has it no longer; then the last version is kept.
+    Deleted,
+    /// The remote has it no longer, but the copy stays until it is pruned.
+    Gone,
+    /// It did not go, or was not taken.
+    Refused,
+}
+
+impl What {
+    /// Returns the word shown to people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            What::New => "new",
+            What::Updated => "updated",
+            What::Rewritten => "rewritten",
+            What::Folded => "folded",
+            What::Deleted => "deleted",
+            What::Gone => "gone",
+            What::Refused => "refused",
+        }
+    }
+}
+
+/// One ref that is not as it was, or should not have been.
+#[derive(Debug, Clone, Serialize)]
+pub struct Change {
+    /// Its name at the remote.
+    #[serde(rename = "ref")]
+    pub name: String,
+    /// What became of it.
+    pub what: What,
+    /// The name of the session, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Who wrote it, as claimed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// What its signature says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Standing>,
+    /// Why it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Why its code did not go along.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_code: Option<String>,
+    /// Where the old version is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+}
+
+impl Change {
+    /// Returns a change of which nothing more is known.
+    pub(super) fn new(name: impl ToString, what: What) -> Self {
+        Change {
+            name: name.to_string(),
+            what,
+            session: None,
+            author: None,
+            signature: None,
+            reason: None,
+            without_code: None,
+            kept: None,
+        }
+    }
+}
