@@ -20,6 +20,7 @@ use git_agent::session::context::Context;
 use git_agent::session::select::{self, Selection};
 use git_agent::session::summary::{self, Finding, Summary};
 use git_agent::session::work::{self, Keep, Work};
+use git_agent::store::list::{Listed, Scope};
 use serde::Serialize;
 
 use crate::table::spoken;
@@ -28,7 +29,7 @@ use crate::weave::{Manner, Weaver};
 /// Compare the work of several sessions, side by side
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// The sessions, at least two
+    /// The sessions, at least two, or the name of a group
     #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
     /// The sessions of a group
@@ -90,7 +91,16 @@ pub fn run(env: &Env, args: &Compare) -> Result<u8> {
         let paths = all_paths(&versions);
         match ui.format() {
             Format::Json => {
-                json::write_list(ui, "files", paths.iter().map(|path| row(&versions, path)))?
+                let mut out = ui.out();
+                let mut list = json::List::begin(&mut out, "files", ui.table_width().is_some())?;
+                for path in &paths {
+                    list.item(&row(&versions, path))?;
+                }
+                list.next("sessions")?;
+                for version in &versions {
+                    list.item(&version.summary)?;
+                }
+                list.end()?;
             }
             Format::Porcelain { nul } => {
                 for path in &paths {
@@ -114,11 +124,17 @@ pub fn run(env: &Env, args: &Compare) -> Result<u8> {
 }
 
 fn versions(context: &Context<'_>, args: &Compare) -> Result<Vec<Version>> {
-    let selection = Selection {
+    let mut selection = Selection {
         names: args.sessions.clone(),
         group: args.group.clone(),
         ..Selection::default()
     };
+    if let [name] = args.sessions.as_slice()
+        && is_only_a_group(context, name)?
+    {
+        selection.group = Some(name.clone());
+        selection.names.clear();
+    }
     if selection.is_empty() {
         return Err(
             Error::usage("nothing to compare").hint("git agent review compare SESSION SESSION")
@@ -202,6 +218,17 @@ fn next_steps(ui: &Ui, versions: &[Version]) {
             (false, None) => ui.hint(format!("git agent merge {name}")),
         }
     }
+}
+
+/// Returns whether a name means a group and no session: versions are called after their group.
+fn is_only_a_group(context: &Context<'_>, name: &str) -> Result<bool> {
+    let listing = context.store.list(Scope::Mine)?;
+    let grouped = |listed: &Listed| listed.session.group.as_deref() == Some(name);
+    Ok(listing.sessions.iter().any(grouped)
+        && !listing
+            .sessions
+            .iter()
+            .any(|listed| listed.session.name == name))
 }
 
 fn name(version: &Version) -> String {
@@ -319,7 +346,16 @@ fn figures(ui: &Ui, versions: &[Version]) -> Result<()> {
     });
     line("turns", &|version| version.summary.turns.to_string());
     line("time", &|version| sessions::elapsed(&version.summary));
+    line("tokens", &|version| {
+        let usage = version.summary.usage;
+        match (usage.input_tokens, usage.output_tokens) {
+            (None, None) => String::new(),
+            (input, output) => (input.unwrap_or(0) + output.unwrap_or(0)).to_string(),
+        }
+    });
     line("cost", &|version| match version.summary.usage.cost_usd {
+        // Versions of a small task differ by less than a cent.
+        Some(cost) if cost < 1.0 => format!("${cost:.4}"),
         Some(cost) => format!("${cost:.2}"),
         None => String::new(),
     });

@@ -133,6 +133,59 @@ fn an_agent_reviews() {
 }
 
 #[test]
+fn versions_by_several_agents_and_models_are_told_apart() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let store = sandbox.root().join("conversations");
+    std::fs::create_dir_all(&store).expect("the sandbox is writable");
+    let set = |key: &str, value: &str| {
+        repo.git(["config", key, value]).success();
+    };
+    // The one speaks a protocol and tells what it cost; the other only prints.
+    set("agent.careful.driver", "acp");
+    set(
+        "agent.careful.command",
+        &format!("fake-acp --store '{}'", store.display()),
+    );
+    set(
+        "agent.quick.command",
+        "sh -c 'echo $GIT_AGENT_MODEL >made; echo made'",
+    );
+    let script = "usage 1000 0.0123\nwrite made careful";
+    repo.agent(["new", "--name", "race", "--agent", "careful,quick", script])
+        .success();
+    repo.agent_cmd(["new", "--name", "models", "--agent", "quick"])
+        .args(["--model", "small,large", "make it"])
+        .run()
+        .success();
+    for name in ["race-v1", "race-v2", "models-v1", "models-v2"] {
+        repo.await_state(name, "ready");
+    }
+    let shown = repo.agent(["review", "compare", "race"]).success();
+    for words in ["race-v1", "race-v2", "careful", "quick", "$0.0123", "107"] {
+        assert!(
+            shown.stdout().contains(words),
+            "{words}: {}",
+            shown.stdout()
+        );
+    }
+    let listed = repo
+        .agent(["review", "compare", "--group", "models", "--json"])
+        .success();
+    let listed: serde_json::Value = serde_json::from_str(listed.stdout()).expect("JSON");
+    let models: Vec<&str> = listed["sessions"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|session| session["model"].as_str())
+        .collect();
+    assert_eq!(models, ["small", "large"]);
+    assert_eq!(listed["files"][0]["kind"], "different");
+    assert!(listed["sessions"][0]["elapsed_seconds"].is_u64());
+    repo.assert_nothing_left_over();
+}
+
+#[test]
 fn versions_are_compared() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();

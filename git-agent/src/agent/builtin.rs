@@ -285,10 +285,11 @@ fn pi() -> AgentSpec {
     AgentSpec {
         env: pairs(&[("PI_TELEMETRY", "0"), ("PI_SKIP_VERSION_CHECK", "1")]),
         env_names: names(&["PI_*"], true),
+        attach: words("pi --model {model} --session {scratch}/pi.jsonl"),
         ..spec(
             "pi",
             Family::Command,
-            "pi --model {model} -p {prompt}",
+            "pi --model {model} --session {scratch}/pi.jsonl -p {prompt}",
             "npm install -g @mariozechner/pi-coding-agent",
         )
     }

@@ -50,6 +50,17 @@ impl<'a> List<'a> {
         .context(cannot_write)
     }
 
+    /// Ends the list and begins another one in the same envelope.
+    pub fn next(&mut self, key: &str) -> Result<()> {
+        let key = text(&key, false)?;
+        match (self.pretty, std::mem::replace(&mut self.empty, true)) {
+            (true, false) => write!(self.out, "\n  ],\n  {key}: ["),
+            (true, true) => write!(self.out, "],\n  {key}: ["),
+            (false, _) => write!(self.out, "],{key}:["),
+        }
+        .context(cannot_write)
+    }
+
     /// Ends the list and the envelope.
     pub fn end(self) -> Result<()> {
         match (self.pretty, self.empty) {

@@ -177,7 +177,8 @@ impl Stream {
                     self.text.push(voice, text, link)?;
                 }
             }
-            _ => {}
+            "content_block_stop" | "message_delta" | "message_stop" | "ping" | "goal_state" => {}
+            _ => self.keep(message, link)?,
         }
         Ok(())
     }
