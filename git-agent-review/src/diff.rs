@@ -18,7 +18,6 @@ use git_agent::session::context::Context;
 use git_agent::session::scope::{self, Compared, Scope};
 use git_agent::session::work::{self, Keep};
 use git_agent::session::{looked, remark, select};
-use git_agent::store::Store;
 use serde::Serialize;
 
 use crate::outline::Outline;
@@ -125,18 +124,21 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
             Some(trees) => Some((trees, program(context, ui, args, trees).stream()?)),
             None => None,
         };
-        let sid = listed.session.sid;
+        // Reading what was said takes many small pieces of memory, which are cheapest in the first thread.
         let (work, review) = std::thread::scope(|scope| {
-            let (env, repo) = (context.env, context.repo.clone());
-            let reader = (!args.no_comments)
-                .then(|| scope.spawn(move || remark::load_one(&Store::new(env, &repo), sid)));
-            let work = work::look(context, &listed, Keep::Nothing);
-            let review = reader.map(|reader| {
-                reader
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            let (env, repo, listed) = (context.env, context.repo.clone(), &listed);
+            let looking = scope.spawn(move || {
+                let context = Context::new(env, &repo)?;
+                work::look(&context, listed, Keep::Nothing)
             });
-            (work, review.unwrap_or_else(|| Ok(Review::default())))
+            let review = match args.no_comments {
+                true => Ok(Review::default()),
+                false => remark::load_one(&context.store, listed.session.sid),
+            };
+            let work = looking
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (work, review)
         });
         let (work, review) = (work?, review?);
         let compared = scope::compared(context, &listed, &work, args.scope())?;

@@ -115,6 +115,17 @@ fn an_agent_reviews() {
         words.stdout().contains("looks good to me"),
         "shown, not dropped: {words}"
     );
+    let report = ["review", "ai", "s", "-n", "--format", "gitlab", "--"];
+    let words = repo.agent([&report[..], &["echo fine by me"]].concat());
+    let words = words.code(128);
+    assert_eq!(words.stdout(), "", "no part of a report");
+    words.assert_says("fine by me");
+    let nothing = ["review", "ai", "--uncommitted", "--format", "sarif", "--"];
+    let nothing = repo.agent([&nothing[..], &["false"]].concat()).success();
+    assert_eq!(
+        nothing.json()["runs"][0]["results"],
+        Value::Array(Vec::new())
+    );
     repo.write("loose", "not committed\n");
     let github = repo
         .agent([

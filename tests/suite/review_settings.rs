@@ -107,7 +107,8 @@ fn what_is_converted_keeps_comments_apart() {
     let info = repo.common_dir().join("info");
     std::fs::create_dir_all(&info).expect("a directory");
     std::fs::write(info.join("attributes"), "f diff=turned\n").expect("attributes");
-    let turned = shown(&repo, &["diff.turned.textconv=tac"], &[]);
+    sandbox.program("turn", "#!/bin/sh\nexec sed -n '1!G;h;$p' \"$1\"\n");
+    let turned = shown(&repo, &["diff.turned.textconv=turn"], &[]);
     let found = places(&turned);
     assert_eq!(found[1].0, "f:2");
     assert!(

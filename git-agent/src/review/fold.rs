@@ -110,9 +110,12 @@ impl Thread {
 /// A record and who wrote it: what orders records apart from what they follow.
 pub(super) type Key = (u64, Ulid, WriterId);
 
+/// The records of a session in that order. They are large, and a map moves what it holds.
+type Records = BTreeMap<Key, Box<Record>>;
+
 /// Folds records of all writers into one review a session.
 pub fn fold(records: impl IntoIterator<Item = (WriterId, Record)>) -> BTreeMap<SessionId, Review> {
-    let mut sessions: BTreeMap<SessionId, BTreeMap<Key, Record>> = BTreeMap::new();
+    let mut sessions: BTreeMap<SessionId, Records> = BTreeMap::new();
     for (writer, record) in records {
         let key = (record.lc, record.id, writer);
         let known = sessions.entry(record.sid).or_default();
@@ -120,7 +123,7 @@ pub fn fold(records: impl IntoIterator<Item = (WriterId, Record)>) -> BTreeMap<S
         match known.get(&key) {
             Some(kept) if text(kept) <= text(&record) => {}
             _ => {
-                known.insert(key, record);
+                known.insert(key, Box::new(record));
             }
         }
     }
@@ -134,7 +137,7 @@ fn text(record: &Record) -> String {
     record.to_json().to_string()
 }
 
-fn fold_session(mut records: BTreeMap<Key, Record>) -> Review {
+fn fold_session(mut records: Records) -> Review {
     let mut review = Review::default();
     drop_jumps(&mut records, &mut review);
     drop_twins(&mut records, &mut review);
@@ -180,7 +183,7 @@ fn fold_session(mut records: BTreeMap<Key, Record>) -> Review {
 }
 
 /// Drops records whose clock runs too far ahead. Looking at all clocks in their order makes the answer the same everywhere.
-fn drop_jumps(records: &mut BTreeMap<Key, Record>, review: &mut Review) {
+fn drop_jumps(records: &mut Records, review: &mut Review) {
     let mut highest = 0u64;
     records.retain(|(lc, id, writer), _| {
         if *lc > highest.saturating_add(CLOCK_JUMP) {
@@ -198,7 +201,7 @@ fn drop_jumps(records: &mut BTreeMap<Key, Record>, review: &mut Review) {
 }
 
 /// Drops a writer's later records under an id already used.
-fn drop_twins(records: &mut BTreeMap<Key, Record>, review: &mut Review) {
+fn drop_twins(records: &mut Records, review: &mut Review) {
     let mut seen = BTreeSet::new();
     records.retain(|(_, id, writer), _| {
         let first = seen.insert((*id, writer.clone()));
@@ -215,7 +218,7 @@ fn drop_twins(records: &mut BTreeMap<Key, Record>, review: &mut Review) {
 
 /// Orders records by what they follow, then by clock, id and writer. Records that follow each other in a circle, which
 /// no honest writer can make, come in the order of their clocks.
-fn order(records: &BTreeMap<Key, Record>) -> Vec<(&Key, &Record)> {
+fn order(records: &Records) -> Vec<(&Key, &Record)> {
     let mut by_id: BTreeMap<Ulid, Vec<&Key>> = BTreeMap::new();
     for key in records.keys() {
         by_id.entry(key.1).or_default().push(key);
@@ -252,7 +255,7 @@ fn order(records: &BTreeMap<Key, Record>) -> Vec<(&Key, &Record)> {
                 None => return ordered,
             },
         };
-        ordered.push((next, &records[next]));
+        ordered.push((next, &*records[next]));
         for follower in followers.remove(next).unwrap_or_default() {
             if let Some(count) = waits.get_mut(follower) {
                 *count -= 1;
@@ -294,10 +297,7 @@ fn deletions(ordered: &[(&Key, &Record)], review: &mut Review) -> BTreeSet<(Ulid
     deleted
 }
 
-fn verdicts(
-    records: &BTreeMap<Key, Record>,
-    deleted: &BTreeSet<(Ulid, WriterId)>,
-) -> BTreeMap<WriterId, Given> {
+fn verdicts(records: &Records, deleted: &BTreeSet<(Ulid, WriterId)>) -> BTreeMap<WriterId, Given> {
     let mut verdicts = BTreeMap::new();
     // The map's own order is by clock, then id: the last one wins.
     for ((_, id, writer), record) in records {

@@ -215,7 +215,8 @@ fn prompt(context: &Context<'_>, subject: &Subject, before: ObjectId) -> Result<
             text += &format!("> {line}\n");
         }
     }
-    let options: Vec<String> = ["--color=never", "--no-ext-diff", "-M"]
+    // Lines that a filter made would be counted as if they were in the file.
+    let options: Vec<String> = ["--color=never", "--no-ext-diff", "--no-textconv", "-M"]
         .map(str::to_owned)
         .into();
     let mut diff = Vec::new();

@@ -16,16 +16,11 @@ pub fn checkout(context: &Context<'_>, session: &Session) -> Result<Option<Check
     let Some(path) = session.worktree.as_deref().map(Path::new) else {
         return Ok(None);
     };
-    let all = worktree::list(context.repo)?;
-    let found = all
-        .into_iter()
-        .find(|worktree| !worktree.is_main() && worktree.path == path);
-    Ok(found
-        .filter(|worktree| worktree.path.is_dir())
-        .map(|worktree| Checkout {
-            admin_dir: worktree.admin_dir,
-            top: worktree.path,
-        }))
+    let found = worktree::admin_dir_of(context.repo, path)?;
+    Ok(found.filter(|_| path.is_dir()).map(|admin_dir| Checkout {
+        admin_dir,
+        top: path.to_owned(),
+    }))
 }
 
 /// Returns a commit that holds all of a session's work. What it has not committed is put on top of its branch's tip, in a

@@ -68,6 +68,31 @@ pub fn list(repo: &Repo) -> Result<Vec<Worktree>> {
     Ok(all)
 }
 
+/// Returns the own git directory of the linked worktree at a path; `None` when git knows of none there.
+pub fn admin_dir_of(repo: &Repo, path: &Path) -> Result<Option<PathBuf>> {
+    let base = repo.common_dir().join("worktrees");
+    let is_it = |admin_dir: &Path| read_gitdir(admin_dir).is_some_and(|top| top == path);
+    // git names it after the directory, where that name is free.
+    if let Some(likely) = path.file_name().map(|name| base.join(name))
+        && is_it(&likely)
+    {
+        return Ok(Some(likely));
+    }
+    let cannot = || format!("cannot read '{}'", base.display());
+    let entries = match fs::read_dir(&base) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::fatal(cannot()).because(error)),
+    };
+    for entry in entries {
+        let admin_dir = entry.context(cannot)?.path();
+        if is_it(&admin_dir) {
+            return Ok(Some(admin_dir));
+        }
+    }
+    Ok(None)
+}
+
 /// Returns the linked worktree with this admin directory; `None` if git would not list it either.
 pub(super) fn linked_at(repo: &Repo, admin_dir: &Path) -> Result<Option<Worktree>> {
     let Some(path) = read_gitdir(admin_dir) else {

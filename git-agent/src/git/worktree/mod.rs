@@ -14,7 +14,7 @@ mod tests;
 pub use add::{AddOptions, Added, Way, add};
 pub use finish::finish;
 pub use hook::Hook;
-pub use list::{Worktree, list};
+pub use list::{Worktree, admin_dir_of, list};
 pub use remove::{
     Finding, ProvenSafe, inspect, prune_missing, remove, repair, search_moved, shares_repository,
 };

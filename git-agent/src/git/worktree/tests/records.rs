@@ -44,6 +44,28 @@ fn ours(sandbox: &Sandbox) -> Vec<Vec<String>> {
 }
 
 #[test]
+fn a_worktree_is_found_by_its_path() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a", "a\n");
+    sandbox.commit();
+    let repo = sandbox.repo();
+    let missing = sandbox.base().join("nowhere");
+    assert_eq!(admin_dir_of(&repo, &missing).expect("looked for"), None);
+    // The second of a name gets another one below 'worktrees'.
+    for place in ["x/same", "y/same", "other"] {
+        let path = sandbox.base().join(place);
+        let path = path.to_str().expect("a plain path");
+        sandbox.git(&["worktree", "add", "-q", "--detach", path]);
+    }
+    for known in list(&repo).expect("a list") {
+        let found = admin_dir_of(&repo, &known.path).expect("looked for");
+        let linked = (!known.is_main()).then_some(known.admin_dir);
+        assert_eq!(found, linked, "{}", known.path.display());
+    }
+    assert_eq!(admin_dir_of(&repo, &missing).expect("looked for"), None);
+}
+
+#[test]
 fn the_admin_directory_is_gits() {
     for bare in [false, true] {
         let sandbox = Sandbox::new();
