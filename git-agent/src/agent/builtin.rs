@@ -185,6 +185,7 @@ fn gemini() -> AgentSpec {
             content: r#"{"general":{"maxAttempts":2,"disableAutoUpdate":true,"disableUpdateNag":true},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false}}"#,
         }),
         loses_young_conversations: true,
+        murmurs: Some("GEMINI_DEBUG_LOG_FILE"),
         ..spec(
             "gemini",
             Family::Acp,

@@ -146,6 +146,9 @@ pub struct AgentSpec {
     pub loses_young_conversations: bool,
     /// Where it tells what it used.
     pub figures: Figures,
+    /// The variable that names a file for its own log. It gets standard error, where its troubles are heard and the rest
+    /// is passed over.
+    pub murmurs: Option<&'static str>,
     /// Settings that it takes only from a file, for what the user has not set otherwise.
     pub defaults: Option<Defaults>,
     /// Whose limits on requests it shares with others, when that is not told by its model or its name.
@@ -183,6 +186,7 @@ impl AgentSpec {
             auth_methods: Vec::new(),
             loses_young_conversations: false,
             figures: Figures::default(),
+            murmurs: None,
             defaults: None,
             provider: None,
             native: None,
@@ -263,6 +267,10 @@ impl AgentSpec {
         let pair = |(name, value): &(String, String)| (name.into(), value.into());
         let mut variables: Vec<_> = self.env.iter().chain(ask).map(pair).collect();
         variables.extend(self.write_defaults(turn));
+        // A person who wants that log in a file has it there.
+        let free = |name: &&str| !turn.environment.contains_key(OsStr::new(name));
+        let murmurs = self.murmurs.filter(free);
+        variables.extend(murmurs.map(|name| (name.into(), "/dev/stderr".into())));
         variables
     }
 

@@ -71,6 +71,8 @@ pub struct Dialogue<'a> {
     /// Since when the agent tries again by itself, and why.
     setback: Option<(Instant, Trouble)>,
     usage: Usage,
+    /// Whether the last line on standard error was of the agent's own log.
+    murmurs: bool,
     /// Tokens of this turn, for agents that count each request.
     requests: (u64, u64),
 }
@@ -100,6 +102,7 @@ impl<'a> Dialogue<'a> {
             prompting: false,
             setback: None,
             usage: turn.used,
+            murmurs: false,
             requests: (0, 0),
         }
     }
@@ -243,8 +246,10 @@ impl<'a> Dialogue<'a> {
         let heard = match self.link.next(dues.into_iter().flatten().min())? {
             Input::Stdout { line, cut } => self.line(&line, cut)?,
             Input::Stderr { line, cut } => {
-                self.printed.line(Stream::Stderr, &line, cut, self.link)?;
-                self.hear_of_setback(&line)?;
+                let setback = self.hear_of_setback(&line)?;
+                if setback || !self.is_murmur(&line) {
+                    self.printed.line(Stream::Stderr, &line, cut, self.link)?;
+                }
                 Heard::Something
             }
             Input::Exited(exit) => {
@@ -280,10 +285,16 @@ impl<'a> Dialogue<'a> {
     }
 
     /// Takes note when the agent says that it tries again. Whatever it does next shows that it overcame the trouble.
-    fn hear_of_setback(&mut self, line: &[u8]) -> Result<()> {
+    fn hear_of_setback(&mut self, line: &[u8]) -> Result<bool> {
         let line = String::from_utf8_lossy(line);
-        let Some(trouble) = Trouble::in_passing(&line).filter(|_| self.prompting) else {
-            return Ok(());
+        // Without the time and the level that a log puts before its words.
+        let words = line
+            .split_once("Z] [")
+            .and_then(|(_, rest)| rest.split_once("] "))
+            .filter(|_| self.spec.murmurs.is_some())
+            .map_or(&*line, |(_, words)| words);
+        let Some(trouble) = Trouble::in_passing(words).filter(|_| self.prompting) else {
+            return Ok(false);
         };
         self.link.setback(&trouble)?;
         let since = self
@@ -291,7 +302,18 @@ impl<'a> Dialogue<'a> {
             .as_ref()
             .map_or(Instant::now(), |(since, _)| *since);
         self.setback = Some((since, trouble));
-        Ok(())
+        Ok(true)
+    }
+
+    /// Returns whether a line is of the agent's own log: `[2026-01-02T03:04:05.678Z] [DEBUG] …`, and what is indented
+    /// below.
+    fn is_murmur(&mut self, line: &[u8]) -> bool {
+        let dated = line.first() == Some(&b'[')
+            && line.get(1).is_some_and(u8::is_ascii_digit)
+            && line.windows(4).any(|part| part == b"Z] [");
+        let below = matches!(line.first(), Some(b' ' | b'}' | b']'));
+        self.murmurs = self.spec.murmurs.is_some() && (dated || (below && self.murmurs));
+        self.murmurs
     }
 
     /// Writes to the agent. That it has gone is heard of as its exit, not here.

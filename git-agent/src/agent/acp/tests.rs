@@ -366,6 +366,50 @@ fn a_process_that_ends_in_the_middle_has_crashed() {
 }
 
 #[test]
+fn of_an_agents_own_log_only_its_troubles_are_heard() {
+    let mut spec = spec();
+    spec.murmurs = Some("X_LOG");
+    let mut play = Play::default().opened(json!({})).prompted(3);
+    for line in [
+        "[2026-01-02T03:04:05.678Z] [DEBUG] Experiments loaded {",
+        "  flags: []",
+        "}",
+        "[2026-01-02T03:04:06.678Z] [WARN] Attempt 1 failed with status 429. Retrying with backoff...",
+        "    at somewhere",
+        "a plain complaint",
+        "  and its second line",
+    ] {
+        play = play.input(Input::Stderr {
+            line: line.into(),
+            cut: 0,
+        });
+    }
+    let (claim, link) = play
+        .says("done")
+        .ends(3, "end_turn")
+        .run(&mut Acp::new(spec), &turn(1, None));
+    assert!(claim.ok, "{claim:?}");
+    let told: String = link
+        .events
+        .iter()
+        .filter_map(|body| match body {
+            Body::Output { text, .. } => Some(format!("{text}\n")),
+            _ => None,
+        })
+        .collect();
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 3, "{told}");
+    assert!(lines[0].contains("status 429"));
+    assert_eq!(lines[1..], ["a plain complaint", "  and its second line"]);
+    let started = &link.started[0];
+    assert!(
+        started
+            .env
+            .contains(&("X_LOG".into(), "/dev/stderr".into()))
+    );
+}
+
+#[test]
 fn garbage_and_unknown_requests_are_survived() {
     let (claim, link) = Play::default()
         .line("Welcome to the agent!")
