@@ -50,6 +50,7 @@ impl Repo {
         let lock = lock_path(&path);
         let scratch = self.scratch_dir();
         fs::create_dir_all(&scratch).context(cannot)?;
+        let turn = self.await_turn().context(cannot)?;
         for attempt in 0..ATTEMPTS {
             if changes.iter().any(|change| !self.is_only_packed(change)) {
                 return Ok(None);
@@ -74,7 +75,11 @@ impl Repo {
             match take_lock(content.path(), &lock) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    std::thread::sleep(pause(attempt));
+                    // It is our turn, so whoever left a lock of ours is dead. One of git's is waited for.
+                    match self.is_own_lock(&lock) {
+                        true => fs::remove_file(&lock).context(cannot)?,
+                        false => std::thread::sleep(pause(attempt)),
+                    }
                     continue;
                 }
                 Err(error) => return Err(Error::fatal(cannot()).because(error)),
@@ -98,9 +103,19 @@ impl Repo {
             }
             fault::point("packed.renamed").context(cannot)?;
             sync_dir(self.common_dir()).context(cannot)?;
+            drop(turn);
             return Ok(Some(Swap::Done));
         }
         Ok(None)
+    }
+
+    /// Waits until no other process of ours does this in this clone. Its turn ends with the file, also when it dies.
+    fn await_turn(&self) -> io::Result<fs::File> {
+        let locks = self.common_dir().join("agents").join("locks");
+        fs::create_dir_all(&locks)?;
+        let turn = fs::File::create(locks.join("packed-refs"))?;
+        turn.lock()?;
+        Ok(turn)
     }
 
     /// Returns whether a lock is one of these, left behind: a second name of a file in our own place.
