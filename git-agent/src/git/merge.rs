@@ -307,12 +307,15 @@ impl Repo {
 /// Patch ids that are being looked for.
 #[derive(Debug)]
 pub struct PatchIds {
-    search: Option<JoinHandle<Result<Vec<(ObjectId, String)>>>>,
+    search: Option<JoinHandle<Result<Patches>>>,
 }
+
+/// Commits, each with its patch id.
+type Patches = Vec<(ObjectId, String)>;
 
 impl PatchIds {
     /// Waits for them and returns each with its commit.
-    pub fn found(self) -> Result<Vec<(ObjectId, String)>> {
+    pub fn found(self) -> Result<Patches> {
         match self.search.map(JoinHandle::join) {
             None => Ok(Vec::new()),
             Some(Ok(found)) => found,
