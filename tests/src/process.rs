@@ -7,11 +7,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT};
 
 use crate::output::{Output, Run};
 
@@ -172,6 +174,7 @@ impl Cmd {
     /// Starts the program and goes on.
     #[track_caller]
     pub fn spawn(self) -> Background {
+        hear_signals();
         let shown = self.shown();
         let program = self.find_program();
         let mut child = Command::new(&program)
@@ -415,6 +418,19 @@ fn quoted(word: &OsStr) -> OsString {
     }
     bytes.push(b'\'');
     OsString::from_vec(bytes)
+}
+
+/// Lets the programs of a test be interrupted and hung up even where the test itself was started deaf to that, as `nohup`
+/// and shells do in the background: what is ignored stays so in whatever is started, what is handled does not.
+fn hear_signals() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for signal in [SIGINT, SIGQUIT, SIGHUP] {
+            let as_usual = Arc::new(AtomicBool::new(true));
+            signal_hook::flag::register_conditional_default(signal, as_usual)
+                .expect("these can be handled");
+        }
+    });
 }
 
 /// Waits until something holds, and fails the test naming it if it never does.

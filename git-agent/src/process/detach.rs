@@ -421,6 +421,10 @@ mod tests {
 
     #[test]
     fn the_end_of_the_terminal_does_not_reach_it() {
+        // Where these tests were started deaf to it, the starter would be, too; what is handled is reset for others.
+        let as_usual = std::sync::Arc::new(true.into());
+        signal_hook::flag::register_conditional_default(signal_hook::consts::SIGHUP, as_usual)
+            .expect("it can be handled");
         let dir = tempfile::tempdir().expect("a directory");
         let plain = rerun("process::detach::tests::acts_as_starter");
         let mut starter = Command::new("/bin/sh")
