@@ -1,7 +1,6 @@
 //! How much was changed: files and lines between commits, and between a commit and a working tree with all that is not
 //! committed or not even tracked. Numbers for a listing: nothing is stored, and the user's index is not written.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -62,14 +61,7 @@ impl Repo {
     ) -> Result<Changes> {
         let loose = self.loose(at)?;
         let mut changes = if loose.tracked > 0 {
-            let answer = self
-                .git_in(at)
-                .args(["diff", "--numstat", "-z", "--no-renames", "--no-ext-diff"])
-                .args(["--no-textconv", "--ignore-submodules=dirty"])
-                .arg(base.to_string())
-                .arg("--")
-                .run()?;
-            count(&answer.stdout, &BTreeSet::new())?
+            self.changes_of_files(at, base)?
         } else {
             match head.filter(|head| *head != base) {
                 Some(head) => self.changes_between(&[(base, head)])?[0],
@@ -85,6 +77,22 @@ impl Repo {
         Ok(changes)
     }
 
+    /// Returns how much the tracked files of a working tree differ from a commit or tree.
+    pub(in crate::git) fn changes_of_files(
+        &self,
+        at: &Checkout,
+        base: ObjectId,
+    ) -> Result<Changes> {
+        let answer = self
+            .git_in(at)
+            .args(["diff", "--numstat", "-z", "--no-renames", "--no-ext-diff"])
+            .args(["--no-textconv", "--ignore-submodules=dirty"])
+            .arg(base.to_string())
+            .arg("--")
+            .run()?;
+        count(&answer.stdout)
+    }
+
     /// Returns how much differs between the two of each pair of commits, in one call of git for all of them.
     pub fn changes_between(&self, pairs: &[(ObjectId, ObjectId)]) -> Result<Vec<Changes>> {
         if pairs.is_empty() {
@@ -96,7 +104,7 @@ impl Repo {
         }
         pairs_of(self.git_common(), &trees)?
             .iter()
-            .map(|records| count(records, &BTreeSet::new()))
+            .map(|records| count(records))
             .collect()
     }
 
@@ -165,8 +173,8 @@ fn end_of_records(text: &[u8]) -> usize {
     at
 }
 
-/// Adds up the records of `--numstat -z`, but for some paths.
-pub(in crate::git) fn count(records: &[u8], without: &BTreeSet<Vec<u8>>) -> Result<Changes> {
+/// Adds up the records of `--numstat -z`.
+pub(in crate::git) fn count(records: &[u8]) -> Result<Changes> {
     let mut changes = Changes::default();
     for record in records
         .split(|byte| *byte == 0)
@@ -186,12 +194,8 @@ pub(in crate::git) fn count(records: &[u8], without: &BTreeSet<Vec<u8>>) -> Resu
                 None => Err(Error::fatal("cannot understand the answer of 'git diff'")),
             }
         };
-        let (added, deleted) = (number()?, number()?);
-        if fields.next().is_some_and(|path| without.contains(path)) {
-            continue;
-        }
-        changes.added += added;
-        changes.deleted += deleted;
+        changes.added += number()?;
+        changes.deleted += number()?;
         changes.files += 1;
     }
     Ok(changes)
@@ -236,13 +240,10 @@ mod tests {
         let text = b"1\t2\ta\0-\t-\tb\tc\n\0deadbeef cafe\n3\t0\td\0";
         let end = end_of_records(text);
         assert_eq!(&text[end..end + 8], b"deadbeef");
-        let changes = count(&text[..end], &BTreeSet::new()).expect("valid");
+        let changes = count(&text[..end]).expect("valid");
         assert_eq!((changes.files, changes.added, changes.deleted), (2, 1, 2));
         assert_eq!(end_of_records(b""), 0);
-        let without = BTreeSet::from([b"a".to_vec()]);
-        let rest = count(&text[..end], &without).expect("valid");
-        assert_eq!((rest.files, rest.added), (1, 0));
-        assert!(count(b"x\ty\tz\0", &without).is_err());
+        assert!(count(b"x\ty\tz\0").is_err());
     }
 
     #[test]

@@ -85,11 +85,6 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Adds what another batch holds.
-    pub(in crate::git) fn append(&mut self, mut other: Batch) {
-        self.objects.append(&mut other.objects);
-    }
-
     /// Adds a blob.
     pub(crate) fn blob(&mut self, data: Vec<u8>) -> ObjectId {
         self.add(ObjectKind::Blob, data)

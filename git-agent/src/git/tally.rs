@@ -1,8 +1,7 @@
 //! How much many working trees have changed, counted together: what differs from the index is found here, git lists what
-//! is untracked, and one more call of git counts the lines of all of them.
+//! is untracked, and one more call of git counts the lines that all of them have committed.
 //!
-//! Files that differ are put, beside what they were, into trees of their own in a directory of objects for a moment, so
-//! the lines are git's own count. Where conversions, conflicts, submodules or large files come in, git is asked in full.
+//! Where conversions, conflicts, submodules or large files come in, git is asked in full.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -10,14 +9,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
 use gix::bstr::ByteSlice;
-use gix::index::entry::{Flags, Mode, Stage};
-use gix::objs::tree::EntryKind;
+use gix::index::entry::{Flags, Stage};
 
 use super::capture::{Checkout, LARGE_FILE, MANY_FILES, Seen, read_item};
 use super::changes::{Changes, UNTRACKED_BYTES, count, lines_of, pairs_of};
-use super::index::{Item, build_trees, staged_items};
-use super::object::Batch;
-use super::preview::Scratch;
+use super::index::{build_trees, staged_items};
 use super::scan::Hidden;
 use super::{ObjectId, Repo};
 use crate::error::{Context, Error, Result};
@@ -33,18 +29,13 @@ pub struct Since {
     pub head: Option<ObjectId>,
 }
 
-/// What is known of a working tree before lines are counted.
+/// What is known of a working tree before the lines of commits are counted.
 #[derive(Debug, Default)]
 struct Partial {
     /// What is known already.
     plus: Changes,
-    /// Trees to be compared, by what the commits hold.
+    /// Trees that are still to be compared.
     committed: Option<(ObjectId, ObjectId)>,
-    /// Trees to be compared, of the files that are not as committed.
-    loose: Option<(ObjectId, ObjectId)>,
-    /// Those files: what the commits hold of them does not count.
-    instead: BTreeSet<Vec<u8>>,
-    batch: Option<Batch>,
 }
 
 impl Repo {
@@ -89,51 +80,23 @@ impl Repo {
         })
     }
 
-    /// Counts the lines of all of them in one call of git.
+    /// Counts the lines that all of them have committed in one call of git.
     fn counted(&self, looked: &[Result<Partial>]) -> Result<Vec<Changes>> {
-        let partials = || looked.iter().filter_map(|partial| partial.as_ref().ok());
-        let pairs: Vec<(ObjectId, ObjectId)> = partials()
-            .flat_map(|partial| partial.committed.iter().chain(&partial.loose))
-            .copied()
-            .collect();
-        let mut counts = Vec::new();
-        if !pairs.is_empty() {
-            let mut git = self.git_common();
-            let mut scratch = None;
-            for batch in partials().filter_map(|partial| partial.batch.as_ref()) {
-                let place = match &scratch {
-                    Some(place) => place,
-                    None => &*scratch.insert(Scratch::new(self)?),
-                };
-                self.write_batch_to(batch, &place.dir)?;
-            }
-            if let Some(place) = &scratch {
-                git = git
-                    .env("GIT_OBJECT_DIRECTORY", &place.dir)
-                    .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", &place.alternates);
-            }
-            counts = pairs_of(git, &pairs)?;
+        let pair =
+            |partial: &Result<Partial>| partial.as_ref().ok().and_then(|known| known.committed);
+        let pairs: Vec<(ObjectId, ObjectId)> = looked.iter().filter_map(pair).collect();
+        let mut counts = match pairs.is_empty() {
+            true => Vec::new(),
+            false => pairs_of(self.git_common(), &pairs)?,
         }
-        let mut counts = counts.into_iter();
-        let mut next = || {
-            counts
-                .next()
-                .ok_or_else(|| Error::fatal("cannot understand the answer of 'git diff-tree'"))
-        };
-        let nobody = BTreeSet::new();
+        .into_iter();
         looked
             .iter()
-            .map(|partial| {
-                let mut changes = Changes::default();
-                if let Ok(partial) = partial {
-                    if partial.committed.is_some() {
-                        changes = changes.and(count(&next()?, &partial.instead)?);
-                    }
-                    if partial.loose.is_some() {
-                        changes = changes.and(count(&next()?, &nobody)?);
-                    }
-                }
-                Ok(changes)
+            .map(|partial| match pair(partial) {
+                None => Ok(Changes::default()),
+                Some(_) => count(&counts.next().ok_or_else(|| {
+                    Error::fatal("cannot understand the answer of 'git diff-tree'")
+                })?),
             })
             .collect()
     }
@@ -177,7 +140,23 @@ impl Repo {
             .git_in(at)
             .args(["ls-files", "-z", "--others", "--exclude-standard"])
             .spawn(Stdio::null(), Stdio::piped(), Stdio::null())?;
-        let loose = self.loose_files(&mut seen, changed, base);
+        let loose = match seen.loose(self, changed) {
+            Some(0) => Ok(Some(Partial {
+                committed: (base != committed).then_some((base, committed)),
+                ..Partial::default()
+            })),
+            Some(uncommitted) => self.changes_of_files(at, base).map(|changes| {
+                let plus = Changes {
+                    uncommitted,
+                    ..changes
+                };
+                Some(Partial {
+                    plus,
+                    committed: None,
+                })
+            }),
+            None => Ok(None),
+        };
         let listed = lister
             .wait_with_output()
             .context(|| "cannot list untracked files".into())?;
@@ -192,73 +171,29 @@ impl Repo {
                 partial.plus.added += lines_of(&at.top.join(OsStr::from_bytes(path)), &mut room);
             }
         }
-        partial.committed = (base != committed).then_some((base, committed));
         Ok(Some(partial))
-    }
-
-    /// Puts the files that differ from the index, and what they were at the base, into trees of their own.
-    fn loose_files(
-        &self,
-        seen: &mut Seen,
-        changed: BTreeSet<Vec<u8>>,
-        base: ObjectId,
-    ) -> Result<Option<Partial>> {
-        let mut partial = Partial::default();
-        let mut batch = self.batch();
-        let mut files = Vec::new();
-        for path in changed {
-            let size = seen
-                .disk
-                .stat(&path)
-                .ok()
-                .flatten()
-                .map(|stat| stat.st_size);
-            let small = size.and_then(|size| u64::try_from(size).ok());
-            if small.is_none_or(|size| size > LARGE_FILE) {
-                return Ok(None);
-            }
-            let mut own = self.batch();
-            let Ok(Some(item)) = read_item(&mut seen.disk, &path, &mut own) else {
-                return Ok(None);
-            };
-            let staged = seen.index.entry_by_path(path.as_bstr());
-            if staged.is_some_and(|entry| entry.mode == item.mode && entry.id == item.id) {
-                continue;
-            }
-            batch.append(own);
-            partial.instead.insert(path);
-            files.push(item);
-        }
-        partial.instead.extend(seen.scan.deleted.iter().cloned());
-        partial.plus.uncommitted = partial.instead.len() as u64;
-        if partial.instead.is_empty() {
-            return Ok(Some(partial));
-        }
-        let mut before = Vec::new();
-        for path in &partial.instead {
-            let Some(entry) = self.entry_at(base, path)? else {
-                continue;
-            };
-            let mode = match entry.kind {
-                EntryKind::Blob => Mode::FILE,
-                EntryKind::BlobExecutable => Mode::FILE_EXECUTABLE,
-                EntryKind::Link => Mode::SYMLINK,
-                EntryKind::Tree | EntryKind::Commit => return Ok(None),
-            };
-            before.push(Item {
-                path: path.clone(),
-                mode,
-                id: entry.id,
-            });
-        }
-        let trees = build_trees(&mut batch, &before).zip(build_trees(&mut batch, &files));
-        partial.batch = Some(batch);
-        partial.loose = trees;
-        Ok(trees.map(|_| partial))
     }
 }
 
 impl Seen {
+    /// Returns how many files are not as they are staged; `None` where one cannot be read here.
+    fn loose(&mut self, repo: &Repo, changed: BTreeSet<Vec<u8>>) -> Option<u64> {
+        let mut loose = self.scan.deleted.len() as u64;
+        for path in changed {
+            let stat = self.disk.stat(&path).ok().flatten()?;
+            if u64::try_from(stat.st_size).map_or(true, |size| size > LARGE_FILE) {
+                return None;
+            }
+            // Only its id is wanted: what the batch holds is never written.
+            let item = read_item(&mut self.disk, &path, &mut repo.batch());
+            let item = item.ok().flatten()?;
+            let staged = self.index.entry_by_path(path.as_bstr());
+            let same = staged.is_some_and(|entry| entry.mode == item.mode && entry.id == item.id);
+            loose += u64::from(!same);
+        }
+        Some(loose)
+    }
+
     /// Returns whether exactly a commit's files are staged, and nothing is there that a tree cannot hold.
     fn is_plain(&self, repo: &Repo, committed: ObjectId) -> bool {
         let odd = self.index.entries().iter().any(|entry| {
