@@ -49,7 +49,10 @@ fn git(dir: &Path) -> Command {
 }
 
 fn text(command: &mut Command) -> Result<String, Failure> {
-    let output = command.stderr(Stdio::inherit()).output()?;
+    let output = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .output()?;
     if !output.status.success() {
         return Err(format!("{command:?} failed").into());
     }
@@ -87,6 +90,7 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
         let output = git(&dir)
             .env("PATH", &path)
             .args(["agent", "merge", "conflicts", "--porcelain"])
+            .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .output()?;
         let took = begun.elapsed();
