@@ -163,16 +163,13 @@ impl Repo {
 }
 
 /// A directory for objects that nobody needs afterwards.
-pub(in crate::git) struct Scratch {
-    /// Where they are.
-    pub(in crate::git) dir: std::path::PathBuf,
-    /// Where the repository's own objects are, as git takes it.
-    pub(in crate::git) alternates: OsString,
+struct Scratch {
+    dir: std::path::PathBuf,
+    alternates: OsString,
 }
 
 impl Scratch {
-    /// Makes one.
-    pub(in crate::git) fn new(repo: &Repo) -> Result<Self> {
+    fn new(repo: &Repo) -> Result<Self> {
         let parent = repo.scratch_dir();
         let dir = parent.join(format!(
             "merges-{}-{:x}",
