@@ -205,35 +205,22 @@ fn a_supervisor_that_waits_holds_no_code_and_works_on_when_woken() {
     repo.new_session("calm", &[], &["print before", &until, "print after"]);
     repo.await_state("calm", "running");
     let pid = repo.session("calm")["pid"].as_i64().expect("a supervisor");
-    let smaps = format!("/proc/{pid}/smaps");
-    let mut code = 0;
+    let kilobytes = |field: &str| -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find(|line| line.starts_with(field))?;
+        line.split_ascii_whitespace().nth(1)?.parse().ok()
+    };
+    // Beside its own peak: how much comes back with one page of code is the kernel's matter, which maps a whole piece of
+    // the file, and how large its pieces are depends on how the file was written and read.
     wait_until("the supervisor has given its code back", || {
-        let Ok(text) = std::fs::read_to_string(&smaps) else {
+        let (Some(most), Some(now)) = (kilobytes("VmHWM:"), kilobytes("VmRSS:")) else {
             return false;
         };
-        let mut inside = false;
-        code = 0;
-        for line in text.lines() {
-            let words: Vec<&str> = line.split_ascii_whitespace().collect();
-            match words[..] {
-                ["Rss:", kilobytes, "kB"] if inside => {
-                    code += kilobytes.parse::<u64>().expect("a number");
-                }
-                [_, rights, _, _, inode, ..] if rights.len() == 4 => {
-                    inside = rights == "r-xp" && inode != "0";
-                }
-                _ => {}
-            }
-        }
-        // The wait itself runs through some, and brings back what lies near it.
-        code < 2048
+        now < most * 3 / 4
     });
     std::fs::write(&gate, "").expect("the sandbox is writable");
     repo.await_state("calm", "ready");
-    assert!(
-        repo.texts("calm", "output").concat().contains("after"),
-        "{code} kB"
-    );
+    assert!(repo.texts("calm", "output").concat().contains("after"));
     repo.assert_nothing_left_over();
 }
 
