@@ -1,5 +1,6 @@
 //! Several clones of one repository and the way between them: a path, or a web server in front of `git http-backend`.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
@@ -20,6 +21,30 @@ pub enum Way {
     Path,
     /// Through a web server.
     Http,
+}
+
+/// Runs a test once for each way, each in a world of its own.
+pub fn each_way(test: impl Fn(&Sandbox, &Team<'_>)) {
+    for way in [Way::Path, Way::Http] {
+        let sandbox = Sandbox::new();
+        let team = Team::new(&sandbox, way);
+        test(&sandbox, &team);
+    }
+}
+
+/// Returns what `git agent push` or `fetch` told as `what session-or-ref` words.
+pub fn told(json: &serde_json::Value) -> BTreeSet<String> {
+    let refs = json["refs"].as_array().expect("a list");
+    refs.iter()
+        .map(|one| {
+            let name = one["session"].as_str().or(one["ref"].as_str());
+            format!(
+                "{} {}",
+                one["what"].as_str().expect("a word"),
+                name.expect("a name")
+            )
+        })
+        .collect()
 }
 
 /// A shared bare repository, and clones of it.
@@ -175,6 +200,16 @@ impl<'a> Member<'a> {
     #[track_caller]
     pub fn fetch(&self) -> Run {
         self.agent(["fetch"])
+    }
+
+    /// Asserts that a command of ours succeeds and shows these words.
+    #[track_caller]
+    pub fn shows(&self, args: &[&str], words: &str) {
+        let run = self.agent(args).success();
+        assert!(
+            run.stdout().contains(words),
+            "'{words}' is not shown\n{run}"
+        );
     }
 
     /// Returns the names of the sessions that this clone shows.

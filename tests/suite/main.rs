@@ -46,6 +46,8 @@ mod session_streams;
 mod session_work;
 mod share;
 mod share_hostile;
+mod share_kept;
+mod share_secrets;
 mod share_transport;
 mod source;
 mod storage;

@@ -52,6 +52,7 @@ fn inspect(repo: &Repo, looker: Looker<'_>, item: &mut Item) -> Result<()> {
             let clean = looker.redactor.bytes(bytes);
             same(bytes, clean.as_bytes(), "an attachment")
         }
+        Part::Archive(commit) => look.message(commit),
         Part::Log(commit, session) => {
             // The newest commit comes first.
             title.get_or_insert_with(|| session.name.clone());
@@ -83,10 +84,14 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    fn commit(&self, commit: &Commit, session: &Session) -> Result<()> {
+    fn message(&self, commit: &Commit) -> Result<()> {
         let message = &commit.message;
         let clean = self.looker.redactor.text(message);
-        same(message.as_bytes(), clean.as_bytes(), "a message")?;
+        same(message.as_bytes(), clean.as_bytes(), "a message")
+    }
+
+    fn commit(&self, commit: &Commit, session: &Session) -> Result<()> {
+        self.message(commit)?;
         for code in commit.trailers("Agent-Code") {
             if let Ok(code) = self.repo.parse_id(code) {
                 look_into_code(self.repo, self.looker, code, session.base.as_deref())?;
@@ -129,6 +134,7 @@ impl Look<'_> {
                 continue;
             }
             let commit = self.repo.read_commit(id)?;
+            self.message(&commit)?;
             let before = match commit.parents.first() {
                 Some(parent) => Some(self.repo.read_commit(*parent)?.tree),
                 None => None,

@@ -33,6 +33,8 @@ pub(crate) enum Part<'a> {
     State(&'a str),
     /// An attachment.
     Attachment(&'a [u8]),
+    /// A commit of an archive.
+    Archive(&'a Commit),
 }
 
 /// Hears of every part.
@@ -289,6 +291,7 @@ impl Check<'_> {
             }
             let commit = self.repo.read_commit(id)?;
             let tips = self.archive_commit(month, &commit)?;
+            (self.witness)(Part::Archive(&commit))?;
             let joined: Vec<&str> = commit.trailers(JOINED).collect();
             for (at, parent) in commit.parents.iter().enumerate() {
                 let is_archive = at == 0 || joined.contains(&parent.to_string().as_str());

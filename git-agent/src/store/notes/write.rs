@@ -11,7 +11,7 @@ use super::{Kind, merge};
 use crate::error::{Context, Error, Result};
 use crate::fault;
 use crate::git::ObjectId;
-use crate::git::object::{Batch, Signature};
+use crate::git::object::{Batch, EntryKind, Signature};
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::process::lock::Lock;
 use crate::redact::Redacted;
@@ -109,8 +109,8 @@ impl Store<'_> {
         })
     }
 
-    /// Writes notes again as one commit without history, with lines changed; `None` when none is. Its objects are written,
-    /// and no ref is moved.
+    /// Writes notes again as one commit without history, with lines changed; `None` when none is, neither in this version
+    /// nor in one that led to it. Its objects are written, and no ref is moved.
     pub(in crate::store) fn clean_notes_tree(
         &self,
         tip: ObjectId,
@@ -135,13 +135,47 @@ impl Store<'_> {
                 notes.set_lines(on, lines)?;
             }
         }
-        if !changed {
+        // What was taken back is still in the history, which goes wherever the notes go.
+        if !changed && !self.would_change_before(tip, change)? {
             return Ok(None);
         }
         let (tree, mut batch) = notes.build()?;
         let commit = batch.commit(tree, &[], &self.notes_signature()?, message);
         self.repo.write_batch(&batch)?;
         Ok(Some(commit))
+    }
+
+    /// Returns whether a line of any version of notes would be changed. What versions have in common is read once.
+    fn would_change_before(
+        &self,
+        tip: ObjectId,
+        change: &dyn Fn(&[u8]) -> Option<Vec<u8>>,
+    ) -> Result<bool> {
+        let mut seen = BTreeSet::new();
+        let mut commits = vec![tip];
+        while let Some(id) = commits.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            let commit = self.repo.read_commit(id)?;
+            commits.extend(commit.parents);
+            let mut trees = vec![commit.tree];
+            while let Some(tree) = trees.pop() {
+                if !seen.insert(tree) {
+                    continue;
+                }
+                for entry in self.repo.read_tree(tree, limits::NOTES_TREE)? {
+                    if entry.kind == EntryKind::Tree {
+                        trees.push(entry.id);
+                    } else if seen.insert(entry.id)
+                        && super::tree::read_lines(self.repo, entry.id)?.replace(change)
+                    {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Brings another version of one of this clone's own notes refs into it: a copied clone or a shared writer wrote

@@ -1,0 +1,156 @@
+//! Sharing over time: what is folded, deleted or rewritten by its owner goes everywhere, and nothing is lost by it.
+
+use git_agent_tests::team::{each_way, told};
+use git_agent_tests::{Sandbox, Team, Way};
+
+#[test]
+fn what_is_folded_or_deleted_goes_everywhere_and_is_kept_for_a_while() {
+    each_way(|_, team| {
+        let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+        let closed = ada.hammer(["create", "closed", "2"]);
+        let secret = ada.hammer(["create", "regretted", "2"]);
+        ada.hammer(["create", "open", "2"]);
+        ada.push().success();
+        bob.fetch().success();
+        assert_eq!(bob.names(), ["closed", "open", "regretted"]);
+
+        ada.hammer(["close", &closed]);
+        ada.hammer(["fold"]);
+        let pushed = ada.agent(["push", "--json"]).success().json();
+        assert!(
+            told(&pushed).iter().any(|one| one.starts_with("folded ")),
+            "{pushed}"
+        );
+        assert_eq!(team.hub.refs("refs/agents/sessions").len(), 2);
+        assert_eq!(team.hub.refs("refs/agents/archive").len(), 1);
+        ada.agent(["forget", "--remote", "regretted"]).success();
+        assert_eq!(team.hub.refs("refs/agents/sessions").len(), 1);
+        assert_eq!(ada.names(), ["closed", "open"]);
+
+        // Even who does not prune is not shown what its owner deleted.
+        let fetched = bob.fetch().success();
+        fetched.assert_says("folded into archives: 1 closed session");
+        fetched.assert_says("no longer has 1 ref");
+        assert_eq!(bob.names(), ["closed", "open"]);
+        bob.agent(["fetch", "--prune"])
+            .success()
+            .assert_says("kept for 30 days");
+        assert_eq!(bob.names(), ["closed", "open"]);
+        assert!(
+            bob.repo
+                .refs("refs/agents-remote")
+                .keys()
+                .all(|name| !name.ends_with(&secret))
+        );
+        assert_eq!(bob.repo.refs("refs/agents-local/lost").len(), 1);
+        bob.shows(&["log", "closed"], "event 0 of closed");
+        bob.repo.assert_user_can_work();
+        assert_eq!(bob.names(), ["closed", "open"]);
+    });
+}
+
+#[test]
+fn what_somebody_rewrote_is_said_and_the_old_version_kept() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+    let sid = ada.hammer(["create", "rewritten", "2"]);
+    ada.push().success();
+    ada.hammer(["append", &sid, "1", "second thoughts"]);
+    ada.push().success();
+    bob.fetch().success();
+    let name = team
+        .hub
+        .refs("refs/agents")
+        .into_keys()
+        .next()
+        .expect("a ref");
+    let old = team.hub.id(&name);
+    team.hub
+        .git(["update-ref", &name, &format!("{name}~1")])
+        .success();
+    let told = bob.fetch().success();
+    told.assert_says("was rewritten at 'origin'");
+    let kept = bob.repo.refs("refs/agents-local/lost");
+    assert_eq!(kept.into_values().collect::<Vec<_>>(), [old]);
+    // The owner's next push brings it back.
+    ada.fetch().success();
+    ada.push().success();
+    bob.fetch().success();
+    bob.shows(&["log", "rewritten"], "second thoughts 0");
+}
+
+#[test]
+fn many_refs_become_lines_of_one_file_and_git_agrees() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+    let sids: Vec<String> = (0..10)
+        .map(|at| ada.hammer(["create", &format!("s{at}"), "1"]))
+        .collect();
+    ada.push().success();
+    // Whoever dies half-way leaves all or nothing, and at most a lock that the doctor knows and the next one removes.
+    for fault in ["packed.synced", "packed.locked", "packed.renamed"] {
+        let killed = bob.command("git").args(["agent", "fetch"]);
+        let killed = killed.env("GIT_AGENT_TEST_FAULT", format!("{fault}:kill"));
+        killed.run().whatever();
+        let lock = bob.repo.path().join(".git/packed-refs.lock");
+        assert_eq!(lock.exists(), fault == "packed.locked", "{fault}");
+        let came = bob.repo.refs("refs/agents-remote/origin").len();
+        assert_eq!(
+            came,
+            if fault == "packed.renamed" { 10 } else { 0 },
+            "{fault}"
+        );
+        if lock.exists() {
+            let old = ["-d", "1 hour ago", ".git/packed-refs.lock"];
+            bob.command("touch").args(old).run().success();
+            let found = bob.agent(["doctor"]).whatever();
+            assert!(found.stdout().contains("packed-refs.lock"), "{found}");
+        }
+    }
+    bob.fetch().success();
+    assert!(bob.repo.refs("refs/agents-in").is_empty());
+    let same = || {
+        let shared = team.hub.refs("refs/agents");
+        for member in [&ada, &bob] {
+            let copies = member.repo.refs("refs/agents-remote/origin");
+            let copies: Vec<(String, String)> = copies
+                .into_iter()
+                .map(|(name, id)| (name.replace("-remote/origin", ""), id))
+                .collect();
+            assert_eq!(copies, shared.clone().into_iter().collect::<Vec<_>>());
+            let files = member.repo.path().join(".git/refs/agents-remote/origin");
+            assert!(!files.exists(), "{} has files", files.display());
+            assert!(!member.repo.path().join(".git/packed-refs.lock").exists());
+        }
+    };
+    same();
+    // All of them again, and then most of them gone.
+    for sid in &sids {
+        ada.hammer(["append", sid, "1", "more"]);
+    }
+    ada.push().success();
+    bob.fetch().success();
+    same();
+    for sid in &sids[1..] {
+        ada.hammer(["close", sid]);
+    }
+    ada.push().success();
+    ada.hammer(["fold"]);
+    ada.push()
+        .success()
+        .assert_says("folded into archives: 9 closed sessions");
+    bob.fetch()
+        .success()
+        .assert_says("folded into archives: 9 closed sessions");
+    assert_eq!(bob.repo.refs("refs/agents-remote/origin").len(), 2);
+    assert_eq!(bob.names().len(), 10);
+    for member in [&ada, &bob] {
+        member.git(["pack-refs", "--all"]).success();
+        member.git(["fsck", "--strict"]).success();
+        member.repo.assert_user_can_work();
+    }
+    assert_eq!(bob.names().len(), 10);
+    bob.shows(&["log", "s5"], "more 0");
+}

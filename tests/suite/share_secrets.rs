@@ -1,0 +1,209 @@
+//! Secrets and sharing: what must not leave is found before it does, in every version, and can be purged.
+
+use git_agent_tests::team::each_way;
+use git_agent_tests::{Sandbox, Team, Way};
+
+/// Returns whether bytes hold a text.
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes
+        .windows(text.len())
+        .any(|part| part == text.as_bytes())
+}
+
+#[test]
+fn a_planted_secret_never_reaches_the_remote() {
+    each_way(|_, team| {
+        let ada = team.clone("ada");
+        // Put together here, so that this file holds none.
+        let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+        let task = format!("use the token {secret} to log in");
+        let script = format!(
+            "echo tool output {secret}; echo an error {secret} >&2; echo TOKEN={secret} >env && git add env && git commit -qm 'add {secret}'; echo done"
+        );
+        ada.agent(["new", "--name", "leaky", &task, "--", &script])
+            .success();
+        ada.agent(["wait", "--timeout", "120s", "leaky"]).success();
+        let sid = ada.agent(["list", "--json", "leaky"]).success().json();
+        let sid = sid["sessions"][0]["id"].as_str().expect("an id").to_owned();
+        ada.hammer(["comment", &sid, &format!("why is {secret} here")]);
+        let pushed = ada.push().whatever();
+        pushed.assert_says("its code stays here");
+        pushed.assert_says("looks like a secret");
+        assert_eq!(team.hub.refs("refs/agents/sessions").len(), 1);
+        let held = holds(&team.everything(), &secret);
+        assert!(!held, "the remote holds the secret");
+
+        // One that redaction did not know then is found before it goes.
+        let later = "correct-horse-battery-staple-42";
+        ada.hammer(["create", "late", "1"]);
+        let late = ada.agent(["list", "--json", "late"]).success().json();
+        let late = late["sessions"][0]["id"]
+            .as_str()
+            .expect("an id")
+            .to_owned();
+        ada.hammer(["append", &late, "1", later]);
+        let refused = ada
+            .command("git")
+            .args(["agent", "push"])
+            .env("MY_API_TOKEN", later)
+            .run()
+            .code(1);
+        refused.assert_says("late: event");
+        refused.assert_says("git agent purge");
+        let unredacted = ada.hammer(["create", "raw", "1"]);
+        ada.hammer(["unredacted", &unredacted]);
+        ada.agent(["push", "raw"])
+            .code(1)
+            .assert_says("recorded with redaction off");
+        assert_eq!(team.hub.refs("refs/agents/sessions").len(), 1);
+
+        // Purged, it goes.
+        ada.command("git")
+            .args(["agent", "purge", "--value-file", "-"])
+            .stdin(format!("{later}\n"))
+            .run()
+            .success()
+            .assert_says("change the secret");
+        ada.command("git")
+            .args(["agent", "push", "late"])
+            .env("MY_API_TOKEN", later)
+            .run()
+            .success();
+        assert!(!holds(&team.everything(), later));
+    });
+}
+
+#[test]
+fn a_secret_in_a_field_that_nobody_reads_does_not_go_either() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    ada.hammer(["create", "plain", "1"]);
+    ada.hammer(["create", "crafted", "1"]);
+    let sessions = ada.agent(["list", "--json", "crafted"]).success().json();
+    let sid = sessions["sessions"][0]["id"].as_str().expect("an id");
+    let refs = ada.repo.refs("refs/agents");
+    let name = refs.keys().find(|name| name.ends_with(sid)).expect("a ref");
+    let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+    let shown = ada.git(["show", &format!("{name}:events.jsonl")]).success();
+    let last = shown.stdout().lines().last().expect("an event").to_owned();
+    let mut event: serde_json::Value = serde_json::from_str(&last).expect("an event");
+    event["seq"] = 99.into();
+    event["text"] = "nothing to see".into();
+    event["more"] = secret.clone().into();
+    let put = ["hash-object", "-w", "--stdin"];
+    let written = ada.repo.command("git").args(put).stdin(event.to_string());
+    let written = written.run().success().line().to_owned();
+    let listed = ada.git(["ls-tree", name]).success();
+    let tree: String = listed
+        .stdout()
+        .lines()
+        .map(|line| match line.ends_with("\tevents.jsonl") {
+            true => format!("100644 blob {written}\tevents.jsonl\n"),
+            false => format!("{line}\n"),
+        })
+        .collect();
+    let tree = ada.repo.command("git").arg("mktree").stdin(tree).run();
+    let tree = tree.success().line().to_owned();
+    let message = format!("agent-log v1\n\nAgent-Session: {sid}\n");
+    let commit = ["commit-tree", &tree, "-p", name, "-m", &message];
+    let commit = ada.git(commit).success().line().to_owned();
+    ada.git(["update-ref", name, &commit]).success();
+    let pushed = ada.push().code(1);
+    pushed.assert_says("crafted: event 99 holds what looks like a secret (github-token)");
+    assert_eq!(team.hub.refs("refs/agents").len(), 1);
+}
+
+#[test]
+fn a_secret_in_a_comment_that_was_taken_back_does_not_go_either() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let leak = "correct-horse-battery-staple-44";
+    let sid = ada.hammer(["create", "talked-about", "1"]);
+    ada.hammer(["comment", &sid, "harmless"]);
+    let notes = ada.repo.refs("refs/agents/notes/review");
+    let (name, before) = notes.into_iter().next().expect("notes");
+    let comment = ada.hammer(["comment", &sid, &format!("it is {leak}")]);
+    ada.agent(["review", "edit", &comment, "-m", "never mind"])
+        .success();
+    // What plain git leaves of it: today's version is the harmless one, and the others are history.
+    let tree = format!("{before}^{{tree}}");
+    let message = "Notes removed";
+    let clean = ada.git(["commit-tree", &tree, "-p", &name, "-m", message]);
+    let clean = clean.success().line().to_owned();
+    let push = || {
+        let push = ada.command("git").args(["agent", "push", "--yes"]);
+        push.env("MY_API_TOKEN", leak).run()
+    };
+    let held = || holds(&team.everything(), leak);
+    for version in [ada.repo.id(&name), clean.clone()] {
+        ada.git(["update-ref", &name, &version]).success();
+        let grep = ["log", "--format=%H", "-S", leak, &name];
+        assert!(!ada.git(grep).success().stdout().is_empty());
+        push()
+            .code(1)
+            .assert_says("a note holds what looks like a secret");
+        assert!(team.hub.refs("refs/agents/notes").is_empty());
+        assert!(!held(), "the remote holds the secret");
+    }
+    assert_eq!(team.hub.refs("refs/agents/sessions").len(), 1);
+    // Nor in the words that a commit of notes goes with.
+    let tree = format!("{before}^{{tree}}");
+    let said = ada.git(["commit-tree", &tree, "-p", &before, "-m", leak]);
+    let said = said.success().line().to_owned();
+    ada.git(["update-ref", &name, &said]).success();
+    push()
+        .code(1)
+        .assert_says("a message holds what looks like a secret");
+    assert!(!held(), "the remote holds the secret");
+
+    // Purged of all versions, today's goes.
+    ada.git(["update-ref", &name, &clean]).success();
+    ada.command("git")
+        .args(["agent", "purge", "--local", "--value-file", "-"])
+        .stdin(leak)
+        .run()
+        .success();
+    push().success();
+    assert_eq!(team.hub.refs("refs/agents/notes").len(), 1);
+    assert!(!held(), "the remote holds the secret");
+    assert_eq!(ada.hammer(["comments", &sid]), "ada harmless");
+}
+
+#[test]
+fn purging_rewrites_what_was_shared_and_a_later_push_does_not_bring_it_back() {
+    each_way(|_, team| {
+        let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+        let leak = "correct-horse-battery-staple-43";
+        let sid = ada.hammer(["create", "leaky", "2"]);
+        let folded = ada.hammer(["create", "folded", "1"]);
+        ada.hammer(["append", &sid, "1", leak]);
+        ada.hammer(["append", &folded, "1", leak]);
+        ada.hammer(["comment", &sid, &format!("oh no {leak}")]);
+        ada.hammer(["close", &folded]);
+        ada.hammer(["fold"]);
+        ada.push().success();
+        bob.fetch().success();
+        assert!(holds(&team.everything(), leak));
+        // Not at once at the remote: the next push knows what to overwrite.
+        ada.command("git")
+            .args(["agent", "purge", "--local", "--value-file", "-"])
+            .stdin(leak)
+            .run()
+            .success();
+        ada.hammer(["append", &sid, "1", "after"]);
+        ada.push().success();
+        team.hub.git(["gc", "--quiet", "--prune=now"]).success();
+        assert!(!holds(&team.everything(), leak), "the remote still has it");
+        ada.git(["gc", "--quiet", "--prune=now"]).success();
+        let all = ["cat-file", "--batch-all-objects", "--batch"];
+        assert!(!holds(ada.git(all).success().stdout_bytes(), leak));
+        let came = bob.fetch().success();
+        came.assert_says("was rewritten");
+        let events = bob.agent(["log", "--full", "leaky"]).success();
+        assert!(!events.stdout().contains(leak));
+        assert_eq!(bob.names(), ["folded", "leaky"]);
+        bob.shows(&["log", "leaky"], "after 0");
+    });
+}
