@@ -4,7 +4,7 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `error`, `env`, `fault` | leaves: failures as values; the outside world as a value; places where tests make a write fail |
+//! | `error`, `env`, `fault`, `cores` | leaves: failures as values; the outside world as a value; places where tests make a write fail; work on all cores |
 //! | `process` | processes as a supervisor needs them; knows nothing of sessions |
 //! | `session`, `transcript`, `review`, `provenance` | meaning: what a session, an event, a review and a commit's origin are. Pure |
 //! | `git` | the only door to git: the only module that starts `git` or names a git library |
@@ -23,6 +23,7 @@
 
 pub mod agent;
 pub mod config;
+mod cores;
 pub mod demo;
 pub mod doctor;
 pub mod env;

@@ -27,6 +27,7 @@ const FLOORS: &[(&str, u8)] = &[
     // Leaves.
     ("error.rs", 0),
     ("fault.rs", 0),
+    ("cores.rs", 0),
     ("env.rs", 1),
     // Meaning: pure values.
     ("session/mod.rs", 2),

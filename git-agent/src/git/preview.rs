@@ -8,6 +8,7 @@ use std::path::Path;
 use super::merge::Merged;
 use super::object::{Batch, Signature};
 use super::{ObjectId, Repo};
+use crate::cores;
 use crate::error::{Context, Error, Result};
 
 /// Fewer merges than this are not worth a second process.
@@ -76,34 +77,21 @@ impl Repo {
         for batch in also {
             self.write_batch_to(batch, &scratch.dir)?;
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let parts = pairs.len().div_ceil(SHARE).min(cores).min(PROCESSES);
-        let share = pairs.len().div_ceil(parts.max(1));
         let asker = Asker {
             repo: self,
             scratch: &scratch,
             attributes,
         };
-        let answers: Vec<Result<Vec<Preview>>> = std::thread::scope(|scope| {
-            let running: Vec<_> = pairs
-                .chunks(share)
-                .map(|part| {
-                    let call = asker.call();
-                    let kind = asker.repo.hash_kind();
-                    scope.spawn(move || ask(call, kind, part))
-                })
-                .collect();
-            running
-                .into_iter()
-                .map(|thread| {
-                    thread
-                        .join()
-                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                })
-                .collect()
-        });
+        let kind = self.hash_kind();
+        let enough = SHARE.max(pairs.len().div_ceil(PROCESSES));
+        let answers = cores::parts(
+            pairs,
+            enough,
+            || asker.call(),
+            |call, part| (part, ask(call, kind, part)),
+        );
         let mut all = Vec::with_capacity(pairs.len());
-        for (part, answer) in pairs.chunks(share).zip(answers) {
+        for (part, answer) in answers {
             match answer? {
                 answers if answers.len() == part.len() => all.extend(answers),
                 // A git before 2.39 merges one pair a process.

@@ -6,6 +6,7 @@ use super::Store;
 use super::log::{parse_state, read_state_bytes};
 use super::refname::{self, RefName};
 use super::states::States;
+use crate::cores;
 use crate::error::{Error, Result};
 use crate::git::refs::Ref;
 use crate::git::{ObjectId, Repo};
@@ -249,31 +250,12 @@ impl Store<'_> {
     fn read_all(&self, wanted: Vec<Wanted>, listing: &mut Listing) {
         let tips: Vec<ObjectId> = wanted.iter().map(|wanted| wanted.found.id).collect();
         let states = States::load(self, tips.len());
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = cores.min(wanted.len().div_ceil(PER_THREAD)).max(1);
-        let share = wanted.len().div_ceil(threads).max(1);
-        let mut parts: Vec<(Repo, Vec<Wanted>)> = Vec::new();
-        let mut rest = wanted.into_iter();
-        loop {
-            let part: Vec<Wanted> = rest.by_ref().take(share).collect();
-            if part.is_empty() {
-                break;
-            }
-            parts.push((self.repo.clone(), part));
-        }
-        let results = std::thread::scope(|scope| {
-            let running: Vec<_> = parts
-                .into_iter()
-                .map(|(repo, part)| scope.spawn(|| read_part(repo, part, &states)))
-                .collect();
-            running
-                .into_iter()
-                .map(|thread| thread.join())
-                .collect::<Vec<_>>()
+        let own = || self.repo.clone();
+        let parts = cores::parts(&wanted, PER_THREAD, own, |repo, part| {
+            read_part(&repo, part, &states)
         });
         let mut read = HashMap::new();
-        for result in results {
-            let part = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        for part in parts {
             listing.sessions.extend(part.sessions);
             listing.unreadable.extend(part.unreadable);
             read.extend(part.read);
@@ -282,13 +264,13 @@ impl Store<'_> {
     }
 }
 
-fn read_part(repo: Repo, wanted: Vec<Wanted>, states: &States) -> Part {
+fn read_part(repo: &Repo, wanted: &[Wanted], states: &States) -> Part {
     let mut part = Part::default();
     for Wanted { sid, found, remote } in wanted {
         let session = match states.state_at(found.id) {
-            Some(bytes) => parse_state(bytes, found.id, sid),
-            None => read_state_bytes(&repo, found.id).and_then(|bytes| {
-                let session = parse_state(&bytes, found.id, sid)?;
+            Some(bytes) => parse_state(bytes, found.id, *sid),
+            None => read_state_bytes(repo, found.id).and_then(|bytes| {
+                let session = parse_state(&bytes, found.id, *sid)?;
                 part.read.insert(found.id, bytes);
                 Ok(session)
             }),
@@ -297,11 +279,11 @@ fn read_part(repo: Repo, wanted: Vec<Wanted>, states: &States) -> Part {
             Ok(session) => part.sessions.push(Listed {
                 tip: Some(found.id),
                 session,
-                remote,
+                remote: remote.clone(),
                 archived: false,
             }),
             Err(error) => part.unreadable.push(Unreadable {
-                name: found.name,
+                name: found.name.clone(),
                 reason: error.message().to_owned(),
             }),
         }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cores;
 use crate::error::{Error, Result};
 use crate::git::{ObjectId, Repo};
 use crate::session::context::Context;
@@ -331,35 +332,12 @@ fn sides(context: &Context<'_>, sessions: &[&Session], look: Look) -> Vec<Result
     }
     let places: Vec<_> = sessions
         .iter()
-        .map(|session| work::checkout(context, session))
+        .map(|session| (*session, work::checkout(context, session)))
         .collect();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = sessions.len().div_ceil(threads).max(1);
-    let looked: Vec<Option<Result<Option<Side>>>> = std::thread::scope(|scope| {
-        let running: Vec<_> = sessions
-            .chunks(share)
-            .zip(places.chunks(share))
-            .map(|(sessions, places)| {
-                let repo = context.repo.clone();
-                scope.spawn(move || {
-                    let pairs = sessions.iter().zip(places);
-                    pairs
-                        .map(|(session, place)| {
-                            let at = place.as_ref().ok()?.as_ref()?;
-                            Some(Side::of_worktree(&repo, session, at))
-                        })
-                        .collect::<Vec<_>>()
-                })
-            })
-            .collect();
-        running
-            .into_iter()
-            .flat_map(|thread| {
-                thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect()
+    let own = || context.repo.clone();
+    let looked = cores::each(&places, own, |repo, (session, place)| {
+        let at = place.as_ref().ok()?.as_ref()?;
+        Some(Side::of_worktree(repo, session, at))
     });
     // One without a worktree is known from its record.
     looked

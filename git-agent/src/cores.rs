@@ -1,0 +1,72 @@
+//! The same done to many things at once, on all cores.
+
+/// Does something to each of many things and returns what came of it, in their order. `own` makes what each core works
+/// with, where that cannot be shared.
+pub fn each<T: Sync, O: Send, R: Send>(
+    things: &[T],
+    own: impl Fn() -> O,
+    work: impl Fn(&O, &T) -> R + Sync,
+) -> Vec<R> {
+    let all =
+        |own: O, part: &[T]| -> Vec<R> { part.iter().map(|thing| work(&own, thing)).collect() };
+    parts(things, 1, own, all).into_iter().flatten().collect()
+}
+
+/// Does something to parts of many things, one a core, and returns what came of each, in their order. `enough` of them
+/// keep a core busy: only for more another one is used.
+pub fn parts<'t, T: Sync, O: Send, R: Send>(
+    things: &'t [T],
+    enough: usize,
+    own: impl Fn() -> O,
+    work: impl Fn(O, &'t [T]) -> R + Sync,
+) -> Vec<R> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.min(things.len().div_ceil(enough.max(1))).max(1);
+    let share = things.len().div_ceil(threads).max(1);
+    if things.len() <= share {
+        let only = (!things.is_empty()).then(|| work(own(), things));
+        return only.into_iter().collect();
+    }
+    let work = &work;
+    std::thread::scope(|scope| {
+        let (first, rest) = things.split_at(share);
+        let running: Vec<_> = rest
+            .chunks(share)
+            .map(|part| {
+                let own = own();
+                scope.spawn(move || work(own, part))
+            })
+            .collect();
+        // This thread has a core too.
+        let first = work(own(), first);
+        let others = running.into_iter().map(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        std::iter::once(first).chain(others).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_is_kept() {
+        for count in [0, 1, 2, 3, 7, 100] {
+            let things: Vec<usize> = (0..count).collect();
+            let doubled: Vec<usize> = things.iter().map(|thing| thing * 2).collect();
+            assert_eq!(each(&things, || 2, |own, thing| own * thing), doubled);
+            let whole: Vec<usize> = parts(&things, 3, || (), |(), part| part.to_vec()).concat();
+            assert_eq!(whole, things);
+        }
+    }
+
+    #[test]
+    fn few_things_are_one_part() {
+        let main = std::thread::current().id();
+        let here = |(): (), _: &[u8]| std::thread::current().id();
+        assert_eq!(parts(&[1, 2, 3], 3, || (), here), [main]);
+    }
+}
