@@ -1,13 +1,12 @@
 //! The whole state of a working tree as object ids: files as they are on disk, and the index as it was staged.
 //!
 //! Nothing of the user's is touched: the index is read, never written or locked, and HEAD is only looked at. git says
-//! which untracked files count. Changed files without any conversion are stored here; where attributes, line endings,
+//! which untracked files count, if there are any. Changed files without any conversion are stored here; where attributes, line endings,
 //! sizes or submodules come in, git stores them through a private copy of the index, by its own rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use gix::bstr::ByteSlice;
 use gix::index::entry::{Flags, Mode};
@@ -124,49 +123,60 @@ impl Repo {
 
     /// Returns `None` when what was seen contradicts itself because it changed meanwhile.
     fn capture_once(&self, at: &Checkout, hidden: Hidden) -> Result<Option<Captured>> {
-        let lister = self
-            .git_in(at)
-            .args(["ls-files", "-z", "--others", "--exclude-standard"])
-            .spawn(Stdio::null(), Stdio::piped(), Stdio::piped())?;
-        // While git walks the directories, the entries of the index are compared here.
-        let seen = self.look(at, hidden);
-        let listed = lister
-            .wait_with_output()
-            .context(|| "cannot list untracked files".into())?;
-        let mut seen = seen?;
-        if !listed.status.success() {
-            return Err(Error::fatal(format!(
-                "cannot list untracked files: {}",
-                String::from_utf8_lossy(&listed.stderr).trim()
-            )));
+        let opened = self.opened(at)?;
+        let search = self.search_untracked(at, &opened.index);
+        // While the directories are walked, the entries of the index are compared here.
+        let (scan, untracked) = std::thread::scope(|scope| {
+            let searching = scope.spawn(|| search.run());
+            let mut disk = opened.disk;
+            let scan = self.scan(&opened.index, &mut disk, Manner::of(at, hidden));
+            let untracked = searching
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (scan.map(|scan| (scan, disk)), untracked)
+        });
+        let ((mut scan, disk), untracked) = (scan?, untracked?);
+        let left_out = |path: Vec<u8>, reason| LeftOut { path, reason };
+        scan.left_out.extend(
+            untracked
+                .repositories
+                .into_iter()
+                .map(|path| left_out(path, Reason::Repository)),
+        );
+        // git says which directories it may not read, and goes on.
+        if !untracked.complaint.is_empty() {
+            scan.left_out
+                .push(left_out(untracked.complaint, Reason::Unreadable));
         }
-        let mut paths = BTreeSet::new();
-        for path in listed.stdout.split(|byte| *byte == 0) {
-            match path.strip_suffix(b"/") {
-                _ if path.is_empty() => {}
-                Some(repository) => seen.scan.left_out.push(LeftOut {
-                    path: repository.to_vec(),
-                    reason: Reason::Repository,
-                }),
-                None if is_safe(path) => {
-                    paths.insert(path.to_vec());
-                }
-                None => {}
-            }
-        }
-        // git says on stderr which directories it may not read, and goes on.
-        if !listed.stderr.is_empty() {
-            seen.scan.left_out.push(LeftOut {
-                path: listed.stderr.trim_ascii().to_vec(),
-                reason: Reason::Unreadable,
-            });
-        }
-        paths.extend(std::mem::take(&mut seen.scan.changed));
+        let mut paths = untracked.files;
+        paths.extend(std::mem::take(&mut scan.changed));
+        let seen = Seen {
+            head: opened.head,
+            index: opened.index,
+            disk,
+            scan,
+        };
         self.settle(at, seen, paths)
     }
 
     /// Reads the index of a working tree and compares its files with it.
     pub(in crate::git) fn look(&self, at: &Checkout, hidden: Hidden) -> Result<Seen> {
+        let Opened {
+            head,
+            index,
+            mut disk,
+        } = self.opened(at)?;
+        let scan = self.scan(&index, &mut disk, Manner::of(at, hidden))?;
+        Ok(Seen {
+            head,
+            index,
+            disk,
+            scan,
+        })
+    }
+
+    /// Opens a working tree and reads its index.
+    fn opened(&self, at: &Checkout) -> Result<Opened> {
         let cannot = || format!("cannot open '{}'", at.top.display());
         let head = self.head_of(at)?;
         let path = at.admin_dir.join("index");
@@ -175,14 +185,7 @@ impl Repo {
         if self.needs_expansion(&index, &mut disk)? {
             index = self.expanded_index(at, &path)?;
         }
-        let sparse = is_sparse(at);
-        let scan = self.scan(&index, &mut disk, Manner { hidden, sparse })?;
-        Ok(Seen {
-            head,
-            index,
-            disk,
-            scan,
-        })
+        Ok(Opened { head, index, disk })
     }
 
     /// Stores what changed and puts everything together.
@@ -478,6 +481,13 @@ impl Repo {
         }
         Ok(found)
     }
+}
+
+/// A working tree before its files are looked at.
+struct Opened {
+    head: Option<ObjectId>,
+    index: gix::index::File,
+    disk: Disk,
 }
 
 /// What one look at a working tree showed.

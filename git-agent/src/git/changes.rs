@@ -1,6 +1,7 @@
 //! How much was changed: files and lines between commits, and between a commit and a working tree with all that is not
 //! committed or not even tracked. Numbers for a listing: nothing is stored, and the user's index is not written.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -11,11 +12,10 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use super::capture::Checkout;
+use super::linecount::{count_lines, is_binary};
 use super::{Git, ObjectId, Repo};
 use crate::error::{Error, Result};
 
-/// git looks this far for a NUL to tell binary files from text.
-const BINARY_LOOK: usize = 8000;
 /// Lines of untracked files are counted in this much of them; what is above counts as files without lines.
 pub(in crate::git) const UNTRACKED_BYTES: u64 = 64 << 20;
 
@@ -175,6 +175,11 @@ fn end_of_records(text: &[u8]) -> usize {
 
 /// Adds up the records of `--numstat -z`.
 pub(in crate::git) fn count(records: &[u8]) -> Result<Changes> {
+    count_except(records, &BTreeSet::new())
+}
+
+/// Adds up the same records without those of some paths.
+pub(in crate::git) fn count_except(records: &[u8], without: &BTreeSet<Vec<u8>>) -> Result<Changes> {
     let mut changes = Changes::default();
     for record in records
         .split(|byte| *byte == 0)
@@ -194,8 +199,12 @@ pub(in crate::git) fn count(records: &[u8]) -> Result<Changes> {
                 None => Err(Error::fatal("cannot understand the answer of 'git diff'")),
             }
         };
-        changes.added += number()?;
-        changes.deleted += number()?;
+        let (added, deleted) = (number()?, number()?);
+        if fields.next().is_some_and(|path| without.contains(path)) {
+            continue;
+        }
+        changes.added += added;
+        changes.deleted += deleted;
         changes.files += 1;
     }
     Ok(changes)
@@ -224,11 +233,10 @@ pub(in crate::git) fn lines_of(path: &Path, room: &mut u64) -> u64 {
         return 0;
     }
     *room -= bytes.len() as u64;
-    if bytes[..bytes.len().min(BINARY_LOOK)].contains(&0) {
-        return 0;
+    match is_binary(&bytes) {
+        true => 0,
+        false => count_lines(&bytes),
     }
-    let newlines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
-    newlines + u64::from(bytes.last().is_some_and(|last| *last != b'\n'))
 }
 
 #[cfg(test)]

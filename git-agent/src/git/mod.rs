@@ -21,6 +21,7 @@ pub mod include;
 mod index;
 pub mod inspect;
 pub mod landing;
+mod linecount;
 pub mod merge;
 pub mod notes;
 pub mod object;
@@ -36,6 +37,7 @@ pub mod scratch;
 pub mod snapshot;
 pub mod tally;
 pub mod touched;
+mod untracked;
 pub mod worktree;
 
 use std::path::{Path, PathBuf};

@@ -6,6 +6,7 @@
 use gix::index::entry::{Flags, Mode, Stage};
 use rustix::fs::{FileType, Stat};
 
+use super::capture::{Checkout, is_sparse};
 use super::disk::{Disk, is_safe};
 use super::{ObjectId, Repo};
 use crate::error::{Context, Error, Result};
@@ -76,6 +77,16 @@ pub(in crate::git) struct Manner {
     pub(in crate::git) hidden: Hidden,
     /// Whether files outside a cone are meant to be missing.
     pub(in crate::git) sparse: bool,
+}
+
+impl Manner {
+    /// Returns how a working tree is looked at.
+    pub(in crate::git) fn of(at: &Checkout, hidden: Hidden) -> Self {
+        Manner {
+            hidden,
+            sparse: is_sparse(at),
+        }
+    }
 }
 
 /// How stat data is compared.

@@ -1,22 +1,24 @@
-//! How much many working trees have changed, counted together: what differs from the index is found here, git lists what
-//! is untracked, and one more call of git counts the lines that all of them have committed.
+//! How much many working trees have changed, counted together: what differs from the index is found here, and one call of
+//! git counts the lines that all of them have committed.
 //!
-//! Where conversions, conflicts, submodules or large files come in, git is asked in full.
+//! Where conversions, conflicts, submodules, large files or intricate changes come in, git is asked in full.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::process::Stdio;
 
 use gix::bstr::ByteSlice;
-use gix::index::entry::{Flags, Stage};
+use gix::index::entry::{Flags, Mode, Stage};
 
-use super::capture::{Checkout, LARGE_FILE, MANY_FILES, Seen, read_item};
-use super::changes::{Changes, UNTRACKED_BYTES, count, lines_of, pairs_of};
+use super::capture::{Checkout, LARGE_FILE, MANY_FILES, Seen};
+use super::changes::{Changes, UNTRACKED_BYTES, count_except, lines_of, pairs_of};
+use super::disk::Content;
 use super::index::{build_trees, staged_items};
+use super::object::EntryKind;
 use super::scan::Hidden;
-use super::{ObjectId, Repo};
-use crate::error::{Context, Error, Result};
+use super::{ObjectId, ObjectKind, Repo, linecount};
+use crate::cores;
+use crate::error::{Error, Result};
 
 /// A working tree, and since when its changes are counted.
 #[derive(Debug, Clone)]
@@ -36,6 +38,8 @@ struct Partial {
     plus: Changes,
     /// Trees that are still to be compared.
     committed: Option<(ObjectId, ObjectId)>,
+    /// Files that are counted already.
+    counted: BTreeSet<Vec<u8>>,
 }
 
 impl Repo {
@@ -58,26 +62,7 @@ impl Repo {
 
     /// Looks at working trees on all cores: most of the time goes to the file system.
     fn look_at_all(&self, wanted: &[Since]) -> Vec<Result<Partial>> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let share = wanted.len().div_ceil(threads).max(1);
-        std::thread::scope(|scope| {
-            let running: Vec<_> = wanted
-                .chunks(share)
-                .map(|part| {
-                    let repo = self.clone();
-                    let look = move || part.iter().map(|since| repo.partial(since)).collect();
-                    scope.spawn::<_, Vec<Result<Partial>>>(look)
-                })
-                .collect();
-            running
-                .into_iter()
-                .flat_map(|thread| {
-                    thread
-                        .join()
-                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                })
-                .collect()
-        })
+        cores::each(wanted, || self.clone(), Repo::partial)
     }
 
     /// Counts the lines that all of them have committed in one call of git.
@@ -92,11 +77,14 @@ impl Repo {
         .into_iter();
         looked
             .iter()
-            .map(|partial| match pair(partial) {
-                None => Ok(Changes::default()),
-                Some(_) => count(&counts.next().ok_or_else(|| {
-                    Error::fatal("cannot understand the answer of 'git diff-tree'")
-                })?),
+            .map(|partial| match partial {
+                Ok(partial) if partial.committed.is_some() => {
+                    let records = counts.next().ok_or_else(|| {
+                        Error::fatal("cannot understand the answer of 'git diff-tree'")
+                    })?;
+                    count_except(&records, &partial.counted)
+                }
+                _ => Ok(Changes::default()),
             })
             .collect()
     }
@@ -129,69 +117,142 @@ impl Repo {
         if seen.head != Some(head) || !seen.is_plain(self, committed) {
             return Ok(None);
         }
-        let changed: BTreeSet<Vec<u8>> = seen.scan.changed.iter().cloned().collect();
-        if changed.len() > MANY_FILES
-            || (!changed.is_empty()
-                && self.may_convert(at, &seen.index, &mut seen.disk, &changed)?)
+        let changed: BTreeSet<Vec<u8>> =
+            std::mem::take(&mut seen.scan.changed).into_iter().collect();
+        let gone: BTreeSet<Vec<u8>> = std::mem::take(&mut seen.scan.deleted).into_iter().collect();
+        let loose = &changed | &gone;
+        if loose.len() > MANY_FILES
+            || (!loose.is_empty() && self.may_convert(at, &seen.index, &mut seen.disk, &loose)?)
         {
             return Ok(None);
         }
-        let lister = self
-            .git_in(at)
-            .args(["ls-files", "-z", "--others", "--exclude-standard"])
-            .spawn(Stdio::null(), Stdio::piped(), Stdio::null())?;
-        let loose = match seen.loose(self, changed) {
-            Some(0) => Ok(Some(Partial {
-                committed: (base != committed).then_some((base, committed)),
-                ..Partial::default()
-            })),
-            Some(uncommitted) => self.changes_of_files(at, base).map(|changes| {
-                let plus = Changes {
-                    uncommitted,
-                    ..changes
-                };
-                Some(Partial {
-                    plus,
-                    committed: None,
-                })
-            }),
-            None => Ok(None),
-        };
-        let listed = lister
-            .wait_with_output()
-            .context(|| "cannot list untracked files".into())?;
-        let Some(mut partial) = loose?.filter(|_| listed.status.success()) else {
+        let Some(mut partial) = self.loose_here(&mut seen, base, changed, gone)? else {
             return Ok(None);
         };
+        partial.committed = (base != committed).then_some((base, committed));
+        let untracked = self.search_untracked(at, &seen.index).run()?;
         let mut room = UNTRACKED_BYTES;
-        for path in listed.stdout.split(|byte| *byte == 0) {
-            if !path.is_empty() {
-                partial.plus.files += 1;
-                partial.plus.uncommitted += 1;
-                partial.plus.added += lines_of(&at.top.join(OsStr::from_bytes(path)), &mut room);
-            }
+        for path in untracked.files.iter().chain(&untracked.repositories) {
+            partial.plus.files += 1;
+            partial.plus.uncommitted += 1;
+            partial.plus.added += lines_of(&at.top.join(OsStr::from_bytes(path)), &mut room);
         }
         Ok(Some(partial))
     }
+
+    /// Counts the files that are not as they are staged; `None` where git must compare one.
+    fn loose_here(
+        &self,
+        seen: &mut Seen,
+        base: ObjectId,
+        changed: BTreeSet<Vec<u8>>,
+        gone: BTreeSet<Vec<u8>>,
+    ) -> Result<Option<Partial>> {
+        let mut partial = Partial::default();
+        for path in changed {
+            let Some(file) = seen.read(self, &path) else {
+                return Ok(None);
+            };
+            let staged = seen.index.entry_by_path(path.as_bstr());
+            if staged.is_some_and(|entry| entry.mode == file.mode && entry.id == file.id) {
+                continue;
+            }
+            let Some(changes) = self.changes_of_file(base, &path, Some(&file))? else {
+                return Ok(None);
+            };
+            partial.add(path, changes);
+        }
+        for path in gone {
+            let Some(changes) = self.changes_of_file(base, &path, None)? else {
+                return Ok(None);
+            };
+            partial.add(path, changes);
+        }
+        if !partial.counted.is_empty() && self.counts_oddly() {
+            return Ok(None);
+        }
+        Ok(Some(partial))
+    }
+
+    /// Returns whether git was told to count lines in another way, or not to count those of some files.
+    fn counts_oddly(&self) -> bool {
+        let algorithm = self.config_string("diff.algorithm");
+        algorithm.is_some_and(|algorithm| !linecount::is_usual(&algorithm))
+            || self.config_string("core.bigFileThreshold").is_some()
+    }
+
+    /// Counts how a file differs from what a tree has at its path; `None` where git must say.
+    fn changes_of_file(
+        &self,
+        base: ObjectId,
+        path: &[u8],
+        now: Option<&Now>,
+    ) -> Result<Option<Changes>> {
+        let before = self.entry_at(base, path)?;
+        let before_mode = match before.as_ref().map(|entry| entry.kind) {
+            None => None,
+            Some(EntryKind::Blob) => Some(Mode::FILE),
+            Some(EntryKind::BlobExecutable) => Some(Mode::FILE_EXECUTABLE),
+            Some(_) => return Ok(None),
+        };
+        if now.is_some_and(|now| now.mode == Mode::SYMLINK) {
+            return Ok(None);
+        }
+        let mut changes = Changes::default();
+        let same_bytes = before.as_ref().map(|entry| entry.id) == now.map(|now| now.id);
+        if same_bytes && before_mode == now.map(|now| now.mode) {
+            return Ok(Some(changes));
+        }
+        changes.files = 1;
+        if same_bytes {
+            return Ok(Some(changes));
+        }
+        let old = match &before {
+            None => Vec::new(),
+            Some(entry) => match self.object_header(entry.id)? {
+                Some((_, size)) if size > LARGE_FILE => return Ok(None),
+                _ => self.read_object(entry.id, ObjectKind::Blob, LARGE_FILE)?,
+            },
+        };
+        let new = now.map_or(&[][..], |now| now.data.as_slice());
+        let Some((added, deleted)) = linecount::between(&old, new) else {
+            return Ok(None);
+        };
+        (changes.added, changes.deleted) = (added, deleted);
+        Ok(Some(changes))
+    }
+}
+
+impl Partial {
+    /// Adds a file that differs from the last commit.
+    fn add(&mut self, path: Vec<u8>, changes: Changes) {
+        self.plus = self.plus.and(changes);
+        self.plus.uncommitted += 1;
+        self.counted.insert(path);
+    }
+}
+
+/// A file as it is on disk.
+struct Now {
+    mode: Mode,
+    id: ObjectId,
+    data: Vec<u8>,
 }
 
 impl Seen {
-    /// Returns how many files are not as they are staged; `None` where one cannot be read here.
-    fn loose(&mut self, repo: &Repo, changed: BTreeSet<Vec<u8>>) -> Option<u64> {
-        let mut loose = self.scan.deleted.len() as u64;
-        for path in changed {
-            let stat = self.disk.stat(&path).ok().flatten()?;
-            if u64::try_from(stat.st_size).map_or(true, |size| size > LARGE_FILE) {
-                return None;
-            }
-            // Only its id is wanted: what the batch holds is never written.
-            let item = read_item(&mut self.disk, &path, &mut repo.batch());
-            let item = item.ok().flatten()?;
-            let staged = self.index.entry_by_path(path.as_bstr());
-            let same = staged.is_some_and(|entry| entry.mode == item.mode && entry.id == item.id);
-            loose += u64::from(!same);
+    /// Reads a file or link; `None` where that is not for us to do.
+    fn read(&mut self, repo: &Repo, path: &[u8]) -> Option<Now> {
+        let stat = self.disk.stat(path).ok().flatten()?;
+        if u64::try_from(stat.st_size).map_or(true, |size| size > LARGE_FILE) {
+            return None;
         }
-        Some(loose)
+        let (mode, data) = match self.disk.read(path).ok().flatten()? {
+            Content::Link(target) => (Mode::SYMLINK, target),
+            Content::File(data, true) => (Mode::FILE_EXECUTABLE, data),
+            Content::File(data, false) => (Mode::FILE, data),
+        };
+        let id = gix::objs::compute_hash(repo.hash_kind(), ObjectKind::Blob, &data).ok()?;
+        Some(Now { mode, id, data })
     }
 
     /// Returns whether exactly a commit's files are staged, and nothing is there that a tree cannot hold.
@@ -221,7 +282,7 @@ mod tests {
 
     /// Makes a working tree in each of many states, and says what is to be counted in it.
     fn scenes(world: &World) -> Vec<Since> {
-        let scripts: [(&str, Script); 14] = [
+        let scripts: [(&str, Script); 15] = [
             ("clean", |_| {}),
             ("appended", |top| write(top, "a", "1\n2\n3\n4\n")),
             ("rewritten", |top| write(top, "dir/b", "x\ny\nx\n")),
@@ -235,6 +296,7 @@ mod tests {
                 link(top, "a", "dir/b");
             }),
             ("binary", |top| write(top, "a", "1\0\n2\n")),
+            ("moved", |top| write(top, "a", "2\n1\n3\n")),
             ("touched", |top| write(top, "a", "1\n2\n3\n")),
             ("staged", |top| {
                 write(top, "a", "staged\n");
@@ -302,14 +364,16 @@ mod tests {
         for name in [
             "clean",
             "appended",
+            "rewritten",
             "gone",
             "untracked",
-            "linked",
+            "executable",
+            "binary",
             "committed",
         ] {
             assert!(fast(name), "{name} needs no more of git");
         }
-        for name in ["staged", "announced", "attributes"] {
+        for name in ["staged", "announced", "linked", "moved", "attributes"] {
             assert!(!fast(name), "{name} is for git");
         }
     }

@@ -3,10 +3,14 @@
 use super::context::Context;
 use super::work::{self, Keep, Work};
 use super::{SessionId, State, launch, remark, steer};
+use crate::cores;
 use crate::error::{Error, Result};
+use crate::git::Repo;
+use crate::git::capture::Checkout;
+use crate::git::scan::Hidden;
 use crate::process::lock::Lock;
 use crate::process::tree;
-use crate::review::standing::{Opinion, judge};
+use crate::review::standing::{Opinion, Standing, judge};
 use crate::review::{Action, Review, Verdict};
 use crate::store::append::SessionWriter;
 use crate::store::list::Listed;
@@ -26,6 +30,45 @@ pub fn with_review(
     let work = work::look(context, listed, Keep::Nothing)?;
     let opinion = about(review, listed.session.sid, &work);
     Ok((work, opinion))
+}
+
+/// Returns how sessions stand with their reviewers. Nothing is written, and only files that a verdict may still be about
+/// are looked at, on all cores.
+pub fn standings(context: &Context<'_>, asked: &[(Listed, &Review)]) -> Vec<Result<Standing>> {
+    let places: Vec<_> = asked
+        .iter()
+        .map(|(listed, review)| (work::place(context, listed), *review))
+        .collect();
+    let own = || context.repo.clone();
+    let looked = cores::each(&places, own, |repo, (place, review)| {
+        let at = place.as_ref().ok()?.as_ref()?;
+        Some(files_judged(repo, at, review))
+    });
+    asked
+        .iter()
+        .zip(looked)
+        .map(|((listed, review), looked)| {
+            let sid = listed.session.sid;
+            match looked {
+                Some(Ok((tip, tree))) => Ok(judge(review, sid, &tip, &tree).standing),
+                Some(Err(error)) => Err(error),
+                None => Ok(with_review(context, listed, review)?.1.standing),
+            }
+        })
+        .collect()
+}
+
+/// Returns the last commit in a worktree and its files, as verdicts name them. Files that no verdict can be about, because
+/// none is about the commit, are not looked at.
+fn files_judged(repo: &Repo, at: &Checkout, review: &Review) -> Result<(String, String)> {
+    let none = || Error::fatal(format!("'{}' has no commit yet", at.top.display()));
+    let tip = repo.head_of(at)?.ok_or_else(none)?.to_string();
+    if !review.verdicts.values().any(|given| given.commit == tip) {
+        return Ok((tip, String::new()));
+    }
+    let seen = repo.capture(at, Hidden::Look)?;
+    let tip = seen.head.ok_or_else(none)?;
+    Ok((tip.to_string(), seen.tree.to_string()))
 }
 
 /// Returns what records say about some work.

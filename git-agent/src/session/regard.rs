@@ -18,11 +18,25 @@ pub fn annotate(context: &Context<'_>, rows: &mut [&mut Summary], reviews: Resul
         }
         return;
     };
+    let mut asked = Vec::new();
+    let mut judged = Vec::new();
     for row in rows {
-        if let Some(review) = reviews.sessions.get(&row.session.sid) {
-            row.comments = comments(review);
-            row.verdict = verdict(context, row, review);
+        let Some(review) = reviews.sessions.get(&row.session.sid) else {
+            continue;
+        };
+        row.comments = comments(review);
+        if !review.verdicts.is_empty() {
+            asked.push((listed(row), review));
+            judged.push(row);
         }
+    }
+    let standings = opinion::standings(context, &asked);
+    for (row, standing) in judged.into_iter().zip(standings) {
+        row.verdict = match standing {
+            Ok(Standing::Unjudged) => Finding::Nothing,
+            Ok(standing) => Finding::Known(standing.as_str().to_owned()),
+            Err(_) => Finding::Unknown,
+        };
     }
 }
 
@@ -37,21 +51,11 @@ pub fn comments(review: &Review) -> Finding<Comments> {
     }
 }
 
-fn verdict(context: &Context<'_>, row: &Summary, review: &Review) -> Finding<String> {
-    if review.verdicts.is_empty() {
-        return Finding::Nothing;
-    }
-    let listed = Listed {
+fn listed(row: &Summary) -> Listed {
+    Listed {
         tip: None,
         session: row.session.clone(),
         remote: row.remote.clone(),
         archived: row.archived,
-    };
-    match opinion::with_review(context, &listed, review) {
-        Ok((_, opinion)) => match opinion.standing {
-            Standing::Unjudged => Finding::Nothing,
-            standing => Finding::Known(standing.as_str().to_owned()),
-        },
-        Err(_) => Finding::Unknown,
     }
 }

@@ -23,6 +23,14 @@ pub fn checkout(context: &Context<'_>, session: &Session) -> Result<Option<Check
     }))
 }
 
+/// Returns the worktree in which a listed session's work is to be found; `None` when that is not here.
+pub fn place(context: &Context<'_>, listed: &Listed) -> Result<Option<Checkout>> {
+    match listed.is_mine() {
+        true => checkout(context, &listed.session),
+        false => Ok(None),
+    }
+}
+
 /// Returns a commit that holds all of a session's work. What it has not committed is put on top of its branch's tip, in a
 /// commit that no ref points at.
 pub fn as_commit(context: &Context<'_>, session: &Session) -> Result<ObjectId> {
@@ -86,11 +94,7 @@ pub enum Keep {
 /// Looks at a session's work as it is now. The user's index and HEAD are not touched.
 pub fn look(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Work> {
     let (repo, session) = (context.repo, &listed.session);
-    let checkout = match listed.is_mine() {
-        true => checkout(context, session)?,
-        false => None,
-    };
-    if let Some(at) = checkout {
+    if let Some(at) = place(context, listed)? {
         let (tip, tree, staged) = match keep {
             Keep::Snapshot => {
                 let store = &context.store;
@@ -136,10 +140,7 @@ pub fn look(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Work> 
 /// Returns where a session's work begins and its last commit, as trees, without looking at any file.
 pub fn committed(context: &Context<'_>, listed: &Listed) -> Result<(ObjectId, ObjectId)> {
     let repo = context.repo;
-    let at = match listed.is_mine() {
-        true => checkout(context, &listed.session)?,
-        false => None,
-    };
+    let at = place(context, listed)?;
     let head = match &at {
         Some(at) => repo.head_of(at)?,
         None => None,
