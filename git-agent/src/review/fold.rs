@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::threads::Threads;
+use super::threads::{Said, Threads};
 use super::{Action, Place, Record, Severity, Verdict};
 use crate::env::Millis;
 use crate::session::{Person, SessionId, Ulid, WriterId};
@@ -107,25 +107,29 @@ impl Thread {
     }
 }
 
-/// A record and who wrote it: what orders records apart from what they follow.
-pub(super) type Key = (u64, Ulid, WriterId);
+/// The records of a session with their writers. They are large, and sorting moves them.
+type Records = Vec<(WriterId, Box<Record>)>;
 
-/// The records of a session in that order. They are large, and a map moves what it holds.
-type Records = BTreeMap<Key, Box<Record>>;
+/// A record of a session, and its writer by number.
+struct Entry {
+    by: usize,
+    /// It is taken apart in the end, not copied.
+    record: Option<Box<Record>>,
+}
+
+/// The records of a session, ordered by clock, id and writer. Whatever follows names a record by its place in this order.
+struct Session {
+    /// Sorted, so that their numbers are in the same order.
+    writers: Vec<WriterId>,
+    entries: Vec<Entry>,
+}
 
 /// Folds records of all writers into one review a session.
 pub fn fold(records: impl IntoIterator<Item = (WriterId, Record)>) -> BTreeMap<SessionId, Review> {
     let mut sessions: BTreeMap<SessionId, Records> = BTreeMap::new();
     for (writer, record) in records {
-        let key = (record.lc, record.id, writer);
         let known = sessions.entry(record.sid).or_default();
-        // A writer who uses an id and clock twice for different things gets one of them, the same one everywhere.
-        match known.get(&key) {
-            Some(kept) if text(kept) <= text(&record) => {}
-            _ => {
-                known.insert(key, Box::new(record));
-            }
-        }
+        known.push((writer, Box::new(record)));
     }
     sessions
         .into_iter()
@@ -139,36 +143,68 @@ fn text(record: &Record) -> String {
 
 fn fold_session(mut records: Records) -> Review {
     let mut review = Review::default();
+    sort(&mut records);
     drop_jumps(&mut records, &mut review);
     drop_twins(&mut records, &mut review);
-    let ordered = order(&records);
-    let deleted = deletions(&ordered, &mut review);
-    let mut threads = Threads::new(&ordered);
-    for (key, record) in &ordered {
-        let (_, id, writer) = key;
+    let mut session = Session::new(records);
+    let ids = session.ids();
+    let deleted = session.deletions(&ids, &mut review);
+    review.verdicts = session.verdicts(&deleted);
+    let order = session.order(&ids);
+    let mut threads = Threads::new(&session.comments(&order));
+    for at in order {
+        let Some(record) = session.entries[at].record.take() else {
+            continue;
+        };
+        let Record {
+            id,
+            ts,
+            who,
+            action,
+            ..
+        } = *record;
+        let by = session.entries[at].by;
+        let writer = &session.writers[by];
         let mut ignore = |why| {
             review.ignored.push(Ignored {
                 writer: writer.clone(),
-                id: *id,
+                id,
                 why,
             });
         };
-        match &record.action {
-            Action::Comment { .. } => {
-                threads.comment(key, record, deleted.contains(&(*id, writer.clone())));
+        match action {
+            Action::Comment {
+                at: place,
+                body,
+                severity,
+                ..
+            } => {
+                let deleted = deleted[at];
+                let comment = Comment {
+                    id,
+                    writer: writer.clone(),
+                    who,
+                    ts,
+                    body: if deleted { String::new() } else { body },
+                    severity,
+                    edited: None,
+                    deleted,
+                };
+                threads.comment(at, place, comment);
             }
             Action::Edit { target, body } => {
-                if !threads.edit(*target, writer, body, record.ts) {
+                let edited = session.find(&ids, target, by);
+                if !edited.is_some_and(|target| threads.edit(target, body, ts)) {
                     ignore("it edits no comment of its writer");
                 }
             }
             Action::Resolve { target } => {
-                if !threads.resolve(*target, Some(writer)) {
+                if !threads.resolve(target, Some(writer)) {
                     ignore("it resolves an unknown thread");
                 }
             }
             Action::Reopen { target } => {
-                if !threads.resolve(*target, None) {
+                if !threads.resolve(target, None) {
                     ignore("it reopens an unknown thread");
                 }
             }
@@ -176,25 +212,40 @@ fn fold_session(mut records: Records) -> Review {
             Action::Del { .. } | Action::Verdict { .. } => {}
         }
     }
-    review.verdicts = verdicts(&records, &deleted);
     review.threads = threads.list;
     review.ignored.sort();
     review
 }
 
+/// What orders records apart from what they follow.
+fn key((writer, record): &(WriterId, Box<Record>)) -> (u64, Ulid, &WriterId) {
+    (record.lc, record.id, writer)
+}
+
+/// Orders records by clock, id and writer. A writer who uses an id and clock twice for different things gets one of them,
+/// the same one everywhere.
+fn sort(records: &mut Records) {
+    records.sort_by(|one, other| {
+        key(one)
+            .cmp(&key(other))
+            .then_with(|| text(&one.1).cmp(&text(&other.1)))
+    });
+    records.dedup_by(|later, kept| key(later) == key(kept));
+}
+
 /// Drops records whose clock runs too far ahead. Looking at all clocks in their order makes the answer the same everywhere.
 fn drop_jumps(records: &mut Records, review: &mut Review) {
     let mut highest = 0u64;
-    records.retain(|(lc, id, writer), _| {
-        if *lc > highest.saturating_add(CLOCK_JUMP) {
+    records.retain(|(writer, record)| {
+        if record.lc > highest.saturating_add(CLOCK_JUMP) {
             review.ignored.push(Ignored {
                 writer: writer.clone(),
-                id: *id,
+                id: record.id,
                 why: "its clock runs too far ahead",
             });
             return false;
         }
-        highest = *lc;
+        highest = record.lc;
         true
     });
     review.lc = highest;
@@ -202,13 +253,29 @@ fn drop_jumps(records: &mut Records, review: &mut Review) {
 
 /// Drops a writer's later records under an id already used.
 fn drop_twins(records: &mut Records, review: &mut Review) {
-    let mut seen = BTreeSet::new();
-    records.retain(|(_, id, writer), _| {
-        let first = seen.insert((*id, writer.clone()));
+    let mut named: Vec<(Ulid, &WriterId, usize)> = records
+        .iter()
+        .enumerate()
+        .map(|(at, (writer, record))| (record.id, writer, at))
+        .collect();
+    named.sort_unstable();
+    let mut twins: Vec<usize> = named
+        .windows(2)
+        .filter(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1))
+        .map(|pair| pair[1].2)
+        .collect();
+    if twins.is_empty() {
+        return;
+    }
+    twins.sort_unstable();
+    let mut at = 0;
+    records.retain(|(writer, record)| {
+        let first = twins.binary_search(&at).is_err();
+        at += 1;
         if !first {
             review.ignored.push(Ignored {
                 writer: writer.clone(),
-                id: *id,
+                id: record.id,
                 why: "its id was used before",
             });
         }
@@ -216,112 +283,176 @@ fn drop_twins(records: &mut Records, review: &mut Review) {
     });
 }
 
-/// Orders records by what they follow, then by clock, id and writer. Records that follow each other in a circle, which
-/// no honest writer can make, come in the order of their clocks.
-fn order(records: &Records) -> Vec<(&Key, &Record)> {
-    let mut by_id: BTreeMap<Ulid, Vec<&Key>> = BTreeMap::new();
-    for key in records.keys() {
-        by_id.entry(key.1).or_default().push(key);
-    }
-    let mut followers: BTreeMap<&Key, Vec<&Key>> = BTreeMap::new();
-    let mut waits: BTreeMap<&Key, usize> = BTreeMap::new();
-    for (key, record) in records {
-        let before: BTreeSet<&Key> = record
-            .after
-            .iter()
-            .chain(record.action.target())
-            .filter_map(|id| by_id.get(id))
-            .flatten()
-            .copied()
-            .filter(|other| *other != key)
+/// Records by their ids.
+type Ids = Vec<(Ulid, usize)>;
+
+impl Session {
+    fn new(records: Records) -> Self {
+        let mut writers: Vec<WriterId> = Vec::new();
+        for (writer, _) in &records {
+            if let Err(at) = writers.binary_search(writer) {
+                writers.insert(at, writer.clone());
+            }
+        }
+        let entries = records
+            .into_iter()
+            .map(|(writer, record)| Entry {
+                by: writers.partition_point(|other| *other < writer),
+                record: Some(record),
+            })
             .collect();
-        if !before.is_empty() {
-            waits.insert(key, before.len());
-        }
-        for other in before {
-            followers.entry(other).or_default().push(key);
-        }
+        Session { writers, entries }
     }
-    let mut ready: BTreeSet<&Key> = records
-        .keys()
-        .filter(|key| !waits.contains_key(key))
-        .collect();
-    let mut ordered = Vec::with_capacity(records.len());
-    loop {
-        let next = match ready.pop_first() {
-            Some(key) => key,
-            None => match waits.pop_first() {
-                Some((key, _)) => key,
-                None => return ordered,
-            },
-        };
-        ordered.push((next, &*records[next]));
-        for follower in followers.remove(next).unwrap_or_default() {
-            if let Some(count) = waits.get_mut(follower) {
-                *count -= 1;
-                if *count == 0 {
-                    waits.remove(follower);
-                    ready.insert(follower);
-                }
-            }
-        }
-    }
-}
 
-/// Returns what was taken back, each by its own writer.
-fn deletions(ordered: &[(&Key, &Record)], review: &mut Review) -> BTreeSet<(Ulid, WriterId)> {
-    let known: BTreeSet<(Ulid, &WriterId)> =
-        ordered.iter().map(|(key, _)| (key.1, &key.2)).collect();
-    let mut deleted = BTreeSet::new();
-    for ((_, id, writer), record) in ordered {
-        match record.action {
-            Action::Del { target: None } => {
-                review.deleted_by.insert(writer.clone());
-            }
-            Action::Del {
-                target: Some(target),
-            } => {
-                if known.contains(&(target, writer)) {
-                    deleted.insert((target, writer.clone()));
-                } else {
-                    review.ignored.push(Ignored {
-                        writer: writer.clone(),
-                        id: *id,
-                        why: "it deletes nothing of its writer",
-                    });
-                }
-            }
-            _ => {}
-        }
+    /// Returns the records that are still whole, with their places.
+    fn records(&self) -> impl Iterator<Item = (usize, &Record)> {
+        self.entries
+            .iter()
+            .enumerate()
+            .filter_map(|(at, entry)| Some((at, entry.record.as_deref()?)))
     }
-    deleted
-}
 
-fn verdicts(records: &Records, deleted: &BTreeSet<(Ulid, WriterId)>) -> BTreeMap<WriterId, Given> {
-    let mut verdicts = BTreeMap::new();
-    // The map's own order is by clock, then id: the last one wins.
-    for ((_, id, writer), record) in records {
-        if let Action::Verdict {
-            verdict,
-            commit,
-            tree,
-            body,
-        } = &record.action
-        {
-            verdicts.insert(
-                writer.clone(),
-                Given {
-                    id: *id,
-                    verdict: *verdict,
-                    commit: commit.clone(),
-                    tree: tree.clone(),
-                    body: body.clone(),
-                    who: record.who.clone(),
-                    ts: record.ts,
+    fn ids(&self) -> Ids {
+        let mut ids: Ids = self.records().map(|(at, record)| (record.id, at)).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Returns a writer's own record.
+    fn find(&self, ids: &Ids, id: Ulid, by: usize) -> Option<usize> {
+        named(ids, id).find(|at| self.entries[*at].by == by)
+    }
+
+    /// Orders records by what they follow, then by clock, id and writer. Records that follow each other in a circle, which
+    /// no honest writer can make, come in the order of their clocks.
+    fn order(&self, ids: &Ids) -> Vec<usize> {
+        let mut followers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut waits: BTreeMap<usize, usize> = BTreeMap::new();
+        for (at, record) in self.records() {
+            let followed = record.after.iter().chain(record.action.target());
+            let before: BTreeSet<usize> = followed
+                .flat_map(|id| named(ids, *id))
+                .filter(|other| *other != at)
+                .collect();
+            if !before.is_empty() {
+                waits.insert(at, before.len());
+            }
+            for other in before {
+                followers.entry(other).or_default().push(at);
+            }
+        }
+        if waits.is_empty() {
+            return (0..self.entries.len()).collect();
+        }
+        let mut ready: BTreeSet<usize> = (0..self.entries.len())
+            .filter(|at| !waits.contains_key(at))
+            .collect();
+        let mut order = Vec::with_capacity(self.entries.len());
+        loop {
+            let next = match ready.pop_first() {
+                Some(next) => next,
+                None => match waits.pop_first() {
+                    Some((next, _)) => next,
+                    None => return order,
                 },
-            );
+            };
+            order.push(next);
+            for follower in followers.remove(&next).unwrap_or_default() {
+                if let Some(count) = waits.get_mut(&follower) {
+                    *count -= 1;
+                    if *count == 0 {
+                        waits.remove(&follower);
+                        ready.insert(follower);
+                    }
+                }
+            }
         }
     }
-    verdicts.retain(|writer, given| !deleted.contains(&(given.id, writer.clone())));
-    verdicts
+
+    /// Returns the comments in an order: where each is, its id, and what it answers.
+    fn comments(&self, order: &[usize]) -> Vec<Said> {
+        let said = |at: &usize| match self.entries[*at].record.as_deref()? {
+            Record {
+                id,
+                action: Action::Comment { target, .. },
+                ..
+            } => Some(Said {
+                at: *at,
+                id: *id,
+                answers: *target,
+            }),
+            _ => None,
+        };
+        order.iter().filter_map(said).collect()
+    }
+
+    /// Returns of each record whether its own writer took it back.
+    fn deletions(&self, ids: &Ids, review: &mut Review) -> Vec<bool> {
+        let mut deleted = vec![false; self.entries.len()];
+        for (at, record) in self.records() {
+            let by = self.entries[at].by;
+            let writer = &self.writers[by];
+            match record.action {
+                Action::Del { target: None } => {
+                    review.deleted_by.insert(writer.clone());
+                }
+                Action::Del {
+                    target: Some(target),
+                } => match self.find(ids, target, by) {
+                    Some(target) => deleted[target] = true,
+                    None => review.ignored.push(Ignored {
+                        writer: writer.clone(),
+                        id: record.id,
+                        why: "it deletes nothing of its writer",
+                    }),
+                },
+                _ => {}
+            }
+        }
+        deleted
+    }
+
+    fn verdicts(&self, deleted: &[bool]) -> BTreeMap<WriterId, Given> {
+        // The last one by clock, then id, wins.
+        let mut last: BTreeMap<usize, (usize, &Record)> = BTreeMap::new();
+        for (at, record) in self.records() {
+            if matches!(record.action, Action::Verdict { .. }) {
+                last.insert(self.entries[at].by, (at, record));
+            }
+        }
+        last.into_iter()
+            .filter(|(_, (at, _))| !deleted[*at])
+            .filter_map(|(by, (_, record))| Some((self.writers[by].clone(), given(record)?)))
+            .collect()
+    }
+}
+
+/// Returns where records with an id are.
+fn named(ids: &Ids, id: Ulid) -> impl Iterator<Item = usize> {
+    let first = ids.partition_point(|(other, _)| *other < id);
+    ids[first..]
+        .iter()
+        .take_while(move |(other, _)| *other == id)
+        .map(|(_, at)| *at)
+}
+
+fn given(record: &Record) -> Option<Given> {
+    let Action::Verdict {
+        verdict,
+        commit,
+        tree,
+        body,
+    } = &record.action
+    else {
+        return None;
+    };
+    Some(Given {
+        id: record.id,
+        verdict: *verdict,
+        commit: commit.clone(),
+        tree: tree.clone(),
+        body: body.clone(),
+        who: record.who.clone(),
+        ts: record.ts,
+    })
 }

@@ -1,83 +1,80 @@
 //! Comments put together into threads, whatever they answer: chains, circles, or something nobody has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::fold::{Comment, Key, Thread};
-use super::{Action, Record};
+use super::Place;
+use super::fold::{Comment, Thread};
 use crate::env::Millis;
 use crate::session::{Ulid, WriterId};
+
+/// A comment before threads are made: which record it is, by number.
+pub(super) struct Said {
+    /// The record.
+    pub(super) at: usize,
+    /// Its id.
+    pub(super) id: Ulid,
+    /// The comment it answers.
+    pub(super) answers: Option<Ulid>,
+}
 
 /// Threads while they are put together.
 pub(super) struct Threads {
     /// The threads so far.
     pub(super) list: Vec<Thread>,
     /// Where each comment is: thread and place in it.
-    places: BTreeMap<(Ulid, WriterId), (usize, usize)>,
+    places: BTreeMap<usize, (usize, usize)>,
     /// The comment that opens the thread of each comment.
-    roots: BTreeMap<(Ulid, WriterId), (Ulid, WriterId)>,
-    threads: BTreeMap<(Ulid, WriterId), usize>,
-    by_id: BTreeMap<Ulid, (Ulid, WriterId)>,
+    roots: HashMap<usize, usize>,
+    threads: HashMap<usize, usize>,
+    by_id: HashMap<Ulid, usize>,
 }
 
 impl Threads {
     /// Finds out which comments belong together.
-    pub(super) fn new(ordered: &[(&Key, &Record)]) -> Self {
-        let mut by_id: BTreeMap<Ulid, (Ulid, WriterId)> = BTreeMap::new();
-        let mut answers: BTreeMap<(Ulid, WriterId), Ulid> = BTreeMap::new();
-        for ((_, id, writer), record) in ordered {
-            if let Action::Comment { target, .. } = &record.action {
-                let this = (*id, writer.clone());
-                if let Some(target) = target {
-                    answers.insert(this.clone(), *target);
-                }
-                // Ids are random: only a forger has somebody else's. The first in order stands for the id.
-                by_id.entry(*id).or_insert(this);
+    pub(super) fn new(ordered: &[Said]) -> Self {
+        let mut by_id: HashMap<Ulid, usize> = HashMap::with_capacity(ordered.len());
+        let mut answers: HashMap<usize, Ulid> = HashMap::new();
+        for said in ordered {
+            if let Some(target) = said.answers {
+                answers.insert(said.at, target);
             }
+            // Ids are random: only a forger has somebody else's. The first in order stands for the id.
+            by_id.entry(said.id).or_insert(said.at);
         }
-        let mut roots: BTreeMap<(Ulid, WriterId), (Ulid, WriterId)> = BTreeMap::new();
-        for ((_, id, writer), record) in ordered {
-            if !matches!(record.action, Action::Comment { .. }) {
-                continue;
-            }
-            let mut path = vec![(*id, writer.clone())];
+        let mut roots: HashMap<usize, usize> = HashMap::with_capacity(ordered.len());
+        for said in ordered {
+            let mut path = vec![said.at];
             let root = loop {
-                let last = path[path.len() - 1].clone();
+                let last = path[path.len() - 1];
                 if let Some(known) = roots.get(&last) {
-                    break known.clone();
+                    break *known;
                 }
                 let Some(next) = answers.get(&last).and_then(|target| by_id.get(target)) else {
                     break last;
                 };
                 // A circle of answers: the first in order among them opens the thread.
                 if path.contains(next) {
-                    break path[0].clone();
+                    break path[0];
                 }
-                path.push(next.clone());
+                path.push(*next);
             };
             for step in path {
-                roots.insert(step, root.clone());
+                roots.insert(step, root);
             }
         }
         Threads {
-            list: Vec::new(),
+            list: Vec::with_capacity(ordered.len()),
             places: BTreeMap::new(),
             roots,
-            threads: BTreeMap::new(),
+            threads: HashMap::new(),
             by_id,
         }
     }
 
-    /// Adds a comment to its thread.
-    pub(super) fn comment(&mut self, key: &Key, record: &Record, deleted: bool) {
-        let Action::Comment {
-            at, body, severity, ..
-        } = &record.action
-        else {
-            return;
-        };
-        let this = (key.1, key.2.clone());
-        let root = self.roots.get(&this).cloned().unwrap_or(this.clone());
-        let index = *self.threads.entry(root.clone()).or_insert_with(|| {
+    /// Adds a comment, by its number, to its thread.
+    pub(super) fn comment(&mut self, this: usize, place: Option<Place>, comment: Comment) {
+        let root = self.roots.get(&this).copied().unwrap_or(this);
+        let index = *self.threads.entry(root).or_insert_with(|| {
             self.list.push(Thread {
                 at: None,
                 comments: Vec::new(),
@@ -87,29 +84,20 @@ impl Threads {
         });
         let thread = &mut self.list[index];
         if this == root {
-            thread.at.clone_from(at);
+            thread.at = place;
         }
-        thread.comments.push(Comment {
-            id: key.1,
-            writer: key.2.clone(),
-            who: record.who.clone(),
-            ts: record.ts,
-            body: if deleted { String::new() } else { body.clone() },
-            severity: *severity,
-            edited: None,
-            deleted,
-        });
+        thread.comments.push(comment);
         self.places.insert(this, (index, thread.comments.len() - 1));
     }
 
-    /// Replaces a writer's own text; says whether there is such a comment.
-    pub(super) fn edit(&mut self, target: Ulid, writer: &WriterId, body: &str, ts: Millis) -> bool {
-        let Some((thread, place)) = self.places.get(&(target, writer.clone())) else {
+    /// Replaces the text of a comment; says whether there is such a comment.
+    pub(super) fn edit(&mut self, target: usize, body: String, ts: Millis) -> bool {
+        let Some((thread, place)) = self.places.get(&target) else {
             return false;
         };
         let comment = &mut self.list[*thread].comments[*place];
         if !comment.deleted {
-            comment.body = body.to_owned();
+            comment.body = body;
             comment.edited = Some(ts);
         }
         true

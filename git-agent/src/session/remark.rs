@@ -93,7 +93,7 @@ pub fn load_from(store: &Store<'_>) -> Result<Reviews> {
     read(store, &|_| true)
 }
 
-fn read(store: &Store<'_>, wanted: &dyn Fn(&str) -> bool) -> Result<Reviews> {
+fn read(store: &Store<'_>, wanted: &(dyn Fn(&str) -> bool + Sync)) -> Result<Reviews> {
     let read = store.note_records_by(Kind::Review, &|line| {
         wanted(line).then(|| Record::from_line(line).ok())
     })?;

@@ -91,29 +91,51 @@ impl Lines {
         self.0.is_empty()
     }
 
-    /// Splits a note into the lines that can be records, sorted, and what is wrong with others.
-    pub fn readable(self) -> (BTreeSet<String>, Vec<String>) {
-        // They come in order: a set made of them at once is cheaper than one that grows.
-        let mut good = Vec::with_capacity(self.0.len());
-        let mut long = 0;
-        let mut raw = 0;
-        for line in self.0 {
-            if line.len() > limits::NOTE_LINE {
-                long += 1;
-            } else if !line.iter().all(|byte| (0x20..0x7f).contains(byte)) {
-                raw += 1;
-            } else if let Ok(text) = String::from_utf8(line) {
-                good.push(text);
-            }
-        }
-        let mut bad = Vec::new();
-        if long > 0 {
-            let most = limits::NOTE_LINE;
-            bad.push(format!("lines longer than {most} bytes: {long}"));
-        }
-        if raw > 0 {
-            bad.push(format!("lines that are not plain ASCII: {raw}"));
-        }
-        (good.into_iter().collect(), bad)
+    /// Returns the lines that can be records, sorted, and what is wrong with others.
+    pub fn readable(&self) -> (Vec<&str>, Vec<String>) {
+        sort_out(self.0.iter().map(Vec::as_slice))
     }
+}
+
+/// Returns the lines of a note that can be records, sorted, none twice, and what is wrong with others.
+pub(super) fn readable(blob: &[u8]) -> (Vec<&str>, Vec<String>) {
+    let mut lines: Vec<&[u8]> = blob
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .collect();
+    // Every writer of ours leaves them sorted.
+    if !lines.is_sorted_by(|one, other| one < other) {
+        lines.sort_unstable();
+        lines.dedup();
+    }
+    sort_out(lines.into_iter())
+}
+
+fn sort_out<'l>(lines: impl Iterator<Item = &'l [u8]>) -> (Vec<&'l str>, Vec<String>) {
+    let mut good = Vec::with_capacity(lines.size_hint().0);
+    let mut long = 0;
+    let mut raw = 0;
+    for line in lines {
+        if line.len() > limits::NOTE_LINE {
+            long += 1;
+            continue;
+        }
+        // Looking at all of them at once is faster than stopping early.
+        let plain = line
+            .iter()
+            .fold(true, |plain, byte| plain & (0x20..0x7f).contains(byte));
+        match std::str::from_utf8(line) {
+            Ok(text) if plain => good.push(text),
+            _ => raw += 1,
+        }
+    }
+    let mut bad = Vec::new();
+    if long > 0 {
+        let most = limits::NOTE_LINE;
+        bad.push(format!("lines longer than {most} bytes: {long}"));
+    }
+    if raw > 0 {
+        bad.push(format!("lines that are not plain ASCII: {raw}"));
+    }
+    (good, bad)
 }

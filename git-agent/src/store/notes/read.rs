@@ -1,17 +1,20 @@
 //! Reading notes: those of this clone and of every teammate, with who wrote them. What cannot be read is said and skipped.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::DeserializeOwned;
 
-use super::lines::Lines;
+use super::lines::{Lines, readable};
 use super::{Kind, tree};
+use crate::cores;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::session::WriterId;
 use crate::store::refname::{REMOTES, RefName};
 use crate::store::{Store, limits};
+
+/// How many records keep a core busy.
+const PER_CORE: usize = 128;
 
 /// One ref with notes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,6 +81,29 @@ impl Problems {
             self.0.push(problem);
         }
     }
+
+    fn extend(&mut self, name: &str, on: ObjectId, what: &[String]) {
+        for what in what {
+            self.push(problem(name, Some(on), what));
+        }
+    }
+}
+
+/// A blob with notes of one writer on one object.
+#[derive(Debug)]
+struct Blob {
+    on: ObjectId,
+    writer: WriterId,
+    id: ObjectId,
+    /// The ref it was found in.
+    name: String,
+}
+
+impl Blob {
+    /// Returns whether both are notes of the same writer on the same object.
+    fn is_beside(&self, other: &Blob) -> bool {
+        (self.on, &self.writer) == (other.on, &other.writer)
+    }
 }
 
 impl Store<'_> {
@@ -113,62 +139,39 @@ impl Store<'_> {
         Ok(found)
     }
 
-    /// Calls `each` with every note of a kind of every writer, one at a time; returns what was skipped.
-    ///
-    /// A writer whose ref exists in several versions (here and at remotes) may come with the same lines again.
-    pub fn each_note(
-        &self,
-        kind: Kind,
-        each: &mut dyn FnMut(Note) -> Result<()>,
-    ) -> Result<Vec<Problem>> {
-        let mut problems = Problems::default();
+    /// Returns which blobs hold the notes of a kind, of every writer, by object and writer.
+    fn blobs(&self, kind: Kind, problems: &mut Problems) -> Result<Vec<Blob>> {
+        let mut blobs = Vec::new();
         for notes in self.notes_refs(kind)? {
-            self.each_note_of(&notes, each, &mut problems)?;
-        }
-        Ok(problems.0)
-    }
-
-    fn each_note_of(
-        &self,
-        notes: &NotesRef,
-        each: &mut dyn FnMut(Note) -> Result<()>,
-        problems: &mut Problems,
-    ) -> Result<()> {
-        // The caller's own failure ends everything; a failure to read ends this ref only.
-        let mut stopped = None;
-        let mut bytes = 0;
-        let walked = self.repo.read_commit(notes.tip).and_then(|commit| {
-            tree::walk(self.repo, commit.tree, &mut |on, blob| {
-                let blob = match tree::read_blob(self.repo, blob) {
-                    Ok(blob) => blob,
-                    Err(error) => {
-                        problems.push(problem(notes, Some(on), error.message()));
-                        return Ok(());
+            let mut bytes = 0;
+            let walked = self.repo.read_commit(notes.tip).and_then(|commit| {
+                tree::walk(self.repo, commit.tree, &mut |on, id| {
+                    // What is not here, or is no blob, is said when it is read.
+                    let header = self.repo.object_header(id).ok().flatten();
+                    bytes += header.map_or(0, |(_, size)| size);
+                    if bytes > limits::NOTES_BYTES as u64 {
+                        return Err(Error::fatal(format!(
+                            "notes have more than the {} bytes allowed",
+                            limits::NOTES_BYTES
+                        )));
                     }
-                };
-                bytes += blob.len();
-                if bytes > limits::NOTES_BYTES {
-                    return Err(Error::fatal(format!(
-                        "notes have more than the {} bytes allowed",
-                        limits::NOTES_BYTES
-                    )));
-                }
-                let lines = readable(notes, on, Lines::parse(&blob), problems);
-                let writer = notes.writer.clone();
-                each(Note { writer, on, lines }).map_err(|error| {
-                    stopped = Some(error);
-                    Error::fatal("stopped")
+                    blobs.push(Blob {
+                        on,
+                        writer: notes.writer.clone(),
+                        id,
+                        name: notes.name.clone(),
+                    });
+                    Ok(())
                 })
-            })
-        });
-        match (stopped, walked) {
-            (Some(error), _) => Err(error),
-            (None, Ok(())) => Ok(()),
-            (None, Err(error)) => {
-                problems.push(problem(notes, None, error.message()));
-                Ok(())
+            });
+            // What was found before a failure counts.
+            if let Err(error) = walked {
+                problems.push(problem(&notes.name, None, error.message()));
             }
         }
+        // Versions of one writer's ref, here and at remotes, come together.
+        blobs.sort_by(|one, other| (one.on, &one.writer).cmp(&(other.on, &other.writer)));
+        Ok(blobs)
     }
 
     /// Returns the notes of every writer on one object, looking only at the trees on its path.
@@ -177,11 +180,13 @@ impl Store<'_> {
         let mut problems = Problems::default();
         for notes in self.notes_refs(kind)? {
             match self.lines_of(&notes, &on) {
-                Err(error) => problems.push(problem(&notes, Some(on), error.message())),
+                Err(error) => problems.push(problem(&notes.name, Some(on), error.message())),
                 Ok(None) => {}
                 Ok(Some(lines)) => {
-                    let lines = readable(&notes, on, lines, &mut problems);
-                    found.entry(notes.writer).or_default().extend(lines);
+                    let (good, bad) = lines.readable();
+                    problems.extend(&notes.name, on, &bad);
+                    let own = found.entry(notes.writer).or_default();
+                    own.extend(good.into_iter().map(str::to_owned));
                 }
             }
         }
@@ -204,44 +209,63 @@ impl Store<'_> {
     }
 
     /// Returns all records of a kind; lines that are none are among the problems.
-    pub fn note_records<T: DeserializeOwned>(&self, kind: Kind) -> Result<Records<T>> {
+    pub fn note_records<T: DeserializeOwned + Send>(&self, kind: Kind) -> Result<Records<T>> {
         self.note_records_by(kind, &|line| Some(serde_json::from_str(line).ok()))
     }
 
-    /// Returns the records of a kind that the caller wants, as it reads them. `read` returns nothing for a line that is
-    /// not wanted, and nothing in it for one that is no record: those are among the problems.
-    pub fn note_records_by<T>(
+    /// Returns the records of a kind that the caller wants, as it reads them, on all cores. `read` returns nothing for a
+    /// line that is not wanted, and nothing in it for one that is no record: those are among the problems.
+    pub fn note_records_by<T: Send>(
         &self,
         kind: Kind,
-        read: &dyn Fn(&str) -> Option<Option<T>>,
+        read: &(dyn Fn(&str) -> Option<Option<T>> + Sync),
     ) -> Result<Records<T>> {
-        let mut lines: BTreeMap<(ObjectId, WriterId), BTreeSet<String>> = BTreeMap::new();
-        let skipped = self.each_note(kind, &mut |note| {
-            match lines.entry((note.on, note.writer)) {
-                Entry::Vacant(entry) => {
-                    entry.insert(note.lines);
-                }
-                Entry::Occupied(entry) => entry.into_mut().extend(note.lines),
+        let mut problems = Problems::default();
+        let blobs = self.blobs(kind, &mut problems)?;
+        let own = || self.repo.clone();
+        let texts = cores::each(&blobs, own, |repo, blob| tree::read_blob(repo, blob.id));
+        let mut found: Vec<(&Blob, &[u8])> = Vec::with_capacity(blobs.len());
+        for (blob, text) in blobs.iter().zip(&texts) {
+            match text {
+                Ok(text) => found.push((blob, text)),
+                Err(error) => problems.push(problem(&blob.name, Some(blob.on), error.message())),
             }
-            Ok(())
-        })?;
-        let mut problems = Problems(skipped);
-        let mut records = Vec::new();
-        for ((on, writer), lines) in lines {
-            for line in lines {
-                match read(&line) {
-                    None => {}
-                    Some(Some(value)) => records.push(Record {
-                        writer: writer.clone(),
-                        on,
-                        value,
-                    }),
-                    Some(None) => problems.push(Problem {
-                        name: kind.ref_name(writer.clone()).to_string(),
-                        on: Some(on),
-                        what: format!("a line is no {} record", kind.as_str()),
-                    }),
-                }
+        }
+        let mut lines: Vec<(&Blob, &str)> = Vec::new();
+        for versions in found.chunk_by(|(one, _), (other, _)| one.is_beside(other)) {
+            let from = lines.len();
+            for (blob, text) in versions {
+                let (good, bad) = readable(text);
+                problems.extend(&blob.name, blob.on, &bad);
+                lines.extend(good.into_iter().map(|line| (*blob, line)));
+            }
+            if versions.len() > 1 {
+                let mut all = lines.split_off(from);
+                all.sort_by_key(|(_, line)| *line);
+                all.dedup_by_key(|(_, line)| *line);
+                lines.append(&mut all);
+            }
+        }
+        let values = cores::parts(
+            &lines,
+            PER_CORE,
+            || (),
+            |(), part| -> Vec<_> { part.iter().map(|(_, line)| read(line)).collect() },
+        );
+        let mut records = Vec::with_capacity(lines.len());
+        for ((blob, _), value) in lines.into_iter().zip(values.into_iter().flatten()) {
+            match value {
+                None => {}
+                Some(Some(value)) => records.push(Record {
+                    writer: blob.writer.clone(),
+                    on: blob.on,
+                    value,
+                }),
+                Some(None) => problems.push(Problem {
+                    name: kind.ref_name(blob.writer.clone()).to_string(),
+                    on: Some(blob.on),
+                    what: format!("a line is no {} record", kind.as_str()),
+                }),
             }
         }
         let problems = problems.0;
@@ -249,23 +273,9 @@ impl Store<'_> {
     }
 }
 
-/// Returns the lines that can be records; the others are said.
-fn readable(
-    notes: &NotesRef,
-    on: ObjectId,
-    lines: Lines,
-    problems: &mut Problems,
-) -> BTreeSet<String> {
-    let (good, bad) = lines.readable();
-    for what in bad {
-        problems.push(problem(notes, Some(on), &what));
-    }
-    good
-}
-
-fn problem(notes: &NotesRef, on: Option<ObjectId>, what: &str) -> Problem {
+fn problem(name: &str, on: Option<ObjectId>, what: &str) -> Problem {
     Problem {
-        name: notes.name.clone(),
+        name: name.to_owned(),
         on,
         what: what.to_owned(),
     }
