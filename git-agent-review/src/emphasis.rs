@@ -69,6 +69,9 @@ impl Escapes {
     /// Returns a line without git's escapes and without its end.
     pub fn strip(&self, line: &[u8]) -> Vec<u8> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
+        if !line.contains(&0x1b) {
+            return line.to_vec();
+        }
         let mut text = Vec::with_capacity(line.len());
         let mut rest = line;
         while let Some((first, after)) = rest.split_first() {

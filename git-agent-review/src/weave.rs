@@ -9,7 +9,6 @@ use git_agent::git::diff::Delta;
 use git_agent::git::{ObjectId, ObjectKind};
 use git_agent::output::{Ui, cannot_write};
 use git_agent::review::Side;
-use git_agent::review::anchor::lines;
 use git_agent::review::path::unquote;
 use git_agent::session::anchors::{Placed, Spot};
 use git_agent::session::context::Context;
@@ -35,8 +34,32 @@ pub struct Manner {
 }
 
 type Key = (Side, u32);
-/// The lines of a file, without their ends.
-type Lines = Vec<Vec<u8>>;
+
+/// The lines of a file.
+struct Lines {
+    text: Vec<u8>,
+    /// Where each begins, and where the last one ends.
+    bounds: Vec<usize>,
+}
+
+impl Lines {
+    fn new(text: Vec<u8>) -> Self {
+        let after = |(at, byte): (usize, &u8)| (*byte == b'\n').then_some(at + 1);
+        let mut bounds = vec![0];
+        bounds.extend(text.iter().enumerate().filter_map(after));
+        if bounds.last() != Some(&text.len()) {
+            bounds.push(text.len());
+        }
+        Lines { text, bounds }
+    }
+
+    /// Returns a line by its number, from 1, without its end.
+    fn get(&self, number: u32) -> Option<&[u8]> {
+        let at = (number as usize).checked_sub(1)?;
+        let line = &self.text[*self.bounds.get(at)?..*self.bounds.get(at + 1)?];
+        Some(bare(line.strip_suffix(b"\n").unwrap_or(line)))
+    }
+}
 
 /// What is written where.
 pub struct Weaver<'a, 'r> {
@@ -188,26 +211,30 @@ impl<'a, 'r> Weaver<'a, 'r> {
     /// Takes a line of a hunk.
     fn in_hunk(&mut self, mut hunk: Hunk, line: &[u8], text: Vec<u8>) -> Result<()> {
         let sign = text.first().copied().unwrap_or(b' ');
-        let content = text.get(1..).unwrap_or_default().to_vec();
+        let content = text.get(1..).unwrap_or_default();
         let mut below = String::new();
         if let Some((old, new)) = hunk.step(&text) {
             if let Some(old) = old {
-                below = self.under((Side::Old, old), &content);
+                below = self.under((Side::Old, old), content);
             }
             if let Some(new) = new {
-                below += &self.under((Side::New, new), &content);
+                below += &self.under((Side::New, new), content);
             }
         }
         let over = hunk.is_over();
+        if !over {
+            self.hunk = Some(hunk);
+        }
+        if !self.manner.emphasis {
+            self.put(line)?;
+            return self.put_clean(below.as_bytes());
+        }
         let held = Held {
             line: self.clean(line),
             text,
             below,
         };
-        if !over {
-            self.hunk = Some(hunk);
-        }
-        if self.manner.emphasis && matches!(sign, b'-' | b'+') {
+        if matches!(sign, b'-' | b'+') {
             // A change begins with what is gone; what is only new needs no comparing.
             let begins = self
                 .run
@@ -275,11 +302,9 @@ impl<'a, 'r> Weaver<'a, 'r> {
             Side::Old => &file.texts.0,
             Side::New => &file.texts.1,
         };
-        let meant = text
-            .as_ref()
-            .and_then(|lines| lines.get((key.1 as usize).checked_sub(1)?));
+        let meant = text.as_ref().and_then(|lines| lines.get(key.1));
         // What a filter shows of a file has lines of its own.
-        if meant.map(Vec::as_slice) != Some(bare(content)) {
+        if meant != Some(bare(content)) {
             return String::new();
         }
         let found = file.waiting.remove(&key).unwrap_or_default();
@@ -371,12 +396,7 @@ impl<'a, 'r> Weaver<'a, 'r> {
     fn text(&self, id: Option<ObjectId>) -> Option<Lines> {
         let repo = self.context.repo;
         let text = repo.read_object(id?, ObjectKind::Blob, FILE_LIMIT).ok()?;
-        Some(
-            lines(&text)
-                .into_iter()
-                .map(|line| bare(line).to_vec())
-                .collect(),
-        )
+        Some(Lines::new(text))
     }
 
     /// Writes what belongs to the file and found no line.
@@ -460,5 +480,21 @@ fn range(placed: &Placed<'_>) -> Option<String> {
     match &placed.spot {
         Spot::Lines { first, last, .. } if first != last => Some(format!("lines {first}-{last}")),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_found_by_number() {
+        let lines = Lines::new(b"one\r\n\nthree".to_vec());
+        let all = [1, 2, 3].map(|number| lines.get(number));
+        assert_eq!(all, [Some(&b"one"[..]), Some(b""), Some(b"three")]);
+        assert_eq!((lines.get(0), lines.get(4)), (None, None));
+        let ended = Lines::new(b"one\n".to_vec());
+        assert_eq!((ended.get(1), ended.get(2)), (Some(&b"one"[..]), None));
+        assert_eq!(Lines::new(Vec::new()).get(1), None);
     }
 }
