@@ -65,6 +65,15 @@ struct Touched {
     lines: Option<(u64, u64)>,
 }
 
+/// One of the sessions, for machines.
+#[derive(Debug, Serialize)]
+struct Known<'v> {
+    #[serde(flatten)]
+    summary: &'v Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tests: Option<&'v str>,
+}
+
 /// A file in some of the versions, for machines.
 #[derive(Debug, Serialize)]
 struct Row<'v> {
@@ -98,7 +107,10 @@ pub fn run(env: &Env, args: &Compare) -> Result<u8> {
                 }
                 list.next("sessions")?;
                 for version in &versions {
-                    list.item(&version.summary)?;
+                    list.item(&Known {
+                        summary: &version.summary,
+                        tests: version.tests.as_deref(),
+                    })?;
                 }
                 list.end()?;
             }

@@ -78,6 +78,12 @@ fn a_comparison_knows_the_tests_and_what_to_type() {
     repo.agent(["merge", "--into", "main", "bad", "--yes"])
         .code(1);
     assert_eq!(tests().as_deref(), Some("tests failed"));
+    let listed = repo
+        .agent(["review", "compare", "good", "bad", "--json"])
+        .success();
+    let listed: serde_json::Value = serde_json::from_str(listed.stdout()).expect("JSON");
+    assert_eq!(listed["sessions"][1]["tests"], "failed");
+    assert!(listed["sessions"][0].get("tests").is_none(), "nobody knows");
 }
 
 #[test]
@@ -88,8 +94,18 @@ fn plain_git_shows_reviews_once_it_is_asked_for() {
     repo.await_state("s", "ready");
     repo.agent(["review", "comment", "s", "f:1", "-m", "why \x1b[2Jone?"])
         .success();
+    repo.agent([
+        "review",
+        "comment",
+        "s",
+        "README.md:1",
+        "--old",
+        "-m",
+        "as it was",
+    ])
+    .success();
     let notes = || {
-        let log = repo.git(["log", "-1", "--notes=agents/review", "agent/s"]);
+        let log = repo.git(["log", "-2", "--notes=agents/review", "agent/s"]);
         log.success().stdout().to_owned()
     };
     assert!(!notes().contains("why"), "nobody asked for it");
@@ -105,6 +121,10 @@ fn plain_git_shows_reviews_once_it_is_asked_for() {
     let shown = notes();
     assert!(
         shown.contains("s: f:1 (open)") && shown.contains("one?") && !shown.contains('\x1b'),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("s: README.md:1 (open, before the change)"),
         "{shown}"
     );
     let said = install(&["--uninstall"]);

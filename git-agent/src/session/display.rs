@@ -8,7 +8,7 @@ use super::remark;
 use crate::env::Millis;
 use crate::error::Result;
 use crate::git::{ObjectId, ObjectKind};
-use crate::review::{Comment, Place, Thread, Verdict};
+use crate::review::{Comment, Place, Side, Thread, Verdict};
 use crate::store::refname;
 
 /// The setting that asks for it.
@@ -85,7 +85,11 @@ fn rendered(thread: &Thread, session: &str) -> String {
             _ => String::new(),
         };
         let state = if thread.is_open() { "open" } else { "resolved" };
-        text += &format!("{session}: {path}{lines} ({state})\n");
+        let before = match code.side {
+            Side::Old => ", before the change",
+            Side::New => "",
+        };
+        text += &format!("{session}: {path}{lines} ({state}{before})\n");
     }
     let shown = |comment: &&Comment| !comment.deleted;
     for comment in thread.comments.iter().filter(shown) {
