@@ -1,18 +1,17 @@
 //! Measures reviewing beside the git commands it stands for, in the same run.
 //!
-//! `bench-review [comments] [lines] [sessions] [rounds]`: the first screen of `git agent review diff` on a diff of that
-//! many lines with that many comments, against `git diff` of the two commits, and against a script of git commands that
-//! does the same job (from the merge base, with what is not committed, after a look for untracked files); and the table of
-//! that many sessions, against one `git diff --stat` for each. The programs are those beside this one. The least of all
-//! rounds tells most on a machine that has other work.
+//! `bench-review [--comments N] [--lines L] [--sessions S] [--runs R] [--dir PATH]`: the first screen of `git agent review
+//! diff` on a diff of that many lines with that many comments, against `git diff` of the two commits, and against a script
+//! of git commands that does the same job (from the merge base, with what is not committed, after a look for untracked
+//! files); and the table of that many sessions, against one `git diff --stat` for each. The programs are those beside this
+//! one. The least of all runs tells most on a machine that has other work.
 
-use std::error::Error;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use git_agent::env::{Env, Terminals};
@@ -22,24 +21,45 @@ use git_agent::session::anchors::{self, Pointed};
 use git_agent::session::context::Context;
 use git_agent::session::work::{self, Keep};
 use git_agent::session::{Person, remark, select};
-
-type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+use git_agent_tests::bench::{self, Failure, Options, median, millis, ratio};
 
 /// What a person sees before scrolling.
 const SCREEN: usize = 50;
 const FILES: usize = 40;
 
-fn main() -> Outcome {
-    let mut numbers = std::env::args()
-        .skip(1)
-        .map(|word| word.parse::<usize>())
-        .collect::<Result<Vec<_>, _>>()?
-        .into_iter();
-    let comments = numbers.next().unwrap_or(1_000);
-    let lines = numbers.next().unwrap_or(20_000);
-    let sessions = numbers.next().unwrap_or(20);
-    let rounds = numbers.next().unwrap_or(15);
-    let dir = tempfile::tempdir()?;
+fn main() -> ExitCode {
+    bench::main("bench-review", |words| {
+        let known = ["--comments", "--lines", "--sessions", "--runs", "--dir"];
+        let options = Options::parse(words, &known)?;
+        measure(&Settings {
+            comments: options.number("--comments", 1_000)?,
+            lines: options.number("--lines", 20_000)?,
+            sessions: options.number("--sessions", 20)?,
+            runs: options.runs(15)?,
+            dir: options.dir(),
+        })
+    })
+}
+
+struct Settings {
+    comments: usize,
+    lines: usize,
+    sessions: usize,
+    runs: usize,
+    dir: PathBuf,
+}
+
+fn measure(settings: &Settings) -> Result<(), Failure> {
+    let Settings {
+        comments,
+        lines,
+        sessions,
+        runs,
+        ..
+    } = *settings;
+    let dir = tempfile::Builder::new()
+        .prefix("bench-review-")
+        .tempdir_in(&settings.dir)?;
     let place = Bench::new(dir.path())?;
     let mut out = std::io::stdout().lock();
 
@@ -52,7 +72,7 @@ fn main() -> Outcome {
     let commits = ["diff", base, "agent/big"];
     let start = ["agent", "review", "--version"];
     let mut times: [Vec<Duration>; 6] = Default::default();
-    for _ in 0..rounds {
+    for _ in 0..runs {
         times[0].push(place.first_screen(&ours, SCREEN)?);
         times[1].push(place.first_screen(&commits, SCREEN)?);
         times[2].push(place.first_screen(&["same-job"], SCREEN)?);
@@ -63,7 +83,7 @@ fn main() -> Outcome {
     let [ours, commits, same, start, all_ours, all_theirs] = times;
     writeln!(
         out,
-        "{comments} comments on {lines} lines, median (and least) of {rounds} rounds"
+        "{comments} comments on {lines} lines, median (and least) of {runs} runs"
     )?;
     let what = "first screen of git agent review diff";
     tell(
@@ -93,7 +113,7 @@ fn main() -> Outcome {
 
     place.many_sessions(sessions)?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for _ in 0..rounds {
+    for _ in 0..runs {
         let start = Instant::now();
         place.git(&["agent", "review"])?;
         ours.push(start.elapsed());
@@ -109,7 +129,7 @@ fn main() -> Outcome {
     }
     writeln!(
         out,
-        "{sessions} sessions, median (and least) of {rounds} rounds"
+        "{sessions} sessions, median (and least) of {runs} runs"
     )?;
     tell(
         &mut out,
@@ -127,45 +147,27 @@ fn tell(
     theirs: &str,
     our_times: &[Duration],
     their_times: &[Duration],
-) -> Outcome {
-    let (one, other) = (Figures::of(our_times), Figures::of(their_times));
-    for (name, figures) in [(ours, &one), (theirs, &other)] {
+) -> Result<(), Failure> {
+    for (name, times) in [(ours, our_times), (theirs, their_times)] {
         writeln!(
             out,
             "  {name:<40} {:>8.1} ({:.1}) ms",
-            figures.median, figures.least
+            millis(median(times.to_vec())),
+            millis(least(times))
         )?;
     }
     writeln!(
         out,
         "  {:<40} {:>8.2} ({:.2})",
         "ratio",
-        one.median / other.median,
-        one.least / other.least
+        ratio(median(our_times.to_vec()), median(their_times.to_vec())),
+        ratio(least(our_times), least(their_times))
     )?;
     Ok(())
 }
 
-/// Times in milliseconds.
-struct Figures {
-    median: f64,
-    least: f64,
-}
-
-impl Figures {
-    fn of(times: &[Duration]) -> Self {
-        let mut times = times.to_vec();
-        times.sort();
-        let millis = |at: usize| {
-            times
-                .get(at)
-                .map_or(0.0, |time| time.as_secs_f64() * 1000.0)
-        };
-        Figures {
-            median: millis(times.len() / 2),
-            least: millis(0),
-        }
-    }
+fn least(times: &[Duration]) -> Duration {
+    times.iter().min().copied().unwrap_or_default()
 }
 
 /// A repository with sessions.
@@ -176,16 +178,10 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(dir: &Path) -> Outcome<Self> {
-        let mut path = std::env::current_exe()?
-            .parent()
-            .ok_or("no directory")?
-            .as_os_str()
-            .to_owned();
+    fn new(dir: &Path) -> Result<Self, Failure> {
+        let mut path = bench::search_path()?;
         path.push(":");
         path.push(dir.join("home"));
-        path.push(":");
-        path.push(std::env::var_os("PATH").unwrap_or_default());
         let bench = Bench {
             top: dir.join("repo"),
             home: dir.join("home"),
@@ -210,22 +206,20 @@ impl Bench {
     }
 
     fn command(&self, top: &Path, words: &[&str]) -> Command {
-        let mut command = Command::new("git");
+        let mut command = bench::quiet("git", top);
         command
-            .current_dir(top)
-            .env_clear()
             .env("PATH", &self.path)
             .env("HOME", &self.home)
             .args(words);
         command
     }
 
-    fn git(&self, words: &[&str]) -> Outcome<String> {
+    fn git(&self, words: &[&str]) -> Result<String, Failure> {
         self.git_in(&self.top, words)
     }
 
-    fn git_in(&self, top: &Path, words: &[&str]) -> Outcome<String> {
-        let output = self.command(top, words).output()?;
+    fn git_in(&self, top: &Path, words: &[&str]) -> Result<String, Failure> {
+        let output = self.command(top, words).stdout(Stdio::piped()).output()?;
         match output.status.success() {
             true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
             false => {
@@ -234,13 +228,13 @@ impl Bench {
         }
     }
 
-    fn session(&self, name: &str, script: &str) -> Outcome {
+    fn session(&self, name: &str, script: &str) -> Result<(), Failure> {
         self.git(&["agent", "new", "--name", name, "bench", "--", script])?;
         self.git(&["agent", "wait", "--timeout", "120s", name])?;
         Ok(())
     }
 
-    fn big_session(&self, lines: usize) -> Outcome {
+    fn big_session(&self, lines: usize) -> Result<(), Failure> {
         let each = lines / FILES;
         let script = format!(
             "for f in $(seq 0 {}); do seq -f \"line %.0f of file $f\" 1 {each} >file$f.txt; done; git commit -qam big",
@@ -250,7 +244,7 @@ impl Bench {
     }
 
     /// Makes `git same-job`: what a person would type to see the same.
-    fn script(&self) -> Outcome {
+    fn script(&self) -> Result<(), Failure> {
         let tree = self.top.with_file_name("repo-worktrees").join("big");
         let text = format!(
             "#!/bin/sh\ncd '{}' || exit\ntest -z \"$(git ls-files --others --exclude-standard)\" || exit\n\
@@ -263,7 +257,7 @@ impl Bench {
         Ok(())
     }
 
-    fn many_sessions(&self, sessions: usize) -> Outcome {
+    fn many_sessions(&self, sessions: usize) -> Result<(), Failure> {
         for number in 0..sessions {
             let script = format!(
                 "for f in $(seq 0 9); do seq -f \"line %.0f by {number}\" 1 50 >new$f-{number}.txt; done; \
@@ -276,7 +270,7 @@ impl Bench {
     }
 
     /// Writes comments spread over all lines, as one person's.
-    fn comment(&self, comments: usize, lines: usize) -> Outcome {
+    fn comment(&self, comments: usize, lines: usize) -> Result<(), Failure> {
         let variables = vec![("HOME".into(), self.home.clone().into())];
         let env = Env::new(self.top.clone(), variables, Terminals::default());
         let repo = Repo::open(&env, &self.top.join(".git"))?;
@@ -310,7 +304,7 @@ impl Bench {
     }
 
     /// Returns how long it takes until this many lines are there.
-    fn first_screen(&self, words: &[&str], lines: usize) -> Outcome<Duration> {
+    fn first_screen(&self, words: &[&str], lines: usize) -> Result<Duration, Failure> {
         let start = Instant::now();
         let mut child = self
             .command(&self.top, words)
