@@ -5,16 +5,46 @@ use std::time::Duration;
 use super::Session;
 use super::budget::Budget;
 use super::context::Context;
-use super::live::{TurnBounds, WhenStuck};
 use crate::config::keys::parse_money;
 use crate::config::{parse_duration, parse_number};
 use crate::error::{Error, Result};
-use crate::process::limits::{Limits, plan_limits};
+use crate::process::limits::{LimitPlan, Limits, plan_limits};
 
 /// An agent that says nothing for so long counts as stuck, unless configured otherwise.
 const STUCK: Duration = Duration::from_secs(10 * 60);
 /// A request that nobody answers for so long is refused, unless configured otherwise.
 const ANSWER: Duration = Duration::from_secs(60 * 60);
+
+/// What bounds a turn.
+#[derive(Debug, Clone)]
+pub struct TurnBounds {
+    /// How long a turn may take.
+    pub timeout: Option<Duration>,
+    /// How long an agent may be silent before it counts as stuck.
+    pub stuck_after: Option<Duration>,
+    /// What is done with one that is.
+    pub when_stuck: WhenStuck,
+    /// How long a request may stay unanswered.
+    pub answer_within: Option<Duration>,
+    /// What the whole session may use.
+    pub budget: Budget,
+    /// The session's group, and what that may use together.
+    pub group: Option<(String, Budget)>,
+    /// What the processes may use.
+    pub limits: LimitPlan,
+}
+
+/// What is done with an agent that is stuck.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhenStuck {
+    /// It is said, and that is all.
+    #[default]
+    Wait,
+    /// It is ended and started again on the same conversation.
+    Restart,
+    /// It is ended.
+    Stop,
+}
 
 /// Gathers what bounds a session's turns.
 pub fn load(context: &Context<'_>, session: &Session) -> Result<TurnBounds> {

@@ -1,11 +1,14 @@
 //! The supervisor's hands during a turn: it records events, holds the agent's process, and waits for whatever comes next,
 //! without ever waking up for nothing.
 
+mod clocks;
+mod idle;
+
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::budget::{self, Budget, Spent};
+use self::clocks::Clocks;
+use super::bounds::{TurnBounds, WhenStuck};
 use super::inbox::{Inbox, Message};
 use super::notify::Notifier;
 use super::running::Running;
@@ -14,7 +17,6 @@ use crate::agent::{Input, Link, Program, Trouble, TroubleKind, Turn};
 use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::process::identity::Stat;
-use crate::process::limits::{LimitPlan, memory_below};
 use crate::process::spawn::{self, Shim, Stdin};
 use crate::process::tree::{self, Care};
 use crate::process::wait::{Change, Poll, Signals, Watch};
@@ -24,41 +26,6 @@ use crate::transcript::Body;
 
 /// How long a process may take to end when asked to, before it is made to.
 const GRACE: Duration = Duration::from_secs(3);
-/// How often the memory of a limited process tree is looked at.
-const MEMORY_LOOK: Duration = Duration::from_secs(2);
-/// What a group has used is looked up at most so often: all of its sessions are read for that.
-const GROUP_LOOK: Duration = Duration::from_secs(2);
-
-/// What bounds a turn.
-#[derive(Debug, Clone)]
-pub struct TurnBounds {
-    /// How long a turn may take.
-    pub timeout: Option<Duration>,
-    /// How long an agent may be silent before it counts as stuck.
-    pub stuck_after: Option<Duration>,
-    /// What is done with one that is.
-    pub when_stuck: WhenStuck,
-    /// How long a request may stay unanswered.
-    pub answer_within: Option<Duration>,
-    /// What the whole session may use.
-    pub budget: Budget,
-    /// The session's group, and what that may use together.
-    pub group: Option<(String, Budget)>,
-    /// What the processes may use.
-    pub limits: LimitPlan,
-}
-
-/// What is done with an agent that is stuck.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WhenStuck {
-    /// It is said, and that is all.
-    #[default]
-    Wait,
-    /// It is ended and started again on the same conversation.
-    Restart,
-    /// It is ended.
-    Stop,
-}
 
 /// The supervisor's hands.
 #[derive(Debug)]
@@ -100,16 +67,6 @@ pub enum Ending {
     Stuck(String),
     /// The machine, or the user, ended the supervisor.
     Signal(i32),
-}
-
-#[derive(Debug, Default)]
-struct Clocks {
-    turn_end: Option<Instant>,
-    silent_since: Option<Instant>,
-    answer_by: Option<Instant>,
-    cancel_by: Option<Instant>,
-    memory: Option<Instant>,
-    group: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,18 +123,11 @@ impl<'a> Live<'a> {
 
     /// Begins a turn: from now on its clocks run.
     pub fn begin(&mut self, turn: &Turn) {
-        let now = Instant::now();
         self.turn = turn.clone();
         self.queue.clear();
         self.request = None;
         self.progress = None;
-        self.clocks = Clocks {
-            group: self.group_time().map(|_| now),
-            turn_end: self.bounds.timeout.map(|timeout| now + timeout),
-            silent_since: Some(now),
-            memory: self.bounds.limits.needs_watch().then(|| now + MEMORY_LOOK),
-            ..Clocks::default()
-        };
+        self.clocks = self.start_clocks();
     }
 
     /// Ends everything the agent left running, and returns how many processes that were.
@@ -190,79 +140,6 @@ impl<'a> Live<'a> {
             ..Care::new(GRACE)
         })?;
         Ok(ended.asked.len() + ended.killed.len())
-    }
-
-    /// Waits for a message or a signal while no turn runs, at most until `until`. Returns whether something came.
-    pub fn idle(&mut self, until: Option<Instant>) -> Result<bool> {
-        self.take_messages()?;
-        if self.ending.is_some() || self.inbox.has_prompt()? {
-            return Ok(true);
-        }
-        let flush = self.flush_at();
-        let deadline = [until, flush].into_iter().flatten().min();
-        let mut poll = Poll::new();
-        poll.read(Ready::Inbox, &self.watch);
-        poll.read(Ready::Signal, &self.signals);
-        let ready = poll.rest(deadline)?;
-        if ready.contains(&Ready::Signal) {
-            self.take_signals();
-        }
-        if ready.contains(&Ready::Inbox) {
-            self.watch.take();
-            self.take_messages()?;
-        }
-        self.writer.flush_if_due()?;
-        Ok(self.ending.is_some() || self.inbox.has_prompt()?)
-    }
-
-    /// Waits, while no turn runs, for something of the caller's. `false` when the session shall end instead.
-    pub fn wait_also(&mut self, also: &impl AsFd) -> Result<bool> {
-        loop {
-            self.take_messages()?;
-            if self.ending.is_some() {
-                return Ok(false);
-            }
-            let mut poll = Poll::new();
-            poll.read(None, also);
-            poll.read(Some(Ready::Inbox), &self.watch);
-            poll.read(Some(Ready::Signal), &self.signals);
-            let ready = poll.rest(self.flush_at())?;
-            if ready.contains(&Some(Ready::Signal)) {
-                self.take_signals();
-            }
-            if ready.contains(&Some(Ready::Inbox)) {
-                self.watch.take();
-            }
-            self.writer.flush_if_due()?;
-            if ready.contains(&None) {
-                return Ok(true);
-            }
-        }
-    }
-
-    /// Waits until a moment while no turn runs. `false` when the session shall end instead.
-    pub fn pause(&mut self, until: Instant) -> Result<bool> {
-        loop {
-            self.take_messages()?;
-            if self.ending.is_some() {
-                return Ok(false);
-            }
-            if Instant::now() >= until {
-                return Ok(true);
-            }
-            let deadline = [Some(until), self.flush_at()].into_iter().flatten().min();
-            let mut poll = Poll::new();
-            poll.read(Ready::Inbox, &self.watch);
-            poll.read(Ready::Signal, &self.signals);
-            let ready = poll.rest(deadline)?;
-            if ready.contains(&Ready::Signal) {
-                self.take_signals();
-            }
-            if ready.contains(&Ready::Inbox) {
-                self.watch.take();
-            }
-            self.writer.flush_if_due()?;
-        }
     }
 
     /// Returns when the agent last did something that a working model is needed for, in the turn or attempt that began last.
@@ -295,12 +172,6 @@ impl<'a> Live<'a> {
                 Message::Prompt { text, from } => Some((id, text, from)),
                 _ => None,
             }))
-    }
-
-    fn flush_at(&self) -> Option<Instant> {
-        let due = self.writer.flush_deadline()?;
-        let left = due.0.saturating_sub(self.env.now().0);
-        Some(Instant::now() + Duration::from_millis(left))
     }
 
     /// Takes in what may not wait: stops and answers. Prompts stay until the turn is over.
@@ -352,87 +223,6 @@ impl<'a> Live<'a> {
             self.ending.get_or_insert(Ending::Signal(signal));
             self.cancel();
         }
-    }
-
-    /// Looks at the clocks and acts on those that have run out.
-    fn ring(&mut self, now: Instant) -> Result<()> {
-        if self.clocks.turn_end.is_some_and(|end| now >= end) {
-            self.clocks.turn_end = None;
-            let limit = self.bounds.timeout.unwrap_or_default().as_secs();
-            self.limit(format!("over the time limit of {limit} seconds"))?;
-        }
-        if self.clocks.answer_by.is_some_and(|by| now >= by)
-            && let Some(request) = self.request.clone()
-        {
-            self.answer(request, "reject_once".to_owned(), "timeout")?;
-        }
-        let silent = self.clocks.silent_since.zip(self.bounds.stuck_after);
-        if silent.is_some_and(|(since, after)| now >= since + after) {
-            self.clocks.silent_since = None;
-            if self.writer.session().status == State::Running {
-                let after = retry::in_words(self.bounds.stuck_after.unwrap_or_default());
-                let words = match &self.waits_in_silence {
-                    Some(agent) => format!(
-                        "no output for {after}; {agent} waits out limits of its provider in silence, this may be one"
-                    ),
-                    None => format!("no output for {after}"),
-                };
-                self.writer.set_status(State::Stuck, &words)?;
-                self.notify();
-                if self.bounds.when_stuck != WhenStuck::Wait {
-                    self.ending.get_or_insert(Ending::Stuck(words));
-                    self.cancel();
-                }
-            }
-        }
-        if self.clocks.memory.is_some_and(|at| now >= at) {
-            self.clocks.memory = Some(now + MEMORY_LOOK);
-            let used = memory_below(std::process::id());
-            if let Some(limit) = self.bounds.limits.limits.memory
-                && used.bytes > limit
-            {
-                self.limit(format!("over the memory limit of {} MiB", limit >> 20))?;
-            }
-        }
-        if self.clocks.group.is_some_and(|at| now >= at) {
-            self.check_group(now)?;
-        }
-        if self.clocks.cancel_by.is_some_and(|by| now >= by) && self.process.is_some() {
-            // Asked and not done: from here on the process is simply ended, and the driver sees that.
-            self.clocks.cancel_by = None;
-            let exit = self.end()?;
-            self.queue.push_back(Input::Exited(exit));
-        }
-        Ok(())
-    }
-
-    fn limit(&mut self, words: String) -> Result<()> {
-        self.writer.append(Body::Error {
-            kind: "limit".to_owned(),
-            text: words.clone(),
-        })?;
-        self.ending.get_or_insert(Ending::Limit(words));
-        self.cancel();
-        Ok(())
-    }
-
-    fn next_clock(&self, wake: Option<Instant>) -> Option<Instant> {
-        let clocks = &self.clocks;
-        let stuck = clocks.silent_since.zip(self.bounds.stuck_after);
-        let stuck = stuck.filter(|_| self.writer.session().status == State::Running);
-        [
-            wake,
-            clocks.turn_end,
-            clocks.answer_by,
-            clocks.cancel_by.filter(|_| self.process.is_some()),
-            clocks.memory,
-            clocks.group,
-            stuck.map(|(since, after)| since + after),
-            self.flush_at(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
     }
 
     fn wait(&mut self, deadline: Option<Instant>) -> Result<Vec<Ready>> {
@@ -610,50 +400,6 @@ impl Link for Live<'_> {
             cooldown::note(self.writer.store(), provider, wait)?;
         }
         Ok(())
-    }
-}
-
-impl Live<'_> {
-    /// Ends a turn that must not even begin, because everything it may use is used up. Returns whether that is so.
-    pub fn refuse_over_budget(&mut self) -> Result<bool> {
-        self.check_budget()?;
-        if self.ending.is_none() {
-            self.check_group(Instant::now())?;
-        }
-        Ok(self.ending.is_some())
-    }
-
-    fn check_budget(&mut self) -> Result<()> {
-        let spent = Spent::of(&self.writer.session().usage);
-        if let Some(words) = self.bounds.budget.complaint(&spent, "") {
-            return self.limit(words);
-        }
-        if self.bounds.group.is_some() {
-            let soon = Instant::now() + GROUP_LOOK;
-            let look = self.clocks.group.map_or(soon, |at| at.min(soon));
-            self.clocks.group = Some(look);
-        }
-        Ok(())
-    }
-
-    /// Looks at what the group has used together.
-    fn check_group(&mut self, now: Instant) -> Result<()> {
-        let Some((group, budget)) = self.bounds.group.clone() else {
-            return Ok(());
-        };
-        let spent = budget::spent_by_group(self.writer.store(), &group)?;
-        self.clocks.group = self
-            .group_time()
-            .map(|limit| now + limit.saturating_sub(spent.time).max(GROUP_LOOK));
-        let whose = format!(" for group '{group}'");
-        match budget.complaint(&spent, &whose) {
-            Some(words) if self.ending.is_none() => self.limit(words),
-            _ => Ok(()),
-        }
-    }
-
-    fn group_time(&self) -> Option<Duration> {
-        self.bounds.group.as_ref()?.1.time
     }
 }
 
