@@ -56,6 +56,8 @@ pub struct Env {
     variables: BTreeMap<OsString, OsString>,
     /// Whether standard input, output and error are terminals.
     pub terminals: Terminals,
+    /// What stands in for the clock.
+    clock: Option<u64>,
     random_drawn: AtomicU64,
 }
 
@@ -88,12 +90,17 @@ impl Env {
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         terminals: Terminals,
     ) -> Self {
-        Env {
+        let mut env = Env {
             cwd,
             variables: variables.into_iter().collect(),
             terminals,
+            clock: None,
             random_drawn: AtomicU64::new(0),
-        }
+        };
+        env.clock = env
+            .var("GIT_AGENT_TEST_CLOCK")
+            .and_then(|text| text.parse().ok());
+        env
     }
 
     /// Returns a variable that is set, even if empty.
@@ -133,10 +140,7 @@ impl Env {
 
     /// Returns the current time. `GIT_AGENT_TEST_CLOCK` (milliseconds) stands in for it.
     pub fn now(&self) -> Millis {
-        if let Some(fixed) = self
-            .var("GIT_AGENT_TEST_CLOCK")
-            .and_then(|text| text.parse().ok())
-        {
+        if let Some(fixed) = self.clock {
             return Millis(fixed);
         }
         let since = SystemTime::now()

@@ -55,6 +55,12 @@ impl Options {
         }
     }
 
+    /// Returns a text, if it was given.
+    pub fn text(&self, name: &str) -> Option<String> {
+        let value = self.given.get(name)?;
+        Some(value.to_string_lossy().into_owned())
+    }
+
     /// Returns how often something is measured: at least once.
     pub fn runs(&self, usual: usize) -> Result<usize, Failure> {
         Ok(self.number("--runs", usual)?.max(1))

@@ -308,7 +308,9 @@ fn a_making_that_was_killed_goes_on_by_restart() {
             let sandbox = Sandbox::new();
             let repo = sandbox.repo("r").create();
             let plan = Plan::meet(format!("{place}#{nth}"), Action::Kill);
-            let command = repo.agent_cmd(["new", "cut", "--", "fake-agent", "write x.txt x"]);
+            // It says something, as it may be started again when there is nothing left to write.
+            let steps = ["write x.txt x", "print done"];
+            let command = repo.agent_cmd(["new", "cut", "--", "fake-agent", steps[0], steps[1]]);
             // The supervisor follows the plan too, so it may be the one that dies.
             plan.apply(command).run().whatever();
             wait_until("it has ended or died", || {
@@ -320,7 +322,7 @@ fn a_making_that_was_killed_goes_on_by_restart() {
             let sessions = repo.sessions();
             if sessions.is_empty() {
                 // It died before there was anything: then a second try has nothing in its way.
-                repo.new_session("cut", &[], &["write x.txt x"]);
+                repo.new_session("cut", &[], &steps);
             } else if repo.state("cut") != "ready" {
                 assert_eq!(repo.state("cut"), "interrupted", "{place}#{nth}");
                 repo.agent(["restart", "cut"]).success();

@@ -108,12 +108,23 @@ impl Repo {
             .hint("git config --global user.name \"...\"")
             .hint("git config --global user.email \"...\"")
         };
-        let signature = self
-            .gix()
-            .committer()
-            .ok_or_else(missing)?
-            .map_err(|_| missing())?;
-        Ok((signature.name.to_string(), signature.email.to_string()))
+        // gix gives the same together with the time, for which it looks through the machine's time zones.
+        let config = self.gix().config_snapshot();
+        let first = |keys: &[&str]| {
+            keys.iter()
+                .find_map(|key| config.string(*key))
+                .map(|value| value.to_string())
+                .ok_or_else(missing)
+        };
+        Ok((
+            first(&["committer.name", "user.name"])?,
+            // The last is how gix keeps the variable EMAIL, as it does GIT_COMMITTER_EMAIL in the first.
+            first(&[
+                "committer.email",
+                "user.email",
+                "gitoxide.user.emailFallback",
+            ])?,
+        ))
     }
 }
 

@@ -81,7 +81,7 @@ pub fn choose_port(context: &Context<'_>, live: &mut Live<'_>) -> Result<()> {
         return Ok(());
     }
     let sid = live.writer.session().sid;
-    // Others choose at the same time, and see only what is in git.
+    // Others choose at the same time; what is appended is seen by whoever lists the sessions.
     let locks = context.store.require_dir("locks")?;
     let _lock = Lock::acquire(context.env, locks.join("ports"), PATIENCE)?;
     let taken = context
@@ -98,7 +98,7 @@ pub fn choose_port(context: &Context<'_>, live: &mut Live<'_>) -> Result<()> {
         key: "port".to_owned(),
         value: port.into(),
     })?;
-    live.writer.flush()
+    Ok(())
 }
 
 /// Puts the agent's environment under guard, unless the session was made without.
