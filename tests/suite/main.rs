@@ -47,6 +47,7 @@ mod session_work;
 mod share;
 mod share_hostile;
 mod share_kept;
+mod share_many;
 mod share_secrets;
 mod share_transport;
 mod source;

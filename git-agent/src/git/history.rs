@@ -99,21 +99,22 @@ impl Repo {
         Ok(count)
     }
 
-    /// Returns the objects of a commit's history that another's does not have, with the paths of files.
+    /// Returns the objects that any of these commits reaches and another does not, with a path each has.
     pub fn objects_between(
         &self,
         base: Option<ObjectId>,
-        tip: ObjectId,
+        tips: &[ObjectId],
     ) -> Result<Vec<(ObjectId, String)>> {
-        let mut git = self
+        let mut wanted: String = tips.iter().map(|tip| format!("{tip}\n")).collect();
+        if let Some(base) = base.filter(|base| matches!(self.object_header(*base), Ok(Some(_)))) {
+            wanted += &format!("^{base}\n");
+        }
+        let answer = self
             .git_common()
             .config("core.quotePath", "false")
-            .args(["rev-list", "--objects"])
-            .arg(tip.to_string());
-        if let Some(base) = base.filter(|base| matches!(self.object_header(*base), Ok(Some(_)))) {
-            git = git.arg(format!("^{base}"));
-        }
-        let answer = git.run()?;
+            .args(["rev-list", "--objects", "--stdin"])
+            .input(wanted)
+            .run()?;
         let text = String::from_utf8_lossy(&answer.stdout);
         text.lines()
             .map(|line| {

@@ -35,6 +35,7 @@ pub mod restore;
 pub mod scan;
 pub mod scratch;
 pub mod snapshot;
+pub mod talk;
 pub mod tally;
 pub mod touched;
 mod untracked;

@@ -2,24 +2,17 @@
 //!
 //! What the other side says on stderr is foreign text: it is handed to the caller line by line and never passed through.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::process::{Child, Stdio};
 
 use super::quarantine::Quarantine;
+use super::talk::{Audience, converse, lines_of, summary};
 use super::{Git, ObjectId, Repo};
 use crate::error::{Context, Error, Result};
 
 /// The longest line of an advertisement that is looked at.
 const LINE: u64 = 8 << 10;
-/// The last lines of what the other side said that are kept for an error.
-const SAID: usize = 40;
-/// How much of a line that somebody says is heard.
-const LONGEST_WORDS: usize = 1000;
-/// How long the other side, or git itself, may be silent before it is given up.
-const SILENCE: Duration = Duration::from_secs(300);
 /// Blobs larger than this are streamed to the disk instead of being held in memory.
 const STREAMED: &str = "1m";
 
@@ -32,17 +25,28 @@ pub struct Advertised {
     pub id: ObjectId,
 }
 
+/// What a ref is to whoever listens to an advertisement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interest {
+    /// It is wanted.
+    Wanted,
+    /// It is not, but worth knowing of.
+    Beside,
+    /// It is somebody else's affair.
+    None,
+}
+
 /// Everything of interest that was advertised.
 #[derive(Debug, Default)]
 pub struct Advertisement {
     /// The refs that were wanted.
     pub refs: Vec<Advertised>,
-    /// Names that were not wanted, the first few.
+    /// Names beside them, the first few.
     pub others: Vec<String>,
-    /// How many were not wanted.
+    /// How many were beside them.
     pub other_count: usize,
-    /// How many bytes all of it was.
-    pub bytes: u64,
+    /// How many there were in all.
+    pub total: usize,
     /// Whether there was more than the caller wanted to see.
     pub cut: bool,
 }
@@ -101,11 +105,32 @@ impl Repo {
 
     /// Returns where a configured remote is pushed to, as git will use it.
     pub fn push_url(&self, remote: &str) -> Result<String> {
+        if let Some(url) = self.plain_push_url(remote) {
+            return Ok(url);
+        }
         let answer = self
             .remote_git()
             .args(["remote", "get-url", "--push", "--", remote])
             .run()?;
         Ok(answer.text().lines().next().unwrap_or_default().to_owned())
+    }
+
+    /// Returns the same where nothing can rewrite addresses: then it is what stands in the settings.
+    fn plain_push_url(&self, remote: &str) -> Option<String> {
+        let depends = |condition: &String| condition.starts_with("hasconfig:");
+        if !self.config_subsections("url").is_empty()
+            || self.config_subsections("includeIf").iter().any(depends)
+        {
+            return None;
+        }
+        let values = |key| self.config_strings(&format!("remote.{remote}.{key}"));
+        let urls = match values("pushurl") {
+            own if own.is_empty() => values("url"),
+            own => own,
+        };
+        // To newer versions of git an empty one takes back those before it.
+        let plain = urls.iter().all(|url| !url.is_empty());
+        urls.into_iter().next().filter(|_| plain)
     }
 
     /// Returns a call of git from where relative addresses of remotes begin.
@@ -114,13 +139,12 @@ impl Repo {
         Git::new(self.common_dir(), self.common_dir(), top.as_deref())
     }
 
-    /// Asks another repository for its refs that match a pattern. The answer is read by [`Asking::finish`], so that the
-    /// caller can do something else meanwhile.
-    pub fn ask_remote(&self, remote: &str, patterns: &[&str]) -> Result<Asking> {
+    /// Asks another repository for its refs. The answer is read by [`Asking::finish`], so that the caller can do something
+    /// else meanwhile. It is of all refs: git would compare each with every pattern, and tell the other side of none.
+    pub fn ask_remote(&self, remote: &str) -> Result<Asking> {
         let child = self
             .remote_git()
             .args(["ls-remote", "--quiet", "--refs", "--", remote])
-            .args(patterns)
             .spawn(Stdio::null(), Stdio::piped(), Stdio::piped())?;
         Ok(Asking {
             child,
@@ -134,7 +158,7 @@ impl Repo {
         &self,
         remote: &str,
         ids: &[ObjectId],
-        tell: &mut dyn FnMut(&str),
+        audience: &mut Audience<'_>,
     ) -> Result<()> {
         let wanted: String = ids.iter().map(|id| format!("{id}\n")).collect();
         let quarantine = Quarantine::new(self)?;
@@ -148,7 +172,7 @@ impl Repo {
             .args([
                 "fetch",
                 "--stdin",
-                "--progress",
+                audience.wish(),
                 "--no-tags",
                 "--no-write-fetch-head",
                 "--no-auto-maintenance",
@@ -158,7 +182,7 @@ impl Repo {
                 remote,
             ])
             .spawn(Stdio::piped(), Stdio::null(), Stdio::piped())?;
-        let (code, _, said) = converse(child, wanted.into_bytes(), tell)?;
+        let (code, _, said) = converse(child, wanted.into_bytes(), audience)?;
         match code {
             Some(0) => quarantine.release(),
             _ => Err(refused("fetch from", remote, &said)),
@@ -171,7 +195,7 @@ impl Repo {
         remote: &str,
         updates: &[Update],
         atomic: bool,
-        tell: &mut dyn FnMut(&str),
+        audience: &mut Audience<'_>,
     ) -> Result<Pushed> {
         let mut git = self
             .remote_git()
@@ -181,7 +205,7 @@ impl Repo {
         if self.remote_names().iter().any(|name| name == remote) {
             git = git.config(&format!("remote.{remote}.mirror"), "false");
         }
-        git = git.args(["push", "--porcelain", "--progress", "--no-verify"]);
+        git = git.args(["push", "--porcelain", audience.wish(), "--no-verify"]);
         if atomic {
             git = git.arg("--atomic");
         }
@@ -196,7 +220,7 @@ impl Repo {
             git = git.arg(format!("{new}:{}", update.name));
         }
         let child = git.spawn(Stdio::null(), Stdio::piped(), Stdio::piped())?;
-        let (code, stdout, said) = converse(child, Vec::new(), tell)?;
+        let (code, stdout, said) = converse(child, Vec::new(), audience)?;
         Ok(Pushed {
             done: code == Some(0),
             outcomes: outcomes(&stdout),
@@ -288,8 +312,12 @@ impl Signed {
 }
 
 impl Asking {
-    /// Reads the answer: the refs whose names are `wanted`, at most so many.
-    pub fn finish(mut self, wanted: &dyn Fn(&str) -> bool, most: usize) -> Result<Advertisement> {
+    /// Reads the answer: the refs that are wanted, at most so many.
+    pub fn finish(
+        mut self,
+        interest: &dyn Fn(&str) -> Interest,
+        most: usize,
+    ) -> Result<Advertisement> {
         let stderr = self.child.stderr.take();
         let listener = std::thread::spawn(move || {
             let mut said = Vec::new();
@@ -300,7 +328,7 @@ impl Asking {
         });
         let mut advertised = Advertisement::default();
         if let Some(stdout) = self.child.stdout.take() {
-            self.read(BufReader::new(stdout), wanted, most, &mut advertised)?;
+            self.read(BufReader::new(stdout), interest, most, &mut advertised)?;
         }
         if advertised.cut {
             // Enough was seen: what is still being sent is of no use.
@@ -321,7 +349,7 @@ impl Asking {
     fn read(
         &self,
         mut reader: impl BufRead,
-        wanted: &dyn Fn(&str) -> bool,
+        interest: &dyn Fn(&str) -> Interest,
         most: usize,
         advertised: &mut Advertisement,
     ) -> Result<()> {
@@ -337,17 +365,21 @@ impl Asking {
             if length == 0 {
                 return Ok(());
             }
-            advertised.bytes += length as u64;
+            advertised.total += 1;
             let text = String::from_utf8_lossy(&line);
             let Some((id, name)) = text.trim_end_matches('\n').split_once('\t') else {
                 return Err(Error::fatal(cannot()).because("git's answer makes no sense"));
             };
-            if !wanted(name) {
-                advertised.other_count += 1;
-                if advertised.others.len() < 20 {
-                    advertised.others.push(name.to_owned());
+            match interest(name) {
+                Interest::Wanted => {}
+                Interest::Beside => {
+                    advertised.other_count += 1;
+                    if advertised.others.len() < 20 {
+                        advertised.others.push(name.to_owned());
+                    }
+                    continue;
                 }
-                continue;
+                Interest::None => continue,
             }
             let id = ObjectId::from_hex(id.as_bytes()).context(cannot)?;
             if id.kind() != self.hash {
@@ -366,108 +398,6 @@ impl Asking {
             });
         }
     }
-}
-
-/// Feeds a child, listens to both its streams, and returns its exit code, its answer and the last words it said.
-fn converse(
-    mut child: Child,
-    input: Vec<u8>,
-    tell: &mut dyn FnMut(&str),
-) -> Result<(Option<i32>, Vec<u8>, String)> {
-    let stdin = child.stdin.take();
-    let feeder = std::thread::spawn(move || {
-        if let Some(mut stdin) = stdin {
-            let _ = stdin.write_all(&input);
-        }
-    });
-    let stdout = child.stdout.take();
-    let reader = std::thread::spawn(move || {
-        let mut answer = Vec::new();
-        if let Some(stdout) = stdout {
-            let _ = stdout.take(16 << 20).read_to_end(&mut answer);
-        }
-        answer
-    });
-    let lines = listen(child.stderr.take());
-    let mut said: Vec<String> = Vec::new();
-    loop {
-        match lines.recv_timeout(SILENCE) {
-            Ok((text, whole)) => {
-                tell(&text);
-                if whole {
-                    said.push(text);
-                    if said.len() > SAID {
-                        said.remove(0);
-                    }
-                }
-            }
-            Err(RecvTimeoutError::Disconnected) => break,
-            // A connection that was lost half-way can leave git waiting for itself.
-            Err(RecvTimeoutError::Timeout) => {
-                said.push(format!("no sign of life for {} seconds", SILENCE.as_secs()));
-                let _ = child.kill();
-                break;
-            }
-        }
-    }
-    let status = child.wait().context(|| "cannot wait for git".to_owned())?;
-    let answer = reader.join().unwrap_or_default();
-    let _ = feeder.join();
-    Ok((status.code(), answer, summary(&said)))
-}
-
-/// Listens to what a child says, line by line. Progress is painted over with carriage returns: each state of it is a line
-/// that is not whole.
-fn listen(stderr: Option<ChildStderr>) -> Receiver<(String, bool)> {
-    let (sender, lines) = channel();
-    std::thread::spawn(move || {
-        let Some(stderr) = stderr else {
-            return;
-        };
-        let mut line = Vec::new();
-        for byte in BufReader::new(stderr).bytes().map_while(Result::ok) {
-            if byte != b'\n' && byte != b'\r' {
-                if line.len() < LONGEST_WORDS {
-                    line.push(byte);
-                }
-                continue;
-            }
-            let text = String::from_utf8_lossy(&line).trim().to_owned();
-            line.clear();
-            if !text.is_empty() && sender.send((text, byte == b'\n')).is_err() {
-                return;
-            }
-        }
-    });
-    lines
-}
-
-fn lines_of(bytes: &[u8]) -> Vec<String> {
-    String::from_utf8_lossy(bytes)
-        .lines()
-        .map(|line| line.trim().to_owned())
-        .collect()
-}
-
-/// Returns what matters of what was said, as one line.
-fn summary(said: &[String]) -> String {
-    let words = |line: &String| {
-        let plain = line
-            .trim_start_matches("fatal: ")
-            .trim_start_matches("error: ")
-            .trim_start_matches("warning: ");
-        let noise = plain.is_empty()
-            || plain.starts_with("hint:")
-            || plain.starts_with("Total ")
-            || plain.contains("% (")
-            || plain.ends_with(", done.");
-        (!noise).then(|| plain.to_owned())
-    };
-    let mut kept: Vec<String> = said.iter().filter_map(words).collect();
-    kept.dedup();
-    let surplus = kept.len().saturating_sub(6);
-    kept.drain(..surplus);
-    kept.join("; ")
 }
 
 fn refused(what: &str, remote: &str, said: &str) -> Error {
@@ -518,18 +448,5 @@ mod tests {
         assert_eq!((told[0].name.as_str(), told[0].flag), ("refs/x/a", '*'));
         assert_eq!((told[1].name.as_str(), told[1].flag), ("refs/x/b", '!'));
         assert_eq!(told[1].summary, "[rejected] (stale info)");
-    }
-
-    #[test]
-    fn progress_is_no_reason() {
-        let said = [
-            "Enumerating objects: 3, done.",
-            "remote: Resolving deltas: 50% (1/2)",
-            "error: failed to push some refs to 'x'",
-            "hint: try something",
-            "fatal: no",
-        ]
-        .map(str::to_owned);
-        assert_eq!(summary(&said), "failed to push some refs to 'x'; no");
     }
 }

@@ -219,9 +219,14 @@ impl Ui {
         let _ = target.write_all(lines.as_bytes());
     }
 
+    /// Returns whether anybody would see how far the work is.
+    pub fn shows_progress(&self) -> bool {
+        !self.options.quiet && self.terminals.stderr
+    }
+
     /// Shows how far the work is, on one line that is painted over; only on a terminal.
     pub fn progress(&self, text: impl Display) {
-        if self.options.quiet || !self.terminals.stderr {
+        if !self.shows_progress() {
             return;
         }
         let mut streams = self.streams();

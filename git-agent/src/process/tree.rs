@@ -53,6 +53,22 @@ pub fn descendants(pid: u32) -> Vec<Stat> {
     found
 }
 
+/// Returns how many bytes a process and those below it have read and written so far; 0 where the system does not say.
+pub fn traffic(pid: u32) -> u64 {
+    let of = |pid: u32| -> u64 {
+        let told = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+        told.lines()
+            .filter_map(|line| {
+                line.strip_prefix("rchar: ")
+                    .or(line.strip_prefix("wchar: "))
+            })
+            .filter_map(|count| count.parse::<u64>().ok())
+            .sum()
+    };
+    let below = descendants(pid).into_iter().map(|stat| of(stat.pid));
+    below.fold(of(pid), u64::wrapping_add)
+}
+
 /// Returns the living processes of this user that were started with `name=value` in their environment, except this one,
 /// its ancestors and pid 1.
 pub fn marked(name: &str, value: &str) -> Vec<Stat> {

@@ -10,6 +10,18 @@ use crate::error::{Error, Result};
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const LENGTH: usize = 26;
+/// What no digit is worth.
+const NONE: u8 = u8::MAX;
+/// What each byte is worth as a digit: ids are read by the thousand, and looking for each digit in the alphabet shows.
+const WORTH: [u8; 256] = {
+    let mut worth = [NONE; 256];
+    let mut at: u8 = 0;
+    while at < 32 {
+        worth[ALPHABET[at as usize] as usize] = at;
+        at += 1;
+    }
+    worth
+};
 
 /// A lower-case ULID: 48 bits of time in milliseconds, then 80 random bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,7 +54,7 @@ impl Ulid {
 
     /// Returns the moment the id was drawn.
     pub fn time(&self) -> Millis {
-        let digit = |byte: &u8| ALPHABET.iter().position(|known| known == byte).unwrap_or(0) as u64;
+        let digit = |byte: &u8| u64::from(WORTH[usize::from(*byte)] & 31);
         Millis(
             self.0[..10]
                 .iter()
@@ -54,6 +66,18 @@ impl Ulid {
     pub fn month(&self) -> String {
         let (year, month) = civil_month(self.time());
         format!("{year:04}-{month:02}")
+    }
+
+    /// Returns whether the id was drawn in a month, given as `YYYY-MM`.
+    pub fn is_of(&self, text: &str) -> bool {
+        let (year, month) = civil_month(self.time());
+        if year > 9999 {
+            return self.month() == text;
+        }
+        let digit = |value: u64| b"0123456789"[usize::try_from(value % 10).unwrap_or(0)];
+        let year = [1000, 100, 10, 1].map(|place| digit(year / place));
+        let month = [digit(month / 10), digit(month)];
+        matches!(text.as_bytes(), [y @ .., b'-', one, two] if *y == year && [*one, *two] == month)
     }
 }
 
@@ -82,7 +106,7 @@ impl FromStr for Ulid {
             .as_bytes()
             .try_into()
             .map_err(|_| Error::fatal("not an id: it must have 26 characters"))?;
-        if bytes[0] > b'7' || !bytes.iter().all(|byte| ALPHABET.contains(byte)) {
+        if bytes[0] > b'7' || bytes.iter().any(|byte| WORTH[usize::from(*byte)] == NONE) {
             return Err(Error::fatal("not an id: it must be a lower-case ULID"));
         }
         Ok(Ulid(bytes))
@@ -223,12 +247,15 @@ mod tests {
             (951_868_800_000, "2000-03"),
             (1_798_761_599_999, "2026-12"),
             (1_798_761_600_000, "2027-01"),
+            (0xffff_ffff_ffff, "10889-08"),
         ] {
-            assert_eq!(
-                Ulid::from_parts(Millis(millis), [0; 10]).month(),
-                expected,
-                "{millis}"
-            );
+            let id = Ulid::from_parts(Millis(millis), [0; 10]);
+            assert_eq!(id.month(), expected, "{millis}");
+            for text in [
+                "1970-01", "2000-02", "2000-03", "2000-3", "02000-03", "2026-12", "",
+            ] {
+                assert_eq!(id.is_of(text), text == expected, "{millis} {text}");
+            }
         }
     }
 

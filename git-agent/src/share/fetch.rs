@@ -15,7 +15,8 @@ use super::sign::{self, Standing};
 use crate::error::{Error, Result};
 use crate::git::object::Signature;
 use crate::git::refs::{Expected, RefChange, Swap};
-use crate::git::remote::Advertisement;
+use crate::git::remote::{Advertisement, Interest};
+use crate::git::talk::Audience;
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::process::lock::Lock;
 use crate::session::context::Context;
@@ -141,21 +142,19 @@ pub(super) fn own_refs(repo: &Repo) -> Result<BTreeMap<RefName, ObjectId>> {
     Ok(own)
 }
 
-/// Fetches from a remote: a name or an address. `tell` hears how far it is.
+/// Fetches from a remote: a name or an address. `audience` hears how far it is.
 pub fn fetch(
     context: &Context<'_>,
     remote: &str,
     options: &Options,
-    tell: &mut dyn FnMut(&str),
+    audience: &mut Audience<'_>,
 ) -> Result<Fetched> {
     let repo = context.repo;
-    let patterns = refname::patterns(options.month.as_ref());
-    let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
-    let asking = repo.ask_remote(remote, &patterns)?;
+    let asking = repo.ask_remote(remote)?;
     // Read while the remote thinks about its answer.
     let _lock = lock(context, remote)?;
     let copies = copies(repo, remote)?;
-    let advertised = asking.finish(&|name| RefName::parse(name).is_some(), limits::REMOTE_REFS)?;
+    let advertised = asking.finish(&interest(options), limits::REMOTE_REFS)?;
     if advertised.cut {
         return Err(Error::fatal(format!(
             "'{}' has more than the {} refs of sessions that are looked at",
@@ -168,7 +167,7 @@ pub fn fetch(
         foreign: (advertised.other_count, advertised.others.clone()),
         ..Fetched::default()
     };
-    let there = in_scope(&advertised, options);
+    let there = in_scope(&advertised);
     let mut wanted = Vec::new();
     for (name, id) in &there {
         let copy = copies.get(name).copied();
@@ -199,8 +198,8 @@ pub fn fetch(
     for one in &mut wanted {
         one.own = own.get(&one.name).copied();
     }
-    let quarantine = Quarantine::fill(context, remote, &mut wanted, tell)?;
-    tell("checking");
+    let quarantine = Quarantine::fill(context, remote, &mut wanted, audience)?;
+    audience.hear("checking");
     check_all(repo, &mut wanted);
     sign::judge_all(context, &mut wanted_tips(&mut wanted))?;
     let promoted = promote(context, remote, &wanted, &gone, options.prune);
@@ -227,19 +226,27 @@ fn wanted_tips(wanted: &mut [Wanted]) -> Vec<sign::Tip<'_>> {
         .collect()
 }
 
-fn in_scope(advertised: &Advertisement, options: &Options) -> BTreeMap<RefName, ObjectId> {
+/// Returns what names of the remote are to a fetch.
+fn interest(options: &Options) -> impl Fn(&str) -> Interest + '_ {
+    |name| match RefName::parse(name) {
+        Some(name) if is_wanted(&name, options) => Interest::Wanted,
+        None if refname::is_shared_place(name) => Interest::Beside,
+        _ => Interest::None,
+    }
+}
+
+fn in_scope(advertised: &Advertisement) -> BTreeMap<RefName, ObjectId> {
     advertised
         .refs
         .iter()
         .filter_map(|found| Some((RefName::parse(&found.name)?, found.id)))
-        .filter(|(name, _)| is_wanted(name, options))
         .collect()
 }
 
 fn is_wanted(name: &RefName, options: &Options) -> bool {
-    let month = options.month.as_ref().map(Month::as_str);
-    let in_month = match (month, name.month()) {
-        (Some(month), Some(found)) => month == found,
+    let in_month = match (&options.month, name) {
+        (Some(month), RefName::Session(sid)) => sid.is_of(month.as_str()),
+        (Some(wanted), RefName::Archive { month, .. }) => month == wanted,
         _ => true,
     };
     let named = match (options.sessions.as_slice(), name) {
@@ -275,7 +282,7 @@ impl Quarantine {
         context: &Context<'_>,
         remote: &str,
         wanted: &mut [Wanted],
-        tell: &mut dyn FnMut(&str),
+        audience: &mut Audience<'_>,
     ) -> Result<Self> {
         let repo = context.repo;
         let Quarantine { mut held } = Quarantine::left_behind(repo, remote)?;
@@ -287,7 +294,13 @@ impl Quarantine {
         let missing: Vec<ObjectId> = missing.into_iter().collect();
         let mut refused = BTreeMap::new();
         let mut attempts = ATTEMPTS;
-        get(repo, remote, &missing, (&mut attempts, &mut refused), tell)?;
+        get(
+            repo,
+            remote,
+            &missing,
+            (&mut attempts, &mut refused),
+            audience,
+        )?;
         let mut parents = BTreeSet::new();
         for one in wanted.iter_mut() {
             one.refused = match refused.get(&one.id) {
@@ -359,7 +372,7 @@ fn get(
     remote: &str,
     ids: &[ObjectId],
     (attempts, refused): (&mut usize, &mut BTreeMap<ObjectId, String>),
-    tell: &mut dyn FnMut(&str),
+    audience: &mut Audience<'_>,
 ) -> Result<()> {
     if ids.is_empty() {
         return Ok(());
@@ -371,12 +384,11 @@ fn get(
         return Ok(());
     };
     *attempts = left;
-    let Err(error) = repo.fetch_objects(remote, ids, tell) else {
+    let Err(error) = repo.fetch_objects(remote, ids, audience) else {
         return Ok(());
     };
     // A remote that cannot be reached at all refuses nothing in particular.
-    repo.ask_remote(remote, &["refs/heads/*"])?
-        .finish(&|_| false, 0)?;
+    repo.ask_remote(remote)?.finish(&|_| Interest::None, 0)?;
     if let [only] = ids {
         let said = error.message();
         let reason = said.split_once("': ").map_or(said, |(_, reason)| reason);
@@ -384,8 +396,8 @@ fn get(
         return Ok(());
     }
     let (one, other) = ids.split_at(ids.len() / 2);
-    get(repo, remote, one, (attempts, refused), tell)?;
-    get(repo, remote, other, (attempts, refused), tell)
+    get(repo, remote, one, (attempts, refused), audience)?;
+    get(repo, remote, other, (attempts, refused), audience)
 }
 
 /// Checks everything that came, on all cores.

@@ -10,6 +10,7 @@ use super::push::{self, Options};
 use super::remote::Remote;
 use crate::error::{Error, Result};
 use crate::git::refs::{Expected, RefChange, Swap};
+use crate::git::talk::Audience;
 use crate::process::lock::Lock;
 use crate::session::SessionId;
 use crate::session::context::Context;
@@ -32,7 +33,7 @@ pub fn forget(
     context: &Context<'_>,
     listed: &Listed,
     everywhere: bool,
-    tell: &mut dyn FnMut(&str),
+    audience: &mut Audience<'_>,
 ) -> Result<Forgotten> {
     let sid = listed.session.sid;
     let mut forgotten = Forgotten::default();
@@ -63,7 +64,7 @@ pub fn forget(
         ..Options::default()
     };
     for remote in remotes {
-        let changes = push::push(context, &remote, &options, tell)?;
+        let changes = push::push(context, &remote, &options, audience)?;
         forgotten.pushed.push((remote.name, changes));
     }
     Ok(forgotten)

@@ -1,8 +1,8 @@
 //! A last look at what is about to leave this machine. Records were redacted when they were made; since then more may be
 //! known, and what cannot be taken back deserves a second look.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -19,26 +19,52 @@ use crate::transcript::to_ascii_json;
 
 /// Files of code larger than this are not looked into.
 const CODE: u64 = 1 << 20;
+/// Fewer objects of code than this are searched by one thread.
+const PER_THREAD: usize = 64;
+
+/// A commit of code, and the one that its session began at.
+pub(super) type Ends = (ObjectId, Option<ObjectId>);
+
+/// Returns the ends of a session's code.
+pub(super) fn ends(repo: &Repo, session: &Session, code: ObjectId) -> Ends {
+    let base = session.base.as_deref();
+    (code, base.and_then(|base| repo.parse_id(base).ok()))
+}
 
 /// Looks at what a remote is about to get, on all cores. What may not go is marked with the reason.
 pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = items.len().div_ceil(cores).max(1);
+    let mut code: Vec<Vec<Ends>> = vec![Vec::new(); items.len()];
+    let share = items.len().div_ceil(cores()).max(1);
     std::thread::scope(|scope| {
-        for part in items.chunks_mut(share) {
+        for (items, code) in items.chunks_mut(share).zip(code.chunks_mut(share)) {
             let repo = repo.clone();
             scope.spawn(move || {
-                for item in part.iter_mut().filter(|item| item.refused.is_none()) {
-                    if let Err(error) = inspect(&repo, looker, item) {
+                let open = |(item, _): &(&mut Item, _)| item.refused.is_none();
+                for (item, code) in items.iter_mut().zip(code).filter(open) {
+                    if let Err(error) = inspect(&repo, looker, item, code) {
                         item.refused = Some(error.message().to_owned());
                     }
                 }
             });
         }
     });
+    look_ahead(repo, looker, code.iter().flatten().copied());
+    for (item, code) in items.iter_mut().zip(&code) {
+        let looked_into = code
+            .iter()
+            .try_for_each(|ends| look_into_code(repo, looker, *ends));
+        if let (Err(error), None) = (looked_into, &item.refused) {
+            item.refused = Some(error.message().to_owned());
+        }
+    }
 }
 
-fn inspect(repo: &Repo, looker: Looker<'_>, item: &mut Item) -> Result<()> {
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Looks at one ref, apart from the code that it names.
+fn inspect(repo: &Repo, looker: Looker<'_>, item: &mut Item, code: &mut Vec<Ends>) -> Result<()> {
     let Some(new) = item.new else {
         return Ok(());
     };
@@ -56,7 +82,10 @@ fn inspect(repo: &Repo, looker: Looker<'_>, item: &mut Item) -> Result<()> {
         Part::Log(commit, session) => {
             // The newest commit comes first.
             title.get_or_insert_with(|| session.name.clone());
-            look.commit(commit, session)
+            let named = commit.trailers("Agent-Code");
+            let named = named.filter_map(|code| repo.parse_id(code).ok());
+            code.extend(named.map(|code| ends(repo, session, code)));
+            look.message(commit)
         }
     })?;
     if let RefName::ReviewNotes(_) | RefName::ProvenanceNotes(_) = item.name {
@@ -74,9 +103,15 @@ pub(super) struct Looker<'a> {
     pub code: &'a CleanCode,
 }
 
-/// Ends of code and where it began, without secrets between them.
+/// Ends of code without secrets between them.
 #[derive(Debug, Default)]
-pub(super) struct CleanCode(Mutex<BTreeSet<(ObjectId, Option<ObjectId>)>>);
+pub(super) struct CleanCode(Mutex<BTreeSet<Ends>>);
+
+impl CleanCode {
+    fn known(&self) -> MutexGuard<'_, BTreeSet<Ends>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 struct Look<'a> {
     repo: &'a Repo,
@@ -88,16 +123,6 @@ impl Look<'_> {
         let message = &commit.message;
         let clean = self.looker.redactor.text(message);
         same(message.as_bytes(), clean.as_bytes(), "a message")
-    }
-
-    fn commit(&self, commit: &Commit, session: &Session) -> Result<()> {
-        self.message(commit)?;
-        for code in commit.trailers("Agent-Code") {
-            if let Ok(code) = self.repo.parse_id(code) {
-                look_into_code(self.repo, self.looker, code, session.base.as_deref())?;
-            }
-        }
-        Ok(())
     }
 
     /// Looks at a record whole: also at what this version would not read from it.
@@ -178,26 +203,73 @@ impl Look<'_> {
 }
 
 /// Refuses code that holds what certainly is a secret. Only what a session added since it began is looked at.
-pub(super) fn look_into_code(
+pub(super) fn look_into_code(repo: &Repo, looker: Looker<'_>, (code, base): Ends) -> Result<()> {
+    if !looker.code.known().contains(&(code, base)) {
+        search(repo, looker, base, &[code])?;
+        looker.code.known().insert((code, base));
+    }
+    Ok(())
+}
+
+/// Looks into the code of several sessions together: sessions that began at the same commit take one question to git, and
+/// what they have in common is read once. Which of them a secret is in is for [`look_into_code`] to say.
+pub(super) fn look_ahead(repo: &Repo, looker: Looker<'_>, code: impl IntoIterator<Item = Ends>) {
+    let mut begun: BTreeMap<Option<ObjectId>, BTreeSet<ObjectId>> = BTreeMap::new();
+    for (code, base) in code {
+        if !looker.code.known().contains(&(code, base)) {
+            begun.entry(base).or_default().insert(code);
+        }
+    }
+    for (base, code) in begun {
+        let code: Vec<ObjectId> = code.into_iter().collect();
+        if search(repo, looker, base, &code).is_ok() {
+            let clean = code.into_iter().map(|code| (code, base));
+            looker.code.known().extend(clean);
+        }
+    }
+}
+
+/// Searches everything that commits reach and a base does not, on all cores.
+fn search(
     repo: &Repo,
     looker: Looker<'_>,
-    code: ObjectId,
-    base: Option<&str>,
+    base: Option<ObjectId>,
+    code: &[ObjectId],
 ) -> Result<()> {
-    let base = base.and_then(|base| repo.parse_id(base).ok());
-    let clean = || looker.code.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if clean().contains(&(code, base)) {
-        return Ok(());
+    let objects = repo.objects_between(base, code)?;
+    let share = objects.len().div_ceil(cores()).max(PER_THREAD);
+    if objects.len() <= share {
+        return search_part(repo, looker, &objects);
     }
-    for (id, path) in repo.objects_between(base, code)? {
-        let Some((kind, size)) = repo.object_header(id)? else {
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = objects
+            .chunks(share)
+            .map(|part| {
+                let repo = repo.clone();
+                scope.spawn(move || search_part(&repo, looker, part))
+            })
+            .collect();
+        parts
+            .into_iter()
+            .try_for_each(|part| part.join().unwrap_or_else(|_| Err(unsearched())))
+    })
+}
+
+/// What could not be looked at may hold anything.
+fn unsearched() -> Error {
+    Error::fatal("its code could not be looked into")
+}
+
+fn search_part(repo: &Repo, looker: Looker<'_>, objects: &[(ObjectId, String)]) -> Result<()> {
+    for (id, path) in objects {
+        let Some((kind, size)) = repo.object_header(*id)? else {
             continue;
         };
         let looked_at = matches!(kind, ObjectKind::Blob | ObjectKind::Commit);
         if !looked_at || size > CODE {
             continue;
         }
-        let bytes = repo.read_object(id, kind, CODE)?;
+        let bytes = repo.read_object(*id, kind, CODE)?;
         if let Some(rule) = looker.redactor.certain_secret(&bytes) {
             let place = match kind {
                 ObjectKind::Blob => format!("file '{path}' of its code"),
@@ -206,7 +278,6 @@ pub(super) fn look_into_code(
             return Err(secret(&place, &rule));
         }
     }
-    clean().insert((code, base));
     Ok(())
 }
 

@@ -7,14 +7,15 @@ use serde::Serialize;
 use super::remote::Remote;
 use crate::error::Result;
 use crate::git::object::Signature;
-use crate::git::remote::Update;
+use crate::git::remote::{Advertised, Interest, Update};
+use crate::git::talk::Audience;
 use crate::session::WriterId;
 use crate::session::context::Context;
 use crate::store::limits;
 use crate::store::refname::{self, RefName};
 
-/// From so many refs on every push of everybody takes noticeably longer.
-const MANY: usize = 1_000;
+/// From so many refs on every push of everybody takes noticeably longer: whoever pushes anything is told of all of them.
+const MANY: usize = 250;
 
 /// What was found out about a remote.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -27,7 +28,9 @@ pub struct Probed {
     pub allowed: bool,
     /// How many of our refs it has.
     pub refs: usize,
-    /// How many bytes its list of them is.
+    /// How many refs it has in all: a push of anything is told of every one.
+    pub advertised: usize,
+    /// How many bytes its list of ours is.
     pub bytes: u64,
     /// Whether there are so many that pushes get slow.
     pub many: bool,
@@ -35,6 +38,8 @@ pub struct Probed {
     pub foreign: usize,
     /// Whether it takes our refs.
     pub accepts: bool,
+    /// Whether it does not because it hides them from pushes at this address.
+    pub hidden: bool,
     /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -59,20 +64,18 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
         allowed: remote.agreed,
         ..Probed::default()
     };
-    let list = |only: Option<&str>| {
-        let patterns = match only {
-            Some(name) => vec![name.to_owned()],
-            None => refname::patterns(None),
-        };
-        let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
-        repo.ask_remote(&remote.name, &patterns)?
-            .finish(&|name| RefName::parse(name).is_some(), limits::REMOTE_REFS)
-    };
     let started = Instant::now();
-    let advertised = list(None)?;
+    let ours = |name: &str| match RefName::parse(name) {
+        Some(_) => Interest::Wanted,
+        None if refname::is_shared_place(name) => Interest::Beside,
+        None => Interest::None,
+    };
+    let asking = repo.ask_remote(&remote.name)?;
+    let advertised = asking.finish(&ours, limits::REMOTE_REFS)?;
     probed.list_ms = millis(started.elapsed());
     probed.refs = advertised.refs.len();
-    probed.bytes = advertised.bytes;
+    probed.advertised = advertised.total;
+    probed.bytes = advertised.refs.iter().map(line_length).sum();
     probed.many = probed.refs > MANY;
     probed.foreign = advertised.other_count;
 
@@ -96,7 +99,7 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
         new,
         over,
     };
-    let mut quiet = |_: &str| {};
+    let mut quiet = Audience::Nobody;
     let started = Instant::now();
     let mut pushed = repo.push_refs(&remote.name, &[update(Some(id), None)], true, &mut quiet)?;
     probed.push_ms = millis(started.elapsed());
@@ -108,17 +111,29 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
     if !pushed.done {
         let told = pushed.outcomes.iter().find(|outcome| outcome.flag == '!');
         let told = told.map(|outcome| outcome.summary.clone());
+        let hidden = |told: &String| told.contains("hidden ref");
+        probed.hidden = told.as_ref().is_some_and(hidden);
         probed.reason = Some(match told {
             Some(told) => format!("{told}: {}", pushed.said),
             None => pushed.said,
         });
         return Ok(probed);
     }
-    let found = list(Some(&name))?;
+    let wanted = |found: &str| match found == name {
+        true => Interest::Wanted,
+        false => Interest::None,
+    };
+    let found = repo.ask_remote(&remote.name)?.finish(&wanted, 1)?;
     probed.shows = found.refs.iter().any(|one| one.id == id);
     let deleted = repo.push_refs(&remote.name, &[update(None, Some(id))], false, &mut quiet)?;
     probed.deletes = deleted.done;
     Ok(probed)
+}
+
+/// Returns how long a ref is in the list that a push begins with.
+fn line_length(found: &Advertised) -> u64 {
+    // Four digits of its length, a space, and the end of the line.
+    (found.id.kind().len_in_hex() + found.name.len() + 6) as u64
 }
 
 fn millis(time: Duration) -> u64 {

@@ -11,6 +11,7 @@ use super::remote::Remote;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::refs::{Expected, RefChange};
+use crate::git::talk::Audience;
 use crate::redact::{KnownSecrets, Redactor};
 use crate::session::context::Context;
 use crate::store::refname::{self, RefName};
@@ -47,14 +48,14 @@ pub fn purge(
     context: &Context<'_>,
     secrets: &[Vec<u8>],
     local: bool,
-    tell: &mut dyn FnMut(&str),
+    audience: &mut Audience<'_>,
 ) -> Result<Purged> {
     let redactor = redactor(context, secrets)?;
     let mut purged = Purged::default();
     let own = own_refs(context.repo)?;
     let nothing = BTreeSet::new();
     for name in own.keys() {
-        tell(&name.to_string());
+        audience.hear(&name.to_string());
         let elsewhere = versions_elsewhere(context, name)?;
         match context.store.rewrite(name, &redactor, &nothing, &elsewhere) {
             Ok(Some(rewritten)) => purged.refs.push(rewritten),
@@ -64,7 +65,7 @@ pub fn purge(
     }
     drop_kept(context, &purged.refs)?;
     if !local {
-        push_all(context, &mut purged, tell)?;
+        push_all(context, &mut purged, audience)?;
     }
     Ok(purged)
 }
@@ -106,7 +107,7 @@ fn drop_kept(context: &Context<'_>, rewritten: &[Rewritten]) -> Result<()> {
     Ok(())
 }
 
-fn push_all(context: &Context<'_>, purged: &mut Purged, tell: &mut dyn FnMut(&str)) -> Result<()> {
+fn push_all(context: &Context<'_>, purged: &mut Purged, audience: &mut Audience<'_>) -> Result<()> {
     let refs: BTreeSet<RefName> = purged.refs.iter().map(|one| one.name.clone()).collect();
     for name in context.repo.remote_names() {
         let copies = super::fetch::copies(context.repo, &name)?;
@@ -123,7 +124,7 @@ fn push_all(context: &Context<'_>, purged: &mut Purged, tell: &mut dyn FnMut(&st
             refs: Some(there),
             ..Options::default()
         };
-        match push::push(context, &remote, &options, tell) {
+        match push::push(context, &remote, &options, audience) {
             Ok(changes) => purged.pushed.push((name, changes)),
             Err(error) => purged.unreached.push((name, error.message().to_owned())),
         }

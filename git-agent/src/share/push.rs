@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use super::change::{Change, What};
 use super::fetch::{copies, lock, tidy};
-use super::inspect::{CleanCode, Looker, inspect_all, look_into_code};
+use super::inspect::{CleanCode, Looker, ends, inspect_all, look_ahead, look_into_code};
 use super::plan::{self, Item};
 use super::remote::{CONSENT, Remote};
 use super::sign;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::refs::{Expected, RefChange};
-use crate::git::remote::{Pushed, Update};
+use crate::git::remote::{Interest, Pushed, Update};
+use crate::git::talk::Audience;
 use crate::redact::Redactor;
 use crate::session::context::Context;
 use crate::session::{Session, SessionId, archive};
@@ -29,6 +30,8 @@ use crate::transcript::Body;
 
 /// Refs of one push: hosts have been seen to fail on a hundred.
 const BATCH: usize = 50;
+/// So many refs that went are written down together: each time is a file to sync.
+const AT_ONCE: usize = 10 * BATCH;
 /// How often a push that met another one is tried again.
 const ATTEMPTS: u32 = 8;
 
@@ -43,12 +46,12 @@ pub struct Options {
     pub dry_run: bool,
 }
 
-/// Pushes what a remote lacks. `tell` hears how far it is. A remote that nobody agreed to is refused.
+/// Pushes what a remote lacks. `audience` hears how far it is. A remote that nobody agreed to is refused.
 pub fn push(
     context: &Context<'_>,
     remote: &Remote,
     options: &Options,
-    tell: &mut dyn FnMut(&str),
+    audience: &mut Audience<'_>,
 ) -> Result<Vec<Change>> {
     if !options.dry_run && !remote.agreed {
         return Err(Error::fatal(format!(
@@ -70,7 +73,7 @@ pub fn push(
         if options.sessions.is_none() && options.refs.is_none() {
             archive::fold_old(context)?;
         }
-        tell("preparing");
+        audience.hear("preparing");
         if options.refs.is_none() {
             codeless = prepare(context, remote, options, looker)?;
         }
@@ -87,8 +90,9 @@ pub fn push(
         redactor: &redactor,
         changes: Vec::new(),
         codeless,
+        there: Vec::new(),
     };
-    tell("looking for secrets");
+    audience.hear("looking for secrets");
     if options.dry_run {
         inspect_all(context.repo, looker, &mut items);
         for item in given.without_refused(items) {
@@ -99,7 +103,7 @@ pub fn push(
     // One batch is looked at while the one before it is on its way.
     let repo = context.repo.clone();
     let (looked_at, ready) = sync_channel(1);
-    std::thread::scope(|scope| {
+    let pushed = std::thread::scope(|scope| {
         scope.spawn(move || {
             for batch in items.chunks_mut(BATCH) {
                 inspect_all(&repo, looker, batch);
@@ -111,9 +115,12 @@ pub fn push(
         // What comes out of the channel is dropped with this closure: a push that fails ends the looking, too.
         ready.into_iter().try_for_each(|batch| {
             let good = given.without_refused(batch);
-            given.batch(good, tell)
+            given.batch(good, audience)
         })
-    })?;
+    });
+    // What went before something failed is there all the same.
+    let written = given.write_down();
+    pushed.and(written)?;
     tidy(context, &remote.name);
     Ok(given.changes)
 }
@@ -136,9 +143,9 @@ fn prepare(
     options: &Options,
     looker: Looker<'_>,
 ) -> Result<BTreeMap<SessionId, String>> {
-    let mut codeless = BTreeMap::new();
+    let mut fresh = Vec::new();
     for listed in context.store.list(Scope::Mine)?.sessions {
-        let session = &listed.session;
+        let session = listed.session;
         let wanted = options
             .sessions
             .as_ref()
@@ -146,7 +153,18 @@ fn prepare(
         let Some(tip) = listed.tip.filter(|_| wanted) else {
             continue;
         };
-        if let Some(reason) = submit(context, session, tip, looker)? {
+        if let Some(code) = unsubmitted(context, &session, tip)? {
+            fresh.push((session, tip, code));
+        }
+    }
+    let repo = context.repo;
+    let code = fresh
+        .iter()
+        .map(|(session, _, code)| ends(repo, session, *code));
+    look_ahead(repo, looker, code);
+    let mut codeless = BTreeMap::new();
+    for (session, tip, code) in fresh {
+        if let Some(reason) = submit(context, &session, (tip, code), looker)? {
             codeless.insert(session.sid, reason);
         }
     }
@@ -160,28 +178,32 @@ fn prepare(
     Ok(codeless)
 }
 
+/// Returns the tip of a session's branch, unless its log has it already.
+fn unsubmitted(
+    context: &Context<'_>,
+    session: &Session,
+    tip: ObjectId,
+) -> Result<Option<ObjectId>> {
+    let Some(branch) = session.branch.as_deref() else {
+        return Ok(None);
+    };
+    let Some(code) = context.repo.branch_tip(branch)? else {
+        return Ok(None);
+    };
+    // Where nothing was committed there is nothing that the branch it began on does not have.
+    let begun = session.base.as_deref() == Some(code.to_string().as_str());
+    let known = begun || context.store.submitted(tip)? == Some(code);
+    Ok((!known).then_some(code))
+}
+
 /// Makes the tip of a session's branch a parent of its log, so that the code travels with it. Returns why it does not.
 fn submit(
     context: &Context<'_>,
     session: &Session,
-    tip: ObjectId,
+    (tip, code): (ObjectId, ObjectId),
     looker: Looker<'_>,
 ) -> Result<Option<String>> {
-    let repo = context.repo;
-    let branch = match session.branch.as_deref() {
-        Some(branch) => repo.branch_tip(branch)?,
-        None => None,
-    };
-    let Some(code) = branch else {
-        return Ok(None);
-    };
-    let hex = code.to_string();
-    // Where nothing was committed there is nothing that the branch it began on does not have.
-    if session.base.as_deref() == Some(hex.as_str()) || context.store.submitted(tip)? == Some(code)
-    {
-        return Ok(None);
-    }
-    if let Err(error) = look_into_code(repo, looker, code, session.base.as_deref()) {
+    if let Err(error) = look_into_code(context.repo, looker, ends(context.repo, session, code)) {
         return Ok(Some(error.message().to_owned()));
     }
     let busy = crate::process::lock::is_held(&context.store.write_lock(session.sid))?;
@@ -189,7 +211,9 @@ fn submit(
         return Ok(Some("it is still at work".to_owned()));
     }
     let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
-    writer.append(Body::Submit { commit: hex })?;
+    writer.append(Body::Submit {
+        commit: code.to_string(),
+    })?;
     writer.close()?;
     Ok(None)
 }
@@ -201,6 +225,8 @@ struct Given<'c, 'a> {
     redactor: &'c Redactor,
     changes: Vec<Change>,
     codeless: BTreeMap<SessionId, String>,
+    /// What the remote has now, and is not written down here yet.
+    there: Vec<Item>,
 }
 
 impl Given<'_, '_> {
@@ -239,7 +265,7 @@ impl Given<'_, '_> {
     }
 
     /// Pushes one batch, joining and trying again where a ref has another version there.
-    fn batch(&mut self, mut items: Vec<Item>, tell: &mut dyn FnMut(&str)) -> Result<()> {
+    fn batch(&mut self, mut items: Vec<Item>, audience: &mut Audience<'_>) -> Result<()> {
         let mut atomic = true;
         for attempt in 0..ATTEMPTS {
             if items.is_empty() {
@@ -254,7 +280,7 @@ impl Given<'_, '_> {
                 })
                 .collect();
             let repo = self.context.repo;
-            let pushed = repo.push_refs(&self.remote.name, &updates, atomic, tell)?;
+            let pushed = repo.push_refs(&self.remote.name, &updates, atomic, audience)?;
             if pushed.done {
                 return self.taken(&items);
             }
@@ -263,7 +289,7 @@ impl Given<'_, '_> {
                 continue;
             }
             let before = items.len();
-            let (left, moved) = self.look_again(items, tell)?;
+            let (left, moved) = self.look_again(items, audience)?;
             items = left;
             if moved || items.len() < before {
                 std::thread::sleep(self.pause(attempt));
@@ -281,14 +307,17 @@ impl Given<'_, '_> {
     fn look_again(
         &mut self,
         items: Vec<Item>,
-        tell: &mut dyn FnMut(&str),
+        audience: &mut Audience<'_>,
     ) -> Result<(Vec<Item>, bool)> {
         let repo = self.context.repo;
         let names: Vec<String> = items.iter().map(|item| item.name.to_string()).collect();
-        let patterns: Vec<&str> = names.iter().map(String::as_str).collect();
-        let there = repo
-            .ask_remote(&self.remote.name, &patterns)?
-            .finish(&|name| RefName::parse(name).is_some(), items.len())?;
+        let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        let interest = |name: &str| match wanted.contains(name) {
+            true => Interest::Wanted,
+            false => Interest::None,
+        };
+        let asking = repo.ask_remote(&self.remote.name)?;
+        let there = asking.finish(&interest, items.len())?;
         let there: BTreeMap<&str, ObjectId> = there
             .refs
             .iter()
@@ -306,7 +335,7 @@ impl Given<'_, '_> {
                 left.push(item);
                 continue;
             };
-            match self.settle(&mut item, theirs, tell) {
+            match self.settle(&mut item, theirs, audience) {
                 Ok(changed) => {
                     moved |= changed;
                     left.push(item);
@@ -322,7 +351,7 @@ impl Given<'_, '_> {
         &mut self,
         item: &mut Item,
         theirs: ObjectId,
-        tell: &mut dyn FnMut(&str),
+        audience: &mut Audience<'_>,
     ) -> Result<bool> {
         let repo = self.context.repo;
         if item.over == Some(theirs) {
@@ -340,7 +369,7 @@ impl Given<'_, '_> {
             return Ok(true);
         }
         if !here {
-            repo.fetch_objects(&self.remote.name, &[theirs], tell)?;
+            repo.fetch_objects(&self.remote.name, &[theirs], audience)?;
         }
         check::check(repo, &item.name, theirs, &[new]).map_err(|error| {
             Error::fatal(format!(
@@ -404,28 +433,38 @@ impl Given<'_, '_> {
         Ok(left)
     }
 
-    /// Notes what the remote has now, here and in the answer.
+    /// Notes what the remote has now. If this never gets written down, the next push finds out that it is there.
     fn taken(&mut self, items: &[Item]) -> Result<()> {
-        let repo = self.context.repo;
-        let copies = copies(repo, &self.remote.name)?;
-        let mut changes = Vec::new();
-        for item in items {
-            let name = item.name.at_remote(&self.remote.name);
-            let before = copies.get(&item.name).copied();
-            if before != item.new {
-                changes.push(RefChange {
-                    name,
-                    expected: before.map_or(Expected::Absent, Expected::At),
-                    new: item.new,
-                });
-            }
-        }
-        // A copy that somebody else moves meanwhile is put right by the next fetch.
-        let _ = repo.swap_many(&changes)?;
         for item in items {
             self.note(item, kind(item));
         }
-        Ok(())
+        self.there.extend_from_slice(items);
+        match self.there.len() < AT_ONCE {
+            true => Ok(()),
+            false => self.write_down(),
+        }
+    }
+
+    /// Writes down what the remote has now.
+    fn write_down(&mut self) -> Result<()> {
+        let items = std::mem::take(&mut self.there);
+        if items.is_empty() {
+            return Ok(());
+        }
+        let repo = self.context.repo;
+        let copies = copies(repo, &self.remote.name)?;
+        let changes: Vec<RefChange> = items
+            .iter()
+            .map(|item| (item, copies.get(&item.name).copied()))
+            .filter(|(item, before)| *before != item.new)
+            .map(|(item, before)| RefChange {
+                name: item.name.at_remote(&self.remote.name),
+                expected: before.map_or(Expected::Absent, Expected::At),
+                new: item.new,
+            })
+            .collect();
+        // A copy that somebody else moves meanwhile is put right by the next fetch.
+        repo.swap_many(&changes).map(|_| ())
     }
 
     fn pause(&self, attempt: u32) -> Duration {

@@ -78,7 +78,7 @@ impl RefName {
         if let Some(rest) = name.strip_prefix(SESSIONS) {
             let (month, sid) = rest.split_once('/')?;
             let sid: SessionId = sid.parse().ok()?;
-            return (sid.month() == month).then_some(RefName::Session(sid));
+            return sid.is_of(month).then_some(RefName::Session(sid));
         }
         if let Some(writer) = name.strip_prefix(REVIEW_NOTES) {
             return writer.parse().ok().map(RefName::ReviewNotes);
@@ -145,16 +145,9 @@ pub fn is_ours(name: &str) -> bool {
 /// The prefixes of the shared refs.
 pub const SHARED: [&str; 4] = [SESSIONS, REVIEW_NOTES, PROVENANCE_NOTES, ARCHIVES];
 
-/// Returns patterns of the shared refs, perhaps of one month, for asking another repository. They match more than what is
-/// ours.
-pub fn patterns(month: Option<&Month>) -> Vec<String> {
-    let month = month.map_or(String::new(), |month| format!("{}/", month.as_str()));
-    vec![
-        format!("{SESSIONS}{month}*"),
-        format!("{REVIEW_NOTES}*"),
-        format!("{PROVENANCE_NOTES}*"),
-        format!("{ARCHIVES}{month}*"),
-    ]
+/// Returns whether a name lies where shared refs do: what does is ours, or looks as if it were.
+pub fn is_shared_place(name: &str) -> bool {
+    SHARED.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Returns the prefix of the copies of one remote's refs.

@@ -86,6 +86,13 @@ fn try_out(context: &Context<'_>, ui: &Ui, remote: &str) -> Result<u8> {
     Ok(code)
 }
 
+/// What can be done about many refs: protocols give a push no way to ask for less.
+const MANY: [&str; 3] = [
+    "closed sessions fold into one ref a month with the next push: git agent clean",
+    "git config agent.remote <remote>    for a repository of their own for sessions",
+    "a host of one's own can hide them where code is pushed: see 'A host with many sessions' in git-agent(1)",
+];
+
 fn findings(probed: &Probed) -> Vec<String> {
     let mut lines = vec![format!(
         "{}: {}",
@@ -122,12 +129,32 @@ fn findings(probed: &Probed) -> Vec<String> {
             );
         }
     }
-    let size = human::size(probed.bytes);
-    let count = human::count(probed.refs as u64, "ref");
-    say(
-        if probed.many { "warning" } else { "note" },
-        format!("it has {count} of sessions, {size} in every push of everybody"),
-    );
+    if probed.hidden {
+        say(
+            "note",
+            "it hides them from pushes at this address, which therefore cost nothing more"
+                .to_owned(),
+        );
+        say(
+            "hint",
+            "git config agent.remote <remote>    for the address that is for sessions".to_owned(),
+        );
+    } else {
+        let size = human::size(probed.bytes);
+        let count = human::count(probed.refs as u64, "ref");
+        say(
+            if probed.many { "warning" } else { "note" },
+            format!(
+                "every push of everybody is told of its {} refs, {count} of sessions ({size}) among them",
+                probed.advertised
+            ),
+        );
+    }
+    if probed.many {
+        for hint in MANY {
+            say("hint", hint.to_owned());
+        }
+    }
     if probed.foreign > 0 {
         let others = human::count(probed.foreign as u64, "ref");
         say(

@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
+use git_agent::git::talk::Audience;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json, porcelain};
@@ -58,9 +59,9 @@ pub fn run(env: &Env, args: &Fetch) -> Result<u8> {
             month,
             sessions: args.session.clone(),
         };
-        let fetched = fetch::fetch(context, &remote, &options, &mut |how_far| {
-            ui.progress(format!("{remote}: {how_far}"));
-        })?;
+        let mut show = |how_far: &str| ui.progress(format!("{remote}: {how_far}"));
+        let mut audience = Audience::of(ui.shows_progress(), &mut show);
+        let fetched = fetch::fetch(context, &remote, &options, &mut audience)?;
         ui.clear_progress();
         write(ui, &fetched)?;
         tell(ui, &remote, &fetched);

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
+use git_agent::git::talk::Audience;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json};
@@ -50,9 +51,9 @@ pub fn run(env: &Env, args: &Forget) -> Result<u8> {
         };
         let mut rows = Vec::new();
         for listed in select::select(context, &selection)? {
-            let done = forget::forget(context, &listed, args.remote, &mut |how_far| {
-                ui.progress(how_far);
-            })?;
+            let mut show = |how_far: &str| ui.progress(how_far);
+            let mut audience = Audience::of(ui.shows_progress(), &mut show);
+            let done = forget::forget(context, &listed, args.remote, &mut audience)?;
             ui.clear_progress();
             let name = one_line(&listed.session.name).to_string();
             if ui.format() != Format::Json {
@@ -111,9 +112,9 @@ struct PurgedRow {
 pub fn purge(env: &Env, args: &Purge) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let secrets = secrets(context, args)?;
-        let purged = purge::purge(context, &secrets, args.local, &mut |how_far| {
-            ui.progress(how_far);
-        })?;
+        let mut show = |how_far: &str| ui.progress(how_far);
+        let mut audience = Audience::of(ui.shows_progress(), &mut show);
+        let purged = purge::purge(context, &secrets, args.local, &mut audience)?;
         ui.clear_progress();
         write(ui, &purged)?;
         let trouble = !purged.kept.is_empty() || !purged.unreached.is_empty();

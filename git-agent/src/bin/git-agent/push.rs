@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
+use git_agent::git::talk::Audience;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json, porcelain};
@@ -52,9 +53,9 @@ pub fn run(env: &Env, args: &Push) -> Result<u8> {
             dry_run: args.dry_run,
             ..Options::default()
         };
-        let changes = push::push(context, &remote, &options, &mut |how_far| {
-            ui.progress(format!("{}: {how_far}", remote.name));
-        })?;
+        let mut show = |how_far: &str| ui.progress(format!("{}: {how_far}", remote.name));
+        let mut audience = Audience::of(ui.shows_progress(), &mut show);
+        let changes = push::push(context, &remote, &options, &mut audience)?;
         ui.clear_progress();
         write(ui, &changes)?;
         tell_folded(ui, &changes);
@@ -179,7 +180,7 @@ pub fn tell_folded(ui: &Ui, changes: &[Change]) {
 
 /// Says why something did not go, and what can be done.
 fn tell_refused(ui: &Ui, changes: &[Change]) {
-    let mut secret = false;
+    let (mut secret, mut hidden) = (false, false);
     let refused: Vec<&Change> = changes
         .iter()
         .filter(|one| one.what == What::Refused)
@@ -187,6 +188,7 @@ fn tell_refused(ui: &Ui, changes: &[Change]) {
     for one in &refused {
         let reason = one.reason.as_deref().unwrap_or("it was refused");
         secret |= reason.contains("looks like a secret");
+        hidden |= reason.contains("hidden ref");
         ui.error(format!(
             "{}: {}",
             label(&one.name, one.session.as_deref()),
@@ -195,6 +197,11 @@ fn tell_refused(ui: &Ui, changes: &[Change]) {
     }
     if secret {
         ui.hint("git agent purge    takes secrets out of one's own records");
+    }
+    if hidden {
+        ui.hint(
+            "git config agent.remote <remote>    for the address of that host that is for sessions",
+        );
     }
     if !refused.is_empty() && ui.format() == Format::Human {
         let count = human::count(refused.len() as u64, "ref");
