@@ -1,7 +1,7 @@
 //! Secrets found by the name beside them: `name = value` and its relatives in shells, JSON, YAML, TOML, XML, code and options.
 
 use super::entropy::reads_as_words;
-use super::judge::{Promise, Style, is_in_fours, is_secret};
+use super::judge::{Promise, Style, is_in_fours, is_secret, is_worded_password};
 use super::names;
 
 /// Words that bring a name to attention; longer names contain them.
@@ -109,7 +109,18 @@ pub(super) fn at(text: &[u8], hit: usize, hit_end: usize) -> Beside {
             .iter()
             .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
         && name.contains(&b'_');
-    let found = value.find(text, promise, option || variable, line_start);
+    // `DB_PASSWORD=` and `--password=`: in a shell only a value can follow.
+    let shell = promise == Promise::Password
+        && value.kind == Kind::Assign
+        && !value.spaced
+        && text.get(name_end) == Some(&b'=')
+        && (option
+            || name
+                .iter()
+                .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_'));
+    let found = value
+        .find(text, promise, option || variable, line_start)
+        .or_else(|| shell.then(|| value.worded(text, line_start)).flatten());
     Beside {
         name_end,
         secret: found.map(|(from, to)| (from, to, names::rule(name, promise))),
@@ -283,6 +294,16 @@ impl Separator {
                 judged(text, at, to, promise, style)
             }
         }
+    }
+
+    /// Finds a value that is words, where only a value can stand.
+    fn worded(&self, text: &[u8], line_start: bool) -> Option<(usize, usize)> {
+        let (from, to) = match quoted(text, self.end) {
+            Some(inside) => inside,
+            None => (self.end, bare(text, self.end, line_start)?),
+        };
+        let value = &text[from..to];
+        (!super::is_placeholder(value) && is_worded_password(value)).then_some((from, to))
     }
 
     /// `--password value`, `PASSWORD 'value'`, `login me password value`, `password is value`.

@@ -30,7 +30,7 @@ pub(super) enum Style {
 }
 
 /// What people write where a secret goes, once digits and punctuation are taken away.
-const STAND_INS: [&str; 76] = [
+const STAND_INS: [&str; 75] = [
     "changeme",
     "changethis",
     "changeit",
@@ -76,7 +76,6 @@ const STAND_INS: [&str; 76] = [
     "abcd",
     "qwerty",
     "letmein",
-    "hunter",
     "welcome",
     "postgres",
     "postgresql",
@@ -189,7 +188,16 @@ pub(super) fn is_stand_in(value: &[u8]) -> bool {
         .rposition(u8::is_ascii_alphabetic)
         .map_or(core.len(), |at| at + 1);
     let core = &core[first..last];
-    value.len() <= core.len() + 8 && STAND_INS.iter().any(|word| word.as_bytes() == core)
+    // A word with a number and a mark is what people choose where a rule asks for both.
+    let decorated = {
+        let around = value.iter().filter(|byte| !byte.is_ascii_alphabetic());
+        let marks = around.clone().filter(|byte| b"!?#*+".contains(byte));
+        around.clone().any(u8::is_ascii_digit) && marks.count() > 0
+    };
+    value.len() <= core.len() + 8
+        && !decorated
+        && STAND_INS.iter().any(|word| word.as_bytes() == core)
+        || value.eq_ignore_ascii_case(b"hunter2")
         || is_sequence(value)
 }
 
@@ -280,14 +288,7 @@ pub(super) fn is_secret(value: &[u8], promise: Promise, style: Style) -> bool {
         return false;
     }
     if style != Style::Quoted && is_code(value) {
-        // `PASSWORD=correcthorse42` in a shell's file is no name, although it reads as one.
-        let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();
-        let plain = value.iter().all(u8::is_ascii_alphanumeric);
-        return promise == Promise::Password
-            && style == Style::Tight
-            && plain
-            && digits >= 2
-            && value.len() >= 8;
+        return is_word_with_number(value, promise, style);
     }
     let digit = value.iter().any(u8::is_ascii_digit);
     let letter = value.iter().any(u8::is_ascii_alphabetic);
@@ -320,9 +321,84 @@ pub(super) fn is_secret(value: &[u8], promise: Promise, style: Style) -> bool {
                 && letter
                 && (value.len() >= 10 && !words || value.len() >= 20 && !joined_words(value))
                 || !words && letter && mixed && value.len() >= 16
+                || style != Style::Loose && is_word_with_number(value, promise, Style::Tight)
         }
         Promise::Key => looks_random(value, 20),
     }
+}
+
+/// Returns whether a value that could be a name in code is a word with a number, as in `correcthorse42` or `Summer2024!`.
+///
+/// The looser the style, the more it takes: types and variables end in numbers too.
+fn is_word_with_number(value: &[u8], promise: Promise, style: Style) -> bool {
+    // The widths and versions that names end in.
+    const WIDTHS: [&[u8]; 8] = [b"16", b"32", b"64", b"128", b"255", b"256", b"384", b"512"];
+    let end = value
+        .iter()
+        .rposition(|byte| !b"!?.".contains(byte))
+        .map_or(0, |at| at + 1);
+    let (body, marks) = value.split_at(end);
+    if value.len() < 8 || !body.iter().all(u8::is_ascii_alphanumeric) {
+        return false;
+    }
+    let exclaimed = marks.contains(&b'!');
+    let digits = body.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let letters = body.len() - digits;
+    let tail = body.iter().rev().take_while(|byte| byte.is_ascii_digit());
+    let tail = &body[body.len() - tail.count()..];
+    let mixed = body.iter().any(u8::is_ascii_lowercase) && body.iter().any(u8::is_ascii_uppercase);
+    let number = letters >= 3 && tail.len() >= 4;
+    match (promise, style) {
+        (Promise::Password | Promise::Phrase, Style::Tight) => {
+            digits >= 2 || exclaimed && digits >= 1
+        }
+        (Promise::Password | Promise::Phrase, _) => {
+            number
+                || exclaimed && digits >= 2
+                || mixed && tail.len() >= 2 && !WIDTHS.contains(&tail)
+        }
+        (Promise::Secret, Style::Tight) => number || exclaimed && digits >= 2,
+        (Promise::Token, Style::Tight) => exclaimed && digits >= 2,
+        _ => false,
+    }
+}
+
+/// Returns whether a value is a password although it reads as words: for where only a value can stand, as after
+/// `DB_PASSWORD=` in a shell.
+pub(super) fn is_worded_password(value: &[u8]) -> bool {
+    /// What settings say of passwords.
+    const SAID: [&str; 10] = [
+        "disabled",
+        "enabled",
+        "encrypted",
+        "generated",
+        "plaintext",
+        "interactive",
+        "unchanged",
+        "somevalue",
+        "whatever",
+        "anything",
+    ];
+    let digits = value.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let words = value
+        .iter()
+        .skip(1)
+        .all(|byte| byte.is_ascii_lowercase() || b"-_!?.".contains(byte));
+    value.len() >= 8
+        && value.first().is_some_and(u8::is_ascii_alphanumeric)
+        && value.iter().any(u8::is_ascii_lowercase)
+        && value
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_!?.@#%^*+=~".contains(byte))
+        && (digits >= 2 || words && !value.contains(&b'.'))
+        && !["passw", "secret", "token"]
+            .iter()
+            .any(|word| contains_ignoring_case(value, word))
+        && !SAID
+            .iter()
+            .any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
+        && !is_stand_in(value)
+        && !is_place(value)
 }
 
 /// Returns whether text starts with a password as one provider spells them: four times four letters.
