@@ -64,6 +64,10 @@ fn a_planted_secret_never_reaches_the_remote() {
             .run()
             .success()
             .assert_says("change the secret");
+        // Nor does this clone keep the command as it was typed.
+        let kept = ada.repo.common_dir().join("agents/scratch").join(&sid);
+        let command = std::fs::read(kept.join("command.json")).expect("a command is kept");
+        assert!(!holds(&command, &secret), "the clone holds the secret");
         ada.command("git")
             .args(["agent", "push", "late"])
             .env("MY_API_TOKEN", later)

@@ -8,6 +8,7 @@ use crate::agent::spec::AgentSpec;
 use crate::config::Config;
 use crate::env::Env;
 use crate::error::{Context as _, Error, Result};
+use crate::redact::Redactor;
 use crate::store::Store;
 
 pub use crate::agent::spec::COMMAND;
@@ -120,6 +121,36 @@ fn kept_command(store: &Store<'_>, sid: SessionId) -> Option<Vec<String>> {
         .join(sid.as_str())
         .join("command.json");
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+/// Takes secrets out of the commands that are kept as they were typed. Returns whose commands changed: they cannot be
+/// started again.
+pub fn purge_commands(store: &Store<'_>, redactor: &Redactor) -> Result<Vec<SessionId>> {
+    let mut changed = Vec::new();
+    let Ok(entries) = std::fs::read_dir(store.dir().join("scratch")) else {
+        return Ok(changed);
+    };
+    for entry in entries.flatten() {
+        let Some(sid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        let Some(words) = kept_command(store, sid) else {
+            continue;
+        };
+        let clean = redactor.json(words.clone().into()).into_inner();
+        if clean != serde_json::Value::from(words) {
+            let words: Vec<String> =
+                serde_json::from_value(clean).context(|| "cannot purge a command".into())?;
+            keep_command(store, sid, &words)?;
+            changed.push(sid);
+        }
+    }
+    changed.sort_unstable();
+    Ok(changed)
 }
 
 /// Returns an agent by name, built in or configured.

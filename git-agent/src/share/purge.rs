@@ -14,6 +14,7 @@ use crate::git::refs::{Expected, RefChange};
 use crate::git::talk::Audience;
 use crate::redact::{KnownSecrets, Redactor};
 use crate::session::context::Context;
+use crate::session::{SessionId, agents};
 use crate::store::refname::{self, RefName};
 use crate::store::rewrite::Rewritten;
 
@@ -24,6 +25,8 @@ pub struct Purged {
     pub refs: Vec<Rewritten>,
     /// The refs that could not be written again, and why.
     pub kept: Vec<(RefName, String)>,
+    /// The sessions whose commands, which this clone keeps as they were typed, held something.
+    pub commands: Vec<SessionId>,
     /// What was done at remotes.
     pub pushed: Vec<(String, Vec<Change>)>,
     /// Remotes that could not be reached, and why.
@@ -64,6 +67,7 @@ pub fn purge(
         }
     }
     drop_kept(context, &purged.refs)?;
+    purged.commands = agents::purge_commands(&context.store, &redactor)?;
     if !local {
         push_all(context, &mut purged, audience)?;
     }

@@ -178,7 +178,12 @@ fn write(ui: &Ui, purged: &purge::Purged) -> Result<()> {
         ui.error(format!("'{remote}' still has it: {}", one_line(reason)));
         ui.hint(format!("git agent push {remote}"));
     }
-    if purged.refs.is_empty() && purged.kept.is_empty() {
+    for sid in &purged.commands {
+        ui.narrate(format!(
+            "the command of {sid}, kept here as it was typed, held it: it is purged and cannot be run again"
+        ));
+    }
+    if purged.refs.is_empty() && purged.kept.is_empty() && purged.commands.is_empty() {
         ui.narrate("nothing of this clone's records holds it");
         return Ok(());
     }
