@@ -151,7 +151,7 @@ fn fold_session(mut records: Records) -> Review {
     let deleted = session.deletions(&ids, &mut review);
     review.verdicts = session.verdicts(&deleted);
     let order = session.order(&ids);
-    let mut threads = Threads::new(&session.comments(&order));
+    let mut threads = Threads::new(&session.comments(&order), session.entries.len());
     for at in order {
         let Some(record) = session.entries[at].record.take() else {
             continue;

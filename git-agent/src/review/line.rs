@@ -1,7 +1,7 @@
 //! Reading a record from its line, fast: what every version writes is read field by field, without building a tree of
 //! JSON first. Whatever is not plainly such a record is left to the general way, so both say the same of every line.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::{Action, CodePlace, FORMAT, Place, Record, Severity, Side, Verdict};
 use crate::env::Millis;
@@ -21,13 +21,25 @@ struct Fields {
     #[serde(default)]
     who: Person,
     op: Op,
+    #[serde(default, deserialize_with = "given")]
     target: Option<Ulid>,
+    #[serde(default, deserialize_with = "given")]
     at: Option<Spot>,
+    #[serde(default, deserialize_with = "given")]
     body: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     severity: Option<Severity>,
+    #[serde(default, deserialize_with = "given")]
     verdict: Option<Verdict>,
+    #[serde(default, deserialize_with = "given")]
     commit: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     tree: Option<String>,
+}
+
+/// Reads a field that is there. Nobody writes nulls, and what one means differs from field to field: it is no plain record.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -44,14 +56,21 @@ enum Op {
 /// The fields of all places together.
 #[derive(Deserialize)]
 struct Spot {
+    #[serde(default, deserialize_with = "given")]
     event: Option<Ulid>,
+    #[serde(default, deserialize_with = "given")]
     commit: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     path: Option<String>,
     #[serde(default)]
     side: Side,
+    #[serde(default, deserialize_with = "given")]
     line: Option<u32>,
+    #[serde(default, deserialize_with = "given")]
     end: Option<u32>,
+    #[serde(default, deserialize_with = "given")]
     blob: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     hunk_sha: Option<String>,
     #[serde(default)]
     before: Vec<String>,
@@ -77,10 +96,6 @@ impl Record {
 
 /// Reads a record as this version writes it.
 fn plain(line: &str) -> Option<Record> {
-    // Nobody writes nulls, and what one means differs from field to field.
-    if line.contains(":null") {
-        return None;
-    }
     let fields: Fields = serde_json::from_str(line).ok()?;
     if fields.v != FORMAT {
         return None;
@@ -179,7 +194,7 @@ mod tests {
             r#","op":"verdict","verdict":"request-changes","commit":"c","tree":"t""#.to_owned(),
             r#","op":"verdict","verdict":"approve","commit":"c","body":"why""#.to_owned(),
             format!(r#","op":"resolve","target":"{ID}","extra":{{"a":[1]}}"#),
-            format!(r#","op":"reopen","target":"{ID}""#),
+            format!(r#","op":"reopen","target":"{ID}","extra":null"#),
         ] {
             assert!(both(&rest), "{rest}");
         }
@@ -199,6 +214,11 @@ mod tests {
             r#","op":"comment","body":"x","at":{"path":"a"}"#.to_owned(),
             r#","op":"comment","body":"x","at":{"event":"no id","commit":"c"}"#.to_owned(),
             r#","op":"comment","body":"x","at":[]"#.to_owned(),
+            r#","op":"comment","body":"x","at":null"#.to_owned(),
+            r#","op":"comment","body":"x","at":{"commit":"c","path":null}"#.to_owned(),
+            r#","op":"comment","body":"x","at":{"commit":"c","before":null}"#.to_owned(),
+            r#","op":"comment","body":"x","who":null"#.to_owned(),
+            r#","op":"del","target": null"#.to_owned(),
             r#","op":"edit","body":"x""#.to_owned(),
             r#","op":"verdict","verdict":"approve","commit":"c","body":null"#.to_owned(),
             r#","op":"verdict","verdict":"maybe","commit":"c""#.to_owned(),

@@ -1,6 +1,6 @@
 //! Comments put together into threads, whatever they answer: chains, circles, or something nobody has.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::Place;
 use super::fold::{Comment, Thread};
@@ -22,34 +22,33 @@ pub(super) struct Threads {
     /// The threads so far.
     pub(super) list: Vec<Thread>,
     /// Where each comment is: thread and place in it.
-    places: BTreeMap<usize, (usize, usize)>,
+    places: Vec<Option<(usize, usize)>>,
     /// The comment that opens the thread of each comment.
-    roots: HashMap<usize, usize>,
-    threads: HashMap<usize, usize>,
+    roots: Vec<Option<usize>>,
+    /// The thread that a comment opens.
+    threads: Vec<Option<usize>>,
     by_id: HashMap<Ulid, usize>,
 }
 
 impl Threads {
-    /// Finds out which comments belong together.
-    pub(super) fn new(ordered: &[Said]) -> Self {
+    /// Finds out which comments belong together. The numbers of records are below `count`.
+    pub(super) fn new(ordered: &[Said], count: usize) -> Self {
         let mut by_id: HashMap<Ulid, usize> = HashMap::with_capacity(ordered.len());
-        let mut answers: HashMap<usize, Ulid> = HashMap::new();
+        let mut answers: Vec<Option<Ulid>> = vec![None; count];
         for said in ordered {
-            if let Some(target) = said.answers {
-                answers.insert(said.at, target);
-            }
+            answers[said.at] = said.answers;
             // Ids are random: only a forger has somebody else's. The first in order stands for the id.
             by_id.entry(said.id).or_insert(said.at);
         }
-        let mut roots: HashMap<usize, usize> = HashMap::with_capacity(ordered.len());
+        let mut roots: Vec<Option<usize>> = vec![None; count];
         for said in ordered {
             let mut path = vec![said.at];
             let root = loop {
                 let last = path[path.len() - 1];
-                if let Some(known) = roots.get(&last) {
-                    break *known;
+                if let Some(known) = roots[last] {
+                    break known;
                 }
-                let Some(next) = answers.get(&last).and_then(|target| by_id.get(target)) else {
+                let Some(next) = answers[last].and_then(|target| by_id.get(&target)) else {
                     break last;
                 };
                 // A circle of answers: the first in order among them opens the thread.
@@ -59,22 +58,22 @@ impl Threads {
                 path.push(*next);
             };
             for step in path {
-                roots.insert(step, root);
+                roots[step] = Some(root);
             }
         }
         Threads {
             list: Vec::with_capacity(ordered.len()),
-            places: BTreeMap::new(),
+            places: vec![None; count],
             roots,
-            threads: HashMap::new(),
+            threads: vec![None; count],
             by_id,
         }
     }
 
     /// Adds a comment, by its number, to its thread.
     pub(super) fn comment(&mut self, this: usize, place: Option<Place>, comment: Comment) {
-        let root = self.roots.get(&this).copied().unwrap_or(this);
-        let index = *self.threads.entry(root).or_insert_with(|| {
+        let root = self.roots[this].unwrap_or(this);
+        let index = *self.threads[root].get_or_insert_with(|| {
             self.list.push(Thread {
                 at: None,
                 comments: Vec::new(),
@@ -87,15 +86,15 @@ impl Threads {
             thread.at = place;
         }
         thread.comments.push(comment);
-        self.places.insert(this, (index, thread.comments.len() - 1));
+        self.places[this] = Some((index, thread.comments.len() - 1));
     }
 
     /// Replaces the text of a comment; says whether there is such a comment.
     pub(super) fn edit(&mut self, target: usize, body: String, ts: Millis) -> bool {
-        let Some((thread, place)) = self.places.get(&target) else {
+        let Some((thread, place)) = self.places[target] else {
             return false;
         };
-        let comment = &mut self.list[*thread].comments[*place];
+        let comment = &mut self.list[thread].comments[place];
         if !comment.deleted {
             comment.body = body;
             comment.edited = Some(ts);
@@ -108,8 +107,8 @@ impl Threads {
         let Some(thread) = self
             .by_id
             .get(&target)
-            .and_then(|comment| self.places.get(comment))
-            .map(|(thread, _)| *thread)
+            .and_then(|comment| self.places[*comment])
+            .map(|(thread, _)| thread)
         else {
             return false;
         };

@@ -138,8 +138,22 @@ impl<'de> Deserialize<'de> for Ulid {
     fn deserialize<D: serde::Deserializer<'de>>(
         deserializer: D,
     ) -> std::result::Result<Self, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        deserializer.deserialize_str(Reader)
+    }
+}
+
+/// Reads an id without a copy of its text.
+struct Reader;
+
+impl serde::de::Visitor<'_> for Reader {
+    type Value = Ulid;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an id")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> std::result::Result<Ulid, E> {
+        text.parse().map_err(E::custom)
     }
 }
 
