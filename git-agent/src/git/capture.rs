@@ -58,7 +58,7 @@ impl Captured {
     /// Returns whether there are neither staged nor unstaged nor untracked changes.
     pub fn is_clean(&self, repo: &Repo) -> Result<bool> {
         let committed = match self.head {
-            Some(head) => repo.read_commit(head)?.tree,
+            Some(head) => repo.tree_of(head)?,
             None => ObjectId::empty_tree(repo.hash_kind()),
         };
         Ok(self.tree == committed && self.index_tree == committed && self.is_settled())
@@ -206,7 +206,7 @@ impl Repo {
             Error::fatal(format!("the index of '{top}' contradicts itself"))
         })?;
         let committed = match seen.head {
-            Some(head) => Some(self.read_commit(head)?.tree),
+            Some(head) => Some(self.tree_of(head)?),
             None => None,
         };
         let something = !paths.is_empty() || Some(index_tree) != committed;

@@ -3,6 +3,9 @@
 use super::{ObjectId, RefBackend, Repo};
 use crate::error::{Context, Error, Result};
 
+/// Of how many commits the trees are kept in memory.
+const TREES_KNOWN: usize = 4096;
+
 /// Where HEAD points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
@@ -126,6 +129,15 @@ impl Repo {
 
     /// Returns the tree of a commit.
     pub fn tree_of(&self, commit: ObjectId) -> Result<ObjectId> {
-        Ok(self.read_commit(commit)?.tree)
+        if let Some(known) = self.trees.borrow().get(&commit) {
+            return Ok(*known);
+        }
+        let tree = self.read_commit(commit)?.tree;
+        let mut trees = self.trees.borrow_mut();
+        if trees.len() >= TREES_KNOWN {
+            trees.clear();
+        }
+        trees.insert(commit, tree);
+        Ok(tree)
     }
 }

@@ -41,6 +41,8 @@ pub mod touched;
 mod untracked;
 pub mod worktree;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::env::Env;
@@ -67,6 +69,8 @@ pub struct Repo {
     common_dir: PathBuf,
     work_tree: Option<PathBuf>,
     backend: RefBackend,
+    /// The trees of commits that were read: the same few are asked for again and again, and a commit never changes.
+    trees: RefCell<HashMap<ObjectId, ObjectId>>,
 }
 
 impl Repo {
@@ -122,6 +126,7 @@ impl Repo {
             common_dir,
             work_tree,
             backend,
+            trees: RefCell::default(),
         })
     }
 
