@@ -91,8 +91,12 @@ pub fn give(
     if verdict == Verdict::Approve {
         forbid_own(context, listed)?;
     }
-    if listed.is_mine() && verdict != Verdict::RequestChanges {
-        steer::require_idle(context, session)?;
+    if listed.is_mine() {
+        // A supervisor whose turn is over is waited for in any case, so that the state can follow.
+        let idle = steer::require_idle(context, session);
+        if verdict != Verdict::RequestChanges {
+            idle?;
+        }
     }
     let work = work::look(context, listed, Keep::Snapshot)?;
     if let Some(seen) = seen
