@@ -23,13 +23,18 @@ fn a_planted_secret_never_reaches_the_remote() {
         ada.agent(["new", "--name", "leaky", &task, "--", &script])
             .success();
         ada.agent(["wait", "--timeout", "120s", "leaky"]).success();
+        // Another one that began at the same commit, whose code is clean.
+        let script = "echo fine >fine && git add fine && git commit -qm fine; echo done";
+        ada.session("clean", "tidy up", script);
         let sid = ada.agent(["list", "--json", "leaky"]).success().json();
         let sid = sid["sessions"][0]["id"].as_str().expect("an id").to_owned();
         ada.hammer(["comment", &sid, &format!("why is {secret} here")]);
         let pushed = ada.push().whatever();
-        pushed.assert_says("its code stays here");
+        pushed.assert_says("leaky: its code stays here");
         pushed.assert_says("looks like a secret");
-        assert_eq!(team.hub.refs("refs/agents/sessions").len(), 1);
+        assert_eq!(team.hub.refs("refs/agents/sessions").len(), 2);
+        let code = ada.repo.id("agent/clean");
+        team.hub.git(["cat-file", "-e", &code]).success();
         let held = holds(&team.everything(), &secret);
         assert!(!held, "the remote holds the secret");
 
@@ -55,7 +60,7 @@ fn a_planted_secret_never_reaches_the_remote() {
         ada.agent(["push", "raw"])
             .code(1)
             .assert_says("recorded with redaction off");
-        assert_eq!(team.hub.refs("refs/agents/sessions").len(), 1);
+        assert_eq!(team.hub.refs("refs/agents/sessions").len(), 2);
 
         // Purged, it goes.
         ada.command("git")

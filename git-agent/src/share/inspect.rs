@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use super::plan::Item;
+use crate::cores;
 use crate::error::{Context as _, Error, Result};
 use crate::git::object::Commit;
 use crate::git::{ObjectId, ObjectKind, Repo};
@@ -34,7 +35,8 @@ pub(super) fn ends(repo: &Repo, session: &Session, code: ObjectId) -> Ends {
 /// Looks at what a remote is about to get, on all cores. What may not go is marked with the reason.
 pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
     let mut code: Vec<Vec<Ends>> = vec![Vec::new(); items.len()];
-    let share = items.len().div_ceil(cores()).max(1);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = items.len().div_ceil(cores).max(1);
     std::thread::scope(|scope| {
         for (items, code) in items.chunks_mut(share).zip(code.chunks_mut(share)) {
             let repo = repo.clone();
@@ -57,10 +59,6 @@ pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
             item.refused = Some(error.message().to_owned());
         }
     }
-}
-
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Looks at one ref, apart from the code that it names.
@@ -237,27 +235,12 @@ fn search(
     code: &[ObjectId],
 ) -> Result<()> {
     let objects = repo.objects_between(base, code)?;
-    let share = objects.len().div_ceil(cores()).max(PER_THREAD);
-    if objects.len() <= share {
-        return search_part(repo, looker, &objects);
-    }
-    std::thread::scope(|scope| {
-        let parts: Vec<_> = objects
-            .chunks(share)
-            .map(|part| {
-                let repo = repo.clone();
-                scope.spawn(move || search_part(&repo, looker, part))
-            })
-            .collect();
-        parts
-            .into_iter()
-            .try_for_each(|part| part.join().unwrap_or_else(|_| Err(unsearched())))
+    let own = || repo.clone();
+    cores::parts(&objects, PER_THREAD, own, |repo, part| {
+        search_part(&repo, looker, part)
     })
-}
-
-/// What could not be looked at may hold anything.
-fn unsearched() -> Error {
-    Error::fatal("its code could not be looked into")
+    .into_iter()
+    .collect()
 }
 
 fn search_part(repo: &Repo, looker: Looker<'_>, objects: &[(ObjectId, String)]) -> Result<()> {
