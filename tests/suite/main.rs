@@ -42,6 +42,7 @@ mod session_crash;
 mod session_edges;
 mod session_lab;
 mod session_misbehaving;
+mod session_removal;
 mod session_streams;
 mod session_work;
 mod share;

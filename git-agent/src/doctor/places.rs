@@ -12,13 +12,14 @@ use crate::process::detach;
 use crate::session::launch;
 
 /// What this program keeps in its directory.
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 21] = [
     "attach",
     "cache",
     "drafts",
     "git-version",
     "guard",
     "hooks",
+    "ignored",
     "inbox",
     "locks",
     "lost",

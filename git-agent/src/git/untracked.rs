@@ -55,6 +55,23 @@ impl Repo {
     }
 }
 
+impl Repo {
+    /// Returns what git ignores in a working tree, from the top, in git's form. A directory of which everything is ignored
+    /// is one entry, with a slash at its end.
+    pub fn ignored_in(&self, at: &Checkout) -> Result<Vec<Vec<u8>>> {
+        let answer = self
+            .git_in(at)
+            .args(["ls-files", "-z", "--others", "--ignored", "--directory"])
+            .arg("--exclude-standard")
+            .run()?;
+        let paths = answer.stdout.split(|byte| *byte == 0);
+        Ok(paths
+            .filter(|path| is_safe(path.strip_suffix(b"/").unwrap_or(path)))
+            .map(<[u8]>::to_vec)
+            .collect())
+    }
+}
+
 impl Search<'_> {
     /// Takes the look.
     pub(in crate::git) fn run(self) -> Result<Untracked> {

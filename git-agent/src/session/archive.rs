@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::Session;
 use super::context::Context;
+use super::{Session, ignored};
 use crate::env::Millis;
 use crate::error::Result;
 use crate::store::archive::Folded;
@@ -26,5 +26,9 @@ pub fn fold_old(context: &Context<'_>) -> Result<Folded> {
         let worktree = session.worktree.as_deref().map(Path::new);
         session.updated < horizon && !worktree.is_some_and(Path::exists)
     };
-    context.store.fold(&context.redactor(), &is_old)
+    let folded = context.store.fold(&context.redactor(), &is_old)?;
+    for sid in &folded.sessions {
+        ignored::forget(context, *sid);
+    }
+    Ok(folded)
 }

@@ -1,16 +1,24 @@
 //! Taking worktrees away without losing anything: only what is integrated or saved goes, and everything can be brought back.
 
 use super::context::Context;
-use super::{Session, steer, work};
-use crate::error::Result;
+use super::ignored::Ignored;
+use super::inbox::Inbox;
+use super::occupy::{self, Alone};
+use super::{Session, steer};
+use crate::error::{Error, Result};
+use crate::git::capture::Checkout;
 use crate::git::merge::Merged;
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::worktree::{self, Finding, ProvenSafe, Worktree};
 use crate::git::{ObjectId, Repo};
+use crate::merge::still::Still;
 use crate::session::State;
 use crate::store::append::SessionWriter;
 use crate::store::list::{Listed, Scope};
 use crate::transcript::Body;
+
+/// How often a worktree is looked at until two looks see the same.
+const LOOKS: usize = 4;
 
 /// What to take away.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,6 +42,9 @@ pub struct Cleaned {
     /// The branch that is gone, or would be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
+    /// What git ignored in the worktree, which no snapshot has.
+    #[serde(skip_serializing_if = "Ignored::is_empty")]
+    pub ignored: Ignored,
     /// Why something was kept, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
@@ -41,6 +52,23 @@ pub struct Cleaned {
 
 /// Cleans up after sessions. Each is looked at by itself; trouble with one is said and stops no other.
 pub fn clean(context: &Context<'_>, chosen: &[Listed], options: Options) -> Result<Vec<Cleaned>> {
+    from_outside(context, |context| clean_all(context, chosen, options))
+}
+
+/// Does something that takes worktrees away with the repository opened at what all of them share: in a worktree that is
+/// about to go, git and we would look for its own git directory afterwards.
+pub fn from_outside<T>(
+    context: &Context<'_>,
+    act: impl FnOnce(&Context<'_>) -> Result<T>,
+) -> Result<T> {
+    if !context.repo.is_linked_worktree() {
+        return act(context);
+    }
+    let repo = Repo::open(context.env, context.repo.common_dir())?;
+    act(&Context::new(context.env, &repo)?)
+}
+
+fn clean_all(context: &Context<'_>, chosen: &[Listed], options: Options) -> Result<Vec<Cleaned>> {
     let everyone = context.store.list(Scope::Mine)?.sessions;
     let mut cleaned = Vec::new();
     for listed in chosen.iter().filter(|listed| listed.is_mine()) {
@@ -48,6 +76,7 @@ pub fn clean(context: &Context<'_>, chosen: &[Listed], options: Options) -> Resu
             name: listed.session.name.clone(),
             worktree: None,
             branch: None,
+            ignored: Ignored::default(),
             kept: Vec::new(),
         };
         if let Err(error) = clean_one(context, &listed.session, &everyone, options, &mut one) {
@@ -178,6 +207,8 @@ fn remove_worktree(
         one.kept.push(format!("its worktree is locked{why}"));
         return Ok(false);
     }
+    // A removal that was interrupted begins again with all there was.
+    worktree::put_back(found)?;
     match worktree::inspect(found) {
         Finding::Foreign => {
             one.kept.push(format!(
@@ -202,23 +233,30 @@ fn remove_worktree(
         }
         Finding::InPlace => {}
     }
-    if let Some(checkout) = work::checkout(context, session)? {
-        if options.dry_run {
-            one.worktree = Some(found.path.display().to_string());
-            return Ok(true);
-        }
-        let taken = context
-            .store
-            .take_snapshot(session.sid, None, "before clean", &checkout)?;
-        if let Some(first) = taken.left_out.first() {
-            one.kept.push(format!(
-                "its worktree holds what no snapshot can keep: {first}"
-            ));
-            return Ok(false);
-        }
+    let checkout = Checkout {
+        admin_dir: found.admin_dir.clone(),
+        top: found.path.clone(),
+    };
+    let Some(_alone) = Alone::take(context, &found.admin_dir)? else {
+        one.kept.push(occupy::who(session.sid));
+        return Ok(false);
+    };
+    let ignored = Ignored::find(context, &checkout)?;
+    if options.dry_run {
+        one.ignored = ignored;
+        one.worktree = Some(found.path.display().to_string());
+        return Ok(true);
     }
-    let id = found.id.clone().unwrap_or_default();
-    worktree::remove(context.repo, &id, ProvenSafe::at(found.head))?;
+    let waiting = Inbox::open(&context.store, session.sid)?.has_prompt()?;
+    let still = Still::hold(context, session)?;
+    let removed = take_away(context, session, found, ("before clean", &ignored));
+    // A prompt that came meanwhile was left to this process; one that had waited before waits on.
+    match waiting {
+        true => drop(still),
+        false => still.let_go(context)?,
+    }
+    removed?;
+    one.ignored = ignored;
     one.worktree = Some(found.path.display().to_string());
     let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
     writer.append(Body::Notice {
@@ -226,6 +264,43 @@ fn remove_worktree(
     })?;
     writer.close()?;
     Ok(true)
+}
+
+/// Removes a session's worktree once all of it is in a snapshot, and the small ignored files beside it.
+///
+/// The caller holds the session still and is alone in the worktree. Who writes there all the same is noticed: the last
+/// look is taken where nobody finds the folder by its name.
+pub(super) fn take_away(
+    context: &Context<'_>,
+    session: &Session,
+    found: &Worktree,
+    (reason, ignored): (&str, &Ignored),
+) -> Result<()> {
+    let snapshot = |at: &Checkout| {
+        let taken = context.store.take_snapshot(session.sid, None, reason, at)?;
+        match taken.left_out.first() {
+            Some(first) => Err(Error::fatal(format!(
+                "its worktree holds what no snapshot can keep: {first}"
+            ))),
+            None => Ok(taken.is_new),
+        }
+    };
+    let here = Checkout {
+        admin_dir: found.admin_dir.clone(),
+        top: found.path.clone(),
+    };
+    snapshot(&here)?;
+    let id = found.id.clone().unwrap_or_default();
+    worktree::remove_after(context.repo, &id, ProvenSafe::at(found.head), |aside| {
+        ignored.keep(context, session.sid, aside)?;
+        for _ in 0..LOOKS {
+            if !snapshot(aside)? {
+                return Ok(());
+            }
+        }
+        Err(Error::fatal("something still writes into its worktree"))
+    })?;
+    Ok(())
 }
 
 fn remove_branch(

@@ -12,6 +12,7 @@ use super::launch::{self, Starting};
 use super::{Person, Session, SessionId, State, name, place};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
+use crate::git::capture::Checkout;
 use crate::git::refs::{Expected, RefChange};
 use crate::git::worktree::{self, AddOptions, ProvenSafe};
 use crate::process::lock::Lock;
@@ -367,7 +368,13 @@ pub fn prepare(
             interrupt: &interrupt,
         },
     )?;
-    let mut notices = super::include::copy(context, &added);
+    let mut notices = super::include::copy(
+        context,
+        &Checkout {
+            admin_dir: added.admin_dir,
+            top: added.path,
+        },
+    );
     if let Some(hook) = added.hook.filter(|hook| hook.code != Some(0)) {
         let code = hook
             .code

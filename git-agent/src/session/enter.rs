@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::context::Context;
+use super::occupy::Presence;
 use super::{Session, agents, setup};
 use crate::agent::spec::AgentSpec;
 use crate::error::{Error, Result};
-use crate::git::worktree::{self, Finding};
+use crate::git::worktree::{self, Finding, Worktree};
 
 /// What a person at a terminal needs besides, which an agent does not get.
 const PERSONAL: [&str; 14] = [
@@ -41,6 +42,7 @@ pub struct Entry {
     /// The top of the worktree.
     pub top: PathBuf,
     environment: BTreeMap<OsString, OsString>,
+    presence: Presence,
 }
 
 /// Returns a session's worktree, once it is certain that git would find the right repository in it.
@@ -48,6 +50,10 @@ pub struct Entry {
 /// An agent can write its worktree's `.git` file. One that names another repository makes git, and whatever asks git for
 /// a prompt, read that repository's configuration, which can run commands.
 pub fn require_worktree(context: &Context<'_>, session: &Session) -> Result<PathBuf> {
+    certain(context, session).map(|found| found.path)
+}
+
+fn certain(context: &Context<'_>, session: &Session) -> Result<Worktree> {
     let name = &session.name;
     let missing = || {
         Error::fatal(format!("session '{name}' has no worktree"))
@@ -57,12 +63,12 @@ pub fn require_worktree(context: &Context<'_>, session: &Session) -> Result<Path
     let path = path.ok_or_else(missing)?;
     let known = worktree::list(context.repo)?;
     let found = known
-        .iter()
+        .into_iter()
         .find(|worktree| !worktree.is_main() && worktree.path == path)
         .ok_or_else(missing)?;
-    match worktree::inspect(found) {
+    match worktree::inspect(&found) {
         Finding::Missing => return Err(missing()),
-        Finding::InPlace if worktree::shares_repository(context.repo, found) => {}
+        Finding::InPlace if worktree::shares_repository(context.repo, &found) => {}
         Finding::InPlace | Finding::Foreign => {
             let shown = path.display();
             return Err(Error::fatal(format!(
@@ -72,11 +78,18 @@ pub fn require_worktree(context: &Context<'_>, session: &Session) -> Result<Path
             .hint("then put it right: git worktree repair"));
         }
     }
-    Ok(path.to_owned())
+    Ok(found)
 }
 
 /// Returns the way into a session's worktree.
 pub fn enter(context: &Context<'_>, session: &Session) -> Result<Entry> {
+    let place = certain(context, session)?;
+    let presence = Presence::enter(context, &place.admin_dir)?.ok_or_else(|| {
+        let name = &session.name;
+        Error::fatal(format!("the worktree of session '{name}' is being removed"))
+            .hint(format!("git agent restore {name}"))
+    })?;
+    // Looked at again: it may have gone before we were in it.
     let top = require_worktree(context, session)?;
     // An agent that is not installed here any more is no reason to keep a person out.
     let spec = agents::of_session(&context.config, &context.store, session)
@@ -91,7 +104,11 @@ pub fn enter(context: &Context<'_>, session: &Session) -> Result<Entry> {
             };
         }
     }
-    Ok(Entry { top, environment })
+    Ok(Entry {
+        top,
+        environment,
+        presence,
+    })
 }
 
 impl Entry {
@@ -124,6 +141,9 @@ impl Entry {
     }
 
     fn exec(&self, mut command: Command, shown: &OsStr) -> Error {
+        if let Err(error) = self.presence.pass_on() {
+            return cannot_start(shown, error);
+        }
         let error = command
             .env_clear()
             .envs(&self.environment)

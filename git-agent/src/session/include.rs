@@ -4,15 +4,15 @@ use std::path::Path;
 
 use super::context::Context;
 use crate::error::Result;
+use crate::git::capture::Checkout;
 use crate::git::include::{self, Large, LeftOut, Reason};
-use crate::git::worktree::Added;
 
 /// Copies what is named, and returns what a person should know. Trouble here is told and stops no session.
-pub fn copy(context: &Context<'_>, added: &Added) -> Vec<String> {
+pub fn copy(context: &Context<'_>, to: &Checkout) -> Vec<String> {
     let Some(main) = context.repo.main_work_tree() else {
         return Vec::new();
     };
-    match copy_from(context, &main, added) {
+    match copy_from(context, &main, to) {
         Ok(notices) => notices,
         Err(error) => vec![format!(
             "what '{}' names was not copied: {}",
@@ -22,17 +22,17 @@ pub fn copy(context: &Context<'_>, added: &Added) -> Vec<String> {
     }
 }
 
-fn copy_from(context: &Context<'_>, main: &Path, added: &Added) -> Result<Vec<String>> {
+fn copy_from(context: &Context<'_>, main: &Path, to: &Checkout) -> Result<Vec<String>> {
     let Some(patterns) = include::read_patterns(main)? else {
         return Ok(Vec::new());
     };
     let theirs = context.repo.common_dir().join("index");
-    let ours = added.admin_dir.join("index");
+    let ours = to.admin_dir.join("index");
     let included = include::include(
         context.repo,
         &patterns,
         (main, &theirs),
-        (&added.path, &ours),
+        (&to.top, &ours),
         Large::default(),
     )?;
     Ok(included.left_out.iter().filter_map(tell).collect())

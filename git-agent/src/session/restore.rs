@@ -3,11 +3,14 @@
 use std::path::Path;
 
 use super::context::Context;
-use super::{Session, SessionId, steer, work};
+use super::ignored::{self, Ignored};
+use super::occupy::{self, Alone};
+use super::{Session, SessionId, clean, include, steer, work};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
 use crate::git::refs::{Expected, RefChange, Swap};
+use crate::merge::still::while_still;
 use crate::store::append::SessionWriter;
 use crate::store::snapshot::Kept;
 use crate::transcript::Body;
@@ -60,6 +63,7 @@ pub fn find(context: &Context<'_>, session: &Session, which: &Which) -> Result<K
 
 /// Brings a worktree that is gone back as it was, uncommitted and untracked files included.
 pub fn restore(context: &Context<'_>, session: &Session, which: &Which) -> Result<Checkout> {
+    put_back(context, session)?;
     if work::checkout(context, session)?.is_some() {
         return Err(
             Error::fatal(format!("session '{}' has its worktree", session.name)).hint(format!(
@@ -74,6 +78,10 @@ pub fn restore(context: &Context<'_>, session: &Session, which: &Which) -> Resul
         move_branch(context, session, &checkout, &kept)?;
     }
     context.repo.restore(&checkout, &kept.snapshot, None)?;
+    ignored::bring_back(context, session.sid, &checkout.top)?;
+    for text in include::copy(context, &checkout) {
+        note(context, session.sid, text)?;
+    }
     note(
         context,
         session.sid,
@@ -170,29 +178,57 @@ fn move_branch(
     }
 }
 
-/// Makes a session's worktree anew from its branch; what was in it is in a snapshot.
-pub fn recreate(context: &Context<'_>, session: &Session) -> Result<Checkout> {
-    steer::require_idle(context, session)?;
+/// A worktree that was made anew.
+#[derive(Debug)]
+pub struct Recreated {
+    /// The new one.
+    pub checkout: Checkout,
+    /// What git ignored in the old one.
+    pub ignored: Ignored,
+}
+
+/// Makes a session's worktree anew from its branch; what was in it is in a snapshot. Refused where that would lose ignored
+/// files that were written there, unless they may go.
+pub fn recreate(context: &Context<'_>, session: &Session, drop_ignored: bool) -> Result<Recreated> {
+    clean::from_outside(context, |context| {
+        while_still(context, session, || {
+            recreate_still(context, session, drop_ignored)
+        })
+    })
+}
+
+fn recreate_still(
+    context: &Context<'_>,
+    session: &Session,
+    drop_ignored: bool,
+) -> Result<Recreated> {
+    let name = &session.name;
+    put_back(context, session)?;
     let mut head = None;
+    let mut ignored = Ignored::default();
     if let Some(checkout) = work::checkout(context, session)? {
-        let taken = context
-            .store
-            .take_snapshot(session.sid, None, "before recreate", &checkout)?;
-        if let Some(first) = taken.left_out.first() {
+        let Some(_alone) = Alone::take(context, &checkout.admin_dir)? else {
             return Err(Error::fatal(format!(
-                "the worktree holds what no snapshot can keep: {first}"
+                "session '{name}': {}",
+                occupy::who(session.sid)
             )));
+        };
+        ignored = Ignored::find(context, &checkout)?;
+        let own = ignored.own(context, &checkout);
+        if !own.is_empty() && !drop_ignored {
+            return Err(Error::fatal(format!(
+                "the worktree holds ignored files that no snapshot keeps: {}",
+                ignored::name_some(&own)
+            ))
+            .hint(format!("git agent recreate --yes {name}    let them go"))
+            .hint(format!("git agent path {name}    where they are")));
         }
         head = context.repo.head_of(&checkout)?;
         let all = crate::git::worktree::list(context.repo)?;
         let found = all.into_iter().find(|known| known.path == checkout.top);
         if let Some(known) = found {
-            let id = known.id.clone().unwrap_or_default();
-            crate::git::worktree::remove(
-                context.repo,
-                &id,
-                crate::git::worktree::ProvenSafe::at(known.head),
-            )?;
+            let nothing = Ignored::default();
+            clean::take_away(context, session, &known, ("before recreate", &nothing))?;
         }
     }
     let checkout = add_again(context, session, head)?;
@@ -204,8 +240,22 @@ pub fn recreate(context: &Context<'_>, session: &Session) -> Result<Checkout> {
     writer.append(Body::Notice {
         text: "the worktree was made anew".to_owned(),
     })?;
+    for text in include::copy(context, &checkout) {
+        writer.append(Body::Notice { text })?;
+    }
     writer.close()?;
-    Ok(checkout)
+    Ok(Recreated { checkout, ignored })
+}
+
+/// Gives a session its folder back that an interrupted removal had set aside.
+fn put_back(context: &Context<'_>, session: &Session) -> Result<()> {
+    let path = session.worktree.as_deref().map(Path::new);
+    for known in crate::git::worktree::list(context.repo)? {
+        if Some(known.path.as_path()) == path {
+            crate::git::worktree::put_back(&known)?;
+        }
+    }
+    Ok(())
 }
 
 fn note(context: &Context<'_>, sid: SessionId, text: String) -> Result<()> {

@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::talk::Audience;
 use crate::process::lock::Lock;
-use crate::session::SessionId;
 use crate::session::context::Context;
+use crate::session::{SessionId, ignored};
 use crate::store::list::Listed;
 use crate::store::refname::{self, RefName};
 
@@ -138,7 +138,7 @@ fn drop_own(context: &Context<'_>, listed: &Listed) -> Result<Vec<String>> {
         }
     }
     swap(context, &changes)?;
-    for name in ["spool", "scratch", "inbox"] {
+    for name in ["spool", "scratch", "inbox", ignored::PLACE] {
         // What is not there need not go; what cannot go is found by the doctor.
         let _ = fs::remove_dir_all(store.dir().join(name).join(session.sid.as_str()));
     }

@@ -8,16 +8,19 @@ use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, json};
-use git_agent::session::archive;
 use git_agent::session::clean::{self, Options};
 use git_agent::session::select;
 use git_agent::session::select::Selection;
+use git_agent::session::{archive, ignored};
 
 use crate::choice::Choice;
 use crate::site;
 
 /// Remove worktrees of sessions that are merged or closed, and merged branches
 #[derive(Debug, Args)]
+#[command(mut_arg("names", |arg| arg.help(
+    "Sessions: names, ids, or ends of ids (default: all that are merged or closed)"
+)))]
 pub struct Clean {
     #[command(flatten)]
     choice: Choice,
@@ -48,12 +51,17 @@ pub fn run(env: &Env, args: &Clean) -> Result<u8> {
             keep_failed: args.keep_failed,
             dry_run: args.dry_run,
         };
-        let cleaned = clean::clean(context, &chosen, options)?;
-        if !named && !args.dry_run {
-            let folded = archive::fold_old(context)?.sessions.len();
-            if folded > 0 {
-                ui.narrate(format!("archived {folded} sessions closed long ago"));
-            }
+        // The worktree that this was started in may be gone before all is done.
+        let (cleaned, folded) = clean::from_outside(context, |context| {
+            let cleaned = clean::clean(context, &chosen, options)?;
+            let folded = match !named && !args.dry_run {
+                true => archive::fold_old(context)?.sessions.len(),
+                false => 0,
+            };
+            Ok((cleaned, folded))
+        })?;
+        if folded > 0 {
+            ui.narrate(format!("archived {folded} sessions closed long ago"));
         }
         if ui.format() == Format::Json {
             return json::write_list(ui, "cleaned", &cleaned).map(|()| 0);
@@ -78,6 +86,15 @@ pub fn run(env: &Env, args: &Clean) -> Result<u8> {
                     "{name}: {verb} branch {}",
                     one_line(branch.as_str())
                 )?;
+            }
+            for (names, what) in [
+                (&one.ignored.kept, "ignored, comes back with 'restore'"),
+                (&one.ignored.gone, "ignored, gone for good"),
+            ] {
+                if !names.is_empty() {
+                    let names = ignored::name_some(names);
+                    writeln!(ui.out(), "{name}: {what}: {}", one_line(&names))?;
+                }
             }
             for reason in &one.kept {
                 writeln!(ui.out(), "{name}: kept, {}", one_line(reason.as_str()))?;

@@ -11,7 +11,7 @@ use git_agent::output::sanitize::one_line;
 use git_agent::output::table::{Cell, Column, Table};
 use git_agent::output::{Format, human, json, porcelain};
 use git_agent::session::restore::{self, Which};
-use git_agent::session::{select, work};
+use git_agent::session::{ignored, select, work};
 
 use crate::site;
 
@@ -84,6 +84,9 @@ pub struct Recreate {
     /// The session (default: the one of this worktree)
     #[arg(value_name = "SESSION")]
     session: Option<String>,
+    /// Let ignored files go that were written there, which no snapshot keeps
+    #[arg(short, long)]
+    yes: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -92,10 +95,18 @@ pub struct Recreate {
 pub fn recreate(env: &Env, args: &Recreate) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let session = select::select_mine(context, args.session.as_deref())?.session;
-        let checkout = restore::recreate(context, &session)?;
-        let path = checkout.top.display().to_string();
+        let made = restore::recreate(context, &session, args.yes)?;
+        let path = made.checkout.top.display().to_string();
         writeln!(ui.out(), "{}", one_line(path.as_str()))?;
-        ui.hint("what was in it is in a snapshot: git agent snapshot --list");
+        let gone = [made.ignored.kept, made.ignored.gone].concat();
+        if !gone.is_empty() {
+            let names = ignored::name_some(&gone);
+            ui.narrate(format!("gone, as git ignored it: {}", one_line(&names)));
+        }
+        ui.hint(format!(
+            "all else that was in it is in a snapshot: git agent snapshot --list {}",
+            session.name
+        ));
         Ok(0)
     })
 }

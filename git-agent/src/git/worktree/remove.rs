@@ -8,7 +8,13 @@ use std::path::{Path, PathBuf};
 use super::list::{Worktree, linked_at, list, read_gitdir};
 use super::place::empty;
 use crate::error::{Context, Error, Result};
+use crate::git::capture::Checkout;
 use crate::git::{ObjectId, Repo};
+
+/// The end of a folder's name while it is looked at for the last time: it is whole, and can be put back.
+const REMOVING: &str = ".removing";
+/// The end of a folder's name once all of it is saved: it is not whole, and nobody needs it.
+const REMOVED: &str = ".removed";
 
 /// The caller's word that everything in a worktree is saved elsewhere, as of the HEAD it looked at.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +68,17 @@ pub fn shares_repository(repo: &Repo, worktree: &Worktree) -> bool {
 /// Refused for the main worktree, a locked one, one whose HEAD moved since the proof, one whose folder belongs to
 /// something else, and one that holds another worktree inside.
 pub fn remove(repo: &Repo, id: &str, proof: ProvenSafe) -> Result<Worktree> {
+    remove_after(repo, id, proof, |_| Ok(()))
+}
+
+/// Removes a linked worktree after a last look: `look` sees it where nobody finds it by its name any more, so that what
+/// it sees is all there is. If it fails, everything is put back.
+pub fn remove_after(
+    repo: &Repo,
+    id: &str,
+    proof: ProvenSafe,
+    look: impl FnOnce(&Checkout) -> Result<()>,
+) -> Result<Worktree> {
     let worktree = find(repo, id)?;
     let shown = worktree.path.display();
     if let Some(reason) = &worktree.locked {
@@ -100,15 +117,74 @@ pub fn remove(repo: &Repo, id: &str, proof: ProvenSafe) -> Result<Worktree> {
                     "'{shown}' holds the repository itself"
                 )));
             }
-            // The link goes last: as long as it is there, an interrupted removal can be taken up again.
-            empty(&worktree.path, true)
-                .and_then(|()| fs::remove_file(worktree.path.join(".git")))
-                .and_then(|()| fs::remove_dir(&worktree.path))
-                .context(|| format!("cannot remove '{shown}'"))?;
+            set_aside(&worktree, look)?;
         }
     }
     forget(repo, &worktree)?;
     Ok(worktree)
+}
+
+/// Takes the folder out of everybody's sight, lets `look` judge it, and then gives it the name of what may be deleted.
+fn set_aside(worktree: &Worktree, look: impl FnOnce(&Checkout) -> Result<()>) -> Result<()> {
+    let cannot = || format!("cannot remove '{}'", worktree.path.display());
+    // What an earlier removal had no time to delete stands in the way of the next.
+    delete_removed(worktree).context(cannot)?;
+    let aside = beside(&worktree.path, REMOVING);
+    fs::rename(&worktree.path, &aside).context(cannot)?;
+    let at = Checkout {
+        admin_dir: worktree.admin_dir.clone(),
+        top: aside.clone(),
+    };
+    let judged = look(&at)
+        .and_then(|()| fs::rename(&aside, beside(&worktree.path, REMOVED)).context(cannot));
+    let Err(error) = judged else {
+        return Ok(());
+    };
+    match rename_to_free(&aside, &worktree.path) {
+        Ok(()) => Err(error),
+        Err(_) => Err(error.hint(format!("the worktree is now '{}'", aside.display()))),
+    }
+}
+
+/// Gives a worktree its folder back that an interrupted removal had set aside. Returns whether there was one.
+pub fn put_back(worktree: &Worktree) -> Result<bool> {
+    let aside = beside(&worktree.path, REMOVING);
+    if worktree.is_main()
+        || inspect(worktree) != Finding::Missing
+        || !links_to(&aside, &worktree.admin_dir)
+    {
+        return Ok(false);
+    }
+    rename_to_free(&aside, &worktree.path)
+        .context(|| format!("cannot put '{}' back", worktree.path.display()))?;
+    Ok(true)
+}
+
+/// Renames a directory to where nothing is.
+fn rename_to_free(from: &Path, to: &Path) -> std::io::Result<()> {
+    match fs::symlink_metadata(to) {
+        Ok(_) => Err(std::io::ErrorKind::AlreadyExists.into()),
+        Err(_) => fs::rename(from, to),
+    }
+}
+
+/// Deletes a folder that was judged to be saved; the link goes last, as it alone tells whose it is.
+fn delete_removed(worktree: &Worktree) -> std::io::Result<()> {
+    let removed = beside(&worktree.path, REMOVED);
+    if !links_to(&removed, &worktree.admin_dir) {
+        return Ok(());
+    }
+    empty(&removed, true)?;
+    fs::remove_file(removed.join(".git"))?;
+    fs::remove_dir(&removed)
+}
+
+/// Returns the name of a worktree's folder while it is being removed: on the same file system, and hidden.
+fn beside(path: &Path, how: &str) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(how);
+    path.with_file_name(name)
 }
 
 /// Forgets worktrees whose folder is gone, if `decide` agrees; locked ones are kept. Returns those forgotten.
@@ -139,7 +215,8 @@ pub fn search_moved(worktree: &Worktree, places: &[PathBuf]) -> Option<PathBuf> 
         .flatten()
         .flatten()
         .map(|entry| entry.path())
-        .find(|path| *path != worktree.path && links_to(path, &worktree.admin_dir))
+        .filter(|path| *path != worktree.path && *path != beside(&worktree.path, REMOVED))
+        .find(|path| links_to(path, &worktree.admin_dir))
         .and_then(|path| fs::canonicalize(path).ok())
 }
 
@@ -174,6 +251,7 @@ fn forget(repo: &Repo, worktree: &Worktree) -> Result<()> {
     if worktree.is_main() || worktree.admin_dir.parent() != Some(base.as_path()) {
         return Err(Error::fatal("the main worktree cannot be removed"));
     }
+    delete_removed(worktree).context(|| format!("cannot remove '{}'", worktree.path.display()))?;
     fs::remove_dir_all(&worktree.admin_dir)
         .context(|| format!("cannot remove '{}'", worktree.admin_dir.display()))?;
     // git keeps no empty `worktrees` directory.
