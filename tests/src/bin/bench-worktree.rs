@@ -1,9 +1,9 @@
 //! Measures adding a worktree beside `git worktree add --no-track` of the same tree, in one run.
 //!
 //! `bench-worktree [--files N] [--megabytes M] [--runs R] [--many R] [--dir PATH]` prints one table: medians in seconds and their
-//! ratio to git's. `git agent` is the one beside this program. Everything happens in a directory of its own, which is removed at the end and not before: creating
-//! files where others were just deleted is slower for whoever comes next. `--dir` chooses the file
-//! system.
+//! ratio to git's. `git agent` is the one beside this program; worktrunk (`wt`) and workmux get a row where they are found.
+//! Everything happens in a directory of its own, which is removed at the end and not before: creating files where others
+//! were just deleted is slower for whoever comes next. `--dir` chooses the file system.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -130,7 +130,36 @@ fn make_repository(settings: &Settings, top: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Who adds a worktree, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Git,
+    Copied,
+    Written,
+    LeftToGit,
+    Session,
+    Worktrunk,
+    Workmux,
+}
+
+impl Who {
+    /// Returns a program of somebody else's that this one is.
+    fn program(self) -> Option<&'static str> {
+        match self {
+            Who::Worktrunk => Some("wt"),
+            Who::Workmux => Some("workmux"),
+            _ => None,
+        }
+    }
+
+    fn is_here(self) -> bool {
+        self.program()
+            .is_none_or(|program| which::which(program).is_ok())
+    }
+}
+
 struct Row {
+    who: Who,
     name: &'static str,
     add: Vec<Duration>,
     cpu: Vec<Duration>,
@@ -139,8 +168,9 @@ struct Row {
 }
 
 impl Row {
-    fn new(name: &'static str) -> Self {
+    fn new(who: Who, name: &'static str) -> Self {
         Row {
+            who,
             name,
             add: Vec::new(),
             cpu: Vec::new(),
@@ -210,6 +240,40 @@ fn session(repo: &Path, name: &str) -> Result<Command, Failure> {
     Ok(command)
 }
 
+/// What a person types who uses another manager: a worktree with a branch of its own and nothing in it that runs.
+fn peer(repo: &Path, home: &Path, program: &str, branch: &str) -> Command {
+    let mut command = bench::quiet(program, repo);
+    command.env("HOME", home).stderr(Stdio::null());
+    for name in ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"] {
+        command.env_remove(name);
+    }
+    match program {
+        "wt" => command.args(["switch", "--create", branch, "--no-cd", "--yes"]),
+        _ => command.args(["add", branch, "--headless", "--json"]),
+    };
+    command
+}
+
+/// Returns where the worktree of a branch is.
+fn place_of(repo: &Path, branch: &str) -> Result<Option<PathBuf>, Failure> {
+    let listed = git(repo)
+        .args(["worktree", "list", "--porcelain"])
+        .stdout(Stdio::piped())
+        .output()?;
+    let wanted = [
+        format!("branch refs/heads/{branch}"),
+        format!("branch refs/heads/agent/{branch}"),
+    ];
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let found = text.split("\n\n").find(|one| {
+        one.lines()
+            .any(|line| wanted.iter().any(|want| want == line))
+    });
+    Ok(found
+        .and_then(|one| one.lines().next()?.strip_prefix("worktree "))
+        .map(PathBuf::from))
+}
+
 fn status(path: &Path) -> Result<Duration, Failure> {
     let since = Instant::now();
     let output = git(path)
@@ -237,6 +301,41 @@ fn all_at_once(mut commands: Vec<Command>) -> Result<(Duration, usize), Failure>
     Ok((since.elapsed(), failed))
 }
 
+/// The repositories of a measurement.
+struct Places<'a> {
+    base: &'a Path,
+    repo: &'a Path,
+    unfilled: &'a Path,
+    filtered: &'a Path,
+}
+
+impl Places<'_> {
+    fn repository(&self, who: Who) -> &Path {
+        match who {
+            Who::Written => self.unfilled,
+            Who::LeftToGit => self.filtered,
+            _ => self.repo,
+        }
+    }
+
+    /// Returns what adds a worktree with this branch.
+    fn command(&self, who: Who, branch: &str) -> Result<Command, Failure> {
+        let top = self.repository(who);
+        let path = self.base.join("worktrees").join(branch);
+        Ok(match who {
+            Who::Git => theirs(top, &path, branch),
+            Who::Copied => ours(top, &path, branch, "copied")?,
+            Who::Written => ours(top, &path, branch, "written")?,
+            Who::LeftToGit => ours(top, &path, branch, "git")?,
+            Who::Session => session(top, branch)?,
+            Who::Worktrunk | Who::Workmux => {
+                let home = self.base.join("home");
+                peer(top, &home, who.program().unwrap_or_default(), branch)
+            }
+        })
+    }
+}
+
 fn measure(settings: &Settings) -> Result<(), Failure> {
     let dir = tempfile::Builder::new()
         .prefix("bench-worktree-")
@@ -244,6 +343,9 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
     let base = std::fs::canonicalize(dir.path())?;
     let repo = base.join("repo");
     make_repository(settings, &repo)?;
+    for name in ["worktrees", "home"] {
+        std::fs::create_dir_all(base.join(name))?;
+    }
     // The same objects without a checkout to copy from, and once more with a filter that git has to run.
     let unfilled = base.join("unfilled");
     run(git(&base).args(["clone", "-q", "--no-checkout", "repo", "unfilled"]))?;
@@ -259,76 +361,60 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
         "nothing.bin eol=crlf\n",
     )?;
 
-    let mut rows = [
-        Row::new("git worktree add"),
-        Row::new("copied from the main worktree"),
-        Row::new("written from objects"),
-        Row::new("left to git (attributes)"),
-        Row::new("git agent new"),
+    let places = Places {
+        base: &base,
+        repo: &repo,
+        unfilled: &unfilled,
+        filtered: &filtered,
+    };
+    let mut rows = vec![
+        Row::new(Who::Git, "git worktree add"),
+        Row::new(Who::Copied, "copied from the main worktree"),
+        Row::new(Who::Written, "written from objects"),
+        Row::new(Who::LeftToGit, "left to git (attributes)"),
+        Row::new(Who::Session, "git agent new"),
+        Row::new(Who::Worktrunk, "worktrunk"),
+        Row::new(Who::Workmux, "workmux"),
     ];
+    rows.retain(|row| row.who.is_here());
     for round in 0..settings.runs {
         // Nobody always goes first: what runs before leaves its mark on memory and disk.
         for turn in 0..rows.len() {
             let number = (turn + round) % rows.len();
             let row = &mut rows[number];
-            let top = match number {
-                2 => &unfilled,
-                3 => &filtered,
-                _ => &repo,
-            };
             let branch = format!("bench{number}-{round}");
-            let path = match number {
-                4 => base.join("repo-worktrees").join(&branch),
-                _ => base.join(format!("wt{number}-{round}")),
-            };
-            let mut command = match number {
-                0 => theirs(top, &path, &branch),
-                1 => ours(top, &path, &branch, "copied")?,
-                2 => ours(top, &path, &branch, "written")?,
-                3 => ours(top, &path, &branch, "git")?,
-                _ => session(top, &branch)?,
-            };
+            let mut command = places.command(row.who, &branch)?;
             let before = children_cpu();
             row.add.push(run(&mut command)?);
             row.cpu.push(children_cpu() - before);
-            row.status.push(status(&path)?);
-            if number == 4 {
+            let path = place_of(places.repository(row.who), &branch)?;
+            row.status
+                .push(status(&path.ok_or("no worktree was made")?)?);
+            if row.who == Who::Session {
                 // Its supervisor is not to disturb the next one. The agent did nothing, which is no success.
-                session(top, "")?.status()?;
+                session(&repo, "")?.status()?;
             }
         }
     }
 
-    let mut many = [
-        Row::new("16 × git, one after another"),
-        Row::new("16 × git at once"),
-        Row::new("16 × copied at once"),
-        Row::new("16 × written at once"),
-        Row::new("16 × git agent new at once"),
+    let mut many = vec![
+        Row::new(Who::Git, "16 × git, one after another"),
+        Row::new(Who::Git, "16 × git at once"),
+        Row::new(Who::Copied, "16 × copied at once"),
+        Row::new(Who::Written, "16 × written at once"),
+        Row::new(Who::Session, "16 × git agent new at once"),
+        Row::new(Who::Worktrunk, "16 × worktrunk at once"),
+        Row::new(Who::Workmux, "16 × workmux at once"),
     ];
+    many.retain(|row| row.who.is_here());
     for round in 0..settings.many {
         for (number, row) in many.iter_mut().enumerate() {
-            let top = if number == 3 { &unfilled } else { &repo };
-            let places: Vec<(PathBuf, String)> = (0..AT_ONCE)
-                .map(|one| {
-                    let name = format!("many{number}-{round}-{one}");
-                    let folder = if number == 4 {
-                        "repo-worktrees"
-                    } else {
-                        "many"
-                    };
-                    (base.join(folder).join(&name), name)
-                })
+            let branches: Vec<String> = (0..AT_ONCE)
+                .map(|one| format!("many{number}-{round}-{one}"))
                 .collect();
-            std::fs::create_dir_all(base.join("many"))?;
-            let commands = places
+            let commands = branches
                 .iter()
-                .map(|(path, branch)| match number {
-                    0 | 1 => Ok(theirs(top, path, branch)),
-                    2 => ours(top, path, branch, "copied"),
-                    3 => ours(top, path, branch, "written"),
-                    _ => session(top, branch),
-                })
+                .map(|branch| places.command(row.who, branch))
                 .collect::<Result<Vec<_>, Failure>>()?;
             let before = children_cpu();
             let took = if number == 0 {
@@ -344,13 +430,13 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
             };
             row.add.push(took);
             row.cpu.push(children_cpu() - before);
-            for (path, _) in &places {
-                if path.exists() {
-                    row.status.push(status(path)?);
+            for branch in &branches {
+                if let Some(path) = place_of(places.repository(row.who), branch)? {
+                    row.status.push(status(&path)?);
                 }
             }
-            if number == 4 {
-                session(top, "")?.status()?;
+            if row.who == Who::Session {
+                session(&repo, "")?.status()?;
             }
         }
     }
