@@ -211,7 +211,7 @@ fn take_up(context: &Context<'_>, ui: &Ui, args: &Merge) -> Result<u8> {
             }
             Ok(0)
         }
-        (Found::TakenBack(_), Some(journal)) => {
+        (Found::TakenBack { .. }, Some(journal)) => {
             view::recovered(ui, &found);
             match args.go_on && !journal.asked.sessions.is_empty() {
                 true => land(context, ui, &right, &again(&journal), true),

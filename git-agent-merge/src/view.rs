@@ -81,7 +81,10 @@ pub fn recovered(ui: &Ui, found: &Found) {
     let (names, what) = match found {
         Found::Nothing => return,
         Found::Finished(names) => (names, "had landed; its records are complete now"),
-        Found::TakenBack(names) => (names, "had not landed; nothing of it is left"),
+        Found::TakenBack { names, stays } if stays.is_empty() => {
+            (names, "had not landed; nothing of it is left")
+        }
+        Found::TakenBack { names, .. } => (names, "had not landed and was taken back"),
     };
     let names = match names.is_empty() {
         true => String::new(),
@@ -91,6 +94,15 @@ pub fn recovered(ui: &Ui, found: &Found) {
         "an interrupted merge{} {what}",
         one_line(names.as_str())
     ));
+    if let Found::TakenBack { stays, .. } = found {
+        for path in stays {
+            let path = path.to_string_lossy();
+            ui.narrate(format!(
+                "'{}' was changed since and stays as it is: look at it",
+                one_line(path.as_ref())
+            ));
+        }
+    }
 }
 
 /// Shows what came of a merge.

@@ -25,6 +25,7 @@ mod merge_apply;
 mod merge_approval;
 mod merge_conflicts;
 mod merge_gate;
+mod merge_half;
 mod merge_land;
 mod merge_obstacles;
 mod merge_resolve;

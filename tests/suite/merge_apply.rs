@@ -61,7 +61,7 @@ fn nothing_is_overwritten_by_applying() {
         ],
     );
     for (file, words) in [
-        ("app", "not uptodate"),
+        ("app", "not committed"),
         ("new", "'new'"),
         ("n.ignored", "'n.ignored'"),
     ] {

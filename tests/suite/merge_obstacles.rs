@@ -40,7 +40,7 @@ fn files_of_the_user_in_the_way_stop_it() {
     let sandbox = Sandbox::new();
     let repo = changed(&sandbox);
     repo.write("app", "of the user\n");
-    stops(&repo, "'app' not uptodate");
+    stops(&repo, "'app' in");
     repo.git(["add", "app"]).success();
     stops(&repo, "'app'");
     repo.git(["reset", "--quiet", "--hard"]).success();
@@ -118,7 +118,7 @@ fn a_checkout_in_another_worktree_is_treated_alike() {
     other.write("app", "dirty\n");
     let before = state(&other);
     let stopped = repo.agent(["merge", "--into", "main", "fix"]).code(128);
-    stopped.assert_says("'app' not uptodate");
+    stopped.assert_says("'app' in");
     assert_eq!(state(&other), before);
     other.git(["checkout", "--quiet", "app"]).success();
     repo.agent(["merge", "--into", "main", "fix"]).success();

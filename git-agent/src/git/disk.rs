@@ -135,6 +135,39 @@ impl Disk {
         written
     }
 
+    /// Removes a file or a link, and the directories above it that are empty then.
+    pub(in crate::git) fn remove(&mut self, path: &[u8]) -> io::Result<()> {
+        let (mut parent, name) = split(path);
+        let Some(dir) = self.dir(parent)? else {
+            return Ok(());
+        };
+        absent_is_none(rustix::fs::unlinkat(dir, name, AtFlags::empty()))?;
+        while !parent.is_empty() {
+            self.open.clear();
+            let (above, name) = split(parent);
+            let Some(dir) = self.dir(above)? else { break };
+            if rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR).is_err() {
+                break;
+            }
+            parent = above;
+        }
+        Ok(())
+    }
+
+    /// Returns whether something that is no directory is where one of the directories above a path would be.
+    pub(in crate::git) fn is_blocked(&mut self, path: &[u8]) -> io::Result<bool> {
+        for (end, _) in path.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
+            match self.stat(&path[..end])? {
+                None => return Ok(false),
+                Some(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory => {
+                    return Ok(true);
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(false)
+    }
+
     /// Opens the directory at a path; `None` when there is none. The empty path is the top.
     fn dir(&mut self, path: &[u8]) -> io::Result<Option<BorrowedFd<'_>>> {
         if path.is_empty() {

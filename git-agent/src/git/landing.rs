@@ -3,6 +3,9 @@
 //! git itself holds the lock of the branch while the files change: the branch is compared and locked, hooks may object,
 //! every working tree is updated as `git merge` would, and only then the branch moves. Whatever fails before that leaves
 //! branch and files as they were. A process that dies in between lets go of the lock; [`Repo::take_back`] undoes the files.
+//!
+//! Before anything changes every file that will is seen to be as it is committed, in the index and on disk: only so is it
+//! known afterwards what to put back, and what is somebody's own.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -10,16 +13,25 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Stdio};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 use gix::bstr::ByteSlice as _;
+use gix::index::entry::{Flags, Mode};
+use rustix::fs::{FileType, Stat};
 
 use super::capture::Checkout;
 use super::command::Git;
+use super::disk::Disk;
 use super::refs::{Expected, RefChange};
+use super::take_back::{follows, is_leaf};
 use super::touched::{Comparer, Touched};
 use super::{ObjectId, Repo, worktree};
 use crate::error::{Context, Error, Result};
 use crate::fault;
+
+/// How long a call that has ended is listened to.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// A branch to be moved.
 #[derive(Debug)]
@@ -53,16 +65,25 @@ pub enum Landed {
 impl Repo {
     /// Returns the working trees that have a branch checked out, by its full name.
     pub fn checkouts_of(&self, branch: &str) -> Result<Vec<Checkout>> {
-        let all = worktree::list(self)?;
-        let here = all.into_iter().filter(|known| {
-            known.branch.as_deref() == Some(branch) && !known.bare && known.path.is_dir()
-        });
-        Ok(here
-            .map(|known| Checkout {
-                admin_dir: known.admin_dir,
-                top: known.path,
-            })
-            .collect())
+        let mut found = Vec::new();
+        for known in worktree::list(self)? {
+            if known.branch.as_deref() != Some(branch) || known.bare {
+                continue;
+            }
+            if known.is_main() && self.main_work_tree().as_deref() != Some(&known.path) {
+                return Err(Error::fatal(format!(
+                    "'{branch}' is checked out in the main worktree, and nothing says where that is"
+                ))
+                .hint("run this in the main worktree"));
+            }
+            if known.path.is_dir() {
+                found.push(Checkout {
+                    admin_dir: known.admin_dir,
+                    top: known.path,
+                });
+            }
+        }
+        Ok(found)
     }
 
     /// Says what keeps a working tree from being taken from one commit to another, if anything does. Changes nothing.
@@ -98,9 +119,85 @@ impl Repo {
         if let Some(what) = operation_under_way(&at.admin_dir) {
             return Ok(Some(format!("{what} is under way in '{place}'")));
         }
-        let path = self.untracked_in_the_way(at, old, new)?;
-        Ok(path
-            .map(|path| format!("'{path}' in '{place}' is not tracked and would be overwritten")))
+        let touched = self.touched_between(old, new)?;
+        if let Some(path) = self.untracked_in_the_way(at, &touched)? {
+            return Ok(Some(format!(
+                "'{path}' in '{place}' is not tracked and would be overwritten"
+            )));
+        }
+        if let Some(path) = self.staged(at, &touched)? {
+            return Ok(Some(format!(
+                "'{path}' in '{place}' has staged changes: commit or unstage them"
+            )));
+        }
+        let path = self.changed(at, &touched)?;
+        Ok(path.map(|path| {
+            format!(
+                "'{path}' in '{place}' has changes that are not committed: commit or stash them"
+            )
+        }))
+    }
+
+    /// Returns a file that will change and is not in the index as it is committed.
+    fn staged(&self, at: &Checkout, touched: &Touched) -> Result<Option<String>> {
+        let index = self.read_index(&at.admin_dir.join("index"))?;
+        let other = touched.changes().iter().find(|change| {
+            let known = index.entry_by_path(change.path.as_bstr());
+            match (known, change.before) {
+                (Some(entry), Some(leaf)) => {
+                    !is_leaf(entry, leaf) || entry.flags.contains(Flags::INTENT_TO_ADD)
+                }
+                (None, Some(_)) => !index.is_sparse(),
+                (known, None) => known.is_some(),
+            }
+        });
+        Ok(other.map(|change| change.path.to_str_lossy().into_owned()))
+    }
+
+    /// Returns a file that will change and is not on disk as it is in the index. One that is missing is no loss.
+    fn changed(&self, at: &Checkout, touched: &Touched) -> Result<Option<String>> {
+        let cannot = || format!("cannot look at '{}'", at.top.display());
+        let mut disk = Disk::open(&at.top).context(cannot)?;
+        let index = self.read_index(&at.admin_dir.join("index"))?;
+        let mut suspects = BTreeSet::new();
+        for change in touched.changes() {
+            let Some(entry) = index.entry_by_path(change.path.as_bstr()) else {
+                continue;
+            };
+            if entry.mode == Mode::COMMIT || entry.flags.contains(Flags::SKIP_WORKTREE) {
+                continue;
+            }
+            let Some(stat) = disk.stat(&change.path).context(cannot)? else {
+                continue;
+            };
+            let known = &entry.stat;
+            // As git compares by default; where it is told to compare less, this only asks git more often.
+            let same = known.mtime.secs == stat.st_mtime as u32
+                && known.mtime.nsecs == stat.st_mtime_nsec as u32
+                && known.ctime.secs == stat.st_ctime as u32
+                && known.ctime.nsecs == stat.st_ctime_nsec as u32
+                && known.ino == stat.st_ino as u32
+                && known.size == stat.st_size as u32;
+            if !same {
+                suspects.insert(change.path.as_slice());
+            }
+        }
+        if suspects.is_empty() {
+            return Ok(None);
+        }
+        self.refresh_index(at)?;
+        let git = self
+            .git_at(&at.admin_dir, &at.top)
+            .env("GIT_LITERAL_PATHSPECS", "1")
+            .args(["diff-files", "-z", "--name-only", "--diff-filter=d", "--"]);
+        let git = suspects
+            .iter()
+            .fold(git, |git, path| git.arg(OsStr::from_bytes(path)));
+        let listed = git.run()?.stdout;
+        let first = listed
+            .split(|byte| *byte == 0)
+            .find(|path| !path.is_empty());
+        Ok(first.map(|path| path.to_str_lossy().into_owned()))
     }
 
     /// Looks at files once more that were only touched, or copied from elsewhere: they look changed until git has.
@@ -116,22 +213,11 @@ impl Repo {
     pub fn index_follows(&self, at: &Checkout, old: ObjectId, new: ObjectId) -> Result<bool> {
         let touched = self.touched_between(old, new)?;
         let index = self.read_index(&at.admin_dir.join("index"))?;
-        Ok(touched.changes().iter().all(|change| {
-            let known = index.entry_by_path(change.path.as_bstr());
-            match (known, change.after) {
-                (Some(entry), Some((kind, id))) => {
-                    entry.id == id && entry.mode.bits() == u32::from(kind as u16)
-                }
-                (Some(_), None) => false,
-                (None, None) => true,
-                // A sparse index has the directory instead of what is in it.
-                (None, Some(_)) => index.is_sparse(),
-            }
-        }))
+        Ok(follows(&index, touched.changes()))
     }
 
     /// Returns the paths that differ between two commits or trees.
-    fn touched_between(&self, old: ObjectId, new: ObjectId) -> Result<Touched> {
+    pub(in crate::git) fn touched_between(&self, old: ObjectId, new: ObjectId) -> Result<Touched> {
         let tree = |id: ObjectId| -> Result<ObjectId> {
             let cannot = || format!("cannot read the files of {id}");
             let object = self.gix().find_object(id).context(cannot)?;
@@ -140,14 +226,31 @@ impl Repo {
         Comparer::new(self, 0).touched(tree(old)?, tree(new)?)
     }
 
-    /// Returns a file that no index knows, ignored ones included, where a new one would be written.
-    fn untracked_in_the_way(
+    /// Returns a path that going from one commit to another adds, and at which there is something already.
+    pub fn anything_new_at(
         &self,
-        at: &Checkout,
-        old: ObjectId,
-        new: ObjectId,
+        top: &Path,
+        from: ObjectId,
+        to: ObjectId,
     ) -> Result<Option<String>> {
-        let touched = self.touched_between(old, new)?;
+        let cannot = || format!("cannot look at '{}'", top.display());
+        let mut disk = Disk::open(top).context(cannot)?;
+        for change in self.touched_between(from, to)?.changes() {
+            let is_file = |stat: Stat| FileType::from_raw_mode(stat.st_mode) != FileType::Directory;
+            if change.before.is_none()
+                && disk
+                    .stat(&change.path)
+                    .context(cannot)?
+                    .is_some_and(is_file)
+            {
+                return Ok(Some(change.path.to_str_lossy().into_owned()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns a file that no index knows, ignored ones included, where a new one would be written.
+    fn untracked_in_the_way(&self, at: &Checkout, touched: &Touched) -> Result<Option<String>> {
         let (mut files, mut dirs) = (BTreeSet::new(), BTreeSet::new());
         for change in touched.changes() {
             if change.before.is_some() {
@@ -202,14 +305,26 @@ impl Repo {
         Ok(unknown.map(|path| String::from_utf8_lossy(&path).into_owned()))
     }
 
-    /// Moves a branch and the working trees that have it checked out.
-    pub fn land(&self, landing: &Landing<'_>) -> Result<Landed> {
-        let cannot = || format!("cannot move '{}'", landing.branch);
-        for at in landing.checkouts {
-            if let Some(what) = self.plain_obstacle(at, landing.old, landing.new)? {
-                return Ok(Landed::Refused(what));
+    /// Says what keeps working trees from being taken from one commit to another, if anything does, so far as git itself
+    /// does not look once more when it takes them there.
+    pub fn obstacle_to_landing(
+        &self,
+        checkouts: &[Checkout],
+        old: ObjectId,
+        new: ObjectId,
+    ) -> Result<Option<String>> {
+        for at in checkouts {
+            if let Some(what) = self.plain_obstacle(at, old, new)? {
+                return Ok(Some(what));
             }
         }
+        Ok(None)
+    }
+
+    /// Moves a branch and the working trees that have it checked out, once no [obstacle](Repo::obstacle_to_landing) was
+    /// found and what is about to happen is written down.
+    pub fn land(&self, landing: &Landing<'_>) -> Result<Landed> {
+        let cannot = || format!("cannot move '{}'", landing.branch);
         fault::point("land.checked").context(cannot)?;
         let mut held = match Held::take(self, landing)? {
             Ok(held) => held,
@@ -235,9 +350,7 @@ impl Repo {
         if let Err(error) = committed {
             // The files go back; the branch never moved unless git said so.
             if self.find_ref(landing.branch)? != Some(landing.new) {
-                for at in landing.checkouts {
-                    self.take_back(at, landing.old, landing.new)?;
-                }
+                self.take_all_back(landing.checkouts, landing.old, landing.new)?;
                 return Err(error);
             }
         }
@@ -253,22 +366,27 @@ impl Repo {
         new: ObjectId,
     ) -> Result<Option<String>> {
         for (index, at) in checkouts.iter().enumerate() {
-            // git looks at everything before it changes anything.
-            let mut answer = self.switch_tree(at, old, new)?;
-            if answer.code != Some(0) {
-                self.refresh_index(at)?;
-                answer = self.switch_tree(at, old, new)?;
-            }
+            let answer = self.switch_tree(at, old, new)?;
             if answer.code != Some(0) {
                 let said = in_place(&answer.stderr, at);
-                for done in &checkouts[..index] {
-                    self.take_back(done, old, new)?;
-                }
+                self.take_all_back(&checkouts[..=index], old, new)
+                    .map_err(|error| {
+                        Error::fatal(format!("{said}; and then: {}", error.message()))
+                            .hint("git agent merge --abort    once there is room again")
+                    })?;
                 return Ok(Some(said));
             }
             fault::point("land.file.updated").context(|| "cannot update files".into())?;
         }
         Ok(None)
+    }
+
+    /// Takes back what was changed in working trees that were as they are committed. Whatever they had besides stays.
+    fn take_all_back(&self, checkouts: &[Checkout], old: ObjectId, new: ObjectId) -> Result<()> {
+        for at in checkouts {
+            self.take_back(at, &at.admin_dir.join("index"), old, new)?;
+        }
+        Ok(())
     }
 
     fn switch_tree(
@@ -282,19 +400,6 @@ impl Repo {
             .args(["read-tree", "-m", "-u"])
             .args([from.to_string(), to.to_string()])
             .answer()
-    }
-
-    /// Takes a working tree back from `new` to `old`, as far as it went there. What is at `old` already stays.
-    pub fn take_back(&self, at: &Checkout, old: ObjectId, new: ObjectId) -> Result<()> {
-        let answer = self.switch_tree(at, new, old)?;
-        match answer.code {
-            Some(0) => Ok(()),
-            _ => Err(Error::fatal(format!(
-                "cannot take '{}' back: {}",
-                at.top.display(),
-                objection(&answer.stderr)
-            ))),
-        }
     }
 
     /// Tells a branch that somebody moved from one that may not move.
@@ -320,7 +425,7 @@ struct Held {
     child: std::process::Child,
     input: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    complaints: Option<std::thread::JoinHandle<Vec<u8>>>,
+    complaints: Receiver<Vec<u8>>,
 }
 
 impl Held {
@@ -363,16 +468,20 @@ impl Held {
         let input = child.stdin.take();
         let output = child.stdout.take().ok_or_else(missing)?;
         let mut errors = child.stderr.take().ok_or_else(missing)?;
-        let complaints = std::thread::spawn(move || {
-            let mut text = Vec::new();
-            let _ = errors.read_to_end(&mut text);
-            text
+        let (said, complaints) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut part = [0; 4096];
+            while let Ok(length @ 1..) = errors.read(&mut part) {
+                if said.send(part[..length].to_vec()).is_err() {
+                    break;
+                }
+            }
         });
         Ok(Held {
             child,
             input,
             answers: BufReader::new(output),
-            complaints: Some(complaints),
+            complaints,
         })
     }
 
@@ -403,11 +512,11 @@ impl Held {
     fn let_go(&mut self) -> String {
         drop(self.input.take());
         let _ = self.child.wait();
-        let text = self
-            .complaints
-            .take()
-            .and_then(|reader| reader.join().ok())
-            .unwrap_or_default();
+        // What a hook left running may hold the stream for as long as it lives.
+        let mut text = Vec::new();
+        while let Ok(part) = self.complaints.recv_timeout(LAST_WORDS) {
+            text.extend(part);
+        }
         String::from_utf8_lossy(&text).into_owned()
     }
 }

@@ -36,6 +36,7 @@ pub mod scan;
 pub mod scratch;
 pub mod snapshot;
 pub mod talk;
+pub mod take_back;
 pub mod tally;
 pub mod touched;
 mod untracked;
@@ -145,13 +146,17 @@ impl Repo {
         self.work_tree.as_deref()
     }
 
-    /// Returns the top of the main working tree, also when asked from a linked one; `None` in a bare repository.
+    /// Returns the top of the main working tree, also when asked from a linked one; `None` in a bare repository, and where
+    /// nothing tells: the git directory may be far from the files, and only these know of it.
     pub fn main_work_tree(&self) -> Option<PathBuf> {
         if !self.is_linked_worktree() {
             return self.work_tree.clone();
         }
         let main = self.gix.main_repo().ok()?;
-        std::fs::canonicalize(main.workdir()?).ok()
+        let top = std::fs::canonicalize(main.workdir()?).ok()?;
+        let is_told = main.config_snapshot().string("core.worktree").is_some();
+        let is_beside = self.common_dir == top.join(".git");
+        (is_told || is_beside).then_some(top)
     }
 
     /// Returns the working tree or says that there is none.

@@ -10,6 +10,7 @@ use super::journal::{Applied, Asked, Journal, Right};
 use super::message;
 use crate::error::{Context as _, Error, Result};
 use crate::fault;
+use crate::git::capture::Checkout;
 use crate::git::command::Git;
 use crate::git::merge::Merged;
 use crate::session::context::Context;
@@ -77,6 +78,11 @@ pub fn apply(context: &Context<'_>, right: &Right, listed: &Listed) -> Result<Ve
         .args(["read-tree", "-m", "-u", &applied.before, &applied.after])
         .run();
     if let Err(error) = answer {
+        // If that fails as well, the journal stays for the next try.
+        put_back(context, &applied).map_err(|then| {
+            Error::fatal(format!("{}; and then: {}", error.message(), then.message()))
+                .hint("git agent merge --abort    once there is room again")
+        })?;
         right.forget()?;
         let _ = fs::remove_file(&index);
         return Err(error.hint("nothing was changed"));
@@ -108,9 +114,38 @@ fn git(context: &Context<'_>, applied: &Applied) -> Git {
         .index_file(&applied.index)
 }
 
+/// Puts the files back that an application which failed or died has changed. Returns those that somebody has changed
+/// since, which stay.
+pub fn put_back(context: &Context<'_>, applied: &Applied) -> Result<Vec<String>> {
+    let repo = context.repo;
+    let _ = fs::remove_file(applied.index.with_extension("index.lock"));
+    let at = Checkout {
+        admin_dir: applied.admin_dir.clone(),
+        top: applied.top.clone(),
+    };
+    let (before, after) = (
+        repo.parse_id(&applied.before)?,
+        repo.parse_id(&applied.after)?,
+    );
+    repo.take_back(&at, &applied.index, before, after)
+}
+
 /// Takes applied changes away again. Files that were changed since are in the way, and then nothing happens.
 pub fn take_back(context: &Context<'_>, applied: &Applied) -> Result<()> {
     let _ = fs::remove_file(applied.index.with_extension("index.lock"));
+    let repo = context.repo;
+    let (before, after) = (
+        repo.parse_id(&applied.before)?,
+        repo.parse_id(&applied.after)?,
+    );
+    // git would take what is ignored for nobody's.
+    if let Some(path) = repo.anything_new_at(&applied.top, after, before)? {
+        return Err(Error::fatal(format!(
+            "the changes of '{}' cannot be taken back: '{path}' was deleted by them and is there again",
+            applied.name
+        ))
+        .hint("nothing was changed; move it away"));
+    }
     git(context, applied)
         .args(["read-tree", "-m", "-u", &applied.after, &applied.before])
         .run()

@@ -12,6 +12,7 @@ use super::{Style, Tested};
 use crate::env::Millis;
 use crate::error::{Context as _, Error, Result};
 use crate::fault;
+use crate::git::capture::Checkout;
 use crate::process::lock::{self, Lock};
 use crate::session::context::Context;
 use crate::session::{SessionId, Ulid};
@@ -77,6 +78,37 @@ pub struct Move {
     pub parts: Vec<Part>,
     /// Whether it was tested.
     pub tested: Tested,
+    /// The working trees that had it checked out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<Place>,
+}
+
+/// A working tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its top.
+    pub top: PathBuf,
+    /// Its own git directory.
+    pub admin_dir: PathBuf,
+}
+
+impl Place {
+    /// Notes working trees.
+    pub fn of(checkouts: &[Checkout]) -> Vec<Self> {
+        let place = |at: &Checkout| Place {
+            top: at.top.clone(),
+            admin_dir: at.admin_dir.clone(),
+        };
+        checkouts.iter().map(place).collect()
+    }
+
+    /// Returns the working tree.
+    pub fn checkout(&self) -> Checkout {
+        Checkout {
+            admin_dir: self.admin_dir.clone(),
+            top: self.top.clone(),
+        }
+    }
 }
 
 /// What happened to a checkout that changes were applied to.

@@ -2,7 +2,7 @@
 
 use super::build::Chain;
 use super::candidates::{Candidate, Target};
-use super::journal::{Journal, Move, Part, Right};
+use super::journal::{Journal, Move, Part, Place, Right};
 use super::{Style, Tested, hooks};
 use crate::error::{Context as _, Result};
 use crate::fault;
@@ -69,12 +69,20 @@ pub fn land(
     let (old, new) = (load.chain.base, load.chain.tip());
     let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
     let reflog = format!("agent merge: {}", names.join(", "));
+    // Before it is written down: what is written down was seen to be as it is committed.
+    if let Some(said) = context
+        .repo
+        .obstacle_to_landing(&load.target.checkouts, old, new)?
+    {
+        return Ok((Landed::Refused(said), Vec::new()));
+    }
     journal.landing = Some(Move {
         branch: load.target.branch.clone(),
         before: old.to_string(),
         after: new.to_string(),
         parts,
         tested: load.tested,
+        places: Place::of(&load.target.checkouts),
     });
     right.note(journal)?;
     let origins = Origins::begin(context, journal)?;

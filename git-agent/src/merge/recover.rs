@@ -1,5 +1,7 @@
 //! What a merge that died left: finished where the target has moved, taken back where it has not.
 
+use std::path::PathBuf;
+
 use super::journal::{Applied, Journal, Move, Right};
 use super::land::Origins;
 use super::{apply, land, testing, undo};
@@ -15,8 +17,13 @@ pub enum Found {
     Nothing,
     /// It had landed; the records were completed.
     Finished(Vec<String>),
-    /// It had not landed; nothing of it is left.
-    TakenBack(Vec<String>),
+    /// It had not landed, and was taken back.
+    TakenBack {
+        /// What was to land.
+        names: Vec<String>,
+        /// Files that somebody has changed since, which stay as they are.
+        stays: Vec<PathBuf>,
+    },
 }
 
 /// Puts right what a merge that died left behind. Returns that merge, too, for those who want to go on with it.
@@ -32,13 +39,14 @@ pub fn recover(context: &Context<'_>, right: &Right) -> Result<(Found, Option<Jo
     testing::tidy(context);
     let names = names(&journal);
     if let Some(applied) = &journal.applying {
-        take_back_apply(context, applied)?;
+        let stays = take_back_apply(context, applied)?;
         right.forget()?;
-        return Ok((Found::TakenBack(names), Some(journal)));
+        return Ok((Found::TakenBack { names, stays }, Some(journal)));
     }
     let Some(landing) = &journal.landing else {
         right.forget()?;
-        return Ok((Found::TakenBack(names), Some(journal)));
+        let stays = Vec::new();
+        return Ok((Found::TakenBack { names, stays }, Some(journal)));
     };
     let found = match (has_landed(context, landing)?, journal.undoes) {
         (true, Some(undone)) => {
@@ -51,10 +59,10 @@ pub fn recover(context: &Context<'_>, right: &Right) -> Result<(Found, Option<Jo
             Found::Finished(names)
         }
         (false, _) => {
-            take_back(context, landing)?;
+            let stays = take_back(context, landing)?;
             fault::point("recover.taken_back").context(|| "cannot recover".into())?;
             right.forget()?;
-            Found::TakenBack(names)
+            Found::TakenBack { names, stays }
         }
     };
     Ok((found, Some(journal)))
@@ -83,25 +91,31 @@ fn has_landed(context: &Context<'_>, landing: &Move) -> Result<bool> {
     }
 }
 
-/// Takes the files of those who have the target checked out back to where the target still is.
-fn take_back(context: &Context<'_>, landing: &Move) -> Result<()> {
+/// Takes the files of those who had the target checked out back to where they still are. Returns what somebody has
+/// changed meanwhile, which stays.
+fn take_back(context: &Context<'_>, landing: &Move) -> Result<Vec<PathBuf>> {
     let repo = context.repo;
     let before = repo.parse_id(&landing.before)?;
-    if repo.branch_tip(&landing.branch)? != Some(before) {
-        // Somebody went on from there, files and all.
-        return Ok(());
-    }
     let after = repo.parse_id(&landing.after)?;
-    for at in repo.checkouts_of(&format!("refs/heads/{}", landing.branch))? {
-        repo.take_back(&at, before, after)?;
+    let mut stays = Vec::new();
+    for place in &landing.places {
+        let at = place.checkout();
+        // Whoever has gone to another commit since went there with files and all.
+        if !at.top.is_dir() || repo.head_of(&at).unwrap_or(None) != Some(before) {
+            continue;
+        }
+        let left = repo.take_back(&at, &at.admin_dir.join("index"), before, after)?;
+        stays.extend(left.into_iter().map(|path| at.top.join(path)));
     }
-    Ok(())
+    Ok(stays)
 }
 
-fn take_back_apply(context: &Context<'_>, applied: &Applied) -> Result<()> {
+fn take_back_apply(context: &Context<'_>, applied: &Applied) -> Result<Vec<PathBuf>> {
+    let mut stays = Vec::new();
     if applied.index.exists() {
-        apply::take_back(context, applied)?;
+        let left = apply::put_back(context, applied)?;
+        stays = left.iter().map(|path| applied.top.join(path)).collect();
     }
     let _ = std::fs::remove_file(&applied.index);
-    Ok(())
+    Ok(stays)
 }

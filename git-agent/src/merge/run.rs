@@ -370,6 +370,8 @@ fn attempt(
         (Landed::Done, troubles) => outcome.troubles = troubles,
         (Landed::Moved, _) => return Ok(None),
         (Landed::Refused(said), _) => {
+            // Everything is as it was: there is nothing to recover.
+            right.forget()?;
             return Err(
                 Error::fatal(format!("'{}' was not moved: {said}", plan.target.branch))
                     .hint("nothing was changed; put that right and merge again"),

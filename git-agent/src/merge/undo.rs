@@ -1,10 +1,11 @@
 //! Undoing the last merge: the target goes back where it was, or, where somebody built on it, a revert takes its changes out.
 
-use super::journal::{Journal, Move, Part, Right};
-use super::{Style, apply, hooks};
+use super::journal::{Journal, Move, Part, Place, Right};
+use super::{Style, apply, hooks, recover};
 use crate::error::{Context as _, Error, Result};
 use crate::fault;
 use crate::git::ObjectId;
+use crate::git::capture::Checkout;
 use crate::git::landing::{Landed, Landing};
 use crate::git::merge::{Merged, NewCommit};
 use crate::git::refs::{Expected, RefChange};
@@ -117,8 +118,11 @@ pub fn undo(context: &Context<'_>, right: &Right, what: &Undoable) -> Result<Opt
                 ..landing.clone()
             };
             let before = context.repo.parse_id(&landing.before)?;
-            note(context, right, journal, back.clone())?;
-            let moved = go_back(context, landing, before);
+            let after = context.repo.parse_id(&landing.after)?;
+            let name = format!("refs/heads/{}", landing.branch);
+            let checkouts = clear(context, &landing.branch, &name, after, before)?;
+            note(context, right, journal, back.clone(), &checkouts)?;
+            let moved = go_back(context, right, landing, &checkouts);
             conclude(context, right, journal, &back, moved)?;
             Ok(Some(before))
         }
@@ -135,8 +139,8 @@ pub fn undo(context: &Context<'_>, right: &Right, what: &Undoable) -> Result<Opt
                 part.state = State::Ready;
                 part.before.clone_from(&part.work);
             }
-            note(context, right, journal, forward.clone())?;
-            let checkouts = context.repo.checkouts_of(&name)?;
+            let checkouts = clear(context, &landing.branch, &name, tip, new)?;
+            note(context, right, journal, forward.clone(), &checkouts)?;
             let landed = context.repo.land(&Landing {
                 branch: &name,
                 old: tip,
@@ -145,7 +149,7 @@ pub fn undo(context: &Context<'_>, right: &Right, what: &Undoable) -> Result<Opt
                 also: &[],
                 checkouts: &checkouts,
             });
-            let moved = landed.and_then(|landed| refuse(landed, &landing.branch));
+            let moved = landed.and_then(|landed| refuse(right, landed, &landing.branch));
             conclude(context, right, journal, &forward, moved)?;
             hooks::after(context.repo, &checkouts, Style::NoFf);
             Ok(Some(new))
@@ -154,8 +158,15 @@ pub fn undo(context: &Context<'_>, right: &Right, what: &Undoable) -> Result<Opt
 }
 
 /// Writes down what is about to be undone.
-fn note(context: &Context<'_>, right: &Right, undone: &Journal, landing: Move) -> Result<()> {
+fn note(
+    context: &Context<'_>,
+    right: &Right,
+    undone: &Journal,
+    mut landing: Move,
+    checkouts: &[Checkout],
+) -> Result<()> {
     let mut journal = Journal::begin(context, undone.asked.clone());
+    landing.places = Place::of(checkouts);
     journal.landing = Some(landing);
     journal.undoes = Some(undone.id);
     right.note(&journal)
@@ -176,7 +187,8 @@ fn conclude(
             let after = context.repo.parse_id(&landing.after)?;
             match context.repo.branch_tip(&landing.branch)? == Some(after) {
                 true => finish(context, right, undone.id, landing)?,
-                false => right.forget()?,
+                // What was refused is forgotten already; what failed on its way is taken back, now or by the next merge.
+                false => drop(recover::recover(context, right)),
             }
             Err(error)
         }
@@ -204,7 +216,12 @@ fn landing_of(journal: &Journal) -> Result<&Move> {
 }
 
 /// Takes the target and the branches of the sessions back.
-fn go_back(context: &Context<'_>, landing: &Move, before: ObjectId) -> Result<()> {
+fn go_back(
+    context: &Context<'_>,
+    right: &Right,
+    landing: &Move,
+    checkouts: &[Checkout],
+) -> Result<()> {
     let repo = context.repo;
     let name = format!("refs/heads/{}", landing.branch);
     let mut also = Vec::new();
@@ -224,20 +241,43 @@ fn go_back(context: &Context<'_>, landing: &Move, before: ObjectId) -> Result<()
     let landed = repo.land(&Landing {
         branch: &name,
         old: repo.parse_id(&landing.after)?,
-        new: before,
+        new: repo.parse_id(&landing.before)?,
         reflog: "agent merge: undo",
         also: &also,
-        checkouts: &repo.checkouts_of(&name)?,
+        checkouts,
     })?;
-    refuse(landed, &landing.branch)
+    refuse(right, landed, &landing.branch)
 }
 
-fn refuse(landed: Landed, branch: &str) -> Result<()> {
+/// Returns who has a branch checked out, if nothing there keeps it from moving.
+fn clear(
+    context: &Context<'_>,
+    branch: &str,
+    name: &str,
+    from: ObjectId,
+    to: ObjectId,
+) -> Result<Vec<Checkout>> {
+    let checkouts = context.repo.checkouts_of(name)?;
+    match context.repo.obstacle_to_landing(&checkouts, from, to)? {
+        Some(said) => Err(not_moved(branch, &said)),
+        None => Ok(checkouts),
+    }
+}
+
+fn not_moved(branch: &str, said: &str) -> Error {
+    Error::fatal(format!("'{branch}' was not moved: {said}"))
+        .hint("nothing was changed; put that right and undo again")
+}
+
+/// Makes an error of a landing that was refused; then everything is as it was, and nothing is to be recovered.
+fn refuse(right: &Right, landed: Landed, branch: &str) -> Result<()> {
+    if landed != Landed::Done {
+        right.forget()?;
+    }
     match landed {
         Landed::Done => Ok(()),
         Landed::Moved => Err(Error::fatal(format!("'{branch}' moved just now"))),
-        Landed::Refused(said) => Err(Error::fatal(format!("'{branch}' was not moved: {said}"))
-            .hint("nothing was changed; put that right and undo again")),
+        Landed::Refused(said) => Err(not_moved(branch, &said)),
     }
 }
 

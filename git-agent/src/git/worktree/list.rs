@@ -123,11 +123,11 @@ pub(super) fn linked_at(repo: &Repo, admin_dir: &Path) -> Result<Option<Worktree
 
 fn main(repo: &Repo) -> Result<Worktree> {
     let common = repo.common_dir();
-    let path = match (common.file_name(), common.parent()) {
-        (Some(name), Some(parent)) if name == ".git" => parent.to_owned(),
-        _ => common.to_owned(),
-    };
-    let bare = repo.config_bool("core.bare")?.unwrap_or(false);
+    let top = repo.main_work_tree();
+    // A variable may give a bare repository files.
+    let bare = top.is_none() && repo.config_bool("core.bare")?.unwrap_or(false);
+    // git lists the repository itself where it cannot tell where its files are.
+    let path = top.unwrap_or_else(|| common.to_owned());
     let (branch, head) = if bare {
         (None, None)
     } else {
@@ -228,6 +228,7 @@ fn as_git_lists(repo: &Repo) -> Result<Answer> {
 fn add_heads_from_git(repo: &Repo, worktrees: &mut [Worktree]) -> Result<()> {
     let answer = as_git_lists(repo)?;
     let mut current = None;
+    let mut is_first = true;
     for field in answer.stdout.split(|byte| *byte == 0) {
         let (key, value) = match field.iter().position(|byte| *byte == b' ') {
             Some(space) => (&field[..space], &field[space + 1..]),
@@ -235,8 +236,12 @@ fn add_heads_from_git(repo: &Repo, worktrees: &mut [Worktree]) -> Result<()> {
         };
         match key {
             b"worktree" => {
+                // The first is the main one, wherever git believes it to be.
                 let path = Path::new(OsStr::from_bytes(value));
-                current = worktrees.iter_mut().find(|known| known.path == path);
+                let main = std::mem::take(&mut is_first);
+                current = worktrees
+                    .iter_mut()
+                    .find(|known| known.is_main() == main && (main || known.path == path));
             }
             b"HEAD" => {
                 if let Some(worktree) = &mut current {
