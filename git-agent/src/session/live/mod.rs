@@ -266,16 +266,21 @@ impl<'a> Live<'a> {
             ready.contains(&Ready::Stdout),
             ready.contains(&Ready::Stderr),
         );
-        if out || err {
-            self.clocks.silent_since = Some(Instant::now());
-            if self.writer.session().status == State::Stuck {
-                self.writer.set_status(State::Running, "output again")?;
+        if (out || err)
+            && let Some(running) = &mut self.process
+        {
+            let before = self.queue.len();
+            running.read(out, err, &mut self.queue)?;
+            let ended = (out && running.stdout.is_none()) || (err && running.stderr.is_none());
+            if running.dialogue && running.stdout.is_none() {
+                // It will never answer again: it ends by itself now, or is ended.
+                self.clocks.cancel_by.get_or_insert(Instant::now() + GRACE);
             }
-            if let Some(running) = &mut self.process {
-                running.read(out, err, &mut self.queue)?;
-                if running.dialogue && running.stdout.is_none() {
-                    // It will never answer again: it ends by itself now, or is ended.
-                    self.clocks.cancel_by.get_or_insert(Instant::now() + GRACE);
+            // A stream that ends is no sign of life.
+            if !ended || self.queue.len() > before {
+                self.clocks.silent_since = Some(Instant::now());
+                if self.writer.session().status == State::Stuck {
+                    self.writer.set_status(State::Running, "output again")?;
                 }
             }
         }
