@@ -96,13 +96,32 @@ fn packed_refs(common_dir: &Path) -> Option<(u64, u64, i64, i64)> {
     Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
 }
 
+/// Reads refs from their files until nobody packed any meanwhile: one that moves from a file of its own to the packed
+/// ones while they are read is seen in neither. `None` when somebody packs all the time.
+fn unpacked_meanwhile<T>(
+    common_dir: &Path,
+    mut read: impl FnMut() -> Result<T>,
+) -> Result<Option<T>> {
+    for _ in 0..PACKING {
+        let before = packed_refs(common_dir);
+        let found = read()?;
+        if packed_refs(common_dir) == before {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
 impl Repo {
     /// Returns the refs under a prefix that ends in `/`.
     pub fn refs_under(&self, prefix: &str) -> Result<RefList> {
-        match self.ref_backend() {
-            RefBackend::Files => self.refs_under_files(prefix),
-            RefBackend::Reftable => self.refs_under_reftable(prefix),
+        if self.ref_backend() == RefBackend::Files
+            && let Some(list) =
+                unpacked_meanwhile(self.common_dir(), || self.refs_under_files(prefix))?
+        {
+            return Ok(list);
         }
+        self.refs_under_from_git(prefix)
     }
 
     fn refs_under_files(&self, prefix: &str) -> Result<RefList> {
@@ -127,7 +146,7 @@ impl Repo {
         Ok(list)
     }
 
-    fn refs_under_reftable(&self, prefix: &str) -> Result<RefList> {
+    fn refs_under_from_git(&self, prefix: &str) -> Result<RefList> {
         let answer = self
             .git_common()
             .args([
@@ -166,15 +185,10 @@ impl Repo {
 
     /// Returns every ref that can be read, and what it holds; symbolic refs are not followed.
     pub fn refs_as_they_are(&self) -> Result<Vec<(String, Target)>> {
-        if self.ref_backend() == RefBackend::Files {
-            for _ in 0..PACKING {
-                // Loose refs that are packed while they are read are in neither list: then it is read again.
-                let before = packed_refs(self.common_dir());
-                let all = self.all_files()?;
-                if packed_refs(self.common_dir()) == before {
-                    return Ok(all);
-                }
-            }
+        if self.ref_backend() == RefBackend::Files
+            && let Some(all) = unpacked_meanwhile(self.common_dir(), || self.all_files())?
+        {
+            return Ok(all);
         }
         self.all_from_git()
     }
@@ -448,4 +462,32 @@ fn remove_empty_dirs(path: &Path) -> io::Result<()> {
 pub(in crate::git) fn pause(attempt: u32) -> Duration {
     let ceiling = (4u64 << attempt.min(5)).min(128);
     Duration::from_millis(ceiling / 2 + jitter() % ceiling)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refs_that_are_packed_while_they_are_read_are_read_again() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let packed = dir.path().join("packed-refs");
+        let mut reads = 0;
+        let found = unpacked_meanwhile(dir.path(), || {
+            reads += 1;
+            if reads == 1 {
+                // The packed ones were looked at before this, the files after it: there is nothing in either.
+                fs::write(&packed, "one").context(|| "cannot pack".into())?;
+                return Ok(0);
+            }
+            Ok(12)
+        });
+        assert_eq!(found.expect("can be read"), Some(12));
+        assert_eq!(reads, 2);
+        let restless = unpacked_meanwhile(dir.path(), || {
+            let more = fs::read_to_string(&packed).unwrap_or_default() + "x";
+            fs::write(&packed, more).context(|| "cannot pack".into())
+        });
+        assert_eq!(restless.expect("can be read"), None);
+    }
 }
