@@ -5,9 +5,16 @@
 //! given, `core.fsmonitor` is off, and hooks are off unless a call asks for them.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::Repo;
 use crate::env::GIT_LOCATION_VARIABLES;
@@ -196,7 +203,10 @@ impl Git {
         } else {
             Stdio::null()
         });
-        self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let cannot = || format!("cannot read the answer of '{name}'");
+        let complaints = Complaints::new().context(cannot)?;
+        self.command.stdout(Stdio::piped());
+        self.command.stderr(complaints.sink().context(cannot)?);
         let mut child = self
             .command
             .spawn()
@@ -210,16 +220,16 @@ impl Git {
                     let _ = stdin.write_all(&bytes);
                 })
             });
-        let output = child
-            .wait_with_output()
-            .context(|| format!("cannot read the answer of '{name}'"))?;
+        let said = child.stdout.take();
+        let stdout = said.map_or(Ok(Vec::new()), |said| until_end(&child, said));
+        let status = child.wait().context(cannot)?;
         if let Some(feeder) = feeder {
             let _ = feeder.join();
         }
         Ok(Answer {
-            stdout: output.stdout,
-            stderr: output.stderr,
-            code: output.status.code(),
+            stdout: stdout.context(cannot)?,
+            stderr: complaints.take().context(cannot)?,
+            code: status.code(),
         })
     }
 
@@ -280,6 +290,66 @@ impl Git {
             }
         }
         name
+    }
+}
+
+/// Where a call of git complains: memory instead of a pipe.
+///
+/// A hook may leave a process behind that has it for its output. Waiting until the last one closes a pipe would be waiting
+/// for that process, and closing our end would end it.
+#[derive(Debug)]
+pub(super) struct Complaints(File);
+
+impl Complaints {
+    /// Returns an empty one.
+    pub(super) fn new() -> io::Result<Self> {
+        let memory = memfd_create("git-agent-stderr", MemfdFlags::CLOEXEC)?;
+        Ok(Complaints(memory.into()))
+    }
+
+    /// Returns what a call writes to.
+    pub(super) fn sink(&self) -> io::Result<Stdio> {
+        Ok(self.0.try_clone()?.into())
+    }
+
+    /// Returns what was written up to now. The call has ended.
+    pub(super) fn take(self) -> io::Result<Vec<u8>> {
+        // The place to write at is shared with whoever still writes: it is left alone.
+        let mut text = vec![0; usize::try_from(self.0.metadata()?.len()).unwrap_or(0)];
+        self.0.read_exact_at(&mut text, 0)?;
+        Ok(text)
+    }
+}
+
+/// Reads what a child says until it has ended: whoever has its output then, too, is not waited for.
+fn until_end(child: &Child, mut stdout: ChildStdout) -> io::Result<Vec<u8>> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let ended = pid
+        .ok_or(Errno::SRCH)
+        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))?;
+    fcntl_setfl(&stdout, fcntl_getfl(&stdout)? | OFlags::NONBLOCK)?;
+    let mut text = Vec::new();
+    loop {
+        let mut ready = [
+            PollFd::new(&stdout, PollFlags::IN),
+            PollFd::new(&ended, PollFlags::IN),
+        ];
+        match poll(&mut ready, None) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        // Looked at before the rest is read, which then is all of it.
+        let over = !ready[1].revents().is_empty();
+        match stdout.read_to_end(&mut text) {
+            Ok(_) => return Ok(text),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if over {
+                    return Ok(text);
+                }
+            }
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -384,6 +454,46 @@ fn fingerprint(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns a call of a shell, as if it were git.
+    fn shell(script: &str) -> Git {
+        let mut git = Git::outside();
+        git.command = Command::new("/bin/sh");
+        git.args(["-c", script])
+    }
+
+    #[test]
+    fn who_stays_behind_is_not_waited_for() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (go, done) = (dir.path().join("go"), dir.path().join("done"));
+        let script = format!(
+            "( until test -e '{}'; do sleep 0.05; done; echo late >&2 && echo x >'{}' ) & echo said; echo oh >&2; exit 3",
+            go.display(),
+            done.display()
+        );
+        let answer = shell(&script).answer().expect("an answer");
+        assert_eq!(answer.stdout, b"said\n");
+        assert_eq!(answer.stderr, b"oh\n");
+        assert_eq!(answer.code, Some(3));
+        // It lives on, with somewhere to write to.
+        std::fs::write(&go, "").expect("writes");
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while !done.exists() {
+            assert!(std::time::Instant::now() < deadline, "it was ended");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn long_answers_are_whole_and_input_is_fed_meanwhile() {
+        let bytes = vec![b'x'; 3 << 20];
+        let answer = shell("cat; head -c 2000000 /dev/zero >&2").input(bytes.clone());
+        let answer = answer.answer().expect("an answer");
+        assert_eq!(
+            (answer.stdout == bytes, answer.stderr.len()),
+            (true, 2_000_000)
+        );
+    }
 
     #[test]
     fn versions_are_read_and_ordered() {
