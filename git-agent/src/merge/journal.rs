@@ -165,6 +165,8 @@ impl Right {
         let path = context.store.require_dir("locks")?.join("merge");
         let lock = match Lock::acquire(context.env, &path, PATIENCE) {
             Ok(lock) => lock,
+            // The lock itself is in trouble: a full disk, missing rights.
+            Err(error) if std::error::Error::source(&error).is_some() => return Err(error),
             Err(error) => {
                 let holder = lock::holder(&path).ok().flatten();
                 let who =
