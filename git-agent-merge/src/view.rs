@@ -60,11 +60,18 @@ pub fn told(ui: &Ui, told: &Told<'_>) {
             ui.narrate(format!("testing {}", one_line(names.as_str())));
         }
         Told::Tested { colour, remembered } => {
-            let known = if *remembered { " (remembered)" } else { "" };
+            let (passed, failed) = match remembered {
+                true => (" (remembered)", " (remembered; '--retest' runs them again)"),
+                false => ("", ""),
+            };
             match colour {
-                Colour::Green => ui.narrate(format!("the tests pass{known}")),
+                Colour::Green => ui.narrate(format!("the tests pass{passed}")),
                 Colour::Red(log) => ui.narrate(format!(
-                    "the tests fail{known}; log: {}",
+                    "the tests fail{failed}; log: {}",
+                    one_line(log.as_str())
+                )),
+                Colour::Late(log) => ui.narrate(format!(
+                    "the tests did not end in time ('agent.testTimeout') and were stopped; log: {}",
                     one_line(log.as_str())
                 )),
             }

@@ -193,7 +193,7 @@ fn versions(context: &Context<'_>, args: &Compare) -> Result<Vec<Version>> {
 fn tests(context: &Context<'_>, summary: &Summary, work: &Work) -> Option<String> {
     let word = |colour: Colour| match colour {
         Colour::Green => "passed",
-        Colour::Red(_) => "failed",
+        Colour::Red(_) | Colour::Late(_) => "failed",
     };
     if let Some(colour) = testing::known(context, work.tree) {
         return Some(word(colour).to_owned());

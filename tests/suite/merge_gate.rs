@@ -1,6 +1,9 @@
 //! The gate: what is tested lands, what makes the tests fail goes back, and the queue does it by itself.
 
+use std::path::{Path, PathBuf};
+
 use git_agent_tests::{Repo, Sandbox, wait_until};
+use rustix::process::Signal;
 
 use crate::merge_land::{lab, session, state, word};
 
@@ -97,6 +100,9 @@ fn a_failing_test_keeps_everything_as_it_was() {
         "{refused}"
     );
     assert_eq!(state(&repo), before);
+    repo.agent(["merge", "--test", "echo noise; ! grep changed app", "fix"])
+        .code(1)
+        .assert_says("(remembered; '--retest' runs them again)");
     let red = repo.agent(["merge", "--test", "false", "fix"]).code(128);
     red.assert_says("fails its tests without any session");
     assert_eq!(state(&repo), before);
@@ -168,4 +174,84 @@ fn a_queue_in_the_background_waits_and_can_be_paused() {
         .assert_says("empty");
     assert_eq!(repo.state("third"), "ready");
     repo.assert_nothing_left_over();
+}
+
+/// A test that stays, with a process in the background and one that left its session; it says which they are.
+const STAYS: &str = "sleep 1400 & one=$!; setsid sleep 1400 & \
+    echo $$ $one $! >\"$HOME/staying.new\"; mv \"$HOME/staying.new\" \"$HOME/staying\"; sleep 1400; true";
+
+/// Waits for that test to run and returns its processes.
+fn staying(sandbox: &Sandbox) -> Vec<PathBuf> {
+    let file = sandbox.home().join("staying");
+    wait_until("the test runs", || file.exists());
+    let pids = std::fs::read_to_string(&file).expect("it was written");
+    std::fs::remove_file(&file).expect("it is ours");
+    let pids = pids.split_whitespace();
+    pids.map(|pid| Path::new("/proc").join(pid)).collect()
+}
+
+#[test]
+fn an_interrupted_merge_ends_its_test_and_leaves_nothing() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    session(&repo, "fix", &["write app changed", "commit x"]);
+    let before = state(&repo);
+    let now = repo.common_dir().join("agents/merge/now.json");
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let merge = repo.agent_cmd(["merge", "--test", STAYS, "fix"]).spawn();
+        let processes = staying(&sandbox);
+        // As a terminal does: git is told, too, and passes it on once more.
+        merge.signal_group(signal);
+        merge.wait().signal(signal.as_raw());
+        for process in processes {
+            assert!(!process.exists(), "{} goes on", process.display());
+        }
+        assert!(!now.exists(), "the journal is left");
+        assert_eq!(state(&repo), before);
+        repo.assert_nothing_left_over();
+    }
+}
+
+#[test]
+fn the_test_of_a_killed_merge_ends_with_it() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    session(&repo, "fix", &["write app changed", "commit x"]);
+    let merge = repo
+        .command("git-agent-merge")
+        .args(["--test", STAYS, "fix"])
+        .spawn();
+    let processes = staying(&sandbox);
+    merge.signal(Signal::KILL);
+    merge.wait().signal(Signal::KILL.as_raw());
+    wait_until("nothing of the test is left", || {
+        !processes.iter().any(|process| process.exists())
+    });
+    repo.agent(["merge", "--test", "true", "fix"])
+        .success()
+        .assert_says("an interrupted merge had not landed");
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn tests_that_take_too_long_are_told_and_not_remembered() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    session(&repo, "fix", &["write app changed", "commit x"]);
+    let test = "test -e \"$HOME/fast\" || sleep 1400";
+    repo.git(["config", "agent.testTimeout", "1s"]).success();
+    repo.agent(["merge", "--test", test, "fix"])
+        .code(128)
+        .assert_says("the tests did not end in time ('agent.testTimeout')");
+    let logs = std::fs::read_dir(repo.common_dir().join("agents/merge/tests")).expect("logs");
+    for log in logs {
+        let path = log.expect("readable").path();
+        let text = std::fs::read_to_string(&path).expect("text");
+        assert!(text.contains("did not end within 1s"), "{}", path.display());
+    }
+    std::fs::write(sandbox.home().join("fast"), "").expect("writes");
+    repo.git(["config", "--unset", "agent.testTimeout"])
+        .success();
+    let merged = repo.agent(["merge", "--test", test, "fix"]).success();
+    assert!(!merged.stderr().contains("remembered"), "{merged}");
 }

@@ -12,6 +12,19 @@ pub enum Colour {
     Green,
     /// It fails, and this is where its log is.
     Red(String),
+    /// It did not end in time, and this is where its log is.
+    Late(String),
+}
+
+impl Colour {
+    /// Returns why a session with which this is the result is left out.
+    fn objection(self) -> Option<Why> {
+        match self {
+            Colour::Green => None,
+            Colour::Red(log) => Some(Why::Tests(log)),
+            Colour::Late(log) => Some(Why::Late(log)),
+        }
+    }
 }
 
 /// What the gate needs done.
@@ -54,40 +67,46 @@ pub fn sift(mut order: Vec<usize>, world: &mut dyn World) -> Result<Sifted> {
         if holds.is_empty() {
             return Ok(Sifted { chain, left });
         }
-        let Colour::Red(log) = world.test(chain.tip(), &holds)? else {
+        let Some(why) = world.test(chain.tip(), &holds)?.objection() else {
             return Ok(Sifted { chain, left });
         };
-        let (at, log) = first_red(&chain, &holds, log, world)?;
-        leave(holds[at], Why::Tests(log), &mut order, &mut left, world);
+        let (at, why) = first_red(&chain, &holds, why, world)?;
+        leave(holds[at], why, &mut order, &mut left, world);
     }
 }
 
-/// Returns the first link with which the chain is red, and the log of that.
+/// Returns the first link with which the chain is red, and what that says.
 fn first_red(
     chain: &Chain,
     holds: &[usize],
-    log: String,
+    why: Why,
     world: &mut dyn World,
-) -> Result<(usize, String)> {
-    let (mut green, mut red, mut log) = (0, holds.len(), log);
+) -> Result<(usize, Why)> {
+    let (mut green, mut red, mut why) = (0, holds.len(), why);
     while red - green > 1 {
         let middle = green + (red - green) / 2;
-        match world.test(chain.tip_of(middle), &holds[..middle])? {
-            Colour::Green => green = middle,
-            Colour::Red(found) => (red, log) = (middle, found),
+        let tested = world.test(chain.tip_of(middle), &holds[..middle])?;
+        match tested.objection() {
+            None => green = middle,
+            Some(found) => (red, why) = (middle, found),
         }
     }
     // Only when the first one is suspected has the target itself to prove that it was innocent.
-    if green == 0
-        && let Colour::Red(log) = world.test(chain.base, &[])?
-    {
-        return Err(
-            Error::fatal("the target fails its tests without any session")
-                .hint(format!("look at the log: {log}"))
-                .hint("merge without tests: git agent merge --no-test"),
-        );
+    if green == 0 {
+        let (message, log) = match world.test(chain.base, &[])? {
+            Colour::Green => return Ok((red - 1, why)),
+            Colour::Red(log) => ("the target fails its tests without any session", log),
+            Colour::Late(log) => (
+                "the target's tests do not end in time ('agent.testTimeout') without any session",
+                log,
+            ),
+        };
+        return Err(Error::fatal(message)
+            .hint(format!("look at the log: {log}"))
+            .hint("run them again, whatever is remembered: git agent merge --retest")
+            .hint("merge without tests: git agent merge --no-test"));
     }
-    Ok((red - 1, log))
+    Ok((red - 1, why))
 }
 
 /// Leaves out a candidate, and whatever builds on it.

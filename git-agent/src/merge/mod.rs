@@ -163,6 +163,8 @@ pub enum Why {
     Hook(String),
     /// With it the tests fail; the log is kept there.
     Tests(String),
+    /// The tests do not end in time with it; here is their log.
+    Late(String),
 }
 
 impl fmt::Display for Why {
@@ -196,6 +198,10 @@ impl fmt::Display for Why {
             ),
             Why::Hook(said) => write!(f, "a hook refused it: {said}"),
             Why::Tests(log) => write!(f, "the tests fail with it; log: {log}"),
+            Why::Late(log) => write!(
+                f,
+                "the tests do not end in time with it ('agent.testTimeout'); log: {log}"
+            ),
         }
     }
 }
@@ -222,6 +228,7 @@ impl Why {
             Why::Markers(_) => "markers",
             Why::Hook(_) => "hook",
             Why::Tests(_) => "tests",
+            Why::Late(_) => "late",
         }
     }
 

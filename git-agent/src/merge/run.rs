@@ -296,7 +296,7 @@ fn finish(context: &Context<'_>, plan: &Plan, request: &Request, outcome: &mut O
         .map(|part| part.name.as_str())
         .collect();
     for left in &outcome.left {
-        let (Why::Tests(log), Some(test)) = (&left.why, &plan.test) else {
+        let (Why::Tests(log) | Why::Late(log), Some(test)) = (&left.why, &plan.test) else {
             continue;
         };
         match give_back::give_back(context, left.sid, &outcome.branch, &landed, test, log) {

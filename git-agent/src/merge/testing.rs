@@ -5,23 +5,27 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::gate::Colour;
 use super::journal;
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, Kind, Result};
 use crate::fault;
 use crate::git::scratch::Scratch;
 use crate::git::{ObjectId, sha256};
 use crate::guard;
 use crate::process::detach::own_program;
-use crate::process::identity::Signal;
+use crate::process::identity::{Handle, Signal};
 use crate::process::limits::{Limits, plan_limits};
+use crate::process::shim;
 use crate::process::spawn::{self, Shim, Stdin};
 use crate::process::tree::{self, Care};
+use crate::process::wait::{Poll, Signals};
 use crate::session::context::Context;
 use crate::session::environment::{self, Particulars};
 use crate::session::{SessionId, place};
@@ -30,6 +34,8 @@ use crate::session::{SessionId, place};
 pub const PURPOSE: &str = "git agent merge: a worktree for a moment";
 /// How long what a test left running may take to end.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long the guard over a test may take to end all of it before it is killed itself.
+const GUARD: Duration = Duration::from_secs(15);
 
 /// A test's result, remembered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -85,8 +91,18 @@ impl<'a> Tester<'a> {
                 remembered: true,
             });
         }
-        let passed = self.run(commit, &log)?;
+        let ended = self.run(commit, &log)?;
         fault::point("merge.tested").context(|| "cannot test".into())?;
+        let passed = match ended {
+            Ended::With(code) => code == Some(0),
+            // Another time, or with more of it, they may pass.
+            Ended::Late => {
+                return Ok(Verdict {
+                    colour: Colour::Late(log.display().to_string()),
+                    remembered: false,
+                });
+            }
+        };
         let known = Memory {
             tree: tree.to_string(),
             command: self.command.clone(),
@@ -109,7 +125,7 @@ impl<'a> Tester<'a> {
         }
     }
 
-    fn run(&mut self, commit: ObjectId, log: &Path) -> Result<bool> {
+    fn run(&mut self, commit: ObjectId, log: &Path) -> Result<Ended> {
         match &self.scratch {
             Some(scratch) => scratch.go_to(commit)?,
             None => self.scratch = Some(scratch(self.context, commit)?),
@@ -128,16 +144,20 @@ impl<'a> Tester<'a> {
         if !self.set_up
             && let Some(setup) = &self.setup
         {
-            let code = run(self.context, &top, setup, &file)?;
-            if code != Some(0) {
-                return Err(
-                    Error::fatal("the setup command failed in the worktree of the tests")
-                        .hint(format!("look at the log: {}", log.display())),
-                );
+            let trouble = match run(self.context, &top, setup, &file)? {
+                Ended::With(Some(0)) => None,
+                Ended::With(_) => Some("failed"),
+                Ended::Late => Some("did not end in time ('agent.testTimeout')"),
+            };
+            if let Some(trouble) = trouble {
+                return Err(Error::fatal(format!(
+                    "the setup command {trouble} in the worktree of the tests"
+                ))
+                .hint(format!("look at the log: {}", log.display())));
             }
             self.set_up = true;
         }
-        Ok(run(self.context, &top, &self.command, &file)? == Some(0))
+        run(self.context, &top, &self.command, &file)
     }
 }
 
@@ -189,36 +209,130 @@ pub fn tidy(context: &Context<'_>) {
     }
 }
 
-/// Runs a shell command in a worktree to its end, everything it started included. Returns its exit code.
-fn run(context: &Context<'_>, top: &Path, command: &str, log: &File) -> Result<Option<i32>> {
+/// How a test ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// With this exit code.
+    With(Option<i32>),
+    /// Not within its time.
+    Late,
+}
+
+/// The signals that end a merge, taken over while a test runs: all that it started has to end first.
+struct Interrupts {
+    signals: Signals,
+    as_usual: Arc<AtomicBool>,
+}
+
+impl Interrupts {
+    fn take_over() -> Result<Self> {
+        static AS_USUAL: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+        let cannot = || "cannot listen for signals".into();
+        let ignored = ignored();
+        let wanted = [SIGINT, SIGTERM, SIGHUP].map(|signal| (signal, ignored & 1 << (signal - 1)));
+        let wanted: Vec<i32> = wanted
+            .iter()
+            // What whoever started us wants ignored, as 'nohup' does, stays so.
+            .filter(|(_, ignored)| *ignored == 0)
+            .map(|(signal, _)| *signal)
+            .collect();
+        if AS_USUAL.get().is_none() {
+            // Once handled, a signal does nothing by itself any more: outside of tests this brings its usual effect back.
+            let as_usual = Arc::new(AtomicBool::new(false));
+            for signal in &wanted {
+                signal_hook::flag::register_conditional_default(*signal, Arc::clone(&as_usual))
+                    .context(cannot)?;
+            }
+            let _ = AS_USUAL.set(as_usual);
+        }
+        let as_usual = AS_USUAL.get().cloned().unwrap_or_default();
+        as_usual.store(false, Ordering::SeqCst);
+        Ok(Interrupts {
+            signals: Signals::new(&wanted)?,
+            as_usual,
+        })
+    }
+
+    /// Gives the signals their usual effect back. After an interruption nobody calls it: cleaning up goes first.
+    fn give_back(self) {
+        self.as_usual.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Returns the signals that this process ignores, a bit for each.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}
+
+/// Runs a shell command in a worktree to its end, everything it started included.
+///
+/// When we are interrupted, or killed, everything ends too: a guard between us and the command sees to it.
+fn run(context: &Context<'_>, top: &Path, command: &str, log: &File) -> Result<Ended> {
     tree::adopt_orphans()?;
+    let timeout = context.config.duration("agent.testTimeout")?;
+    let command = ["/bin/sh", "-c", command].map(OsString::from);
     let spec = spawn::Spec {
-        command: ["/bin/sh", "-c", command].map(OsString::from).to_vec(),
+        command: shim::guarded(&command),
         directory: top.to_owned(),
         environment: variables(context, top)?.into_iter().collect(),
         stdin: Stdin::Null,
         limits: plan_limits(context.env, &Limits::default()),
         name: "merge".to_owned(),
-        death_signal: Signal::KILL,
+        death_signal: Signal::TERM,
     };
+    let mut interrupts = Interrupts::take_over()?;
     let mut spawned = spawn::spawn(context.env, &Shim::own(), spec)?;
     let log = log.try_clone().context(|| "cannot write a log".into())?;
     let log = Arc::new(Mutex::new(log));
     let out = copy(spawned.stdout, Arc::clone(&log));
-    let err = copy(spawned.stderr, log);
-    let timeout = context.config.duration("agent.testTimeout")?;
-    let ended = spawned.handle.wait(timeout)?;
+    let err = copy(spawned.stderr, Arc::clone(&log));
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let mut poll = Poll::new();
+    poll.read(true, &spawned.handle);
+    poll.read(false, &interrupts.signals);
+    let ready = poll.wait(deadline)?;
+    let ended = ready.contains(&true);
     if !ended {
-        spawned.handle.signal(Signal::KILL)?;
+        end(&spawned.handle)?;
     }
     let status = spawned
         .child
         .wait()
         .context(|| "cannot wait for the tests".into())?;
-    // Whatever it left behind holds the pipes open.
+    // Whatever a guard that was killed left behind holds the pipes open.
     tree::end_all(Care::new(GRACE))?;
     let _ = (out.join(), err.join());
-    Ok(status.code().filter(|_| ended))
+    if !ended && !ready.is_empty() {
+        let signal = interrupts.signals.take().first().copied();
+        return Err(Error::new(
+            Kind::Signal(signal.unwrap_or(SIGTERM)),
+            "interrupted while testing: nothing was merged",
+        ));
+    }
+    interrupts.give_back();
+    if ended {
+        return Ok(Ended::With(status.code()));
+    }
+    let words = context.config.string("agent.testTimeout");
+    let words = words.unwrap_or_default();
+    let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = writeln!(
+        log,
+        "git agent: this did not end within {words} ('agent.testTimeout') and was stopped"
+    );
+    Ok(Ended::Late)
+}
+
+/// Has a guard end a test.
+fn end(guard: &Handle) -> Result<()> {
+    guard.signal(Signal::TERM)?;
+    if !guard.wait(Some(GUARD))? {
+        guard.signal(Signal::KILL)?;
+    }
+    Ok(())
 }
 
 fn copy(mut from: impl Read + Send + 'static, to: Arc<Mutex<File>>) -> std::thread::JoinHandle<()> {

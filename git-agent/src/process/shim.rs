@@ -7,8 +7,9 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::{
     Resource, Rlimit, getpid, getppid, getpriority_process, getrlimit,
@@ -16,11 +17,17 @@ use rustix::process::{
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::identity::Signal;
+use super::identity::{Handle, Signal, Stat};
+use super::tree::{self, Care};
+use super::wait::{Poll, Signals};
 use crate::error::{Context, Error, Kind, Result};
 
 /// The verb under which the shim runs.
 pub const VERB: &str = "__exec";
+/// The word after the verb that makes this process watch over a program instead of becoming it.
+const GUARD: &str = "--guard";
+/// How long what a guarded program started gets to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
 /// The shim's first word to the supervisor: its pipe works.
 pub(super) const HERE: &str = "here\n";
 /// What the shell would say too: the program exists but cannot be run, or was not found.
@@ -106,8 +113,30 @@ fn number<T: std::str::FromStr>(name: &OsStr, value: &OsStr) -> Result<T> {
         .ok_or_else(|| Error::usage(format!("option {name:?} needs a number")))
 }
 
+/// Returns the command that runs another in a process that watches over it: when the program ends, or this process is
+/// asked to end, all that the program started ends too.
+///
+/// It is for programs whose whole tree must not outlive us even if we are killed: with [`super::spawn::Spec`] saying
+/// that our death sends a `TERM`, the guard outlives us for as long as that takes.
+pub fn guarded(command: &[OsString]) -> Vec<OsString> {
+    let own = format!("/proc/{}/exe", std::process::id());
+    [own.into(), VERB.into(), GUARD.into()]
+        .into_iter()
+        .chain(command.iter().cloned())
+        .collect()
+}
+
 /// Becomes the program named in the arguments. Returns only if that failed, after telling the supervisor.
 pub fn exec_shim(arguments: impl IntoIterator<Item = OsString>) -> Error {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let [first, command @ ..] = arguments.as_slice()
+        && first == GUARD
+    {
+        match guard(command) {
+            Ok(code) => std::process::exit(code),
+            Err(error) => return error,
+        }
+    }
     let orders = match Orders::parse(arguments) {
         Ok(orders) => orders,
         Err(error) => return error,
@@ -131,6 +160,46 @@ pub fn exec_shim(arguments: impl IntoIterator<Item = OsString>) -> Error {
     let code = error.kind().exit_code();
     let _ = write!(status, "{code} {error}{cause}");
     error
+}
+
+/// Runs a program, ends whatever it started, and returns the code to exit with, as a shell would give it.
+fn guard(command: &[OsString]) -> Result<i32> {
+    let [program, arguments @ ..] = command else {
+        return Err(Error::usage("no program to start"));
+    };
+    let asked = [
+        signal_hook::consts::SIGTERM,
+        signal_hook::consts::SIGINT,
+        signal_hook::consts::SIGHUP,
+    ];
+    // Before there is anything to end.
+    let signals = Signals::new(&asked)?;
+    tree::adopt_orphans()?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .spawn()
+        .context(|| format!("cannot start {}", program.display()))?;
+    let handle = match Stat::of(child.id()) {
+        Some(stat) => Handle::open(stat.pid, stat.start_time)?,
+        None => None,
+    };
+    let mut asked_to_end = false;
+    if let Some(handle) = &handle {
+        let mut poll = Poll::new();
+        poll.read(false, handle);
+        poll.read(true, &signals);
+        asked_to_end = poll.wait(None)? == [true];
+    }
+    if asked_to_end {
+        tree::end_all(Care::new(GRACE))?;
+        return Ok(128 + Signal::TERM.as_raw());
+    }
+    let status = child
+        .wait()
+        .context(|| "cannot wait for a program".into())?;
+    tree::end_all(Care::new(GRACE))?;
+    let signal = status.signal().unwrap_or_default();
+    Ok(status.code().unwrap_or(128 + signal))
 }
 
 /// Ties this process to its supervisor's life. The supervisor may have died before that: then our parent is another.

@@ -294,7 +294,7 @@ fn test(context: &Context<'_>, options: &Options, commit: ObjectId) -> Result<Ve
     tester.finish()?;
     Ok(match verdict?.colour {
         Colour::Green => Vec::new(),
-        Colour::Red(log) => {
+        Colour::Red(log) | Colour::Late(log) => {
             let tail = testing::log_tail(Path::new(&log), LOG);
             vec![format!("the tests fail ({command}):\n{tail}")]
         }
