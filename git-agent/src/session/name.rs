@@ -49,6 +49,8 @@ pub fn from_task(task: &str) -> String {
     }
     if name.is_empty() {
         "task".to_owned()
+    } else if is_reserved(&name) {
+        format!("{name}-task")
     } else {
         name
     }
@@ -65,11 +67,29 @@ pub fn check(name: &str) -> Result<()> {
         && edge(bytes.last())
         && !name.contains("..")
         && !name.ends_with(".lock");
+    let refused = || Error::usage(format!("'{name}' is no session name"));
+    if valid && is_reserved(name) {
+        return Err(refused().hint(format!(
+            "some systems reserve '{name}' for a device; another one: {name}-1"
+        )));
+    }
     if valid {
         return Ok(());
     }
-    Err(Error::usage(format!("'{name}' is no session name"))
-        .hint("use letters, digits, '-', '_' and '.', at most 64 of them"))
+    Err(refused()
+        .hint("use letters, digits, '-', '_' and '.', at most 64 of them")
+        .hint("with a letter or a digit at both ends, no '..', and no '.lock' at the end"))
+}
+
+/// Returns whether a name stands for a device on some systems, with or without an ending.
+fn is_reserved(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default();
+    let stem = stem.to_ascii_lowercase();
+    let numbered = ["com", "lpt"].iter().any(|kind| {
+        let number = stem.strip_prefix(kind).map(str::as_bytes);
+        matches!(number, Some([digit]) if digit.is_ascii_digit())
+    });
+    numbered || ["con", "prn", "aux", "nul"].contains(&stem.as_str())
 }
 
 /// Returns the name, or the first of `name-2`, `name-3`, … that is free.
@@ -98,6 +118,7 @@ mod tests {
         assert_eq!(from_task("  \n\tthe \n"), "the");
         assert_eq!(from_task("日本語だけ"), "task");
         assert_eq!(from_task(&"x".repeat(500)).len(), 32);
+        assert_eq!(from_task("con"), "con-task");
     }
 
     #[test]
@@ -105,6 +126,17 @@ mod tests {
         let taken = ["a", "a-2"];
         assert_eq!(make_unique("a", |name| taken.contains(&name)), "a-3");
         assert_eq!(make_unique("b", |name| taken.contains(&name)), "b");
+    }
+
+    #[test]
+    fn names_of_devices_are_refused_in_words() {
+        for name in ["con", "AUX", "nul", "com1", "lpt9", "con.txt"] {
+            let error = check(name).expect_err("refused");
+            assert!(error.hints()[0].contains("for a device"), "{name}");
+        }
+        for name in ["console", "com", "com10", "null", "x-con"] {
+            assert!(check(name).is_ok(), "{name}");
+        }
     }
 
     proptest! {
