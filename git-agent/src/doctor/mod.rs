@@ -4,6 +4,7 @@
 //! `agents/lost/` as files, where git does not look.
 
 mod locks;
+mod merges;
 mod objects;
 mod places;
 mod refs;
@@ -90,7 +91,7 @@ struct Visit<'c, 'a> {
 type Check = fn(&mut Visit<'_, '_>) -> Result<()>;
 
 /// The checks, in the order in which repairs must come: refs before what they reach, records before processes.
-const CHECKS: [(&str, Check); 12] = [
+const CHECKS: [(&str, Check); 13] = [
     ("git", git_version),
     ("directories", places::permissions),
     ("writer", places::writer),
@@ -101,6 +102,7 @@ const CHECKS: [(&str, Check); 12] = [
     ("sessions", sessions::interrupted),
     ("processes", sessions::orphans),
     ("worktrees", sessions::worktrees),
+    ("merges", merges::unfinished),
     ("files", places::leftovers),
     ("hooks", places::old_hooks),
 ];
