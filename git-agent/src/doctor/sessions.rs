@@ -5,10 +5,11 @@ use std::fs;
 
 use super::{Severity, Visit, lost_file};
 use crate::error::{Context as _, Error, Result};
-use crate::git::worktree::{self, Finding as Place};
+use crate::git::worktree::{self, Finding as Place, Worktree};
 use crate::process::lock;
 use crate::process::tree;
-use crate::session::{SessionId, State, launch, steer};
+use crate::session::{Session, SessionId, State, launch, steer, work};
+use crate::store::append::SessionWriter;
 use crate::store::list::Scope;
 use crate::store::log::ATTACHMENTS;
 use crate::store::spool;
@@ -164,24 +165,103 @@ pub(super) fn worktrees(visit: &mut Visit<'_, '_>) -> Result<()> {
         })
     };
     for found in worktree::list(visit.context.repo)? {
-        if found.is_main() || found.locked.is_some() || worktree::inspect(&found) != Place::Missing
-        {
+        if found.is_main() || found.locked.is_some() {
             continue;
         }
         let Some(listed) = ours(&found.path) else {
             continue;
         };
-        let name = listed.session.name.clone();
+        let name = &listed.session.name;
+        match worktree::inspect(&found) {
+            Place::Missing => missing(visit, name, &found),
+            Place::Foreign => foreign(visit, name, &found),
+            Place::InPlace => {}
+        }
+    }
+    for listed in &sessions {
+        moved(visit, &listed.session)?;
+    }
+    Ok(())
+}
+
+fn missing(visit: &mut Visit<'_, '_>, name: &str, found: &Worktree) {
+    let near: Vec<_> = found.path.parent().map(Into::into).into_iter().collect();
+    let shown = found.path.display();
+    if let Some(place) = worktree::search_moved(found, &near) {
+        let place = place.display();
+        visit.found(
+            "worktrees",
+            Severity::Warning,
+            shown,
+            format!(
+                "the worktree of session '{name}' was moved by hand: git worktree repair '{place}'"
+            ),
+        );
+        return;
+    }
+    visit.repair(
+        ("worktrees", Severity::Warning),
+        shown,
+        format!("the worktree of session '{name}' is gone, but git still lists it"),
+        "forget it; its branch and its snapshots stay",
+        |context| {
+            let admin = found.admin_dir.clone();
+            worktree::prune_missing(context.repo, |other| other.admin_dir == admin).map(|_| ())
+        },
+    );
+}
+
+/// What is at the place of a worktree does not lead back here.
+fn foreign(visit: &mut Visit<'_, '_>, name: &str, found: &Worktree) {
+    let shown = found.path.display();
+    if worktree::is_stale(found) {
         visit.repair(
-            ("worktrees", Severity::Warning),
-            found.path.display(),
-            format!("the worktree of session '{name}' is gone, but git still lists it"),
-            "forget it; its branch and its snapshots stay",
+            ("worktrees", Severity::Error),
+            shown,
+            format!(
+                "the worktree of session '{name}' leads to where no repository is: was this one moved?"
+            ),
+            "let it lead here: git worktree repair",
             |context| {
-                let admin = found.admin_dir.clone();
-                worktree::prune_missing(context.repo, |other| other.admin_dir == admin).map(|_| ())
+                worktree::repair(context.repo, &found.path)?;
+                match worktree::inspect(found) {
+                    Place::InPlace => Ok(()),
+                    _ => Err(Error::fatal("git could not repair it")),
+                }
             },
         );
+        return;
     }
+    visit.found(
+        "worktrees",
+        Severity::Error,
+        shown,
+        format!(
+            "the worktree of session '{name}' does not lead to this repository; look at its '.git'"
+        ),
+    );
+}
+
+/// A worktree that git knows elsewhere than the session's record does.
+fn moved(visit: &mut Visit<'_, '_>, session: &Session) -> Result<()> {
+    let Some(known) = work::moved(visit.context, session)? else {
+        return Ok(());
+    };
+    let place = known.path.display();
+    visit.repair(
+        ("worktrees", Severity::Warning),
+        &place,
+        format!(
+            "the worktree of session '{}' was moved here from '{}'",
+            session.name,
+            session.worktree.as_deref().unwrap_or_default()
+        ),
+        "record that; an agent that keeps its conversations by directory may not remember",
+        |context| {
+            let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
+            work::record_move(&mut writer, &known)?;
+            writer.close().map(|_| ())
+        },
+    );
     Ok(())
 }

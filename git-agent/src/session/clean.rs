@@ -4,7 +4,7 @@ use super::context::Context;
 use super::ignored::Ignored;
 use super::inbox::Inbox;
 use super::occupy::{self, Alone};
-use super::{Session, steer};
+use super::{Session, steer, work};
 use crate::error::{Error, Result};
 use crate::git::capture::Checkout;
 use crate::git::merge::Merged;
@@ -106,6 +106,16 @@ fn clean_one(
     let found = worktree_of(context.repo, session)?;
     let tip = branch_tip(context.repo, session)?;
     if found.is_none() && tip.is_none() {
+        return Ok(());
+    }
+    if found.is_none()
+        && let Some(moved) = work::moved(context, session)?
+    {
+        // It may be somebody's own by now: whoever moved it says so first.
+        one.kept.push(format!(
+            "its worktree was moved to '{}'; 'git agent doctor --fix' records that",
+            moved.path.display()
+        ));
         return Ok(());
     }
     if steer::require_idle(context, session).is_err() {
@@ -212,7 +222,7 @@ fn remove_worktree(
     match worktree::inspect(found) {
         Finding::Foreign => {
             one.kept.push(format!(
-                "'{}' is not its worktree any more",
+                "'{}' is not its worktree any more; 'git agent doctor' says more",
                 found.path.display()
             ));
             return Ok(false);

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::context::Context;
 use super::occupy::Presence;
-use super::{Session, agents, setup};
+use super::{Session, agents, setup, work};
 use crate::agent::spec::AgentSpec;
 use crate::error::{Error, Result};
 use crate::git::worktree::{self, Finding, Worktree};
@@ -62,20 +62,23 @@ fn certain(context: &Context<'_>, session: &Session) -> Result<Worktree> {
     let path = session.worktree.as_deref().map(Path::new);
     let path = path.ok_or_else(missing)?;
     let known = worktree::list(context.repo)?;
-    let found = known
+    let at_its_place = known
         .into_iter()
-        .find(|worktree| !worktree.is_main() && worktree.path == path)
-        .ok_or_else(missing)?;
+        .find(|worktree| !worktree.is_main() && worktree.path == path);
+    let found = match at_its_place {
+        Some(found) => found,
+        None => work::moved(context, session)?.ok_or_else(missing)?,
+    };
     match worktree::inspect(&found) {
         Finding::Missing => return Err(missing()),
         Finding::InPlace if worktree::shares_repository(context.repo, &found) => {}
         Finding::InPlace | Finding::Foreign => {
             let shown = path.display();
             return Err(Error::fatal(format!(
-                "the '.git' file in '{shown}' does not lead to this repository: the agent may have changed it"
+                "the '.git' file in '{shown}' does not lead to this repository: the repository was moved, or the agent changed it"
             ))
             .hint(format!("look at it before using git there: cat '{shown}/.git'"))
-            .hint("then put it right: git worktree repair"));
+            .hint(format!("then put it right: git worktree repair '{shown}'")));
         }
     }
     Ok(found)

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
 use crate::git::refs::{Expected, RefChange, Swap};
+use crate::git::worktree::{self, Finding, Worktree};
 use crate::merge::still::while_still;
 use crate::store::append::SessionWriter;
 use crate::store::snapshot::Kept;
@@ -110,8 +111,39 @@ fn add_again(context: &Context<'_>, session: &Session, head: Option<ObjectId>) -
             )));
         }
     }
-    // git's own record of a folder that is gone stands in the way of a new one there.
-    crate::git::worktree::prune_missing(repo, |known| known.path == Path::new(path))?;
+    // git's own record of a folder that is gone stands in the way of a new one, there and on this branch.
+    let full = format!("refs/heads/{branch}");
+    let concerns =
+        |known: &Worktree| known.path == Path::new(path) || known.branch.as_deref() == Some(&full);
+    for known in worktree::list(repo)?.iter().filter(|known| concerns(known)) {
+        let near: Vec<_> = known.path.parent().map(Into::into).into_iter().collect();
+        if worktree::inspect(known) == Finding::Missing
+            && let Some(moved) = worktree::search_moved(known, &near)
+        {
+            let moved = moved.display();
+            return Err(Error::fatal(format!("the worktree was moved to '{moved}'"))
+                .hint(format!("tell git so: git worktree repair '{moved}'")));
+        }
+    }
+    worktree::prune_missing(repo, concerns)?;
+    if let Some(other) = worktree::list(repo)?.iter().find(|known| concerns(known)) {
+        let place = other.path.display();
+        let error = match &other.locked {
+            Some(_) => Error::fatal(format!("worktree '{place}' is locked"))
+                .hint(format!("git worktree unlock '{place}'")),
+            None if other.path == Path::new(path) => Error::fatal(format!(
+                "'{place}' is there, but is not the worktree that git registered"
+            ))
+            .hint("git agent doctor"),
+            None => Error::fatal(format!("branch '{branch}' is checked out in '{place}'"))
+                .hint(format!("git -C '{place}' switch --detach")),
+        };
+        return Err(error);
+    }
+    if std::fs::symlink_metadata(path).is_ok() && std::fs::remove_dir(path).is_err() {
+        return Err(Error::fatal(format!("something else is at '{path}'"))
+            .hint("move it away, then try again"));
+    }
     repo.git_common()
         .args(["worktree", "add", "--quiet"])
         .arg(path)
@@ -207,6 +239,13 @@ fn recreate_still(
     let mut head = None;
     let mut ignored = Ignored::default();
     if let Some(checkout) = work::checkout(context, session)? {
+        if Some(checkout.top.as_path()) != session.worktree.as_deref().map(Path::new) {
+            let place = checkout.top.display();
+            return Err(Error::fatal(format!(
+                "the worktree of session '{name}' was moved to '{place}'"
+            ))
+            .hint("record that first: git agent doctor --fix"));
+        }
         let Some(_alone) = Alone::take(context, &checkout.admin_dir)? else {
             return Err(Error::fatal(format!(
                 "session '{name}': {}",
@@ -224,7 +263,7 @@ fn recreate_still(
             .hint(format!("git agent path {name}    where they are")));
         }
         head = context.repo.head_of(&checkout)?;
-        let all = crate::git::worktree::list(context.repo)?;
+        let all = worktree::list(context.repo)?;
         let found = all.into_iter().find(|known| known.path == checkout.top);
         if let Some(known) = found {
             let nothing = Ignored::default();
@@ -250,9 +289,9 @@ fn recreate_still(
 /// Gives a session its folder back that an interrupted removal had set aside.
 fn put_back(context: &Context<'_>, session: &Session) -> Result<()> {
     let path = session.worktree.as_deref().map(Path::new);
-    for known in crate::git::worktree::list(context.repo)? {
+    for known in worktree::list(context.repo)? {
         if Some(known.path.as_path()) == path {
-            crate::git::worktree::put_back(&known)?;
+            worktree::put_back(&known)?;
         }
     }
     Ok(())

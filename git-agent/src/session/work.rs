@@ -8,19 +8,60 @@ use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
 use crate::git::scan::Hidden;
-use crate::git::worktree;
+use crate::git::worktree::{self, Worktree};
+use crate::store::append::SessionWriter;
 use crate::store::list::Listed;
+use crate::transcript::Body;
 
 /// Returns a session's worktree as git knows it; `None` when it has none (any more).
 pub fn checkout(context: &Context<'_>, session: &Session) -> Result<Option<Checkout>> {
     let Some(path) = session.worktree.as_deref().map(Path::new) else {
         return Ok(None);
     };
-    let found = worktree::admin_dir_of(context.repo, path)?;
-    Ok(found.filter(|_| path.is_dir()).map(|admin_dir| Checkout {
-        admin_dir,
-        top: path.to_owned(),
+    if let Some(admin_dir) = worktree::admin_dir_of(context.repo, path)? {
+        return Ok(path.is_dir().then(|| Checkout {
+            admin_dir,
+            top: path.to_owned(),
+        }));
+    }
+    Ok(moved(context, session)?.map(|known| Checkout {
+        admin_dir: known.admin_dir,
+        top: known.path,
     }))
+}
+
+/// Returns a session's worktree that was moved from where its record says, still on the session's branch.
+pub fn moved(context: &Context<'_>, session: &Session) -> Result<Option<Worktree>> {
+    let (Some(path), Some(branch)) = (session.worktree.as_deref(), session.branch.as_deref())
+    else {
+        return Ok(None);
+    };
+    if session.more.contains_key("shares") {
+        return Ok(None);
+    }
+    let full = format!("refs/heads/{branch}");
+    let known = worktree::moved_from(context.repo, Path::new(path))?;
+    Ok(known.filter(|known| known.branch.as_deref() == Some(full.as_str())))
+}
+
+/// Records where a session's worktree was moved to. The session is one whose writer is at hand.
+pub fn record_move(writer: &mut SessionWriter<'_>, moved: &Worktree) -> Result<()> {
+    let place = moved.path.to_str().ok_or_else(|| {
+        Error::fatal(format!(
+            "'{}' cannot be recorded: it is no UTF-8",
+            moved.path.display()
+        ))
+    })?;
+    writer.append(Body::Set {
+        key: "worktree".to_owned(),
+        value: place.into(),
+    })?;
+    writer.append(Body::Notice {
+        text: format!(
+            "the worktree was moved to '{place}'; an agent that keeps its conversations by directory may not remember"
+        ),
+    })?;
+    Ok(())
 }
 
 /// Returns the worktree in which a listed session's work is to be found; `None` when that is not here.

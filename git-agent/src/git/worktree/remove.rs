@@ -220,6 +220,36 @@ pub fn search_moved(worktree: &Worktree, places: &[PathBuf]) -> Option<PathBuf> 
         .and_then(|path| fs::canonicalize(path).ok())
 }
 
+/// Returns the worktree that git registered under the name of this path, where its folder is somewhere else by now: moved
+/// with `git worktree move`, or made right after a move by hand.
+pub fn moved_from(repo: &Repo, path: &Path) -> Result<Option<Worktree>> {
+    let Some(id) = path.file_name().and_then(OsStr::to_str) else {
+        return Ok(None);
+    };
+    if !repo.common_dir().join("worktrees").join(id).is_dir() {
+        return Ok(None);
+    }
+    let known = find(repo, id).ok();
+    Ok(known.filter(|known| {
+        known.path != path
+            && fs::symlink_metadata(path).is_err()
+            && inspect(known) == Finding::InPlace
+            && shares_repository(repo, known)
+    }))
+}
+
+/// Returns whether a folder's `.git` file names a place where nothing is, as it does after the repository was moved.
+pub fn is_stale(worktree: &Worktree) -> bool {
+    let Ok(text) = fs::read(worktree.path.join(".git")) else {
+        return false;
+    };
+    let Some(target) = text.strip_prefix(b"gitdir:") else {
+        return false;
+    };
+    let target = worktree.path.join(OsStr::from_bytes(target.trim_ascii()));
+    fs::symlink_metadata(target).is_err()
+}
+
 /// Makes the record of a moved worktree, or the link of one whose repository moved, right again. git does the writing.
 pub fn repair(repo: &Repo, path: &Path) -> Result<()> {
     repo.git_common()

@@ -12,7 +12,7 @@ use super::launch::{self, RunFile};
 use super::live::{Ending, Live};
 use super::notify::Notifier;
 use super::verdict::{Facts, judge};
-use super::{Session, SessionId, State, briefing, create, depend, leftovers, servers, setup};
+use super::{Session, SessionId, State, briefing, create, depend, leftovers, servers, setup, work};
 use crate::agent::spec::AgentSpec;
 use crate::agent::{Claim, Driver, Turn};
 use crate::error::{Context as _, Error, Result};
@@ -222,6 +222,9 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             if !self.await_dependencies()? || !self.await_turn()? || !self.await_worktree()? {
                 return Ok(false);
             }
+        }
+        if let Some(moved) = work::moved(self.context, self.session())? {
+            work::record_move(&mut self.live.writer, &moved)?;
         }
         let path = self.place()?;
         if !path.join(".git").exists() || !self.session().more.contains_key("set_up") {
