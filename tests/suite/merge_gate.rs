@@ -255,3 +255,17 @@ fn tests_that_take_too_long_are_told_and_not_remembered() {
     let merged = repo.agent(["merge", "--test", test, "fix"]).success();
     assert!(!merged.stderr().contains("remembered"), "{merged}");
 }
+
+#[test]
+fn a_lock_that_cannot_be_taken_is_no_other_merge() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    session(&repo, "fix", &["write app changed", "commit x"]);
+    let lock = repo.common_dir().join("agents/locks/merge");
+    std::fs::create_dir_all(&lock).expect("a directory in its place");
+    let refused = repo.agent(["merge", "fix"]).code(128);
+    refused.assert_says("Is a directory");
+    assert!(!refused.stderr().contains("another merge"), "{refused}");
+    std::fs::remove_dir(&lock).expect("it is ours");
+    repo.agent(["merge", "fix"]).success();
+}
