@@ -126,8 +126,11 @@ fn main(repo: &Repo) -> Result<Worktree> {
     let top = repo.main_work_tree();
     // A variable may give a bare repository files.
     let bare = top.is_none() && repo.config_bool("core.bare")?.unwrap_or(false);
-    // git lists the repository itself where it cannot tell where its files are.
-    let path = top.unwrap_or_else(|| common.to_owned());
+    // Where nothing tells where the files are git lists the repository itself, by this rule.
+    let path = top.unwrap_or_else(|| match (common.file_name(), common.parent()) {
+        (Some(name), Some(parent)) if name == ".git" => parent.to_owned(),
+        _ => common.to_owned(),
+    });
     let (branch, head) = if bare {
         (None, None)
     } else {
