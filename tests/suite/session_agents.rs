@@ -440,8 +440,16 @@ fn a_conversation_is_kept_put_back_and_branched_off() {
     let name = kept["value"]["attachment"].as_str().expect("a name");
     let log = repo.refs("refs/agents/sessions");
     let log = log.keys().next().expect("one session");
+    let attachment = format!("{log}:att/{name}");
+    // An event is seen as soon as it is spooled; what it names is in git a moment later.
+    wait_until("it is in git", || {
+        repo.git(["cat-file", "-e", &attachment])
+            .whatever()
+            .status()
+            .success()
+    });
     let held = repo
-        .git(["show", &format!("{log}:att/{name}")])
+        .git(["show", &attachment])
         .success()
         .stdout()
         .to_owned();
