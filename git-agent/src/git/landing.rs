@@ -9,19 +9,18 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Stdio};
-use std::sync::mpsc::Receiver;
-use std::time::Duration;
 
 use gix::bstr::ByteSlice as _;
+use gix::index::State;
 use gix::index::entry::{Flags, Mode};
 use rustix::fs::{FileType, Stat};
 
 use super::capture::Checkout;
-use super::command::Git;
+use super::command::{Complaints, Git};
 use super::disk::Disk;
 use super::refs::{Expected, RefChange};
 use super::take_back::{follows, is_leaf};
@@ -29,9 +28,6 @@ use super::touched::{Comparer, Touched};
 use super::{ObjectId, Repo, worktree};
 use crate::error::{Context, Error, Result};
 use crate::fault;
-
-/// How long a call that has ended is listened to.
-const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// A branch to be moved.
 #[derive(Debug)]
@@ -125,12 +121,13 @@ impl Repo {
                 "'{path}' in '{place}' is not tracked and would be overwritten"
             )));
         }
-        if let Some(path) = self.staged(at, &touched)? {
+        let index = self.read_index(&at.admin_dir.join("index"))?;
+        if let Some(path) = staged(&index, &touched) {
             return Ok(Some(format!(
                 "'{path}' in '{place}' has staged changes: commit or unstage them"
             )));
         }
-        let path = self.changed(at, &touched)?;
+        let path = self.changed(at, &index, &touched)?;
         Ok(path.map(|path| {
             format!(
                 "'{path}' in '{place}' has changes that are not committed: commit or stash them"
@@ -138,27 +135,10 @@ impl Repo {
         }))
     }
 
-    /// Returns a file that will change and is not in the index as it is committed.
-    fn staged(&self, at: &Checkout, touched: &Touched) -> Result<Option<String>> {
-        let index = self.read_index(&at.admin_dir.join("index"))?;
-        let other = touched.changes().iter().find(|change| {
-            let known = index.entry_by_path(change.path.as_bstr());
-            match (known, change.before) {
-                (Some(entry), Some(leaf)) => {
-                    !is_leaf(entry, leaf) || entry.flags.contains(Flags::INTENT_TO_ADD)
-                }
-                (None, Some(_)) => !index.is_sparse(),
-                (known, None) => known.is_some(),
-            }
-        });
-        Ok(other.map(|change| change.path.to_str_lossy().into_owned()))
-    }
-
     /// Returns a file that will change and is not on disk as it is in the index. One that is missing is no loss.
-    fn changed(&self, at: &Checkout, touched: &Touched) -> Result<Option<String>> {
+    fn changed(&self, at: &Checkout, index: &State, touched: &Touched) -> Result<Option<String>> {
         let cannot = || format!("cannot look at '{}'", at.top.display());
         let mut disk = Disk::open(&at.top).context(cannot)?;
-        let index = self.read_index(&at.admin_dir.join("index"))?;
         let mut suspects = BTreeSet::new();
         for change in touched.changes() {
             let Some(entry) = index.entry_by_path(change.path.as_bstr()) else {
@@ -425,7 +405,7 @@ struct Held {
     child: std::process::Child,
     input: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    complaints: Receiver<Vec<u8>>,
+    complaints: Option<Complaints>,
 }
 
 impl Held {
@@ -459,29 +439,26 @@ impl Held {
     }
 
     fn start(git: Git, reflog: &str) -> Result<Self> {
+        let cannot = || "cannot keep what git says".to_owned();
+        // In memory: what a hook left running may hold a pipe for as long as it lives.
+        let complaints = Complaints::new().context(cannot)?;
         let mut child = git
             .with_hooks()
             .durable()
             .args(["update-ref", "-m", reflog, "--stdin", "-z"])
-            .spawn(Stdio::piped(), Stdio::piped(), Stdio::piped())?;
+            .spawn(
+                Stdio::piped(),
+                Stdio::piped(),
+                complaints.sink().context(cannot)?,
+            )?;
         let missing = || Error::fatal("git was started without its streams");
         let input = child.stdin.take();
         let output = child.stdout.take().ok_or_else(missing)?;
-        let mut errors = child.stderr.take().ok_or_else(missing)?;
-        let (said, complaints) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            let mut part = [0; 4096];
-            while let Ok(length @ 1..) = errors.read(&mut part) {
-                if said.send(part[..length].to_vec()).is_err() {
-                    break;
-                }
-            }
-        });
         Ok(Held {
             child,
             input,
             answers: BufReader::new(output),
-            complaints,
+            complaints: Some(complaints),
         })
     }
 
@@ -512,13 +489,28 @@ impl Held {
     fn let_go(&mut self) -> String {
         drop(self.input.take());
         let _ = self.child.wait();
-        // What a hook left running may hold the stream for as long as it lives.
-        let mut text = Vec::new();
-        while let Ok(part) = self.complaints.recv_timeout(LAST_WORDS) {
-            text.extend(part);
-        }
+        let text = self
+            .complaints
+            .take()
+            .and_then(|complaints| complaints.take().ok())
+            .unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()
     }
+}
+
+/// Returns a file that will change and is not in the index as it is committed.
+fn staged(index: &State, touched: &Touched) -> Option<String> {
+    let other = touched.changes().iter().find(|change| {
+        let known = index.entry_by_path(change.path.as_bstr());
+        match (known, change.before) {
+            (Some(entry), Some(leaf)) => {
+                !is_leaf(entry, leaf) || entry.flags.contains(Flags::INTENT_TO_ADD)
+            }
+            (None, Some(_)) => !index.is_sparse(),
+            (known, None) => known.is_some(),
+        }
+    });
+    other.map(|change| change.path.to_str_lossy().into_owned())
 }
 
 /// Returns what git objected to in a working tree.
