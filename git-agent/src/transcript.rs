@@ -122,7 +122,7 @@ pub enum Body {
         request: String,
         /// The chosen option's id, or free text.
         choice: String,
-        /// Who answered: `user`, `policy`, `timeout`.
+        /// Who answered: `user`, `policy`, `timeout`, or `agent` when it needs no answer any more.
         by: String,
     },
     /// The session's state changed.

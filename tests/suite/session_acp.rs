@@ -65,6 +65,61 @@ fn a_question_waits_for_its_answer() {
 }
 
 #[test]
+fn questions_asked_at_once_are_answered_one_after_the_other() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    let script = "asks rm one, rm two\nwrite out.txt x";
+    repo.agent(["new", "--name", "asks", "--agent", "fake", "--ask", script])
+        .success();
+    let asked = || {
+        let events = repo.events("asks");
+        let is_question = |event: &&serde_json::Value| event["type"] == "permission";
+        events.iter().filter(is_question).count()
+    };
+    wait_until("both are asked", || asked() == 2);
+    repo.agent(["answer", "asks", "yes"]).success();
+    repo.agent(["answer", "asks", "no"]).success();
+    repo.await_state("asks", "ready");
+    let told = said(&repo, "asks");
+    assert!(
+        told.contains("answer=yes") && told.contains("answer=no"),
+        "{told}"
+    );
+    // Nobody answers the next two.
+    repo.git(["config", "agent.answerTimeout", "1s"]).success();
+    repo.agent(["send", "asks", script]).success();
+    await_turn(&repo, "asks", 2, "ready");
+    let answers = repo.events("asks");
+    let late = |event: &&serde_json::Value| event["type"] == "answer" && event["by"] == "timeout";
+    assert_eq!(answers.iter().filter(late).count(), 2, "{answers:#?}");
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn what_policy_decides_waits_for_nobody() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    repo.agent([
+        "new",
+        "--name",
+        "reads",
+        "--agent",
+        "fake",
+        "--ask",
+        "--read-only",
+        "ask rm x\nsay on\nhang",
+    ])
+    .success();
+    wait_until("it went on", || said(&repo, "reads").contains("on\n"));
+    assert_eq!(repo.state("reads"), "running");
+    repo.agent(["answer", "reads", "yes"])
+        .failure()
+        .assert_says("asks nothing");
+    repo.agent(["stop", "reads"]).success();
+    repo.assert_nothing_left_over();
+}
+
+#[test]
 fn a_stopped_conversation_is_taken_up_again() {
     let sandbox = Sandbox::new();
     let repo = lab(&sandbox);

@@ -17,7 +17,7 @@ use crate::transcript::{Body, Choice, Event};
 /// Events shown at the end.
 const EVENTS: usize = 10;
 /// How far back an open request is looked for.
-const REQUEST: usize = 500;
+pub(super) const REQUEST: usize = 500;
 
 /// Everything about one session.
 #[derive(Debug, Serialize)]
@@ -139,8 +139,15 @@ fn first_prompt(context: &Context<'_>, listed: &Listed) -> Result<Option<String>
 }
 
 fn open_request(context: &Context<'_>, listed: &Listed) -> Result<Option<Request>> {
-    let mut open = None;
-    for event in events::tail_of(context, listed, REQUEST)? {
+    let events = events::tail_of(context, listed, REQUEST)?;
+    Ok(open_requests(events).into_iter().next())
+}
+
+/// Returns the requests that wait for an answer, oldest first. An agent that does several things at once may ask about
+/// each of them.
+pub(super) fn open_requests(events: Vec<Event>) -> Vec<Request> {
+    let mut open: Vec<Request> = Vec::new();
+    for event in events {
         match event.body {
             Body::Permission {
                 request,
@@ -148,20 +155,20 @@ fn open_request(context: &Context<'_>, listed: &Listed) -> Result<Option<Request
                 title,
                 options,
             } => {
-                open = Some(Request {
+                open.retain(|open| open.id != request);
+                open.push(Request {
                     id: request,
                     kind,
                     title,
                     options,
                 });
             }
-            Body::Answer { request, .. } => {
-                open = open.filter(|open: &Request| open.id != request);
-            }
+            Body::Answer { request, .. } => open.retain(|open| open.id != request),
+            Body::Prompt { .. } => open.clear(),
             _ => {}
         }
     }
-    Ok(open)
+    open
 }
 
 /// Returns the snapshots; a chain that cannot be read must not hide everything else.

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::inbox::{Inbox, Message};
 use super::launch::{self, RunFile};
 use super::prompts::{self, Delivery, USER};
-use super::{Session, SessionId, State};
+use super::{Session, SessionId, State, detail, events};
 use crate::error::{Error, Result};
 use crate::process::identity::{Signal, Stat};
 use crate::process::lock::{self, Lock};
@@ -203,33 +203,28 @@ pub fn answer(context: &Context<'_>, session: &Session, choice: &str) -> Result<
         );
         return Err(Error::fatal(message).hint(format!("git agent log {}", session.name)));
     }
-    let Some((request, options)) = open_request(context, session)? else {
-        return Err(Error::fatal(format!(
-            "cannot find what session '{}' asks",
-            session.name
-        )));
+    let inbox = Inbox::open(&context.store, session.sid)?;
+    let given = inbox.list()?;
+    let is_given = |wanted: &str| {
+        given.iter().any(
+            |(_, message)| matches!(message, Message::Answer { request, .. } if request == wanted),
+        )
     };
-    let chosen = choose(&options, choice);
+    let open = detail::open_requests(events::tail(context, session.sid, detail::REQUEST)?);
+    let asked = !open.is_empty();
+    let Some(request) = open.into_iter().find(|request| !is_given(&request.id)) else {
+        let name = &session.name;
+        return Err(Error::fatal(match asked {
+            true => format!("what session '{name}' asks is answered already"),
+            false => format!("cannot find what session '{name}' asks"),
+        }));
+    };
     let message = Message::Answer {
-        request,
-        choice: chosen,
+        choice: choose(&request.options, choice),
+        request: request.id,
     };
-    Inbox::open(&context.store, session.sid)?.put(context.env, &message)?;
+    inbox.put(context.env, &message)?;
     Ok(())
-}
-
-/// Returns the request that waits for an answer, and what may be answered.
-pub fn open_request(
-    context: &Context<'_>,
-    session: &Session,
-) -> Result<Option<(String, Vec<crate::transcript::Choice>)>> {
-    let events = super::events::tail(context, session.sid, 200)?;
-    Ok(events.into_iter().rev().find_map(|event| match event.body {
-        Body::Permission {
-            request, options, ..
-        } => Some((request, options)),
-        _ => None,
-    }))
 }
 
 /// Understands an answer: an option's id, its number, its label's beginning, yes or no; otherwise it is free text.

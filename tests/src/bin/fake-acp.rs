@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `say TEXT`, `think TEXT`, `stream N MS TEXT` | speaks; thinks aloud; speaks N times, MS milliseconds apart |
 //! | `write FILE TEXT`, `bash COMMAND` | really writes a file; really runs a command in a session of its own; both told as tool calls |
-//! | `ask TITLE` | asks for permission to run TITLE and says what was answered |
+//! | `ask TITLE`, `asks TITLE, TITLE` | asks for permission to run TITLE and says what was answered; asks for all of them at once |
 //! | `plan DONE TOTAL`, `usage TOKENS COST` | tells its plan; tells what it used |
 //! | `odd` | an update before its call, an unknown update, an unknown notification and an unknown request |
 //! | `garbage`, `big N` | prints lines that are no messages; a message of N bytes |
@@ -314,7 +314,8 @@ impl Agent {
                 return self.write(session, file, text);
             }
             "bash" => return self.bash(session, rest),
-            "ask" => return self.ask(session, rest),
+            "ask" => return self.ask(session, &[rest]),
+            "asks" => return self.ask(session, &rest.split(", ").collect::<Vec<_>>()),
             "plan" => {
                 let (done, total) = rest.split_once(' ').unwrap_or((rest, rest));
                 let done: usize = done.parse().unwrap_or(0);
@@ -453,24 +454,29 @@ impl Agent {
         None
     }
 
-    fn ask(&mut self, session: &str, title: &str) -> Option<End> {
-        let call = self.call(session, title, "execute", json!({"command": title}));
-        let id = self.next_id();
-        send(
-            &json!({"jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": {
-            "sessionId": session,
-            "toolCall": {"toolCallId": call, "title": title, "kind": "execute"},
-            "options": [
-                {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
-                {"optionId": "always", "name": "Always allow", "kind": "allow_always"},
-                {"optionId": "no", "name": "Reject", "kind": "reject_once"},
-            ]}}),
-        );
-        loop {
+    fn ask(&mut self, session: &str, titles: &[&str]) -> Option<End> {
+        let mut open = Vec::new();
+        for title in titles {
+            let call = self.call(session, title, "execute", json!({"command": title}));
+            let id = self.next_id();
+            send(
+                &json!({"jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": {
+                "sessionId": session,
+                "toolCall": {"toolCallId": call, "title": title, "kind": "execute"},
+                "options": [
+                    {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
+                    {"optionId": "always", "name": "Always allow", "kind": "allow_always"},
+                    {"optionId": "no", "name": "Reject", "kind": "reject_once"},
+                ]}}),
+            );
+            open.push((id, call));
+        }
+        while !open.is_empty() {
             let Ok(message) = self.messages.recv() else {
                 return Some(End::Exit(0));
             };
-            if message["id"] == id {
+            if let Some(at) = open.iter().position(|(id, _)| message["id"] == *id) {
+                let (_, call) = open.remove(at);
                 let outcome = &message["result"]["outcome"];
                 let chosen = outcome["optionId"].as_str().unwrap_or("nothing").to_owned();
                 let status = if chosen == "no" || chosen == "nothing" {
@@ -486,13 +492,14 @@ impl Agent {
                     return Some(End::Reason("cancelled"));
                 }
                 self.say(session, &format!("answer={chosen} "));
-                return None;
+                continue;
             }
             if message["method"] == "session/cancel" {
                 return Some(End::Reason("cancelled"));
             }
             self.waiting.push_back(message);
         }
+        None
     }
 
     fn odd(&mut self, session: &str) {

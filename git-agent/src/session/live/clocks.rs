@@ -23,7 +23,6 @@ const GROUP_LOOK: Duration = Duration::from_secs(2);
 pub(super) struct Clocks {
     pub(super) turn_end: Option<Instant>,
     pub(super) silent_since: Option<Instant>,
-    pub(super) answer_by: Option<Instant>,
     pub(super) cancel_by: Option<Instant>,
     pub(super) memory: Option<Instant>,
     pub(super) group: Option<Instant>,
@@ -49,7 +48,7 @@ impl Live<'_> {
         [
             wake,
             clocks.turn_end,
-            clocks.answer_by,
+            self.requests.iter().filter_map(|(_, by)| *by).min(),
             clocks.cancel_by.filter(|_| self.process.is_some()),
             clocks.memory,
             clocks.group,
@@ -75,9 +74,8 @@ impl Live<'_> {
             let limit = self.bounds.timeout.unwrap_or_default().as_secs();
             self.limit(format!("over the time limit of {limit} seconds"))?;
         }
-        if self.clocks.answer_by.is_some_and(|by| now >= by)
-            && let Some(request) = self.request.clone()
-        {
+        let late = |(_, by): &&(String, Option<Instant>)| by.is_some_and(|by| now >= by);
+        while let Some((request, _)) = self.requests.iter().find(late).cloned() {
             self.answer(request, "reject_once".to_owned(), "timeout")?;
         }
         let silent = self.clocks.silent_since.zip(self.bounds.stuck_after);

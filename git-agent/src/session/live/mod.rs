@@ -47,8 +47,8 @@ pub struct Live<'a> {
     process: Option<Running>,
     queue: VecDeque<Input>,
     clocks: Clocks,
-    /// The request that waits for an answer.
-    request: Option<String>,
+    /// The requests that wait for an answer, oldest first, each with when it is refused if nobody gives one.
+    requests: Vec<(String, Option<Instant>)>,
     /// Supervisors of other sessions that the agent started: they are not ours to end.
     pub others: Vec<u32>,
     /// Why the turn shall end, once somebody or something wants that.
@@ -109,7 +109,7 @@ impl<'a> Live<'a> {
             process: None,
             queue: VecDeque::new(),
             clocks: Clocks::default(),
-            request: None,
+            requests: Vec::new(),
             others: Vec::new(),
             ending: None,
             turn: Turn::default(),
@@ -125,7 +125,7 @@ impl<'a> Live<'a> {
     pub fn begin(&mut self, turn: &Turn) {
         self.turn = turn.clone();
         self.queue.clear();
-        self.request = None;
+        self.requests.clear();
         self.progress = None;
         self.clocks = self.start_clocks();
     }
@@ -191,19 +191,49 @@ impl<'a> Live<'a> {
     }
 
     fn answer(&mut self, request: String, choice: String, by: &str) -> Result<()> {
-        if self.request.as_deref() != Some(request.as_str()) {
+        if !self.requests.iter().any(|(open, _)| *open == request) {
             return Ok(());
         }
-        self.request = None;
-        self.clocks.answer_by = None;
         self.clocks.silent_since = Some(Instant::now());
         self.writer.append(Body::Answer {
             request: request.clone(),
             choice: choice.clone(),
             by: by.to_owned(),
         })?;
-        self.writer.set_status(State::Running, "")?;
+        self.close_request(&request)?;
         self.queue.push_back(Input::Answer { request, choice });
+        Ok(())
+    }
+
+    /// Takes note that a request waits no longer. The agent goes on when it was the last one.
+    fn close_request(&mut self, request: &str) -> Result<()> {
+        let before = self.requests.len();
+        self.requests.retain(|(open, _)| open != request);
+        match self.requests.len() {
+            left if left == before => Ok(()),
+            0 if self.writer.session().status == State::Waiting => {
+                self.writer.set_status(State::Running, "")
+            }
+            0 => Ok(()),
+            _ => {
+                self.notify();
+                Ok(())
+            }
+        }
+    }
+
+    /// Records that the open requests need no answer any more: what asked them is over.
+    pub fn withdraw_requests(&mut self) -> Result<()> {
+        for (request, _) in std::mem::take(&mut self.requests) {
+            self.writer.append(Body::Answer {
+                request,
+                choice: "cancelled".to_owned(),
+                by: "policy".to_owned(),
+            })?;
+        }
+        if self.writer.session().status == State::Waiting {
+            self.writer.set_status(State::Running, "")?;
+        }
         Ok(())
     }
 
@@ -296,9 +326,10 @@ impl<'a> Live<'a> {
 
 impl Link for Live<'_> {
     fn event(&mut self, body: Body) -> Result<()> {
-        let asks = match &body {
-            Body::Permission { request, .. } => Some(request.clone()),
-            _ => None,
+        let (asks, answered) = match &body {
+            Body::Permission { request, .. } => (Some(request.clone()), None),
+            Body::Answer { request, .. } => (None, Some(request.clone())),
+            _ => (None, None),
         };
         let usage = matches!(body, Body::Usage { .. });
         if needs_model(&body) {
@@ -306,13 +337,17 @@ impl Link for Live<'_> {
         }
         self.writer.append(body)?;
         if let Some(request) = asks.filter(|_| self.turn.ask) {
-            self.request = Some(request);
-            self.clocks.answer_by = self
-                .bounds
-                .answer_within
-                .map(|within| Instant::now() + within);
-            self.writer.set_status(State::Waiting, "")?;
+            let within = self.bounds.answer_within;
+            let by = within.map(|within| Instant::now() + within);
+            self.requests.retain(|(open, _)| *open != request);
+            self.requests.push((request, by));
+            if self.writer.session().status != State::Waiting {
+                self.writer.set_status(State::Waiting, "")?;
+            }
             self.notify();
+        }
+        if let Some(request) = answered {
+            self.close_request(&request)?;
         }
         if usage && self.ending.is_none() {
             self.check_budget()?;

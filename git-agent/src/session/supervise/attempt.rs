@@ -107,6 +107,7 @@ impl Supervisor<'_, '_> {
             Ok(claim) => claim,
             Err(error) => failed_claim(&error),
         };
+        self.live.withdraw_requests()?;
         let stays = self.driver.capabilities().stays && self.live.ending.is_none();
         if !stays || claim.trouble.is_some() {
             self.driver.close(&mut self.live)?;
