@@ -85,6 +85,11 @@ impl Calls {
             .filter(|kind| !kind.is_empty())
     }
 
+    /// Returns whether a call has begun and not ended.
+    pub fn are_running(&self) -> bool {
+        self.calls.values().any(|call| !call.done)
+    }
+
     /// Records that the turn ended before the calls that are left did.
     pub fn end(&mut self, link: &mut dyn Link) -> Result<()> {
         for (id, call) in std::mem::take(&mut self.calls) {

@@ -126,7 +126,7 @@ impl<'a> Dialogue<'a> {
             "prompt": [{"type": "text", "text": text}],
         });
         let noted = self.noted();
-        self.prompting = true;
+        self.begin_prompt();
         let answer = self.call("session/prompt", &params, None);
         self.prompting = false;
         let claim = match answer {
@@ -145,6 +145,11 @@ impl<'a> Dialogue<'a> {
             Err(halt) => return Err(halt),
         };
         Ok(claim)
+    }
+
+    /// Takes what is heard from now on as about the turn's prompt.
+    pub(super) fn begin_prompt(&mut self) {
+        self.prompting = true;
     }
 
     /// Returns the id of the open conversation.
@@ -235,7 +240,7 @@ impl<'a> Dialogue<'a> {
             let printed = self.printed.last_stderr().to_owned();
             return Err(Halt::Exited(exit.clone(), printed));
         }
-        let given_up = self.setback.as_ref().map(|(since, _)| *since + SETBACK);
+        let given_up = self.hopeless().map(|(since, _)| *since + SETBACK);
         let dues = [
             wake,
             self.text.due(),
@@ -276,12 +281,19 @@ impl<'a> Dialogue<'a> {
         if self.cancelled.is_some_and(|patience| patience <= now) {
             return Err(Halt::Cancelled);
         }
-        match &self.setback {
+        match self.hopeless() {
             Some((since, trouble)) if *since + SETBACK <= now => {
                 Err(Halt::Trouble(trouble.clone()))
             }
             _ => Ok(heard),
         }
+    }
+
+    /// Returns the setback that the turn may fail of. While a tool runs or a person is asked, the agent wants nothing of its
+    /// model, and what it could not reach was something else.
+    pub(super) fn hopeless(&self) -> Option<&(Instant, Trouble)> {
+        let asks_model = self.asked.is_empty() && !self.calls.are_running();
+        self.setback.as_ref().filter(|_| asks_model)
     }
 
     /// Takes note when the agent says that it tries again. Whatever it does next shows that it overcame the trouble.

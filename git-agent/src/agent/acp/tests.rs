@@ -623,3 +623,33 @@ fn note(scratch: &Path, conversation: &str, minute: u64) {
     )
     .expect("written");
 }
+
+#[test]
+fn a_setback_counts_only_while_the_model_is_asked() {
+    let (spec, turn) = (spec(), turn(1, None));
+    let mut peer = Peer {
+        conversation: Some(("c1".to_owned(), Value::Null)),
+        ..Peer::default()
+    };
+    let call = |status: &str| json!({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "make", "kind": "execute", "status": status});
+    let grumble = || Input::Stderr {
+        line: b"telemetry: fetch failed, will retry".to_vec(),
+        cut: 0,
+    };
+    let mut play = Play::default()
+        .input(grumble())
+        .update(call("in_progress"))
+        .input(grumble())
+        .update(call("completed"))
+        .input(grumble())
+        .0;
+    play.running = true;
+    let mut dialogue = Dialogue::new(&spec, &turn, &mut peer, &mut play);
+    dialogue.begin_prompt();
+    let mut counts = Vec::new();
+    for _ in 0..5 {
+        dialogue.wait(None).expect("something is heard");
+        counts.push(dialogue.hopeless().is_some());
+    }
+    assert_eq!(counts, [true, false, false, false, true]);
+}
