@@ -64,6 +64,9 @@ big)
 esac
 touch made
 printf '%s\n%s\n' "$say" "$end"
+case $2 in
+stays) trap '' TERM; while :; do sleep 1; done ;;
+esac
 "#;
 
 fn lab<'a>(sandbox: &'a Sandbox) -> Repo<'a> {
@@ -76,7 +79,7 @@ fn lab<'a>(sandbox: &'a Sandbox) -> Repo<'a> {
         ("acp", "acp"),
         ("command", "command"),
     ] {
-        for how in ["cut", "garbled", "strange", "big"] {
+        for how in ["cut", "garbled", "strange", "big", "stays"] {
             let set = |key: &str, value: &str| {
                 let key = format!("agent.odd-{agent}-{how}.{key}");
                 repo.git(["config", &key, value]).success();
@@ -118,6 +121,21 @@ fn a_stream_that_breaks_off_is_no_success() {
         let session = repo.session(name);
         let reason = session["exit"]["reason"].as_str().unwrap_or_default();
         assert!(reason.contains("the agent"), "{name}: {reason}");
+    }
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn one_that_stays_after_its_turn_is_ended_and_its_word_stands() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    let names = ["claude-stays", "codex-stays"];
+    names.iter().for_each(|name| start(&repo, name));
+    for name in names {
+        repo.await_state(name, "ready");
+        let told = texts(&repo, name);
+        assert!(told.contains("plain words"), "{name}: {told}");
+        assert!(told.contains("did not end by itself"), "{name}: {told}");
     }
     repo.assert_nothing_left_over();
 }

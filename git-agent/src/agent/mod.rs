@@ -12,6 +12,7 @@ mod builtin;
 pub mod claude;
 pub mod codex;
 pub mod command;
+mod farewell;
 pub mod figures;
 mod foreign;
 mod history;

@@ -52,6 +52,11 @@ impl Request {
         })
     }
 
+    /// Returns whether the agent calls the request by this id.
+    pub fn is(&self, id: &Value) -> bool {
+        self.id == *id
+    }
+
     /// Returns whether the agent asks a question, and not for permission.
     pub fn is_question(&self) -> bool {
         QUESTIONS.contains(&self.tool.as_str()) && self.open_question().is_some()

@@ -13,12 +13,13 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use self::ask::Request;
 use self::stream::{Ending, Heard, Stream, is_forgotten, is_taken};
+use super::farewell::{self, FAREWELL};
 use super::history::{opening, with_history};
 use super::printed::{self, Printed};
 use super::spec::{AgentSpec, conversation_id};
@@ -30,8 +31,6 @@ use crate::error::{Context, Result};
 use crate::session::Exit;
 use crate::transcript::Body;
 
-/// How long the agent may take to end a turn that is cancelled, or itself after the turn.
-const FAREWELL: Duration = Duration::from_secs(10);
 /// What makes the agent speak this stream, when the configured command does not say it itself.
 const STANDARD: [&str; 13] = [
     "-p",
@@ -83,7 +82,8 @@ struct Run<'a> {
 struct Outcome {
     ending: Option<Ending>,
     hopeless: Option<Trouble>,
-    exit: Exit,
+    /// How the process ended, when that says something.
+    exit: Option<Exit>,
 }
 
 impl Claude {
@@ -207,6 +207,7 @@ impl Run<'_> {
                 Input::Stdout { line, cut } => match self.line(&line, cut)? {
                     Heard::Nothing => {}
                     Heard::Asked(request) => self.asked(&request)?,
+                    Heard::Withdrawn(request) => self.withdrawn(&request)?,
                     Heard::Ended(told) => {
                         ending = Some(told);
                         self.patience = Some(Instant::now() + FAREWELL);
@@ -240,6 +241,10 @@ impl Run<'_> {
         };
         self.stream.text.end(self.link)?;
         self.printed.finish(self.link)?;
+        let exit = match &ending {
+            Some(_) if !self.cancelled => farewell::after_turn(exit, self.link)?,
+            _ => Some(exit),
+        };
         Ok(Outcome {
             ending,
             hopeless,
@@ -286,6 +291,20 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Forgets a request that the agent does not want an answer to any more.
+    fn withdrawn(&mut self, id: &Value) -> Result<()> {
+        let name = self.asked.iter().find(|(_, request)| request.is(id));
+        let Some(name) = name.map(|(name, _)| name.clone()) else {
+            return Ok(());
+        };
+        self.asked.remove(&name);
+        self.link.event(Body::Answer {
+            request: name,
+            choice: "cancelled".to_owned(),
+            by: "agent".to_owned(),
+        })
+    }
+
     fn decide(&mut self, name: &str, request: &Request, allow: bool) -> Result<()> {
         let choice = if allow { "allow" } else { "deny" };
         self.link.event(Body::Answer {
@@ -322,11 +341,12 @@ impl Run<'_> {
             (Some(ending), _) => ending.trouble.clone(),
             (None, None) => {
                 let said = self.printed.last_stderr();
-                Some(match outcome.exit.code {
+                let exit = outcome.exit.clone().unwrap_or_default();
+                Some(match exit.code {
                     Some(0) => {
                         Trouble::new(TroubleKind::Protocol, "the agent ended without a result")
                     }
-                    _ => Trouble::from_exit(&outcome.exit, said),
+                    _ => Trouble::from_exit(&exit, said),
                 })
             }
         };
@@ -339,7 +359,7 @@ impl Run<'_> {
             cancelled: self.cancelled,
             trouble,
             final_text: text.trim().to_owned(),
-            exit: Some(outcome.exit.clone()),
+            exit: outcome.exit.clone(),
         }
     }
 }

@@ -25,6 +25,8 @@ pub enum Heard {
     Ended(Ending),
     /// A request of the agent waits for an answer.
     Asked(Value),
+    /// A request with this id needs no answer any more.
+    Withdrawn(Value),
     /// Going on makes no sense.
     Hopeless(Trouble),
 }
@@ -78,6 +80,9 @@ impl Stream {
             "control_request" => {
                 self.text.end(link)?;
                 return Ok(Heard::Asked(message.clone()));
+            }
+            "control_cancel_request" => {
+                return Ok(Heard::Withdrawn(message["request_id"].clone()));
             }
             "control_response" | "keep_alive" | "tool_progress" => {}
             _ => self.keep(message, link)?,

@@ -14,6 +14,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use self::stream::{Ending, Stream};
+use super::farewell::{self, FAREWELL};
 use super::history::{opening, with_history};
 use super::printed::{self, Printed};
 use super::spec::AgentSpec;
@@ -103,8 +104,11 @@ impl Codex {
         let mut stream = Stream::new(known.map(ToOwned::to_owned));
         let mut printed = Printed::default();
         let mut cancelled = false;
+        // Until when the agent may end by itself.
+        let mut patience: Option<Instant> = None;
         let exit = loop {
-            match link.next(printed.due())? {
+            let due = [printed.due(), patience].into_iter().flatten().min();
+            match link.next(due)? {
                 Input::Stdout { line, cut: 0 } => {
                     match serde_json::from_str::<Value>(&String::from_utf8_lossy(&line)) {
                         Ok(event) if event.is_object() => {
@@ -129,11 +133,23 @@ impl Codex {
                 }
                 Input::Answer { .. } | Input::Woken => {}
             }
-            printed.flush_due(Instant::now(), link)?;
+            let now = Instant::now();
+            printed.flush_due(now, link)?;
+            if stream.is_over() {
+                patience = patience.or(Some(now + FAREWELL));
+            }
+            if patience.is_some_and(|patience| patience <= now) {
+                break link.end()?;
+            }
         };
         printed.finish(link)?;
         stream.end(link)?;
-        Ok(claim(stream, exit, cancelled, &printed))
+        let over = stream.is_over() && !cancelled;
+        let mut claim = claim(stream, exit.clone(), cancelled, &printed);
+        if over {
+            claim.exit = farewell::after_turn(exit, link)?;
+        }
+        Ok(claim)
     }
 }
 

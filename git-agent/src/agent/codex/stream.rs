@@ -30,6 +30,8 @@ pub struct Stream {
     resumed: bool,
     /// Items that began and have not ended.
     open: Vec<String>,
+    /// Whether the agent said that the turn is over.
+    over: bool,
 }
 
 impl Stream {
@@ -41,7 +43,13 @@ impl Stream {
             last_said: String::new(),
             thread,
             open: Vec::new(),
+            over: false,
         }
+    }
+
+    /// Returns whether the agent said that the turn is over; an error alone may be followed by more.
+    pub fn is_over(&self) -> bool {
+        self.over
     }
 
     /// Takes in one event.
@@ -67,7 +75,7 @@ impl Stream {
             "item.completed" => self.item(&event["item"], true, worktree, link),
             "error" => self.error(event["message"].as_str().unwrap_or("error"), link),
             "turn.completed" => {
-                self.ending = Some(Ending::Completed);
+                (self.ending, self.over) = (Some(Ending::Completed), true);
                 let number = |key: &str| event["usage"][key].as_u64();
                 let (Some(input), Some(output)) = (number("input_tokens"), number("output_tokens"))
                 else {
@@ -90,7 +98,7 @@ impl Stream {
                 let words = event["error"]["message"]
                     .as_str()
                     .unwrap_or("the turn failed");
-                self.ending = Some(Ending::Failed(words.to_owned()));
+                (self.ending, self.over) = (Some(Ending::Failed(words.to_owned())), true);
                 Ok(())
             }
             _ => link.event(foreign::raw("codex-json", event)),
