@@ -350,6 +350,79 @@ fn names_words_and_authors_of_others_are_only_text() {
 }
 
 #[test]
+fn nobody_writes_in_the_name_of_another_writer() {
+    let sandbox = Sandbox::new();
+    let lair = Lair::new(&sandbox, Way::Path);
+    let bob = lair.team.clone("bob");
+    bob.fetch().success();
+    let ada = lair.state["writer"].as_str().expect("a writer").to_owned();
+
+    // As a server sees it this is eve's, as JSON it is ada's.
+    for spelt in ["writ\\u0065r\":\"", "writer\": \"", "writer\":\"\\u0061"] {
+        let sid = lair.sid();
+        let state = lair.state(&sid, "forged").to_string();
+        let plain = format!("\"writer\":\"{ada}\"");
+        let rest = match spelt.ends_with("u0061") {
+            true => &ada[1..],
+            false => &ada,
+        };
+        let forged = format!("\"{spelt}{rest}\",\"zz\":{{\"writer\":\"eve-1a2b\"}}");
+        assert!(state.contains(&plain), "{state}");
+        let state = state.replace(&plain, &forged);
+        lair.log_with_files(&sid, b"", state.as_bytes());
+    }
+    let run = bob.fetch().code(1);
+    run.assert_says("its writer is not written as writers are");
+    assert_eq!(bob.names(), ["good"]);
+
+    // Eve folds ada's session into an archive of her own, with words that ada never said, and deletes hers.
+    let name = format!("refs/agents/sessions/{}/{}", lair.month, lair.good);
+    let tip = lair.hub().id(&name);
+    let empty = lair.object("blob", b"");
+    let mut state = lair.state(&lair.good, "good");
+    state["seq"] = json!(99);
+    state["status"] = json!("discarded");
+    let event = json!({"v": 1, "id": lair.good, "seq": 99, "lc": 9, "ts": 1, "turn": 0,
+        "type": "notice", "text": "I owe eve money"});
+    let (events, file) = (format!("{event}\n"), format!("{state}\n"));
+    let (events, file) = (
+        lair.object("blob", events.as_bytes()),
+        lair.object("blob", file.as_bytes()),
+    );
+    let tree = lair.tree(&[
+        ("100644", b"events.jsonl", &events),
+        ("100644", b"state.json", &file),
+        ("100644", b"v1", &empty),
+    ]);
+    let who = "E <e@example.com> 1700000000 +0000";
+    let log = lair.object(
+        "commit",
+        format!("tree {tree}\nparent {tip}\nauthor {who}\ncommitter {who}\n\nagent-log v1\n")
+            .as_bytes(),
+    );
+    state["tip"] = json!(log);
+    let sessions = lair.object("blob", format!("{state}\n").as_bytes());
+    let tree = lair.tree(&[
+        ("100644", b"sessions.jsonl", &sessions),
+        ("100644", b"v1", &empty),
+    ]);
+    let archive = lair.object(
+        "commit",
+        format!("tree {tree}\nparent {log}\nauthor {who}\ncommitter {who}\n\nagent-archive v1\n")
+            .as_bytes(),
+    );
+    let own = format!("refs/agents/archive/{}/eve-1a2b", lair.month);
+    lair.hub().git(["update-ref", &own, &archive]).success();
+    lair.hub().git(["update-ref", "-d", &name]).success();
+    let run = bob.agent(["fetch", "--prune"]).code(1);
+    run.assert_says("it has more than one writer");
+    run.assert_says("the old version is kept for 30 days");
+    let kept = bob.repo.refs("refs/agents-local/lost");
+    assert!(kept.into_values().any(|id| id == tip), "{run}");
+    assert!(bob.names().is_empty());
+}
+
+#[test]
 fn five_thousand_refs_and_a_huge_blob_stay_small() {
     let sandbox = Sandbox::new();
     let lair = Lair::new(&sandbox, Way::Http);

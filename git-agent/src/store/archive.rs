@@ -60,16 +60,18 @@ impl Store<'_> {
             return Ok(folded);
         };
         let mut months: BTreeMap<String, Vec<SessionId>> = BTreeMap::new();
+        let writer = self.require_writer()?;
         for listed in self.list(Scope::Mine)?.sessions {
             let session = &listed.session;
-            if listed.tip.is_some() && session.status.is_closed() && wanted(session) {
+            // An archive holds sessions of its own writer alone: nobody would take in another one.
+            let own = session.writer == writer;
+            if own && listed.tip.is_some() && session.status.is_closed() && wanted(session) {
                 months
                     .entry(session.sid.month())
                     .or_default()
                     .push(session.sid);
             }
         }
-        let writer = self.require_writer()?;
         for (month, sids) in months {
             let month = Month::parse(&month)
                 .ok_or_else(|| Error::fatal(format!("'{month}' is no month")))?;
