@@ -181,6 +181,33 @@ fn a_secret_in_a_comment_that_was_taken_back_does_not_go_either() {
 }
 
 #[test]
+fn a_secret_below_a_session_or_in_a_name_does_not_go_along_with_its_code() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+    let named = format!("echo x >'at-{secret}' && git add . && git commit -qm named; echo done");
+    ada.session("named", "add a file", &named);
+    // Committed before the session began, and never pushed.
+    ada.repo.write("env", format!("TOKEN={secret}\n"));
+    ada.git(["add", "env"]).success();
+    ada.git(["commit", "-qm", "not for everybody"]).success();
+    let script = "echo fine >fine && git add fine && git commit -qm fine; echo done";
+    ada.session("above", "tidy up", script);
+    let pushed = ada.push().success();
+    pushed.assert_says("above: its code stays here: file 'env'");
+    pushed.assert_says("named: its code stays here: the name of a file");
+    assert_eq!(team.hub.refs("refs/agents/sessions").len(), 2);
+    assert!(!holds(&team.everything(), &secret), "the remote holds it");
+    // Once it is where everybody can read it there is nothing left to keep back.
+    ada.git(["push", "--quiet", "origin", "main"]).success();
+    let pushed = ada.agent(["push", "above"]).success();
+    assert!(!pushed.stderr().contains("stays here"), "{pushed}");
+    let code = ada.repo.id("agent/above");
+    team.hub.git(["cat-file", "-e", &code]).success();
+}
+
+#[test]
 fn purging_rewrites_what_was_shared_and_a_later_push_does_not_bring_it_back() {
     each_way(|_, team| {
         let (ada, bob) = (team.clone("ada"), team.clone("bob"));

@@ -1,5 +1,7 @@
 //! Questions about commits and branches: where HEAD is, what a revision means, how two histories relate.
 
+use std::collections::BTreeSet;
+
 use super::{ObjectId, RefBackend, Repo};
 use crate::error::{Context, Error, Result};
 
@@ -102,16 +104,13 @@ impl Repo {
         Ok(count)
     }
 
-    /// Returns the objects that any of these commits reaches and another does not, with a path each has.
-    pub fn objects_between(
-        &self,
-        base: Option<ObjectId>,
-        tips: &[ObjectId],
-    ) -> Result<Vec<(ObjectId, String)>> {
+    /// Returns the objects that any of these commits reaches and no branch of a remote does, as far as is known here, with
+    /// a path each has.
+    pub fn unpublished_objects(&self, tips: &[ObjectId]) -> Result<Vec<(ObjectId, String)>> {
+        let published = self.refs_under("refs/remotes/")?.refs;
+        let published: BTreeSet<ObjectId> = published.into_iter().map(|found| found.id).collect();
         let mut wanted: String = tips.iter().map(|tip| format!("{tip}\n")).collect();
-        if let Some(base) = base.filter(|base| matches!(self.object_header(*base), Ok(Some(_)))) {
-            wanted += &format!("^{base}\n");
-        }
+        wanted.extend(published.iter().map(|id| format!("^{id}\n")));
         let answer = self
             .git_common()
             .config("core.quotePath", "false")

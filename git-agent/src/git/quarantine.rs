@@ -5,11 +5,17 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::object::{jitter, sync_dir};
 use super::{Git, Repo};
 use crate::error::{Context, Result};
+
+/// What begins the names of these directories.
+const PREFIX: &str = "fetch-";
+/// So long after anything happened in it, one is certainly left behind.
+const STALE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A directory of objects that disappears with the value.
 #[derive(Debug)]
@@ -21,8 +27,10 @@ pub(in crate::git) struct Quarantine {
 impl Quarantine {
     /// Makes an empty one.
     pub(in crate::git) fn new(repo: &Repo) -> Result<Self> {
-        let name = format!("fetch-{}-{:x}", std::process::id(), jitter());
-        let objects = repo.scratch_dir().join(name);
+        let name = format!("{PREFIX}{}-{:x}", std::process::id(), jitter());
+        let scratch = repo.scratch_dir();
+        sweep(&scratch);
+        let objects = scratch.join(name);
         for part in ["pack", "info"] {
             fs::create_dir_all(objects.join(part))
                 .context(|| format!("cannot create '{}'", objects.display()))?;
@@ -89,6 +97,21 @@ impl Quarantine {
 impl Drop for Quarantine {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.objects);
+    }
+}
+
+/// Removes what processes that died left behind. They may have been in another container, so that only time tells.
+fn sweep(scratch: &Path) {
+    let is_stale = |path: &Path| {
+        let changed = fs::metadata(path.join("pack")).and_then(|meta| meta.modified());
+        changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age > STALE))
+    };
+    for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
+        let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        if ours && is_stale(&entry.path()) {
+            // What cannot be removed now is tried again by the next fetch.
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 

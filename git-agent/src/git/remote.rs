@@ -103,20 +103,38 @@ impl Repo {
             .collect()
     }
 
-    /// Returns where a configured remote is pushed to, as git will use it.
-    pub fn push_url(&self, remote: &str) -> Result<String> {
-        if let Some(url) = self.plain_push_url(remote) {
-            return Ok(url);
+    /// Returns where a configured remote is pushed to, as git will use it: to all of these.
+    pub fn push_urls(&self, remote: &str) -> Result<Vec<String>> {
+        if let Some(urls) = self.plain_push_urls(remote) {
+            return Ok(urls);
         }
         let answer = self
             .remote_git()
-            .args(["remote", "get-url", "--push", "--", remote])
+            .args(["remote", "get-url", "--push", "--all", "--", remote])
             .run()?;
-        Ok(answer.text().lines().next().unwrap_or_default().to_owned())
+        Ok(answer.text().lines().map(str::to_owned).collect())
+    }
+
+    /// Returns where something is pushed to whose address was given, as git will use it.
+    pub fn push_url_of(&self, address: &str) -> String {
+        let rewritten = |key: &str| {
+            let bases = self.config_subsections("url").into_iter();
+            bases
+                .flat_map(|base| {
+                    let values = self.config_strings(&format!("url.{base}.{key}"));
+                    values.into_iter().map(move |value| (value, base.clone()))
+                })
+                .filter(|(value, _)| address.starts_with(value.as_str()))
+                .max_by_key(|(value, _)| value.len())
+                .map(|(value, base)| format!("{base}{}", &address[value.len()..]))
+        };
+        rewritten("pushInsteadOf")
+            .or_else(|| rewritten("insteadOf"))
+            .unwrap_or_else(|| address.to_owned())
     }
 
     /// Returns the same where nothing can rewrite addresses: then it is what stands in the settings.
-    fn plain_push_url(&self, remote: &str) -> Option<String> {
+    fn plain_push_urls(&self, remote: &str) -> Option<Vec<String>> {
         let depends = |condition: &String| condition.starts_with("hasconfig:");
         if !self.config_subsections("url").is_empty()
             || self.config_subsections("includeIf").iter().any(depends)
@@ -129,8 +147,8 @@ impl Repo {
             own => own,
         };
         // To newer versions of git an empty one takes back those before it.
-        let plain = urls.iter().all(|url| !url.is_empty());
-        urls.into_iter().next().filter(|_| plain)
+        let plain = !urls.is_empty() && urls.iter().all(|url| !url.is_empty());
+        plain.then_some(urls)
     }
 
     /// Returns a call of git from where relative addresses of remotes begin.
@@ -174,6 +192,8 @@ impl Repo {
                 "--stdin",
                 audience.wish(),
                 "--no-tags",
+                // A clone without its files has them fetched when they are needed, but only by git itself.
+                "--no-filter",
                 "--no-write-fetch-head",
                 "--no-auto-maintenance",
                 "--no-recurse-submodules",

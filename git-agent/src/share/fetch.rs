@@ -150,9 +150,10 @@ pub fn fetch(
     audience: &mut Audience<'_>,
 ) -> Result<Fetched> {
     let repo = context.repo;
+    // Before the remote is asked: what a push of this clone puts there meanwhile would look deleted or rewritten.
+    let _lock = lock(context, remote)?;
     let asking = repo.ask_remote(remote)?;
     // Read while the remote thinks about its answer.
-    let _lock = lock(context, remote)?;
     let copies = copies(repo, remote)?;
     let advertised = asking.finish(&interest(options), limits::REMOTE_REFS)?;
     if advertised.cut {

@@ -1,7 +1,7 @@
 //! A last look at what is about to leave this machine. Records were redacted when they were made; since then more may be
 //! known, and what cannot be taken back deserves a second look.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -12,29 +12,19 @@ use crate::error::{Context as _, Error, Result};
 use crate::git::object::Commit;
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::redact::{Redacted, Redactor, rule_between};
-use crate::session::Session;
 use crate::store::check::{self, Part};
 use crate::store::limits;
 use crate::store::refname::RefName;
 use crate::transcript::to_ascii_json;
 
 /// Files of code larger than this are not looked into.
-const CODE: u64 = 1 << 20;
+const CODE: u64 = 8 << 20;
 /// Fewer objects of code than this are searched by one thread.
 const PER_THREAD: usize = 64;
 
-/// A commit of code, and the one that its session began at.
-pub(super) type Ends = (ObjectId, Option<ObjectId>);
-
-/// Returns the ends of a session's code.
-pub(super) fn ends(repo: &Repo, session: &Session, code: ObjectId) -> Ends {
-    let base = session.base.as_deref();
-    (code, base.and_then(|base| repo.parse_id(base).ok()))
-}
-
 /// Looks at what a remote is about to get, on all cores. What may not go is marked with the reason.
 pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
-    let mut code: Vec<Vec<Ends>> = vec![Vec::new(); items.len()];
+    let mut code: Vec<Vec<ObjectId>> = vec![Vec::new(); items.len()];
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let share = items.len().div_ceil(cores).max(1);
     std::thread::scope(|scope| {
@@ -54,7 +44,7 @@ pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
     for (item, code) in items.iter_mut().zip(&code) {
         let looked_into = code
             .iter()
-            .try_for_each(|ends| look_into_code(repo, looker, *ends));
+            .try_for_each(|code| look_into_code(repo, looker, *code));
         if let (Err(error), None) = (looked_into, &item.refused) {
             item.refused = Some(error.message().to_owned());
         }
@@ -62,7 +52,12 @@ pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
 }
 
 /// Looks at one ref, apart from the code that it names.
-fn inspect(repo: &Repo, looker: Looker<'_>, item: &mut Item, code: &mut Vec<Ends>) -> Result<()> {
+fn inspect(
+    repo: &Repo,
+    looker: Looker<'_>,
+    item: &mut Item,
+    code: &mut Vec<ObjectId>,
+) -> Result<()> {
     let Some(new) = item.new else {
         return Ok(());
     };
@@ -81,8 +76,7 @@ fn inspect(repo: &Repo, looker: Looker<'_>, item: &mut Item, code: &mut Vec<Ends
             // The newest commit comes first.
             title.get_or_insert_with(|| session.name.clone());
             let named = commit.trailers("Agent-Code");
-            let named = named.filter_map(|code| repo.parse_id(code).ok());
-            code.extend(named.map(|code| ends(repo, session, code)));
+            code.extend(named.filter_map(|code| repo.parse_id(code).ok()));
             look.message(commit)
         }
     })?;
@@ -101,12 +95,12 @@ pub(super) struct Looker<'a> {
     pub code: &'a CleanCode,
 }
 
-/// Ends of code without secrets between them.
+/// Commits of code that bring no secrets along.
 #[derive(Debug, Default)]
-pub(super) struct CleanCode(Mutex<BTreeSet<Ends>>);
+pub(super) struct CleanCode(Mutex<BTreeSet<ObjectId>>);
 
 impl CleanCode {
-    fn known(&self) -> MutexGuard<'_, BTreeSet<Ends>> {
+    fn known(&self) -> MutexGuard<'_, BTreeSet<ObjectId>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -200,41 +194,34 @@ impl Look<'_> {
     }
 }
 
-/// Refuses code that holds what certainly is a secret. Only what a session added since it began is looked at.
-pub(super) fn look_into_code(repo: &Repo, looker: Looker<'_>, (code, base): Ends) -> Result<()> {
-    if !looker.code.known().contains(&(code, base)) {
-        search(repo, looker, base, &[code])?;
-        looker.code.known().insert((code, base));
+/// Refuses code that holds what certainly is a secret. Everything is looked at that a push of it may publish: what its
+/// session added, and what was committed before that and is in no remote's branches.
+pub(super) fn look_into_code(repo: &Repo, looker: Looker<'_>, code: ObjectId) -> Result<()> {
+    if !looker.code.known().contains(&code) {
+        search(repo, looker, &[code])?;
+        looker.code.known().insert(code);
     }
     Ok(())
 }
 
-/// Looks into the code of several sessions together: sessions that began at the same commit take one question to git, and
-/// what they have in common is read once. Which of them a secret is in is for [`look_into_code`] to say.
-pub(super) fn look_ahead(repo: &Repo, looker: Looker<'_>, code: impl IntoIterator<Item = Ends>) {
-    let mut begun: BTreeMap<Option<ObjectId>, BTreeSet<ObjectId>> = BTreeMap::new();
-    for (code, base) in code {
-        if !looker.code.known().contains(&(code, base)) {
-            begun.entry(base).or_default().insert(code);
-        }
-    }
-    for (base, code) in begun {
-        let code: Vec<ObjectId> = code.into_iter().collect();
-        if search(repo, looker, base, &code).is_ok() {
-            let clean = code.into_iter().map(|code| (code, base));
-            looker.code.known().extend(clean);
-        }
+/// Looks into the code of several sessions together: that takes one question to git, and what they have in common is read
+/// once. Which of them a secret is in is for [`look_into_code`] to say.
+pub(super) fn look_ahead(
+    repo: &Repo,
+    looker: Looker<'_>,
+    code: impl IntoIterator<Item = ObjectId>,
+) {
+    let mut fresh: BTreeSet<ObjectId> = code.into_iter().collect();
+    fresh.retain(|code| !looker.code.known().contains(code));
+    let fresh: Vec<ObjectId> = fresh.into_iter().collect();
+    if !fresh.is_empty() && search(repo, looker, &fresh).is_ok() {
+        looker.code.known().extend(fresh);
     }
 }
 
-/// Searches everything that commits reach and a base does not, on all cores.
-fn search(
-    repo: &Repo,
-    looker: Looker<'_>,
-    base: Option<ObjectId>,
-    code: &[ObjectId],
-) -> Result<()> {
-    let objects = repo.objects_between(base, code)?;
+/// Searches everything that commits reach and no remote has, on all cores.
+fn search(repo: &Repo, looker: Looker<'_>, code: &[ObjectId]) -> Result<()> {
+    let objects = repo.unpublished_objects(code)?;
     let own = || repo.clone();
     cores::parts(&objects, PER_THREAD, own, |repo, part| {
         search_part(&repo, looker, part)
@@ -248,14 +235,15 @@ fn search_part(repo: &Repo, looker: Looker<'_>, objects: &[(ObjectId, String)]) 
         let Some((kind, size)) = repo.object_header(*id)? else {
             continue;
         };
-        let looked_at = matches!(kind, ObjectKind::Blob | ObjectKind::Commit);
-        if !looked_at || size > CODE {
+        // A tree is looked into for the names in it.
+        if kind == ObjectKind::Tag || size > CODE {
             continue;
         }
         let bytes = repo.read_object(*id, kind, CODE)?;
         if let Some(rule) = looker.redactor.certain_secret(&bytes) {
             let place = match kind {
                 ObjectKind::Blob => format!("file '{path}' of its code"),
+                ObjectKind::Tree => format!("the name of a file in '{path}/' of its code"),
                 _ => format!("the message of commit {id}"),
             };
             return Err(secret(&place, &rule));

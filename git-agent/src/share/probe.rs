@@ -60,7 +60,7 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
     let repo = context.repo;
     let mut probed = Probed {
         remote: remote.name.clone(),
-        address: remote.address.clone(),
+        address: remote.address(", "),
         allowed: remote.agreed,
         ..Probed::default()
     };

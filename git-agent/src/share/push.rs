@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::change::{Change, What};
 use super::fetch::{copies, lock, tidy};
-use super::inspect::{CleanCode, Looker, ends, inspect_all, look_ahead, look_into_code};
+use super::inspect::{CleanCode, Looker, inspect_all, look_ahead, look_into_code};
 use super::plan::{self, Item};
 use super::remote::{CONSENT, Remote};
 use super::sign;
@@ -54,12 +54,14 @@ pub fn push(
     audience: &mut Audience<'_>,
 ) -> Result<Vec<Change>> {
     if !options.dry_run && !remote.agreed {
-        return Err(Error::fatal(format!(
+        let error = Error::fatal(format!(
             "nobody has agreed to share sessions with '{}'",
             remote.name
         ))
-        .hint("git agent push --yes")
-        .hint(format!("git config --add {CONSENT} {}", remote.address)));
+        .hint("git agent push --yes");
+        return Err(remote.addresses.iter().fold(error, |error, address| {
+            error.hint(format!("git config --add {CONSENT} {address}"))
+        }));
     }
     let _lock = lock(context, &remote.name)?;
     let redactor = context.redactor();
@@ -157,11 +159,8 @@ fn prepare(
             fresh.push((session, tip, code));
         }
     }
-    let repo = context.repo;
-    let code = fresh
-        .iter()
-        .map(|(session, _, code)| ends(repo, session, *code));
-    look_ahead(repo, looker, code);
+    let code = fresh.iter().map(|(_, _, code)| *code);
+    look_ahead(context.repo, looker, code);
     let mut codeless = BTreeMap::new();
     for (session, tip, code) in fresh {
         if let Some(reason) = submit(context, &session, (tip, code), looker)? {
@@ -203,7 +202,7 @@ fn submit(
     (tip, code): (ObjectId, ObjectId),
     looker: Looker<'_>,
 ) -> Result<Option<String>> {
-    if let Err(error) = look_into_code(context.repo, looker, ends(context.repo, session, code)) {
+    if let Err(error) = look_into_code(context.repo, looker, code) {
         return Ok(Some(error.message().to_owned()));
     }
     let busy = crate::process::lock::is_held(&context.store.write_lock(session.sid))?;

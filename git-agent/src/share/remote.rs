@@ -17,8 +17,8 @@ pub const CONSENT: &str = "agent.share";
 pub struct Remote {
     /// As git is told: the name of a remote, or an address.
     pub name: String,
-    /// Where pushes go, without a password.
-    pub address: String,
+    /// Where pushes go, without passwords: all of these.
+    pub addresses: Vec<String>,
     /// Whether a person has agreed that sessions are pushed there.
     pub agreed: bool,
 }
@@ -28,12 +28,13 @@ impl Remote {
     pub fn choose(context: &Context<'_>, wanted: Option<&str>) -> Result<Self> {
         let (name, known) = choose_name(context, wanted)?;
         if known {
-            let url = context.repo.push_url(&name)?;
-            let address = without_password(&absolute(context, &url));
-            return Ok(Remote::at(context, name, address));
+            let urls = context.repo.push_urls(&name)?;
+            let all = urls.iter().map(|url| absolute(context, url));
+            let addresses = all.map(|url| without_password(&url)).collect();
+            return Ok(Remote::at(context, name, addresses));
         }
-        let address = without_password(&name);
-        Ok(Remote::at(context, name, address))
+        let address = without_password(&context.repo.push_url_of(&name));
+        Ok(Remote::at(context, name, vec![address]))
     }
 
     /// Returns what git is told for the same remote. Where pushes to it go takes a question to git, which a fetch need not
@@ -43,13 +44,19 @@ impl Remote {
     }
 
     /// The team's file has no say in whether something is agreed.
-    fn at(context: &Context<'_>, name: String, address: String) -> Self {
-        let agreed = context.repo.config_strings(CONSENT).contains(&address);
+    fn at(context: &Context<'_>, name: String, addresses: Vec<String>) -> Self {
+        let known = context.repo.config_strings(CONSENT);
+        let agreed = addresses.iter().all(|address| known.contains(address));
         Remote {
             name,
-            address,
+            addresses,
             agreed,
         }
+    }
+
+    /// Returns the addresses as one text, with something between them.
+    pub fn address(&self, between: &str) -> String {
+        self.addresses.join(between)
     }
 
     /// Returns whether words name a remote or an address rather than a session.
@@ -60,10 +67,11 @@ impl Remote {
 
     /// Remembers that sessions may be pushed there.
     pub fn agree(&mut self, context: &Context<'_>) -> Result<()> {
-        if !self.agreed {
-            context.repo.add_config(CONSENT, &self.address)?;
-            self.agreed = true;
+        let known = context.repo.config_strings(CONSENT);
+        for address in self.addresses.iter().filter(|one| !known.contains(one)) {
+            context.repo.add_config(CONSENT, address)?;
         }
+        self.agreed = true;
         Ok(())
     }
 }

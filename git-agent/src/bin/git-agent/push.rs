@@ -116,7 +116,8 @@ fn agree(context: &Context<'_>, ui: &Ui, remote: &mut Remote, yes: bool) -> Resu
     if !ui.may_ask() {
         return Err(Error::fatal(format!(
             "nobody has agreed to share sessions with '{}' ({})",
-            remote.name, remote.address
+            remote.name,
+            remote.address(", ")
         ))
         .hint(
             "everyone who can read it will see prompts, answers, tool output, review comments and code",
@@ -124,12 +125,14 @@ fn agree(context: &Context<'_>, ui: &Ui, remote: &mut Remote, yes: bool) -> Resu
         .hint(format!("git agent push --yes {}", remote.name))
         .hint("git config agent.remote <name>    for a remote with fewer readers"));
     }
+    let shown = remote.addresses.iter().map(|one| one_line(one).to_string());
+    let shown: Vec<String> = shown.collect();
     ui.narrate(format!(
         "What is pushed can be read by everyone who can read\n    \
          {}\n\
          That is prompts, answers, tool output, review comments, and the code on the\n\
          branches of sessions.",
-        one_line(&remote.address)
+        shown.join("\n    ")
     ));
     match ui.confirm(&format!("Share sessions with '{}'?", remote.name))? {
         true => remote.agree(context),

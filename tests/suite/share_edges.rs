@@ -1,0 +1,132 @@
+//! Sharing where remotes and clones are not the plain ones: several addresses, clones without files, pushes meanwhile.
+
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use git_agent_tests::process::wait_until;
+use git_agent_tests::sandbox::write_program;
+use git_agent_tests::{Member, Sandbox, Team, Way};
+
+#[test]
+fn every_address_that_a_remote_is_pushed_to_is_agreed_to() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let other = sandbox.repo("other.git").bare().create();
+    let second = format!("file://{}", other.path().display());
+    ada.hammer(["create", "private", "1"]);
+    ada.push().success();
+    // A second address under the same name is a second audience.
+    for kind in ["--push", "--add"] {
+        let address = if kind == "--push" {
+            team.address()
+        } else {
+            &second
+        };
+        ada.git(["remote", "set-url", "--add", "--push", "origin", address])
+            .success();
+    }
+    ada.hammer(["create", "more", "1"]);
+    let refused = ada.agent(["push"]).code(128);
+    refused.assert_says("nobody has agreed");
+    refused.assert_says("other.git");
+    assert!(other.refs("refs/agents").is_empty());
+    ada.push().success();
+    assert_eq!(other.refs("refs/agents").len(), 1);
+    ada.agent(["push"]).success();
+
+    // Nor does an address that git rewrites go where nobody agreed to.
+    let elsewhere = sandbox.repo("elsewhere.git").bare().create();
+    let base = format!("url.file://{}", elsewhere.path().display());
+    ada.git(["config", &format!("{base}.pushInsteadOf"), &second])
+        .success();
+    ada.agent(["push", &second])
+        .code(128)
+        .assert_says("elsewhere.git");
+    assert!(elsewhere.refs("refs/agents").is_empty());
+}
+
+#[test]
+fn a_clone_without_files_takes_in_whole_sessions() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    team.hub
+        .git(["config", "uploadpack.allowFilter", "true"])
+        .success();
+    let ada = team.clone("ada");
+    ada.session(
+        "whole",
+        "add a file",
+        "echo new >new && git add new && git commit -qm new && echo done",
+    );
+    ada.push().success();
+    for filter in ["blob:none", "tree:0"] {
+        let name = filter.replace(':', "-");
+        let path = sandbox.work().join(&name);
+        ada.command("git")
+            .args(["clone", "--quiet", "--filter", filter, team.address()])
+            .arg(&path)
+            .run()
+            .success();
+        let bob = Member::at(&sandbox, path, "bob");
+        bob.fetch().success();
+        assert_eq!(bob.names(), ["whole"]);
+        bob.shows(&["review", "diff", "whole"], "+new");
+        bob.repo.assert_user_can_work();
+    }
+}
+
+#[test]
+fn what_a_push_gives_meanwhile_does_not_look_deleted() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    ada.hammer(["create", "before", "1"]);
+    ada.push().success();
+    ada.hammer(["create", "meanwhile", "1"]);
+    let (there, go) = (sandbox.work().join("there"), sandbox.work().join("go"));
+    let hook = team.hub.path().join("hooks/pre-receive");
+    fs::create_dir_all(hook.parent().expect("a directory")).expect("writable");
+    write_program(
+        &hook,
+        &format!(
+            "#!/bin/sh\n: >'{}'\nuntil test -e '{}'; do sleep 0.05; done\n",
+            there.display(),
+            go.display()
+        ),
+    );
+    let push = ada.command("git").args(["agent", "push"]).spawn();
+    wait_until("the push is at the remote", || there.exists());
+    let fetch = ada
+        .command("git")
+        .args(["agent", "fetch", "--prune", "--json"])
+        .spawn();
+    // Whatever it asks the remote for now, it must not be believed later.
+    std::thread::sleep(Duration::from_millis(300));
+    fs::write(&go, "").expect("writable");
+    push.wait().success();
+    let fetched = fetch.wait().success().json();
+    assert_eq!(fetched["refs"], serde_json::json!([]), "{fetched}");
+    assert!(ada.repo.refs("refs/agents-local/lost").is_empty());
+}
+
+#[test]
+fn what_a_fetch_that_died_left_behind_goes() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+    ada.hammer(["create", "one", "1"]);
+    ada.push().success();
+    let scratch = bob.repo.common_dir().join("agents/tmp");
+    let (old, young) = (scratch.join("fetch-1-abc"), scratch.join("fetch-2-abc"));
+    for left in [&old, &young] {
+        fs::create_dir_all(left.join("pack")).expect("writable");
+        fs::write(left.join("pack/tmp_pack_x"), "half").expect("writable");
+    }
+    let long_ago = SystemTime::now() - Duration::from_secs(3 * 24 * 60 * 60);
+    let dir = fs::File::open(old.join("pack")).expect("it is there");
+    dir.set_modified(long_ago).expect("it is ours");
+    bob.fetch().success();
+    assert!(!old.exists(), "what was left behind is still there");
+    assert!(young.exists(), "somebody may still be at it");
+}
