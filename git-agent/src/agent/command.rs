@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use super::figures::Figures;
 use super::printed::{Printed, Stream};
-use super::spec::{AgentSpec, conversation_id};
+use super::spec::{AgentSpec, COMMAND, conversation_id};
 use super::{
     Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, template,
 };
@@ -91,7 +91,16 @@ impl Command {
                     "" => printed.last_stdout(),
                     stderr => stderr,
                 };
-                Some(Trouble::from_exit(&exit, last_line(said)))
+                let trouble = Trouble::from_exit(&exit, last_line(said));
+                Some(match self.spec.name == COMMAND {
+                    // A command of the user's own has no provider: a test that fails of a "rate limit" is not tried again.
+                    true => Trouble {
+                        kind: TroubleKind::Crash,
+                        retry_after: None,
+                        ..trouble
+                    },
+                    false => trouble,
+                })
             }
         };
         Claim {
@@ -347,6 +356,20 @@ mod tests {
         let trouble = claim.trouble.expect("it failed");
         assert_eq!((claim.ok, trouble.kind), (false, TroubleKind::Auth));
         assert!(trouble.text.contains("exit code 3"), "{}", trouble.text);
+    }
+
+    #[test]
+    fn the_words_of_a_command_of_the_users_own_are_about_no_model() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let mut link = Script::printing(["error 500 in the rate limit test"]);
+        link.push(exited(1));
+        let spec = AgentSpec::from_words(&["make test".into()]).expect("a command");
+        let claim = Command::new(spec)
+            .turn(&turn(&scratch, "p"), &mut link)
+            .expect("a claim");
+        let trouble = claim.trouble.expect("it failed");
+        assert_eq!(trouble.kind, TroubleKind::Crash);
+        assert!(trouble.text.contains("rate limit test"), "{}", trouble.text);
     }
 
     #[test]

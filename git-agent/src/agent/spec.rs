@@ -247,7 +247,7 @@ impl AgentSpec {
     pub fn provider(&self, model: Option<&str>) -> Option<String> {
         let by_model = || {
             let (provider, _) = model.or(self.model.as_deref())?.split_once('/')?;
-            Some(provider)
+            (!provider.is_empty()).then_some(provider)
         };
         let name = self.provider.as_deref().or_else(by_model);
         let name = name.or_else(|| (self.name != COMMAND).then_some(self.name.as_str()))?;
@@ -376,6 +376,7 @@ mod tests {
         let mut spec = AgentSpec::new("goose", Family::Acp, vec!["x".into()]);
         assert_eq!(spec.provider(None).as_deref(), Some("goose"));
         assert_eq!(spec.provider(Some("Open AI/x")).as_deref(), Some("open-ai"));
+        assert_eq!(spec.provider(Some("/x")).as_deref(), Some("goose"));
         spec.provider = Some("anthropic".into());
         assert_eq!(spec.provider(Some("a/b")).as_deref(), Some("anthropic"));
         let words = AgentSpec::from_words(&["true".into()]).expect("a command");

@@ -175,32 +175,77 @@ fn status_in(text: &str) -> Option<u64> {
         .find(|number| (400..600).contains(number))
 }
 
-/// Finds how many seconds the provider wants to be left alone.
+/// Finds how many seconds the provider wants to be left alone: a number of them, a span in words, or a date.
 fn retry_after(text: &str) -> Option<u64> {
-    let text = text.to_ascii_lowercase();
-    let rest = [
+    const WORDS: [&str; 6] = [
         "retry-after",
         "retry after",
         "retry_after",
         "try again in",
+        "try again at",
         "retry in",
-    ]
-    .iter()
-    .find_map(|words| text.find(words).map(|at| &text[at + words.len()..]))?;
-    let rest = rest.trim_start_matches(|c: char| !c.is_ascii_digit() && c != '\n');
-    let end = rest
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(rest.len());
-    let number: f64 = rest[..end].trim_end_matches('.').parse().ok()?;
-    let unit = rest[end..].trim_start();
-    let seconds = match unit {
-        unit if unit.starts_with("ms") || unit.starts_with("milli") => number / 1000.0,
-        unit if unit.starts_with('m') => number * 60.0,
-        unit if unit.starts_with('h') => number * 3600.0,
-        _ => number,
-    };
-    // A day is longer than any provider's window: more than that is a number that meant something else.
-    (seconds.is_finite() && seconds <= 86_400.0).then_some(seconds.ceil() as u64)
+    ];
+    let lower = text.to_ascii_lowercase();
+    let at = WORDS
+        .iter()
+        .find_map(|words| Some(lower.find(words)? + words.len()))?;
+    until(&text[at..]).or_else(|| span(&lower[at..]))
+}
+
+/// Reads a moment, as headers and logs write it, and returns how many seconds are left until then.
+fn until(text: &str) -> Option<u64> {
+    let text = text.trim_start_matches([' ', ':', '=', '"', '\'']);
+    let first = text.split(['\n', '"', '\'']).next().unwrap_or_default();
+    let header = first
+        .find("GMT")
+        .and_then(|end| jiff::fmt::rfc2822::parse(&first[..end + 3]).ok())
+        .map(|zoned| zoned.timestamp());
+    let word = first.split_whitespace().next().unwrap_or_default();
+    let moment = header.or_else(|| word.trim_end_matches(['.', ',', ';', ')']).parse().ok())?;
+    let left = moment.as_second() - jiff::Timestamp::now().as_second();
+    // A moment that is over has been waited for.
+    Some(u64::try_from(left).unwrap_or(0))
+}
+
+/// Reads a span, such as `17`, `1.5s`, `2h15m` or `4 days 3 hours and 6 minutes`, and returns its seconds.
+fn span(text: &str) -> Option<u64> {
+    // Without a unit, more than a day is a number that meant something else.
+    const DAY: f64 = 86_400.0;
+    let line = text.lines().next().unwrap_or_default();
+    let mut rest = line.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let mut total: Option<f64> = None;
+    while rest.starts_with(|c: char| c.is_ascii_digit()) {
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
+        let number: f64 = rest[..end].trim_end_matches('.').parse().ok()?;
+        let after = rest[end..].trim_start();
+        let letters = after
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        let seconds = match unit {
+            "ms" => 0.001,
+            unit if unit.starts_with("milli") => 0.001,
+            unit if unit.starts_with('m') => 60.0,
+            unit if unit.starts_with('h') => 3600.0,
+            unit if unit.starts_with('d') => DAY,
+            unit if unit.starts_with('w') => 7.0 * DAY,
+            unit if unit.starts_with('s') => 1.0,
+            _ if total.is_none() && number <= DAY => 1.0,
+            _ => break,
+        };
+        total = Some(total.unwrap_or(0.0) + number * seconds);
+        if !unit.starts_with(['m', 'h', 'd', 'w']) {
+            break;
+        }
+        rest = after.trim_start_matches([' ', ',']);
+        rest = rest.strip_prefix("and ").unwrap_or(rest);
+    }
+    // A year is more than anybody waits, and less than what a clock cannot hold.
+    total
+        .filter(|seconds| *seconds <= 365.0 * DAY)
+        .map(|seconds| seconds.ceil() as u64)
 }
 
 #[cfg(test)]
@@ -243,11 +288,36 @@ mod tests {
             ("retry after a while", None),
             ("429", None),
             ("retry after 99999999999", None),
+            ("retry after 99999999999 days", None),
+            ("Try again in 4 days 3 hours 6 minutes.", Some(356_760)),
+            ("try again in 2h15m", Some(8100)),
+            ("retry in 1 minute, 30 seconds (2 of 3)", Some(90)),
+            ("Retry-After: Wed, 21 Oct 2015 07:28:00 GMT", Some(0)),
+            ("retry after 2015-10-21T07:28:00Z.", Some(0)),
         ] {
             assert_eq!(
                 Trouble::new(TroubleKind::RateLimit, text).retry_after,
                 seconds,
                 "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_date_is_as_far_away_as_it_is() {
+        let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(3600);
+        let header = jiff::fmt::rfc2822::DateTimePrinter::new()
+            .timestamp_to_rfc9110_string(&soon)
+            .expect("a date");
+        for text in [
+            format!("429 Too Many Requests\nRetry-After: {header}\nServer: x"),
+            format!("limit reached, try again at {soon}."),
+            format!(r#"{{"status":429,"headers":{{"retry-after":"{header}"}}}}"#),
+        ] {
+            let wait = Trouble::new(TroubleKind::RateLimit, &text).retry_after;
+            assert!(
+                wait.is_some_and(|wait| (3590..=3600).contains(&wait)),
+                "{text}: {wait:?}"
             );
         }
     }
