@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use git_agent_tests::sessions::files_below;
 use git_agent_tests::{Repo, Sandbox, wait_until};
@@ -80,6 +81,17 @@ fn a_limit_for_ever_is_not_waited_for_for_ever() {
         .success();
     repo.await_state("far", "failed");
     assert!(reason(&repo, "far").contains("try again in 5 hours"));
+    // Nobody else of that provider is made to wait for it either.
+    repo.agent([
+        "new",
+        "--name",
+        "next",
+        "--agent",
+        "second",
+        "write out.txt x",
+    ])
+    .success();
+    repo.await_state("next", "ready");
     repo.assert_nothing_left_over();
 }
 
@@ -89,8 +101,16 @@ fn sessions_of_a_provider_cool_down_together() {
     let repo = lab(&sandbox);
     let dir = repo.common_dir().join("agents/cooldown");
     fs::create_dir_all(&dir).expect("made");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.expect("after 1970").as_millis();
+    // A wish that is absurd, or longer than anybody waits, holds nobody up.
+    for (name, wish) in [("absurd", 99_999_999_999_999), ("far", now + 7_200_000)] {
+        fs::write(dir.join("fake"), format!("{wish}\n")).expect("written");
+        start(&repo, name, &[], "write out.txt done");
+        repo.await_state(name, "ready");
+    }
     // Far enough that no machine is too slow to see it.
-    fs::write(dir.join("fake"), "99999999999999\n").expect("written");
+    fs::write(dir.join("fake"), format!("{}\n", now + 1_800_000)).expect("written");
     start(&repo, "waits", &[], "write out.txt done");
     repo.agent(["new", "other", "--", "fake-agent", "write own.txt x"])
         .success();
@@ -138,6 +158,17 @@ fn a_model_that_fails_is_tried_again_and_what_helps_nothing_is_not() {
     repo.await_state("flaky", "ready");
     let said = errors(&repo, "flaky", "model").join("\n");
     assert!(said.contains("it is tried again in 5 s (1 of 2)"), "{said}");
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn the_time_of_a_turn_is_that_of_all_its_attempts() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    set(&repo, "agent.timeout", "2s");
+    start(&repo, "slow", &[], "sleep 1500\nerror -32603 status 500");
+    repo.await_state("slow", "failed");
+    assert_eq!(reason(&repo, "slow"), "over the time limit of 2 seconds");
     repo.assert_nothing_left_over();
 }
 
@@ -199,11 +230,15 @@ fn a_budget_ends_the_turn_and_refuses_the_next() {
     start(&repo, "dear", &[], "usage 10 2.25\nhang");
     repo.await_state("dear", "failed");
     assert_eq!(reason(&repo, "dear"), "over the budget of $1.50");
-    repo.agent(["send", "dear", "write out.txt x"]).success();
-    wait_until("the second turn was refused", || {
-        let session = repo.session("dear");
-        session["turns"] == 2 && session["state"] == "failed"
-    });
+    for words in [
+        &["send", "dear", "write out.txt x"][..],
+        &["restart", "dear"],
+    ] {
+        repo.agent(words)
+            .failure()
+            .assert_says("can do no more: it is over the budget of $1.50");
+    }
+    assert_eq!(repo.session("dear")["turns"], 1);
     assert!(!repo.worktree_of("dear").path().join("out.txt").exists());
     repo.assert_nothing_left_over();
 }

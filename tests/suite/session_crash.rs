@@ -347,3 +347,27 @@ fn a_making_that_was_killed_goes_on_by_restart() {
         }
     }
 }
+
+#[test]
+fn one_that_finds_its_work_done_after_a_restart_has_done_it() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let script = "test -e out && exit; echo x >out; while :; do sleep 1; done";
+    for (name, victim) in [("orphaned", Victim::Supervisor), ("killed", Victim::Agent)] {
+        repo.agent(["new", name, "--", script]).success();
+        let out = repo.worktree_of(name).path().join("out");
+        wait_until("it has worked", || out.exists());
+        strike(&sandbox, victim, "while :");
+        let state = match victim {
+            Victim::Agent => "failed",
+            _ => "interrupted",
+        };
+        repo.await_state(name, state);
+        repo.agent(["restart", name]).success();
+        repo.await_state(name, "ready");
+        // Asked for something else it has to do something.
+        repo.agent(["send", name, "more"]).success();
+        repo.await_state(name, "failed");
+    }
+    repo.assert_nothing_left_over();
+}

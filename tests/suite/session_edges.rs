@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use git_agent_tests::sandbox::write_program;
-use git_agent_tests::{Output, Repo, Sandbox};
+use git_agent_tests::{Output, Repo, Sandbox, wait_until};
 
 /// Asserts that a refused session left no trace.
 #[track_caller]
@@ -298,4 +298,26 @@ fn odd_paths_work_or_are_refused_in_words() {
         }
         repo.assert_user_can_work();
     }
+}
+
+#[test]
+fn a_stop_during_setup_is_a_stop() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let began = sandbox.root().join("began");
+    let setup = format!("touch '{}'; sleep 600", began.display());
+    repo.git(["config", "agent.setup", &setup]).success();
+    repo.agent(["new", "early", "--", "true"]).success();
+    wait_until("the setup runs", || began.exists());
+    repo.agent(["stop", "early"]).success();
+    assert_eq!(repo.state("early"), "stopped");
+    repo.git(["config", "agent.timeout", "1s"]).success();
+    repo.agent(["new", "late", "--", "true"]).success();
+    repo.await_state("late", "failed");
+    let session = repo.session("late");
+    assert_eq!(
+        session["exit"]["reason"],
+        "over the time limit of 1 seconds"
+    );
+    repo.assert_nothing_left_over();
 }

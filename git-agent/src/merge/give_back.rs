@@ -32,6 +32,7 @@ pub fn give_back(
     let message = Message::Prompt {
         text,
         from: FROM.to_owned(),
+        again: false,
     };
     prompts::send(context, sid, &message).map(|_| ())
 }

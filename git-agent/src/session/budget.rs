@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use super::Usage;
-use crate::error::Result;
+use super::context::Context;
+use super::{Session, Usage, bounds};
+use crate::error::{Error, Result};
 use crate::store::Store;
 use crate::store::list::Scope;
+
+/// What helps when a budget is used up.
+pub const RAISE: &str =
+    "raise agent.maxCost, agent.maxTokens or the limit of its group to let it go on";
 
 /// What may be used. The figures are the vendors' own: what they do not tell cannot be bounded.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -60,6 +65,29 @@ impl Spent {
             time: Duration::ZERO,
         }
     }
+}
+
+/// Says in words what of a session's budget, or of its group's, is used up, if anything is.
+pub fn used_up(context: &Context<'_>, session: &Session) -> Result<Option<String>> {
+    let bounds = bounds::load(context, session)?;
+    let own = bounds.budget.complaint(&Spent::of(&session.usage), "");
+    if own.is_some() {
+        return Ok(own);
+    }
+    let Some((group, budget)) = bounds.group else {
+        return Ok(None);
+    };
+    let spent = spent_by_group(&context.store, &group)?;
+    Ok(budget.complaint(&spent, &format!(" for group '{group}'")))
+}
+
+/// Makes sure that a session may be given more to do.
+pub fn require(context: &Context<'_>, session: &Session) -> Result<()> {
+    let Some(words) = used_up(context, session)? else {
+        return Ok(());
+    };
+    let message = format!("session '{}' can do no more: it is {words}", session.name);
+    Err(Error::fatal(message).hint(RAISE))
 }
 
 /// Returns what the sessions of a group have used together, those that work now included.

@@ -9,7 +9,7 @@ use super::anchors::{Placed, Spot};
 use super::context::Context;
 use super::inbox::{Inbox, Message};
 use super::prompts::{self, Delivery};
-use super::{SessionId, State, Ulid, WriterId, events, opinion};
+use super::{SessionId, State, Ulid, WriterId, budget, events, opinion};
 use crate::env::Millis;
 use crate::error::Result;
 use crate::review::standing::session_of;
@@ -48,7 +48,7 @@ pub fn sent(context: &Context<'_>, listed: &Listed) -> Result<BTreeMap<Ulid, Sen
     }
     if listed.is_mine() {
         for (id, message) in Inbox::open(&context.store, listed.session.sid)?.list()? {
-            if let Message::Prompt { text, from } = &message
+            if let Message::Prompt { text, from, .. } = &message
                 && from == REVIEW
             {
                 let sent = Sent {
@@ -260,6 +260,9 @@ pub(super) fn longest_run(line: &str) -> usize {
 
 /// Sends a prompt made of a review to the same conversation. The session asks for changes until its agent begins.
 pub fn send(context: &Context<'_>, sid: SessionId, text: String) -> Result<Delivery> {
+    if let Some(session) = context.store.session(sid)? {
+        budget::require(context, &session)?;
+    }
     opinion::set_state(
         context,
         sid,
@@ -269,6 +272,7 @@ pub fn send(context: &Context<'_>, sid: SessionId, text: String) -> Result<Deliv
     let message = Message::Prompt {
         text,
         from: REVIEW.to_owned(),
+        again: false,
     };
     prompts::send(context, sid, &message)
 }

@@ -25,6 +25,9 @@ pub enum Message {
         text: String,
         /// Who asks, in the words of the transcript.
         from: String,
+        /// Whether it only says to go on with what an earlier prompt asked for.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        again: bool,
     },
     /// An answer to a request.
     Answer {

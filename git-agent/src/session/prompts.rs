@@ -16,6 +16,7 @@ pub fn keep_first(context: &Context<'_>, sid: SessionId, task: &str) -> Result<(
     let message = Message::Prompt {
         text: task.to_owned(),
         from: USER.to_owned(),
+        again: false,
     };
     Inbox::open(&context.store, sid)?.put(context.env, &message)?;
     Ok(())

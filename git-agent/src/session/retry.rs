@@ -34,7 +34,7 @@ impl Patience {
         let config = &context.config;
         Ok(Patience {
             retries: config.number("agent.retries")?.unwrap_or(RETRIES),
-            cool_down: config.duration("agent.maxCoolDown")?.unwrap_or(COOL_DOWN),
+            cool_down: longest_cool_down(context)?,
             tried: 0,
         })
     }
@@ -62,6 +62,12 @@ impl Patience {
         let bearable = trouble.kind != TroubleKind::RateLimit || wait <= self.cool_down;
         (bearable && self.once_more()).then_some(wait)
     }
+}
+
+/// Returns the longest that a provider's limit is waited for.
+pub fn longest_cool_down(context: &Context<'_>) -> Result<Duration> {
+    let chosen = context.config.duration("agent.maxCoolDown")?;
+    Ok(chosen.unwrap_or(COOL_DOWN))
 }
 
 /// Returns how long a provider wants to be left alone, or is when it does not say.

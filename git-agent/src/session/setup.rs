@@ -41,6 +41,34 @@ pub struct Before {
     refused: u64,
 }
 
+/// Where is noted what the files and the tip were before what a session was last asked for.
+const BEFORE: &str = "before";
+
+impl Before {
+    /// Counts changes from where the last prompt was given that was not only to go on. `false` when that is not known.
+    pub fn go_back(&mut self, session: &Session) -> bool {
+        let noted = session.more.get(BEFORE).and_then(|noted| noted.as_str());
+        let Some((tree, head)) = noted.and_then(|noted| noted.split_once(' ')) else {
+            return false;
+        };
+        let Ok(tree) = tree.parse() else { return false };
+        self.state = Some((tree, head.parse().ok()));
+        true
+    }
+
+    /// Returns what notes it.
+    pub fn as_event(&self) -> Body {
+        let noted = self.state.map(|(tree, head)| {
+            let head = head.map_or_else(|| "-".to_owned(), |head| head.to_string());
+            format!("{tree} {head}")
+        });
+        Body::Set {
+            key: BEFORE.to_owned(),
+            value: noted.into(),
+        }
+    }
+}
+
 /// Returns the environment of everything that runs for a session, without the guard.
 pub fn environment(
     context: &Context<'_>,
@@ -171,7 +199,7 @@ pub fn run(
         environment,
         ..Turn::default()
     };
-    live.begin(&turn);
+    live.begin(&turn, Duration::ZERO);
     let argv = ["/bin/sh", "-c", &command].map(OsString::from).to_vec();
     live.start(&Program {
         argv,

@@ -152,6 +152,7 @@ pub fn restart(context: &Context<'_>, session: &Session, words: Option<&str>) ->
             let message = Message::Prompt {
                 text,
                 from: USER.to_owned(),
+                again: words.is_none(),
             };
             prompts::send(context, session.sid, &message)
         }

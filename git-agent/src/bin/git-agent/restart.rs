@@ -5,7 +5,7 @@ use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
-use git_agent::session::{launch, select, steer};
+use git_agent::session::{budget, launch, select, steer};
 
 use crate::choice::Choice;
 use crate::site;
@@ -36,6 +36,7 @@ fn go_on(env: &Env, args: &Restart, force: bool) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let mut chosen = select::select(context, &args.choice.selection())?;
         chosen.retain(|listed| listed.is_mine());
+        let mut left = false;
         for listed in &chosen {
             let session = &listed.session;
             let name = one_line(session.name.as_str());
@@ -43,9 +44,15 @@ fn go_on(env: &Env, args: &Restart, force: bool) -> Result<u8> {
                 ui.narrate(format!("'{name}' runs already"));
                 continue;
             }
+            if let Some(words) = budget::used_up(context, session)? {
+                ui.error(format!("'{name}' can do no more: it is {words}"));
+                ui.hint(budget::RAISE);
+                left = true;
+                continue;
+            }
             steer::restart(context, session, args.message.as_deref())?;
             ui.narrate(format!("started '{name}'"));
         }
-        Ok(0)
+        Ok(u8::from(left))
     })
 }

@@ -9,7 +9,7 @@ use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::session::inbox::Message;
 use git_agent::session::prompts::{self, Delivery, USER};
-use git_agent::session::select;
+use git_agent::session::{budget, select};
 
 use crate::{site, text};
 
@@ -33,6 +33,7 @@ pub struct Send {
 pub fn run(env: &Env, args: &Send) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let listed = select::select_mine(context, Some(&args.session))?;
+        budget::require(context, &listed.session)?;
         let text = text::read(
             context,
             "prompt",
@@ -42,6 +43,7 @@ pub fn run(env: &Env, args: &Send) -> Result<u8> {
         let message = Message::Prompt {
             text,
             from: USER.to_owned(),
+            again: false,
         };
         let name = one_line(listed.session.name.as_str()).to_string();
         match prompts::send(context, listed.session.sid, &message)? {

@@ -94,6 +94,7 @@ pub fn resolve(
         let message = Message::Prompt {
             text: intent::again(&complaints),
             from: FROM.to_owned(),
+            again: false,
         };
         prompts::send(context, sid, &message)?;
     }

@@ -29,12 +29,15 @@ pub(super) struct Clocks {
 }
 
 impl Live<'_> {
-    /// Returns the clocks of a turn that begins now.
-    pub(super) fn start_clocks(&self) -> Clocks {
+    /// Returns the clocks of a turn that begins now, or goes on.
+    pub(super) fn start_clocks(&self, worked: Duration) -> Clocks {
         let now = Instant::now();
         Clocks {
             group: self.group_time().map(|_| now),
-            turn_end: self.bounds.timeout.map(|timeout| now + timeout),
+            turn_end: self
+                .bounds
+                .timeout
+                .map(|timeout| now + timeout.saturating_sub(worked)),
             silent_since: Some(now),
             memory: self.bounds.limits.needs_watch().then(|| now + MEMORY_LOOK),
             ..Clocks::default()

@@ -69,6 +69,17 @@ pub enum Ending {
     Signal(i32),
 }
 
+/// A prompt that waits for its turn.
+#[derive(Debug, Clone)]
+pub struct Prompt {
+    /// The text.
+    pub text: String,
+    /// Who asks, in the words of the transcript.
+    pub from: String,
+    /// Whether it only says to go on with what an earlier prompt asked for.
+    pub again: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ready {
     Inbox,
@@ -121,13 +132,13 @@ impl<'a> Live<'a> {
         &self.inbox
     }
 
-    /// Begins a turn: from now on its clocks run.
-    pub fn begin(&mut self, turn: &Turn) {
+    /// Begins a turn: from now on its clocks run. `worked` is how long it was worked on before it was tried again.
+    pub fn begin(&mut self, turn: &Turn, worked: Duration) {
         self.turn = turn.clone();
         self.queue.clear();
         self.requests.clear();
         self.progress = None;
-        self.clocks = self.start_clocks();
+        self.clocks = self.start_clocks(worked);
     }
 
     /// Ends everything the agent left running, and returns how many processes that were.
@@ -163,13 +174,13 @@ impl<'a> Live<'a> {
     }
 
     /// Returns the oldest prompt that waits.
-    pub fn next_prompt(&self) -> Result<Option<(Ulid, String, String)>> {
+    pub fn next_prompt(&self) -> Result<Option<(Ulid, Prompt)>> {
         Ok(self
             .inbox
             .list()?
             .into_iter()
             .find_map(|(id, message)| match message {
-                Message::Prompt { text, from } => Some((id, text, from)),
+                Message::Prompt { text, from, again } => Some((id, Prompt { text, from, again })),
                 _ => None,
             }))
     }

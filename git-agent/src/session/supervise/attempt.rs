@@ -75,8 +75,10 @@ impl Supervisor<'_, '_> {
     /// Runs a turn, and runs it again when the provider's limit, a failed model or a silent agent got in its way.
     pub(super) fn try_turn(&mut self, turn: &mut Turn) -> Result<Claim> {
         let mut patience = Patience::load(self.context)?;
+        let mut worked = Duration::ZERO;
         loop {
-            let claim = self.attempt(turn)?;
+            let claim = self.attempt(turn, worked)?;
+            worked += self.worked;
             let progressed = self.live.last_progress();
             let goes_on = match self.live.ending.clone() {
                 Some(Ending::Stuck(words)) => self.start_anew(&mut patience, &words)?,
@@ -95,18 +97,20 @@ impl Supervisor<'_, '_> {
         }
     }
 
-    /// Runs a turn once.
-    fn attempt(&mut self, turn: &Turn) -> Result<Claim> {
+    /// Runs a turn once. What earlier attempts have worked counts for the time that a turn may take.
+    fn attempt(&mut self, turn: &Turn, worked: Duration) -> Result<Claim> {
+        self.worked = Duration::ZERO;
         if self.live.refuse_over_budget()? {
             return Ok(Claim::default());
         }
         self.live.others = launch::supervisors(self.context);
-        self.live.begin(turn);
+        self.live.begin(turn, worked);
         self.began = Instant::now();
         let claim = match self.driver.turn(turn, &mut self.live) {
             Ok(claim) => claim,
             Err(error) => failed_claim(&error),
         };
+        self.worked = self.began.elapsed();
         self.live.withdraw_requests()?;
         let stays = self.driver.capabilities().stays && self.live.ending.is_none();
         if !stays || claim.trouble.is_some() {
@@ -148,7 +152,10 @@ impl Supervisor<'_, '_> {
         let mut until = None;
         if limited && let Some(provider) = &self.live.provider {
             let told = wait.unwrap_or_else(|| retry::wait_for_limit(trouble, patience.tried()));
-            until = Some(cooldown::note(&self.context.store, provider, told)?);
+            // Nobody waits longer than that: whoever asks the provider sooner hears the same from it.
+            if told <= patience.cool_down {
+                until = Some(cooldown::note(&self.context.store, provider, told)?);
+            }
         }
         let Some(wait) = wait else { return Ok(false) };
         let now = self.context.env.now();

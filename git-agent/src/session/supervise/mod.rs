@@ -102,8 +102,9 @@ struct Supervisor<'c, 'a> {
     driver: Box<dyn Driver>,
     slot: Option<Lock>,
     worktree: Option<Lock>,
-    /// When the last attempt at a turn began.
+    /// When the last attempt at a turn began, and how long it took.
     began: Instant,
+    worked: Duration,
 }
 
 impl<'c, 'a> Supervisor<'c, 'a> {
@@ -131,6 +132,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             slot: None,
             worktree: None,
             began: Instant::now(),
+            worked: Duration::ZERO,
         })
     }
 
@@ -156,7 +158,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             if self.live.ending.is_some() {
                 return self.stopped();
             }
-            let Some((id, text, from)) = self.live.next_prompt()? else {
+            let Some((id, prompt)) = self.live.next_prompt()? else {
                 if self.linger()? {
                     continue;
                 }
@@ -174,12 +176,12 @@ impl<'c, 'a> Supervisor<'c, 'a> {
                 value: id.as_str().into(),
             })?;
             self.live.writer.append(Body::Prompt {
-                text: text.clone(),
-                from,
+                text: prompt.text.clone(),
+                from: prompt.from,
             })?;
             self.live.writer.set_status(State::Running, "")?;
             self.live.inbox().remove(id)?;
-            self.turn(text)?;
+            self.turn(prompt.text, prompt.again)?;
         }
     }
 
@@ -285,6 +287,9 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         setup::choose_port(self.context, &mut self.live)?;
         let environment = setup::environment(self.context, &self.spec, self.session())?;
         if let Err(reason) = setup::run(self.context, &mut self.live, path, environment)? {
+            if self.live.ending.is_some() {
+                return self.stopped();
+            }
             self.live.writer.set_status(State::Failed, &reason)?;
             self.live.notify();
             return Ok(false);
@@ -304,7 +309,8 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         Ok(())
     }
 
-    fn turn(&mut self, prompt: String) -> Result<()> {
+    /// Runs a turn. One that goes on with an earlier one, `again`, is judged by what both have done.
+    fn turn(&mut self, prompt: String, again: bool) -> Result<()> {
         let context = self.context;
         let worktree = self.place()?;
         let session = self.session().clone();
@@ -314,7 +320,10 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             let text = "this session runs without the guard".to_owned();
             self.live.writer.append(Body::Notice { text })?;
         }
-        let before = setup::before_turn(context, &session, guard.as_ref())?;
+        let mut before = setup::before_turn(context, &session, guard.as_ref())?;
+        if !again || !before.go_back(&session) {
+            self.live.writer.append(before.as_event())?;
+        }
         let mut turn = Turn {
             session: session.sid.to_string(),
             prompt: briefing::prompt(context, &self.spec, &session, &prompt)?,

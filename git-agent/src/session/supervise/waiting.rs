@@ -44,23 +44,29 @@ impl Supervisor<'_, '_> {
             if !self.await_provider()? || !self.await_slot()? {
                 return Ok(false);
             }
-            if self.provider_waits().is_none() {
+            if self.provider_waits()?.is_none() {
                 return Ok(true);
             }
             self.slot = None;
         }
     }
 
-    /// Returns until when the session's provider wants to be left alone, if it does.
-    fn provider_waits(&self) -> Option<Millis> {
-        let provider = self.live.provider.as_deref()?;
-        let until = cooldown::until_when(&self.context.store, provider)?;
-        Some(cooldown::turn_of(self.session().sid, until))
+    /// Returns until when the session's provider wants to be left alone, if it does and that can be waited for.
+    fn provider_waits(&self) -> Result<Option<Millis>> {
+        let Some(provider) = self.live.provider.as_deref() else {
+            return Ok(None);
+        };
+        let Some(until) = cooldown::until_when(&self.context.store, provider) else {
+            return Ok(None);
+        };
+        let left = Duration::from_millis(until.0.saturating_sub(self.context.env.now().0));
+        let bearable = left <= retry::longest_cool_down(self.context)?;
+        Ok(bearable.then(|| cooldown::turn_of(self.session().sid, until)))
     }
 
     pub(super) fn await_provider(&mut self) -> Result<bool> {
         let mut said = false;
-        while let Some(until) = self.provider_waits() {
+        while let Some(until) = self.provider_waits()? {
             let left = Duration::from_millis(until.0.saturating_sub(self.context.env.now().0));
             if !std::mem::replace(&mut said, true) {
                 let provider = self.live.provider.clone().unwrap_or_default();
