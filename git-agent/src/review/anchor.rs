@@ -6,7 +6,7 @@
 //! ones if something next to them, or near them and in the same order, is still there. Lines that occur several times (a
 //! lone brace) are found by the lines next to them, if together they occur once in both versions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Letters and digits that make a line more than decoration.
 const TELLING: usize = 4;
@@ -34,7 +34,7 @@ const WINDOWS: [(usize, usize); 11] = [
 pub enum Known {
     /// All of it.
     Whole,
-    /// Only some lines around those that were commented on.
+    /// Only some lines around those that were commented on: all of them must be there again.
     Excerpt,
 }
 
@@ -136,6 +136,10 @@ impl Versions {
                 || (self.is_in_order(start, end, at) && self.is_near(start, end, at));
             return trusted.then_some(at);
         }
+        if self.known == Known::Excerpt {
+            // Whether fewer lines were there only once, nobody can tell.
+            return self.find_window(start, end, start, self.before.lines.len() - end);
+        }
         let mut found = None;
         for (above, below) in WINDOWS {
             let Some(at) = self.find_window(start, end, above, below) else {
@@ -153,10 +157,6 @@ impl Versions {
 
     /// Finds lines together with some before and after them.
     fn find_window(&self, start: usize, end: usize, above: usize, below: usize) -> Option<usize> {
-        // Without the whole earlier version it cannot be told that the lines on one side were there only once.
-        if self.known == Known::Excerpt && (above == 0 || below == 0) {
-            return None;
-        }
         let from = start.checked_sub(above)?;
         let to = end + below;
         let window = self.before.lines.get(from..to)?;
@@ -249,6 +249,17 @@ fn rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     }
     chain.reverse();
     chain
+}
+
+/// Returns whether most of a file's lines are lines of another: it, or a part of it, went there. What every file begins with
+/// is not enough.
+pub fn is_made_of(before: &[&[u8]], after: &[&[u8]]) -> bool {
+    let known: HashSet<&[u8]> = before.iter().map(|line| bare(line)).collect();
+    let telling = || {
+        let lines = after.iter().map(|line| bare(line));
+        lines.filter(|line| weight(line) >= TELLING)
+    };
+    telling().filter(|line| known.contains(line)).count() * 2 > telling().count()
 }
 
 /// Splits a file into lines, without their ends. A file that ends with a newline has no empty line after it.

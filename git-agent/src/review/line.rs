@@ -78,6 +78,8 @@ struct Spot {
     text: Vec<String>,
     #[serde(default)]
     after: Vec<String>,
+    #[serde(default)]
+    repeated: bool,
 }
 
 impl Record {
@@ -157,6 +159,7 @@ fn place(spot: Spot) -> Option<Place> {
         before: spot.before,
         text: spot.text,
         after: spot.after,
+        repeated: spot.repeated,
     }))
 }
 
@@ -182,7 +185,9 @@ mod tests {
     #[test]
     fn both_ways_read_the_same() {
         let place = r#"{"commit":"c0","path":"a","line":2,"end":4,"blob":"b0","hunk_sha":"h","before":["x"],"text":["y"],"after":["z"],"side":"old"}"#;
+        let repeated = place.replace("}", r#","repeated":true}"#);
         for rest in [
+            format!(r#","op":"comment","body":"x","at":{repeated}"#),
             format!(r#","op":"comment","body":"t\u00e9xt\n","at":{place}"#),
             format!(
                 r#","op":"comment","body":"","target":"{ID}","severity":"major","who":{{"name":"A","email":"a@b"}}"#

@@ -158,6 +158,9 @@ pub struct CodePlace {
     /// The lines after.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
+    /// Whether the same lines with the same lines around them are in the file once more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeated: bool,
 }
 
 /// A side of a change.

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::git::diff::{Delta, TREE_LIMIT};
 use crate::git::object::{EntryKind, TreeEntry};
 use crate::git::{ObjectId, ObjectKind, Repo, sha256};
-use crate::review::anchor::{Known, Versions, lines};
+use crate::review::anchor::{Known, Versions, is_made_of, lines};
 use crate::review::path::{from_text, to_text};
 use crate::review::{CodePlace, Place, Review, Side, Thread};
 
@@ -137,12 +137,31 @@ pub fn point(
     place.text = kept(&all[start - 1..end.min(start - 1 + KEPT_LINES)]);
     place.after = kept(&all[end..(end + SURROUNDINGS).min(all.len())]);
     place.hunk_sha = Some(sha256(&all[start - 1..end].join(&b'\n')));
+    let around = (start - 1).saturating_sub(SURROUNDINGS)..(end + SURROUNDINGS).min(all.len());
+    place.repeated = is_repeated(&all, &all[around]);
     Ok(place)
 }
 
 fn keep(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
     shorten(&text, KEPT_WIDTH)
+}
+
+/// Returns whether lines are among others more than once, as far as what is kept of them tells.
+fn is_repeated(all: &[&[u8]], wanted: &[&[u8]]) -> bool {
+    let alike = |one: &[u8], other: &[u8]| {
+        let is_cut = one.len() > KEPT_WIDTH || one.ends_with(b"\r") || !one.is_ascii();
+        one == other || ((is_cut || other.ends_with(b"\r")) && keep(one) == keep(other))
+    };
+    all.windows(wanted.len())
+        .filter(|these| {
+            these
+                .iter()
+                .zip(wanted)
+                .all(|(one, other)| alike(one, other))
+        })
+        .nth(1)
+        .is_some()
 }
 
 fn is_binary(text: &[u8]) -> bool {
@@ -247,6 +266,10 @@ impl<'c> Finder<'c> {
             return Ok(moved.map_or(Spot::Outdated, |path| Spot::File { path, side }));
         };
         let last = place.end.unwrap_or(first);
+        // Whoever writes such a place points at nothing.
+        if first == 0 || last < first {
+            return Ok(Spot::Outdated);
+        }
         let blob = place
             .blob
             .as_deref()
@@ -262,6 +285,7 @@ impl<'c> Finder<'c> {
             });
         }
         let mut candidates = Vec::new();
+        let mut elsewhere = false;
         match entry {
             Some(entry) => candidates.push((path, entry)),
             None => {
@@ -271,12 +295,15 @@ impl<'c> Finder<'c> {
                     candidates.push((moved, entry));
                 } else {
                     candidates = self.new_files(side)?;
+                    elsewhere = true;
                 }
             }
         }
         let mut found = Vec::new();
         for (path, entry) in candidates {
-            if let Some(now) = self.find(place, blob, first, last, &entry)? {
+            if let Some(now) = self.find(place, blob, first, last, &entry)?
+                && (!elsewhere || self.comes_from(blob, &entry)?)
+            {
                 found.push((path, now));
             }
         }
@@ -374,6 +401,18 @@ impl<'c> Finder<'c> {
         Ok(files)
     }
 
+    /// Returns whether a new file was made of the one that was commented on.
+    fn comes_from(&mut self, blob: Option<ObjectId>, entry: &TreeEntry) -> Result<bool> {
+        let before = match blob {
+            Some(blob) => self.text(blob)?,
+            None => None,
+        };
+        Ok(match (before, self.text(entry.id)?) {
+            (Some(before), Some(now)) => is_made_of(&lines(&before), &lines(&now)),
+            _ => false,
+        })
+    }
+
     /// Returns the first of the lines in a file as it is now.
     fn find(
         &mut self,
@@ -439,7 +478,8 @@ impl<'c> Finder<'c> {
 
 /// Finds lines of which only the record tells: the file they were in is not here.
 fn excerpt(place: &CodePlace, count: usize, now: &[u8]) -> Option<usize> {
-    if place.text.len() != count {
+    // The same lines in the same surroundings were there twice: which of them is meant, only the file could tell.
+    if place.text.len() != count || place.repeated {
         return None;
     }
     let all = [&place.before[..], &place.text[..], &place.after[..]].concat();
