@@ -130,3 +130,61 @@ fn plain_git_shows_reviews_once_it_is_asked_for() {
     let said = install(&["--uninstall"]);
     assert!(said.stdout().contains("unset agent.displayNotes"), "{said}");
 }
+
+#[test]
+fn an_agent_does_not_judge_itself_whatever_it_pretends() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let done = sandbox.root().join("done");
+    let script = format!(
+        "echo work > work
+        approve() {{ git agent review approve s 2>&1; }}
+        approve
+        (unset GIT_AGENT_SESSION; approve)
+        (GIT_AGENT_SESSION=01m7jgzt4qwe0s1k41jwdaps9w; approve)
+        (unset GIT_AGENT_SESSION; git agent review comment s work:1 -m disguised)
+        git agent review reject s 2>&1
+        unset GIT_AGENT_SESSION
+        (sh -c 'git agent review approve s > \"{0}.new\" 2>&1; mv \"{0}.new\" \"{0}\"' &)
+        until test -e '{0}'; do sleep 0.1; done
+        cat '{0}'",
+        done.display()
+    );
+    repo.agent_cmd(["new", "--json", "s", "--", "sh", "-c", &script])
+        .run()
+        .success();
+    repo.await_state("s", "ready");
+    let said = repo.agent(["log", "s"]).success();
+    let count = |text: &str| said.stdout().matches(text).count();
+    assert_eq!(count("'s' cannot approve its own work"), 4, "{said}");
+    assert_eq!(count("'s' cannot judge its own work"), 1, "{said}");
+    assert!(repo.session("s")["verdict"].is_null());
+    let all = repo
+        .agent(["review", "list", "s", "--json"])
+        .success()
+        .json();
+    assert_eq!(
+        all["comments"][0]["comments"][0]["author"], "command (s)",
+        "and it speaks for nobody else: {all}"
+    );
+}
+
+#[test]
+fn what_an_agent_decides_does_not_replace_what_a_person_did() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    for name in ["s", "other"] {
+        repo.new_session(name, &[], &["write f text", "print done"]);
+        repo.await_state(name, "ready");
+    }
+    let other = repo.session("other")["id"].as_str().map(str::to_owned);
+    repo.agent(["review", "reject", "s", "-m", "never"])
+        .success();
+    repo.agent_cmd(["review", "approve", "s"])
+        .env("GIT_AGENT_SESSION", other.expect("an id"))
+        .run()
+        .success();
+    assert_eq!(repo.session("s")["verdict"], "reject");
+    repo.agent(["review", "approve", "s"]).success();
+    assert_eq!(repo.session("s")["verdict"], "approve");
+}

@@ -81,31 +81,33 @@ pub fn marked(name: &str, value: &str) -> Vec<Stat> {
         .collect()
 }
 
-/// Returns the value of a variable as the nearest process above this one that has it was started with. Whoever removes a
-/// variable from its own environment does not remove it from its parent's.
-pub fn inherited_mark(name: &str) -> Option<String> {
-    let mut pid = std::process::id();
-    for _ in 0..ANCESTORS {
+/// Returns what a variable was when this process and those above it were started, the nearest first. Whoever changes one for
+/// itself does not change it for its parent.
+pub fn inherited(name: &str) -> Vec<String> {
+    let value = |pid: u32| {
         let mut environment = Vec::new();
-        let read = std::fs::File::open(format!("/proc/{pid}/environ"))
-            .and_then(|file| file.take(ENVIRONMENT).read_to_end(&mut environment));
-        if read.is_ok() {
-            let value = environment.split(|byte| *byte == 0).find_map(|variable| {
-                let value = variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
-                std::str::from_utf8(value)
-                    .ok()
-                    .filter(|value| !value.is_empty())
-            });
-            if let Some(value) = value {
-                return Some(value.to_owned());
-            }
-        }
-        pid = Stat::of(pid)?.parent;
-        if pid <= 1 {
-            return None;
-        }
-    }
-    None
+        let file = std::fs::File::open(format!("/proc/{pid}/environ")).ok()?;
+        file.take(ENVIRONMENT).read_to_end(&mut environment).ok()?;
+        environment.split(|byte| *byte == 0).find_map(|variable| {
+            let value = variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+            String::from_utf8(value.to_vec()).ok()
+        })
+    };
+    upwards().into_iter().filter_map(value).collect()
+}
+
+/// Returns whether a process is above this one.
+pub fn is_below(pid: u32) -> bool {
+    upwards().into_iter().skip(1).any(|above| above == pid)
+}
+
+/// Returns this process and those above it, the nearest first, without pid 1.
+fn upwards() -> Vec<u32> {
+    let first = std::process::id();
+    let parent = |pid: &u32| Some(Stat::of(*pid)?.parent).filter(|parent| *parent > 1);
+    std::iter::successors(Some(first), parent)
+        .take(ANCESTORS)
+        .collect()
 }
 
 /// Takes the exit status of adopted processes that have ended, so that no zombie stays. Returns how many.

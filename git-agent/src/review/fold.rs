@@ -6,10 +6,12 @@
 //! - Records are ordered by what they follow (`after`, and what they are about), then by Lamport clock, then by id.
 //! - `edit` and `del` count only from the writer of what they are about. Deleted stays deleted.
 //! - `resolve` and `reopen` count from anybody; the last one decides.
-//! - A writer's verdict is the one with the highest clock and id; if that one was taken back, there is none.
+//! - A writer's verdict is the one with the highest clock and id; if that one was taken back, there is none. Agents that
+//!   write in the same clone have verdicts of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::standing::session_of;
 use super::threads::{Said, Threads};
 use super::{Action, Place, Record, Severity, Verdict};
 use crate::env::Millis;
@@ -23,8 +25,8 @@ pub const CLOCK_JUMP: u64 = 1_000_000;
 pub struct Review {
     /// Threads, in the order of their first comments.
     pub threads: Vec<Thread>,
-    /// Each writer's verdict.
-    pub verdicts: BTreeMap<WriterId, Given>,
+    /// The verdict of each writer's people, and of each of its agents by their sessions.
+    pub verdicts: BTreeMap<(WriterId, Option<SessionId>), Given>,
     /// Writers who say that the session is deleted. It counts from the session's own writer.
     pub deleted_by: BTreeSet<WriterId>,
     /// Records without effect, and why.
@@ -412,17 +414,20 @@ impl Session {
         deleted
     }
 
-    fn verdicts(&self, deleted: &[bool]) -> BTreeMap<WriterId, Given> {
+    fn verdicts(&self, deleted: &[bool]) -> BTreeMap<(WriterId, Option<SessionId>), Given> {
         // The last one by clock, then id, wins.
-        let mut last: BTreeMap<usize, (usize, &Record)> = BTreeMap::new();
+        let mut last: BTreeMap<(usize, Option<SessionId>), (usize, &Record)> = BTreeMap::new();
         for (at, record) in self.records() {
             if matches!(record.action, Action::Verdict { .. }) {
-                last.insert(self.entries[at].by, (at, record));
+                let judge = (self.entries[at].by, session_of(&record.who));
+                last.insert(judge, (at, record));
             }
         }
         last.into_iter()
             .filter(|(_, (at, _))| !deleted[*at])
-            .filter_map(|(by, (_, record))| Some((self.writers[by].clone(), given(record)?)))
+            .filter_map(|((by, agent), (_, record))| {
+                Some(((self.writers[by].clone(), agent), given(record)?))
+            })
             .collect()
     }
 }

@@ -73,7 +73,7 @@ pub fn judge(review: &Review, sid: SessionId, tip: &str, tree: &str) -> Opinion 
     let verdicts: Vec<Judged> = review
         .verdicts
         .iter()
-        .map(|(writer, given)| Judged {
+        .map(|((writer, _), given)| Judged {
             writer: writer.clone(),
             fresh: given.commit == tip && given.tree.as_deref() == Some(tree),
             counts: session_of(&given.who) != Some(sid),
@@ -135,8 +135,8 @@ mod tests {
     fn review(all: &[(&str, Given)]) -> Review {
         let mut review = Review::default();
         for (writer, given) in all {
-            let writer = writer.parse().expect("a writer");
-            review.verdicts.insert(writer, given.clone());
+            let judge = (writer.parse().expect("a writer"), session_of(&given.who));
+            review.verdicts.insert(judge, given.clone());
         }
         review
     }

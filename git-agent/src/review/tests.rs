@@ -176,12 +176,15 @@ fn a_writer_has_one_verdict_and_may_take_it_back() {
         (1, verdict(3, 2, Verdict::Reject)),
     ];
     let review = only(records.clone());
-    assert_eq!(review.verdicts[&writer(1)].verdict, Verdict::Reject);
-    assert_eq!(review.verdicts[&writer(2)].tree.as_deref(), Some("t"));
+    assert_eq!(review.verdicts[&(writer(1), None)].verdict, Verdict::Reject);
+    assert_eq!(
+        review.verdicts[&(writer(2), None)].tree.as_deref(),
+        Some("t")
+    );
     let target = Some(ulid(3));
     records.push((1, record(4, 3, Action::Del { target })));
     let review = only(records);
-    assert!(!review.verdicts.contains_key(&writer(1)));
+    assert!(!review.verdicts.contains_key(&(writer(1), None)));
     assert_eq!(review.verdicts.len(), 1);
 }
 

@@ -88,9 +88,7 @@ pub fn give(
     seen: Option<&Work>,
 ) -> Result<Work> {
     let session = &listed.session;
-    if verdict == Verdict::Approve {
-        forbid_own(context, listed)?;
-    }
+    forbid_own(context, listed, verdict)?;
     if listed.is_mine() {
         // A supervisor whose turn is over is waited for in any case, so that the state can follow.
         let idle = steer::require_idle(context, session);
@@ -127,20 +125,25 @@ pub fn give(
     Ok(work)
 }
 
-/// Refuses an agent that judges its own work.
-fn forbid_own(context: &Context<'_>, listed: &Listed) -> Result<()> {
+/// Refuses an agent that judges its own work, whatever it says about who it is: what it started is marked, and below its
+/// supervisor.
+fn forbid_own(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Result<()> {
     let sid = listed.session.sid;
-    let variable = context.env.var("GIT_AGENT_SESSION");
-    let inside = variable == Some(sid.as_str())
-        || tree::inherited_mark("GIT_AGENT_SESSION").as_deref() == Some(sid.as_str());
+    let supervisor = launch::running(&context.store, sid)?.map(|run| run.supervisor.pid);
+    let inside = remark::marks(context)
+        .iter()
+        .any(|mark| mark == sid.as_str())
+        || supervisor.is_some_and(tree::is_below);
     if !inside {
         return Ok(());
     }
-    Err(Error::fatal(format!(
-        "session '{}' cannot approve its own work",
-        listed.session.name
-    ))
-    .hint("a person approves it outside of the session, or another session does"))
+    let name = &listed.session.name;
+    Err(match verdict {
+        Verdict::Approve => Error::fatal(format!("session '{name}' cannot approve its own work"))
+            .hint("a person approves it outside of the session, or another session does"),
+        _ => Error::fatal(format!("session '{name}' cannot judge its own work"))
+            .hint("a person does outside of the session, or another session"),
+    })
 }
 
 /// Records the state of a session, if nobody works in it. Returns whether it was recorded.

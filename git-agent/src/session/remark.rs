@@ -6,6 +6,7 @@ use super::context::Context;
 use super::{Person, SessionId, Ulid, WriterId};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
+use crate::process::tree;
 use crate::review::standing::{agent, session_of};
 use crate::review::{Action, Comment, Record, Review, Thread, fold};
 use crate::store::Store;
@@ -107,19 +108,28 @@ fn read(store: &Store<'_>, wanted: &(dyn Fn(&str) -> bool + Sync)) -> Result<Rev
     })
 }
 
-/// Returns who speaks: the person git knows, or inside a session its agent.
+/// Returns who speaks: the person git knows, or inside a session its agent, whatever it made of its environment.
 pub fn author(context: &Context<'_>) -> Result<Person> {
-    let inside = context.env.var("GIT_AGENT_SESSION");
-    if let Some(sid) = inside.and_then(|sid| sid.parse::<SessionId>().ok())
-        && let Some(session) = context
-            .store
-            .session(sid)?
-            .filter(|session| !session.name.is_empty())
-    {
-        return Ok(agent(&session.agent, &session.name, sid));
+    for mark in marks(context) {
+        if let Ok(sid) = mark.parse::<SessionId>()
+            && let Some(session) = context
+                .store
+                .session(sid)?
+                .filter(|session| !session.name.is_empty())
+        {
+            return Ok(agent(&session.agent, &session.name, sid));
+        }
     }
     let (name, email) = context.repo.committer()?;
     Ok(Person { name, email })
+}
+
+/// Returns the sessions that this process says it is in, and those that the processes above it were started in.
+pub fn marks(context: &Context<'_>) -> Vec<String> {
+    let said = context.env.var("GIT_AGENT_SESSION").map(str::to_owned);
+    let mut marks: Vec<String> = said.into_iter().collect();
+    marks.extend(tree::inherited("GIT_AGENT_SESSION"));
+    marks
 }
 
 /// Returns whether a comment is the speaker's own: of this clone, and not of an agent when a person speaks or the other
