@@ -1,10 +1,11 @@
 //! Measures reviewing beside the git commands it stands for, in the same run.
 //!
-//! `bench-review [--comments N] [--lines L] [--sessions S] [--runs R] [--dir PATH]`: the first screen of `git agent review
-//! diff` on a diff of that many lines with that many comments, against `git diff` of the two commits, and against a script
-//! of git commands that does the same job (from the merge base, with what is not committed, after a look for untracked
-//! files); and the table of that many sessions, against one `git diff --stat` for each. The programs are those beside this
-//! one. The least of all runs tells most on a machine that has other work.
+//! `bench-review [--comments N] [--lines L] [--files F] [--sessions S] [--runs R] [--dir PATH]`: the first screen of `git
+//! agent review diff` on a diff of that many lines with that many comments, in a repository with that many other files,
+//! against `git diff` of the two commits, against `git diff` of the session's files with where it began, and against a
+//! script of git commands that does the same job (from the merge base, with what is not committed, after a look for
+//! untracked files); and the table of that many sessions, against one `git diff --stat` for each. The programs are those
+//! beside this one. The least of all runs tells most on a machine that has other work.
 
 use std::ffi::OsString;
 use std::fs;
@@ -29,11 +30,19 @@ const FILES: usize = 40;
 
 fn main() -> ExitCode {
     bench::main("bench-review", |words| {
-        let known = ["--comments", "--lines", "--sessions", "--runs", "--dir"];
+        let known = [
+            "--comments",
+            "--lines",
+            "--files",
+            "--sessions",
+            "--runs",
+            "--dir",
+        ];
         let options = Options::parse(words, &known)?;
         measure(&Settings {
             comments: options.number("--comments", 1_000)?,
             lines: options.number("--lines", 20_000)?,
+            files: options.number("--files", 5_000)?,
             sessions: options.number("--sessions", 20)?,
             runs: options.runs(15)?,
             dir: options.dir(),
@@ -44,6 +53,7 @@ fn main() -> ExitCode {
 struct Settings {
     comments: usize,
     lines: usize,
+    files: usize,
     sessions: usize,
     runs: usize,
     dir: PathBuf,
@@ -53,6 +63,7 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
     let Settings {
         comments,
         lines,
+        files,
         sessions,
         runs,
         ..
@@ -60,7 +71,7 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
     let dir = tempfile::Builder::new()
         .prefix("bench-review-")
         .tempdir_in(&settings.dir)?;
-    let place = Bench::new(dir.path())?;
+    let place = Bench::new(dir.path(), files)?;
     let mut out = std::io::stdout().lock();
 
     place.big_session(lines)?;
@@ -71,19 +82,23 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
     let ours = ["agent", "review", "diff", "big"];
     let commits = ["diff", base, "agent/big"];
     let start = ["agent", "review", "--version"];
-    let mut times: [Vec<Duration>; 6] = Default::default();
+    let tree = place.tree("big");
+    let tree = tree.to_str().ok_or("the place is no UTF-8")?;
+    let in_tree = ["-C", tree, "diff", base];
+    let mut times: [Vec<Duration>; 7] = Default::default();
     for _ in 0..runs {
         times[0].push(place.first_screen(&ours, SCREEN)?);
         times[1].push(place.first_screen(&commits, SCREEN)?);
-        times[2].push(place.first_screen(&["same-job"], SCREEN)?);
-        times[3].push(place.first_screen(&start, 1)?);
-        times[4].push(place.first_screen(&ours, usize::MAX)?);
-        times[5].push(place.first_screen(&commits, usize::MAX)?);
+        times[2].push(place.first_screen(&in_tree, SCREEN)?);
+        times[3].push(place.first_screen(&["same-job"], SCREEN)?);
+        times[4].push(place.first_screen(&start, 1)?);
+        times[5].push(place.first_screen(&ours, usize::MAX)?);
+        times[6].push(place.first_screen(&in_tree, usize::MAX)?);
     }
-    let [ours, commits, same, start, all_ours, all_theirs] = times;
+    let [ours, commits, in_tree, same, start, all_ours, all_theirs] = times;
     writeln!(
         out,
-        "{comments} comments on {lines} lines, median (and least) of {runs} runs"
+        "{comments} comments on {lines} lines, {files} other files, median (and least) of {runs} runs"
     )?;
     let what = "first screen of git agent review diff";
     tell(
@@ -93,6 +108,7 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
         &ours,
         &commits,
     )?;
+    tell(&mut out, what, "… of git diff, the files", &ours, &in_tree)?;
     tell(
         &mut out,
         what,
@@ -119,11 +135,10 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
         ours.push(start.elapsed());
         let start = Instant::now();
         for number in 0..sessions {
-            let tree = place
-                .top
-                .with_file_name("repo-worktrees")
-                .join(format!("s{number}"));
-            place.git_in(&tree, &["diff", "--stat", base])?;
+            place.git_in(
+                &place.tree(&format!("s{number}")),
+                &["diff", "--stat", base],
+            )?;
         }
         theirs.push(start.elapsed());
     }
@@ -178,7 +193,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(dir: &Path) -> Result<Self, Failure> {
+    fn new(dir: &Path, files: usize) -> Result<Self, Failure> {
         let mut path = bench::search_path()?;
         path.push(":");
         path.push(dir.join("home"));
@@ -200,9 +215,19 @@ impl Bench {
         for file in 0..FILES {
             fs::write(bench.top.join(format!("file{file}.txt")), "a file\n")?;
         }
+        for file in 0..files {
+            let folder = bench.top.join(format!("more/{}", file / 50));
+            fs::create_dir_all(&folder)?;
+            fs::write(folder.join(format!("{file}.txt")), format!("{file}\n"))?;
+        }
         bench.git(&["add", "-A"])?;
         bench.git(&["commit", "-q", "-m", "seed"])?;
         Ok(bench)
+    }
+
+    /// Returns a session's worktree.
+    fn tree(&self, session: &str) -> PathBuf {
+        self.top.with_file_name("repo-worktrees").join(session)
     }
 
     fn command(&self, top: &Path, words: &[&str]) -> Command {
@@ -245,7 +270,7 @@ impl Bench {
 
     /// Makes `git same-job`: what a person would type to see the same.
     fn script(&self) -> Result<(), Failure> {
-        let tree = self.top.with_file_name("repo-worktrees").join("big");
+        let tree = self.tree("big");
         let text = format!(
             "#!/bin/sh\ncd '{}' || exit\ntest -z \"$(git ls-files --others --exclude-standard)\" || exit\n\
              exec git diff -M --merge-base main\n",
