@@ -22,6 +22,7 @@ mod index;
 pub mod inspect;
 pub mod landing;
 mod linecount;
+mod loose;
 pub mod merge;
 pub mod notes;
 pub mod object;

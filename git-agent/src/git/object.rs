@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use gix::bstr::{BString, ByteSlice};
 pub use gix::objs::tree::EntryKind;
 
+use super::loose::{self, Loose};
 use super::{ObjectId, ObjectKind, Repo};
 use crate::error::{Context, Error, Result};
 use crate::fault;
@@ -252,21 +253,37 @@ impl Repo {
         Ok(header.map(|header| (header.kind(), header.size())))
     }
 
+    /// Reads an object from its own file, if it lies in one and nothing else stands in for it.
+    fn read_loose(&self, id: ObjectId, limit: u64) -> Option<Loose> {
+        let replaced = self.gix().objects.store_ref().replacements().next();
+        if replaced.is_some() {
+            return None;
+        }
+        loose::read(&self.loose_path(id), limit)
+    }
+
     /// Reads an object of the expected kind that is at most `limit` bytes long; nothing larger is ever loaded.
     pub fn read_object(&self, id: ObjectId, kind: ObjectKind, limit: u64) -> Result<Vec<u8>> {
-        match self.object_header(id)? {
-            None => return Err(Error::fatal(format!("object {id} is missing"))),
-            Some((found, _)) if found != kind => {
-                return Err(Error::fatal(format!(
-                    "object {id} is a {found}, not a {kind}"
-                )));
-            }
-            Some((_, size)) if size > limit => {
-                return Err(Error::fatal(format!(
-                    "object {id} has {size} bytes, more than the {limit} allowed"
-                )));
-            }
-            Some(_) => {}
+        let (found, size, data) = match self.read_loose(id, limit) {
+            Some(Loose::Whole(found, data)) => (found, data.len() as u64, Some(data)),
+            Some(Loose::TooLarge(found, size)) => (found, size, None),
+            None => match self.object_header(id)? {
+                Some((found, size)) => (found, size, None),
+                None => return Err(Error::fatal(format!("object {id} is missing"))),
+            },
+        };
+        if found != kind {
+            return Err(Error::fatal(format!(
+                "object {id} is a {found}, not a {kind}"
+            )));
+        }
+        if size > limit {
+            return Err(Error::fatal(format!(
+                "object {id} has {size} bytes, more than the {limit} allowed"
+            )));
+        }
+        if let Some(data) = data {
+            return Ok(data);
         }
         let mut object = self
             .gix()
@@ -429,14 +446,18 @@ impl Temporary {
     }
 
     /// Gives it its final name, replacing what has it.
-    pub(in crate::git) fn persist(self, path: &Path) -> io::Result<()> {
-        fs::rename(&self.path, path)
+    pub(in crate::git) fn persist(mut self, path: &Path) -> io::Result<()> {
+        fs::rename(&self.path, path)?;
+        self.path = PathBuf::new();
+        Ok(())
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if !self.path.as_os_str().is_empty() {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
