@@ -1,5 +1,13 @@
 //! The same done to many things at once, on all cores.
 
+use std::sync::OnceLock;
+
+/// Returns how many cores there are for this process. Asking the kernel takes a dozen calls.
+pub fn count() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
 /// Does something to each of many things and returns what came of it, in their order. `own` makes what each core works
 /// with, where that cannot be shared.
 pub fn each<T: Sync, O: Send, R: Send>(
@@ -20,8 +28,7 @@ pub fn parts<'t, T: Sync, O: Send, R: Send>(
     own: impl Fn() -> O,
     work: impl Fn(O, &'t [T]) -> R + Sync,
 ) -> Vec<R> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = cores.min(things.len().div_ceil(enough.max(1))).max(1);
+    let threads = count().min(things.len().div_ceil(enough.max(1))).max(1);
     let share = things.len().div_ceil(threads).max(1);
     if things.len() <= share {
         let only = (!things.is_empty()).then(|| work(own(), things));

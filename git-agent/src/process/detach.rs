@@ -17,6 +17,7 @@ use rustix::process::{getpid, getsid, setsid};
 use rustix::stdio::{dup2_stdout, stderr, stdout};
 
 use super::identity::{Handle, ProcessId};
+use super::inherited;
 use super::wait::Poll;
 use crate::env::Env;
 use crate::error::{Context, Error, Kind, Result};
@@ -83,7 +84,10 @@ pub fn own_program() -> PathBuf {
 pub fn start(env: &Env, spec: &Spec, timeout: Duration) -> Result<Started> {
     let log = open_log(&spec.log)?;
     let log_start = log.metadata().map_or(0, |metadata| metadata.len());
-    let mut child = command_line(spec, &inherited())
+    // A lock or a pipe of the starter's own starter would otherwise be held for as long as the new process lives.
+    inherited::keep_all();
+    let mut child = Command::new(&spec.program)
+        .args(&spec.arguments)
         .env_clear()
         .envs(spec.environment.iter().map(|(name, value)| (name, value)))
         .current_dir(&spec.directory)
@@ -193,55 +197,6 @@ fn open_log(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600);
     options.open(path).context(cannot)
-}
-
-/// Returns the command, through a shell that closes what we inherited and must not pass on: a lock or a pipe of the
-/// starter's own starter would otherwise be held for as long as the new process lives.
-fn command_line(spec: &Spec, inherited: &[u32]) -> Command {
-    let bash = Path::new("/bin/bash");
-    let shell = match inherited.iter().max() {
-        None => {
-            let mut command = Command::new(&spec.program);
-            command.args(&spec.arguments);
-            return command;
-        }
-        // A plain shell knows descriptors of one digit only.
-        Some(10..) if bash.exists() => bash,
-        Some(_) => Path::new("/bin/sh"),
-    };
-    let mut script = String::from("exec");
-    for descriptor in inherited {
-        if *descriptor < 10 || shell == bash {
-            script.push_str(&format!(" {descriptor}<&-"));
-        }
-    }
-    script.push_str("; exec \"$0\" \"$@\"");
-    let mut command = Command::new(shell);
-    command.arg("-c").arg(script).arg(&spec.program);
-    command.args(&spec.arguments);
-    command
-}
-
-/// Returns the descriptors, besides the standard ones, that this process would pass on: those it inherited itself, as
-/// everything opened by this program closes on exec.
-pub(super) fn inherited() -> Vec<u32> {
-    let Ok(listing) = std::fs::read_dir("/proc/self/fd") else {
-        return Vec::new();
-    };
-    let mut numbers: Vec<u32> = listing
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|number| *number > 2)
-        .filter(|number| {
-            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}"));
-            let flags = info.ok().and_then(|info| {
-                let text = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
-                u32::from_str_radix(text.trim(), 8).ok()
-            });
-            flags.is_some_and(|flags| flags & rustix::fs::OFlags::CLOEXEC.bits() == 0)
-        })
-        .collect();
-    numbers.sort_unstable();
-    numbers
 }
 
 /// The new process's side: it must say its word once.
@@ -408,7 +363,7 @@ mod tests {
             return;
         };
         let directory = PathBuf::from(directory);
-        assert!(inherited().contains(&7));
+        assert!(Path::new("/proc/self/fd/7").exists());
         let spec = spec(&directory, "run");
         // Until it has said a word it may still be in the starter's group, which is about to be hung up.
         let started = start(&env(), &spec, Duration::from_secs(60)).expect("starts");

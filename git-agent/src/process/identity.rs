@@ -3,6 +3,7 @@
 //! A signal goes through a pidfd that was opened first and compared afterwards, so it reaches the recorded process or nobody.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -19,9 +20,14 @@ pub fn boot_id(env: &Env) -> Result<String> {
     if let Some(fixed) = env.var("GIT_AGENT_TEST_BOOT_ID") {
         return Ok(fixed.to_owned());
     }
+    // No process outlives a boot.
+    static KNOWN: OnceLock<String> = OnceLock::new();
+    if let Some(known) = KNOWN.get() {
+        return Ok(known.clone());
+    }
     let path = "/proc/sys/kernel/random/boot_id";
     let text = std::fs::read_to_string(path).context(|| format!("cannot read '{path}'"))?;
-    Ok(text.trim().to_owned())
+    Ok(KNOWN.get_or_init(|| text.trim().to_owned()).clone())
 }
 
 /// A process that can be told from any later one with the same pid.
@@ -38,8 +44,22 @@ pub struct ProcessId {
 impl ProcessId {
     /// Returns this process.
     pub fn current(env: &Env) -> Result<Self> {
-        ProcessId::of(env, std::process::id())?
-            .ok_or_else(|| Error::fatal("cannot find this process in '/proc'").hint("mount /proc"))
+        static STARTED: OnceLock<u64> = OnceLock::new();
+        let pid = std::process::id();
+        let start_time = match STARTED.get() {
+            Some(known) => *known,
+            None => {
+                let stat = Stat::of(pid).ok_or_else(|| {
+                    Error::fatal("cannot find this process in '/proc'").hint("mount /proc")
+                })?;
+                *STARTED.get_or_init(|| stat.start_time)
+            }
+        };
+        Ok(ProcessId {
+            pid,
+            start_time,
+            boot_id: boot_id(env)?,
+        })
     }
 
     /// Returns the process that has this pid now, if there is one.

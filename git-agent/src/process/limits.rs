@@ -61,7 +61,7 @@ impl Machine {
         Machine {
             cgroup,
             systemd_run,
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores: crate::cores::count(),
         }
     }
 }
@@ -126,7 +126,7 @@ impl LimitPlan {
     /// Returns the same limits by what every process can set for itself.
     #[must_use]
     pub fn without_machine(&self) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = crate::cores::count();
         LimitPlan::on(
             &self.limits,
             &Machine {

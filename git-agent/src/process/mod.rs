@@ -14,10 +14,12 @@
 //! | `lines` | a child's output as bounded lines |
 //! | `limits` | which mechanism limits memory and CPU here |
 //! | `spawn`, `shim` | starting an agent's program: our half, and the half that runs just before it |
+//! | `inherited` | descriptors that we were given and must not pass on |
 //! | `detach` | starting our own program so that it outlives the terminal |
 
 pub mod detach;
 pub mod identity;
+mod inherited;
 pub mod limits;
 pub mod lines;
 pub mod lock;
