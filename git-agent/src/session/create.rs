@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::context::Context;
 use super::launch::{self, Starting};
-use super::{Person, Session, SessionId, State, name, place};
+use super::{Person, Session, SessionId, State, environment, name, place, setup};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
@@ -284,6 +284,10 @@ fn reserve(
         State::Preparing
     };
     let mut more = |key: &str, value: Value| session.more.insert(key.to_owned(), value);
+    // All others are at hand now; without one the session chooses when it starts, and says what is wrong.
+    if let Ok(port) = environment::choose_port(sid, &setup::taken_ports(&listing)) {
+        more("port", port.into());
+    }
     if !options.command.is_empty() {
         more("command", options.command.clone().into());
     }

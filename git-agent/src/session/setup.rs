@@ -1,6 +1,7 @@
 //! Around a turn: the setup command before the first one, a look at the worktree before and after each.
 
-use std::collections::BTreeMap;
+use std::cell::{Cell, OnceCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::guard::policy::Own;
 use crate::guard::watch::{Evidence, Refs, Restored, Subject};
 use crate::process::detach::own_program;
 use crate::process::lock::Lock;
-use crate::store::list::Scope;
+use crate::store::list::{Listing, Scope};
 use crate::store::refname::is_ours;
 use crate::transcript::Body;
 
@@ -103,7 +104,16 @@ pub fn environment(
     Ok(environment)
 }
 
-/// Chooses a session's port, if it has none yet.
+/// Returns the ports of the sessions that are not closed.
+pub fn taken_ports(listing: &Listing) -> BTreeSet<u16> {
+    let open = listing.sessions.iter().map(|listed| &listed.session);
+    open.filter(|session| !session.status.is_closed())
+        .filter_map(|session| session.more.get("port")?.as_u64())
+        .filter_map(|port| u16::try_from(port).ok())
+        .collect()
+}
+
+/// Chooses a session's port, if it got none when it was made.
 pub fn choose_port(context: &Context<'_>, live: &mut Live<'_>) -> Result<()> {
     if live.writer.session().more.contains_key("port") {
         return Ok(());
@@ -112,15 +122,7 @@ pub fn choose_port(context: &Context<'_>, live: &mut Live<'_>) -> Result<()> {
     // Others choose at the same time; what is appended is seen by whoever lists the sessions.
     let locks = context.store.require_dir("locks")?;
     let _lock = Lock::acquire(context.env, locks.join("ports"), PATIENCE)?;
-    let taken = context
-        .store
-        .list(Scope::Mine)?
-        .sessions
-        .iter()
-        .filter(|listed| listed.session.sid != sid && !listed.session.status.is_closed())
-        .filter_map(|listed| listed.session.more.get("port")?.as_u64())
-        .filter_map(|port| u16::try_from(port).ok())
-        .collect();
+    let taken = taken_ports(&context.store.list(Scope::Mine)?);
     let port = environment::choose_port(sid, &taken)?;
     live.writer.append(Body::Set {
         key: "port".to_owned(),
@@ -321,6 +323,15 @@ pub fn after_turn(
     Ok(before.state.map(|state| state != (kept.tree, kept.head)))
 }
 
+fn branches_of_others(context: &Context<'_>, session: &Session) -> Result<Vec<String>> {
+    let listing = context.store.list(Scope::Mine)?;
+    let others = listing.sessions.iter().map(|listed| &listed.session);
+    Ok(others
+        .filter(|other| other.sid != session.sid)
+        .filter_map(|other| Some(format!("refs/heads/{}", other.branch.as_deref()?)))
+        .collect())
+}
+
 /// Reports refs that moved during a turn although nobody known moved them, and puts back those that the session moved.
 fn look_at_refs(
     context: &Context<'_>,
@@ -329,15 +340,16 @@ fn look_at_refs(
     checkout: &Checkout,
     before: &Before,
 ) -> Result<()> {
-    let others: Vec<String> = context
-        .store
-        .list(Scope::Mine)?
-        .sessions
-        .iter()
-        .filter(|listed| listed.session.sid != session.sid)
-        .filter_map(|listed| Some(format!("refs/heads/{}", listed.session.branch.as_deref()?)))
-        .collect();
-    let is_known = |name: &str| is_ours(name) || others.iter().any(|other| other == name);
+    // Listed only when something moved that is not plainly ours: a turn must not cost more beside more sessions.
+    let (others, failed) = (OnceCell::new(), Cell::new(None));
+    let list = || {
+        branches_of_others(context, session).unwrap_or_else(|error| {
+            failed.set(Some(error));
+            Vec::new()
+        })
+    };
+    let is_known =
+        |name: &str| is_ours(name) || others.get_or_init(list).iter().any(|other| other == name);
     let own = own_refs(session);
     let scope = guard::watch::Scope {
         own: &own,
@@ -346,7 +358,11 @@ fn look_at_refs(
         is_known: &is_known,
     };
     let after = Refs::take(context.repo)?;
-    for change in before.refs.compare(context.repo, &after, &scope)? {
+    let changes = before.refs.compare(context.repo, &after, &scope)?;
+    if let Some(error) = failed.take() {
+        return Err(error);
+    }
+    for change in changes {
         let what = match &change.subject {
             Subject::Ref(name) => format!("'{name}'"),
             Subject::Head(top) => format!("HEAD of '{}'", top.display()),
