@@ -1,5 +1,6 @@
 //! Which agents are on this machine: where each is, which version, and what is missing.
 
+use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -80,7 +81,7 @@ fn look(env: &Env, name: &str, entries: &[Entry]) -> Found {
     let version = path
         .as_deref()
         .filter(|_| may_ask_version(&spec))
-        .and_then(|path| version(env, path));
+        .and_then(|path| packaged_version(path).or_else(|| version(env, path)));
     Found {
         driver: spec.family.as_str(),
         version,
@@ -124,6 +125,24 @@ fn missing(env: &Env, spec: &AgentSpec, found: bool) -> Vec<String> {
         ));
     }
     missing
+}
+
+/// Returns the version of the npm package that a program belongs to. Most agents come in one and take seconds to start,
+/// which is longer than anybody waits when all of them are asked at once.
+fn packaged_version(program: &Path) -> Option<String> {
+    let program = program.canonicalize().ok()?;
+    let packages = program
+        .ancestors()
+        .find(|dir| dir.file_name() == Some(OsStr::new("node_modules")))?;
+    let mut below = program.strip_prefix(packages).ok()?.iter();
+    let first = below.next()?;
+    let mut package = packages.join(first);
+    if first.as_encoded_bytes().starts_with(b"@") {
+        package.push(below.next()?);
+    }
+    let text = std::fs::read(package.join("package.json")).ok()?;
+    let described: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    read_version(described["version"].as_str()?)
 }
 
 /// Asks a program for its version.
@@ -171,6 +190,7 @@ fn read_version(text: &str) -> Option<String> {
     let word = words().find(is_number).or_else(|| words().last())?;
     Some(
         word.trim_matches([',', ';', '(', ')'])
+            .trim_end_matches('.')
             .chars()
             .take(LONGEST)
             .collect(),
@@ -197,9 +217,24 @@ mod tests {
             ("\n goose 1.0.30 (x)\n", Some("1.0.30")),
             ("tool, version v2,\nmore", Some("v2")),
             ("nightly", Some("nightly")),
+            ("A Tool 1.0.2. Run 'tool update'", Some("1.0.2")),
             ("\n\n", None),
         ] {
             assert_eq!(read_version(said).as_deref(), version, "{said:?}");
         }
+    }
+    #[test]
+    fn a_package_knows_the_version_of_its_program() {
+        let top = tempfile::tempdir().expect("a directory");
+        let package = top.path().join("lib/node_modules/@maker/agent");
+        std::fs::create_dir_all(package.join("bin")).expect("made");
+        let program = package.join("bin/agent.js");
+        std::fs::write(&program, "").expect("written");
+        let link = top.path().join("agent");
+        std::os::unix::fs::symlink(&program, &link).expect("linked");
+        assert_eq!(packaged_version(&link), None);
+        std::fs::write(package.join("package.json"), r#"{"version":"1.2.3"}"#).expect("written");
+        assert_eq!(packaged_version(&link).as_deref(), Some("1.2.3"));
+        assert_eq!(packaged_version(&top.path().join("lib")), None);
     }
 }
