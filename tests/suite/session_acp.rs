@@ -208,3 +208,35 @@ fn a_long_conversation_loses_no_line() {
     );
     repo.assert_nothing_left_over();
 }
+
+#[test]
+fn one_that_stays_serves_the_next_turn_and_may_die_meanwhile() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    repo.git(["config", "agent.linger", "10m"]).success();
+    repo.agent(["new", "--name", "warm", "--agent", "fake", "say one"])
+        .success();
+    await_turn(&repo, "warm", 1, "ready");
+    let agent = || {
+        let found = sandbox.survivors();
+        let agent = found.iter().find(|one| one.command.contains("fake-acp"));
+        agent.map(|agent| agent.pid)
+    };
+    let first = agent().expect("it stays");
+    repo.agent(["send", "warm", "say two"]).success();
+    await_turn(&repo, "warm", 2, "ready");
+    assert_eq!(agent(), Some(first));
+    let pid = rustix::process::Pid::from_raw(first).expect("a process");
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("killed");
+    wait_until("it is dead", || agent() != Some(first));
+    repo.agent(["send", "warm", "say three"]).success();
+    await_turn(&repo, "warm", 3, "ready");
+    assert!(
+        said(&repo, "warm").contains("turn=3"),
+        "{}",
+        said(&repo, "warm")
+    );
+    repo.agent(["stop", "warm"]).success();
+    assert_eq!(repo.state("warm"), "ready");
+    repo.assert_nothing_left_over();
+}

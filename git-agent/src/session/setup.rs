@@ -201,7 +201,7 @@ pub fn run(
         environment,
         ..Turn::default()
     };
-    live.begin(&turn, Duration::ZERO);
+    live.begin(&turn, Duration::ZERO)?;
     let argv = ["/bin/sh", "-c", &command].map(OsString::from).to_vec();
     live.start(&Program {
         argv,

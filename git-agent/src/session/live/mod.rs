@@ -133,12 +133,20 @@ impl<'a> Live<'a> {
     }
 
     /// Begins a turn: from now on its clocks run. `worked` is how long it was worked on before it was tried again.
-    pub fn begin(&mut self, turn: &Turn, worked: Duration) {
+    pub fn begin(&mut self, turn: &Turn, worked: Duration) -> Result<()> {
+        // One that stayed after the last turn and died since is no crash of this one: the driver starts another.
+        let dead = |running: &Running| running.spawned.handle.wait(Some(Duration::ZERO));
+        if self.process.as_ref().map(dead).transpose()? == Some(true)
+            && let Some(mut running) = self.process.take()
+        {
+            running.finish(&mut self.queue)?;
+        }
         self.turn = turn.clone();
         self.queue.clear();
         self.requests.clear();
         self.progress = None;
         self.clocks = self.start_clocks(worked);
+        Ok(())
     }
 
     /// Ends everything the agent left running, and returns how many processes that were.

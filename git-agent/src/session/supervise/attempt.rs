@@ -104,7 +104,7 @@ impl Supervisor<'_, '_> {
             return Ok(Claim::default());
         }
         self.live.others = launch::supervisors(self.context);
-        self.live.begin(turn, worked);
+        self.live.begin(turn, worked)?;
         self.began = Instant::now();
         let claim = match self.driver.turn(turn, &mut self.live) {
             Ok(claim) => claim,

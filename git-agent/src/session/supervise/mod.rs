@@ -250,8 +250,15 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         Ok(false)
     }
 
+    /// Returns whether the session has begun something, or has something to begin.
+    fn is_at_work(&self) -> Result<bool> {
+        Ok(self.session().status.needs_supervisor() || self.live.next_prompt()?.is_some())
+    }
+
     fn stop_between_turns(&mut self) -> Result<()> {
         match self.live.ending.clone() {
+            // An agent that only stays for what may come has done its work, and that stands.
+            Some(Ending::Stopped(_)) if !self.is_at_work()? => Ok(()),
             Some(Ending::Stopped(reason)) => self.live.writer.set_status(State::Stopped, &reason),
             Some(Ending::Limit(reason) | Ending::Stuck(reason)) => {
                 self.live.writer.set_status(State::Failed, &reason)
