@@ -130,3 +130,70 @@ fn what_a_fetch_that_died_left_behind_goes() {
     assert!(!old.exists(), "what was left behind is still there");
     assert!(young.exists(), "somebody may still be at it");
 }
+
+#[test]
+fn a_push_with_nothing_new_gives_what_the_remote_has_no_longer() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    ada.hammer(["create", "one", "1"]);
+    ada.push().success();
+    let before = team.hub.refs("refs/agents");
+    for name in before.keys() {
+        team.hub.git(["update-ref", "-d", name]).success();
+    }
+    ada.agent(["push"]).success();
+    assert_eq!(team.hub.refs("refs/agents"), before);
+    ada.agent(["push"]).success().assert_says("has everything");
+    // Another address under the same name has nothing yet, also when something new goes there.
+    let other = sandbox.repo("other.git").bare().create();
+    let address = format!("file://{}", other.path().display());
+    ada.git(["remote", "set-url", "origin", &address]).success();
+    ada.hammer(["create", "two", "1"]);
+    ada.push().success();
+    assert_eq!(other.refs("refs/agents").len(), 2);
+    assert!(ada.repo.refs("refs/agents-local/lost").is_empty());
+}
+
+#[test]
+fn the_newest_copy_counts_after_a_remote_was_renamed() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+    let sid = ada.hammer(["create", "growing", "1"]);
+    ada.push().success();
+    bob.fetch().success();
+    bob.git(["remote", "rename", "origin", "upstream"])
+        .success();
+    ada.hammer(["append", &sid, "1", "news"]);
+    ada.push().success();
+    bob.agent(["fetch", "upstream"]).success();
+    bob.shows(&["log", "growing"], "news 0");
+}
+
+#[test]
+fn a_session_fetched_by_hand_to_ones_own_place_is_still_its_owners() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+    ada.session(
+        "hers",
+        "add a file",
+        "echo new >new && git add new && git commit -qm new && echo done",
+    );
+    ada.push().success();
+    let before = team.hub.refs("refs/agents");
+    let name = before.keys().next().expect("a ref").clone();
+    bob.git(["fetch", "--quiet", "origin", &format!("{name}:{name}")])
+        .success();
+    // A branch of bob's that happens to be called as the session says.
+    bob.git(["branch", "agent/hers"]).success();
+    bob.repo.write("private", "not for everybody\n");
+    bob.git(["add", "private"]).success();
+    bob.git(["commit", "-qm", "private"]).success();
+    bob.git(["branch", "--force", "agent/hers"]).success();
+    let private = bob.repo.id("HEAD");
+    bob.push().code(1).assert_says("not this clone");
+    assert_eq!(team.hub.refs("refs/agents"), before);
+    team.hub.git(["cat-file", "-e", &private]).failure();
+}

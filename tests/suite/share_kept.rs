@@ -1,7 +1,7 @@
 //! Sharing over time: what is folded, deleted or rewritten by its owner goes everywhere, and nothing is lost by it.
 
 use git_agent_tests::team::{each_way, told};
-use git_agent_tests::{Sandbox, Team, Way};
+use git_agent_tests::{Member, Sandbox, Team, Way};
 
 #[test]
 fn what_is_folded_or_deleted_goes_everywhere_and_is_kept_for_a_while() {
@@ -47,6 +47,81 @@ fn what_is_folded_or_deleted_goes_everywhere_and_is_kept_for_a_while() {
         bob.repo.assert_user_can_work();
         assert_eq!(bob.names(), ["closed", "open"]);
     });
+}
+
+#[test]
+fn a_deletion_reaches_archives_and_remotes_under_other_names() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let everything = || {
+        let refs = team.hub.refs("refs/agents");
+        let logs = refs.keys().map(|name| {
+            let log = ["log", "--format=%H %B", name.as_str()];
+            team.hub.git(log).success().stdout().to_owned()
+        });
+        logs.collect::<String>()
+    };
+    let closed = ada.hammer(["create", "closed", "2"]);
+    let beside = ada.hammer(["create", "beside", "2"]);
+    for sid in [&closed, &beside] {
+        ada.hammer(["close", sid]);
+    }
+    ada.hammer(["fold"]);
+    let here = ada.hammer(["create", "here", "2"]);
+    let there = ada.hammer(["create", "there", "2"]);
+    // By its address, and by a name that is changed later.
+    ada.agent(["push", "--yes", team.address()]).success();
+    ada.push().success();
+    ada.git(["remote", "rename", "origin", "upstream"])
+        .success();
+    assert!(everything().contains(&closed));
+
+    ada.agent(["forget", "--remote", "closed"]).success();
+    assert!(!everything().contains(&closed), "it is still there");
+    assert!(everything().contains(&beside), "another one went with it");
+    ada.agent(["forget", "--remote", &here]).success();
+    assert!(!everything().contains(&here), "it is still there");
+    // Deleted here first, and there only afterwards.
+    ada.agent(["forget", &there])
+        .success()
+        .assert_says("git agent forget --remote");
+    assert!(everything().contains(&there));
+    ada.agent(["forget", "--remote", &there]).success();
+    assert!(!everything().contains(&there), "it is still there");
+    assert_eq!(ada.names(), ["beside"]);
+    ada.repo.assert_user_can_work();
+
+    // A remote that cannot be asked is named.
+    let sid = ada.hammer(["create", "unreached", "1"]);
+    ada.agent(["push", "--yes", "upstream"]).success();
+    let away = sandbox.work().join("away");
+    std::fs::rename(team.hub.path(), &away).expect("it is ours");
+    let told = ada.agent(["forget", "--remote", &sid]).code(1);
+    told.assert_says("'upstream' may still have unreached");
+    std::fs::rename(&away, team.hub.path()).expect("it is ours");
+    ada.agent(["push", "upstream"]).success();
+    assert!(!everything().contains(&sid), "it is still there");
+}
+
+#[test]
+fn what_one_copy_of_a_clone_deleted_no_other_gives_back() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let sid = ada.hammer(["create", "regretted", "2"]);
+    ada.push().success();
+    let copy = sandbox.work().join("copy");
+    let cp = sandbox.command("cp").arg("-a").arg(ada.repo.path());
+    cp.arg(&copy).run().success();
+    let twin = Member::at(&sandbox, copy, "ada");
+    twin.hammer(["append", &sid, "1", "more"]);
+    ada.agent(["forget", "--remote", "regretted"]).success();
+    twin.fetch().success();
+    twin.push().code(1).assert_says("it was deleted");
+    assert!(team.hub.refs("refs/agents/sessions").is_empty());
+    // Nothing of it is lost here.
+    assert!(twin.hammer(["events", &sid]).contains("more 0"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Secrets and sharing: what must not leave is found before it does, in every version, and can be purged.
 
 use git_agent_tests::team::each_way;
-use git_agent_tests::{Sandbox, Team, Way};
+use git_agent_tests::{Member, Sandbox, Team, Way};
 
 /// Returns whether bytes hold a text.
 fn holds(bytes: &[u8], text: &str) -> bool {
@@ -242,4 +242,103 @@ fn purging_rewrites_what_was_shared_and_a_later_push_does_not_bring_it_back() {
         assert_eq!(bob.names(), ["folded", "leaky"]);
         bob.shows(&["log", "leaky"], "after 0");
     });
+}
+
+#[test]
+fn what_one_copy_of_a_clone_purged_no_other_brings_back() {
+    for purged_first in [true, false] {
+        let sandbox = Sandbox::new();
+        let team = Team::new(&sandbox, Way::Path);
+        let ada = team.clone("ada");
+        let leak = "correct-horse-battery-staple-44";
+        let sid = ada.hammer(["create", "leaky", "2"]);
+        ada.hammer(["append", &sid, "1", leak]);
+        ada.hammer(["comment", &sid, &format!("oh no {leak}")]);
+        ada.push().success();
+        let copy = sandbox.work().join("copy");
+        let cp = sandbox.command("cp").arg("-a").arg(ada.repo.path());
+        cp.arg(&copy).run().success();
+        let twin = Member::at(&sandbox, copy, "ada");
+        twin.hammer(["append", &sid, "1", "unrelated"]);
+        twin.hammer(["comment", &sid, "harmless"]);
+        let purge = || {
+            let purge = ["agent", "purge", "--value-file", "-"];
+            let run = ada.command("git").args(purge).stdin(leak).run();
+            run.success();
+        };
+        if purged_first {
+            purge();
+            twin.push().success();
+        } else {
+            twin.push().success();
+            purge();
+        }
+        for member in [&ada, &twin] {
+            member.fetch().success();
+            member.push().success();
+        }
+        team.hub.git(["gc", "--quiet", "--prune=now"]).success();
+        assert!(!holds(&team.everything(), leak), "the remote has it");
+        let bob = team.clone("bob");
+        bob.fetch().success();
+        bob.shows(&["log", "leaky"], "unrelated 0");
+        bob.shows(&["log", "leaky"], "event 1 of leaky");
+        let comments = bob.hammer(["comments", &sid]);
+        assert!(comments.contains("harmless"), "{comments}");
+        assert!(comments.contains("oh no [REDACTED"), "{comments}");
+        for member in [&ada, &twin] {
+            assert_eq!(member.hammer(["events", &sid]).lines().count(), 5);
+        }
+    }
+}
+
+#[test]
+fn purging_reaches_every_place_and_tells_of_the_others() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    ada.git(["config", "agent.displayNotes", "true"]).success();
+    let leak = "correct-horse-battery-staple-45";
+    let script =
+        format!("echo {leak}; echo {leak} >file && git add file && git commit -qm file; echo done");
+    ada.session("leaky", &format!("print {leak}"), &script);
+    ada.agent(["review", "comment", "leaky", "file:1", "-m", leak])
+        .success();
+    let regretted = ada.hammer(["create", "regretted", "1"]);
+    ada.hammer(["append", &regretted, "1", leak]);
+    ada.agent(["forget", "regretted"]).success();
+    // Pushed to an address that has no name here.
+    ada.agent(["push", "--yes", team.address()]).success();
+    let purge = ["agent", "purge", "--value-file", "-"];
+    let purged = ada.command("git").args(purge).stdin(leak).run().success();
+    purged.assert_says("the code of leaky");
+    purged.assert_says("file 'file'");
+
+    let log = [
+        "log",
+        "--format=",
+        "-p",
+        "--first-parent",
+        "--diff-merges=first-parent",
+    ];
+    for repo in [&team.hub, &ada.repo] {
+        for name in repo.refs("refs").into_keys() {
+            let ours = name.starts_with("refs/agents/")
+                || name.starts_with("refs/notes/")
+                || name.contains("/lost/");
+            if ours {
+                let shown = repo.command("git").args(log).arg(&name).run().success();
+                assert!(!shown.stdout().contains(leak), "{name} holds it\n{shown}");
+            }
+        }
+    }
+    let kept = ada.repo.common_dir().join("agents");
+    for file in git_agent_tests::sessions::files_below(&kept) {
+        // A copy of the program, which guards agents, is not looked through.
+        let size = std::fs::metadata(&file).map_or(0, |meta| meta.len());
+        if size < 1 << 20 {
+            let bytes = std::fs::read(&file).unwrap_or_default();
+            assert!(!holds(&bytes, leak), "{} holds it", file.display());
+        }
+    }
 }

@@ -153,6 +153,29 @@ pub fn purge_commands(store: &Store<'_>, redactor: &Redactor) -> Result<Vec<Sess
     Ok(changed)
 }
 
+/// Takes secrets out of the prompts and histories that agents were given as files.
+pub fn purge_texts(store: &Store<'_>, redactor: &Redactor) -> Result<()> {
+    let entries = std::fs::read_dir(store.dir().join("scratch"));
+    for place in entries.into_iter().flatten().flatten() {
+        let files = std::fs::read_dir(place.path());
+        for file in files.into_iter().flatten().flatten() {
+            let name = file.file_name();
+            let name = name.to_string_lossy();
+            let is_prompt = name.starts_with("prompt-") && name.ends_with(".txt");
+            if !is_prompt && name != "history.txt" {
+                continue;
+            }
+            let cannot = || format!("cannot purge '{}'", file.path().display());
+            let text = std::fs::read(file.path()).context(cannot)?;
+            let clean = redactor.bytes(&text).into_inner();
+            if clean != text {
+                std::fs::write(file.path(), clean).context(cannot)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Returns an agent by name, built in or configured.
 pub fn require(config: &Config<'_>, name: &str) -> Result<AgentSpec> {
     registry::require(name, &entries(config))

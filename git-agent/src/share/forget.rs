@@ -7,7 +7,7 @@ use std::path::Path;
 use super::change::Change;
 use super::fetch::copies;
 use super::push::{self, Options};
-use super::remote::Remote;
+use super::reach;
 use crate::error::{Error, Result};
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::talk::Audience;
@@ -26,6 +26,8 @@ pub struct Forgotten {
     pub pushed: Vec<(String, Vec<Change>)>,
     /// Remotes that still have it.
     pub left: Vec<String>,
+    /// Remotes that could not be asked or did not do it, and why.
+    pub unreached: Vec<(String, String)>,
 }
 
 /// Forgets a session. `everywhere` deletes it at the remotes too; that is for its owner alone.
@@ -37,48 +39,94 @@ pub fn forget(
 ) -> Result<Forgotten> {
     let sid = listed.session.sid;
     let mut forgotten = Forgotten::default();
-    if !listed.is_mine() {
-        if everywhere {
-            return Err(Error::fatal(format!(
-                "session '{}' belongs to somebody else: only its owner can delete it at a remote",
-                listed.session.name
-            )));
-        }
+    // One that was deleted here alone is still this clone's: remotes have it.
+    let own = listed.is_mine() || Some(&listed.session.writer) == context.store.writer()?.as_ref();
+    if everywhere && !own {
+        return Err(Error::fatal(format!(
+            "session '{}' belongs to somebody else: only its owner can delete it at a remote",
+            listed.session.name
+        )));
+    }
+    if !listed.is_mine() && !everywhere {
         forgotten.kept = drop_copies(context, sid)?;
         return Ok(forgotten);
     }
-    let remotes = remotes_with(context, sid)?;
-    forgotten.kept = drop_own(context, listed)?;
+    let names = names_with(context, listed)?;
+    let places = reach::places(context)?;
+    if everywhere {
+        for remote in &places.remotes {
+            audience.hear(&remote.name);
+            if let Err(error) = reach::ask(context, &remote.name, &names) {
+                let reason = error.message().to_owned();
+                forgotten.unreached.push((remote.name.clone(), reason));
+            }
+        }
+    }
+    forgotten.kept = match listed.is_mine() {
+        true => drop_own(context, listed)?,
+        false => keep_copies(context, sid)?,
+    };
     if listed.archived || everywhere {
         context.store.record_forgotten(sid, &context.redactor())?;
     }
     if listed.archived {
         drop_from_archive(context, sid)?;
     }
-    if !everywhere {
-        forgotten.left = remotes.into_iter().map(|remote| remote.name).collect();
-        return Ok(forgotten);
-    }
-    let options = Options {
-        sessions: Some(BTreeSet::from([sid])),
-        ..Options::default()
-    };
-    for remote in remotes {
-        let changes = push::push(context, &remote, &options, audience)?;
-        forgotten.pushed.push((remote.name, changes));
+    for remote in places.remotes {
+        let mut there = copies(context.repo, &remote.name)?;
+        there.retain(|name, _| names.contains(name));
+        let failed = |(name, _): &(String, String)| *name == remote.name;
+        if there.is_empty() || forgotten.unreached.iter().any(failed) {
+            continue;
+        }
+        if !everywhere {
+            forgotten.left.push(remote.name);
+            continue;
+        }
+        let mut refs: BTreeSet<RefName> = there.into_keys().collect();
+        refs.insert(RefName::ReviewNotes(context.store.require_writer()?));
+        let options = Options {
+            refs: Some(refs),
+            ..Options::default()
+        };
+        match push::push(context, &remote, &options, audience) {
+            Ok(changes) => forgotten.pushed.push((remote.name, changes)),
+            Err(error) => {
+                let reason = error.message().to_owned();
+                forgotten.unreached.push((remote.name, reason));
+            }
+        }
     }
     Ok(forgotten)
 }
 
-/// Returns the remotes that have a session, as far as is known here.
-fn remotes_with(context: &Context<'_>, sid: SessionId) -> Result<Vec<Remote>> {
-    let mut found = Vec::new();
-    for name in context.repo.remote_names() {
-        if copies(context.repo, &name)?.contains_key(&RefName::Session(sid)) {
-            found.push(Remote::choose(context, Some(&name))?);
-        }
+/// Returns the refs that a session of this clone is in: its own, and the archives that were written here of its month.
+fn names_with(context: &Context<'_>, listed: &Listed) -> Result<BTreeSet<RefName>> {
+    let sid = listed.session.sid;
+    let mut names = BTreeSet::from([RefName::Session(sid)]);
+    if listed.archived && listed.is_mine() {
+        let archives = context
+            .repo
+            .refs_under(&refname::archives_of(&sid.month()))?;
+        let parsed = archives
+            .refs
+            .iter()
+            .map(|found| RefName::parse(&found.name));
+        names.extend(parsed.flatten());
     }
-    Ok(found)
+    Ok(names)
+}
+
+fn keep_copies(context: &Context<'_>, sid: SessionId) -> Result<Vec<String>> {
+    let copies = context.repo.refs_under(refname::REMOTES)?.refs;
+    let is_of = |name: &str| {
+        RefName::parse_at_remote(name).is_some_and(|(_, name)| name == RefName::Session(sid))
+    };
+    copies
+        .iter()
+        .filter(|found| is_of(&found.name))
+        .map(|found| context.store.keep_lost(&found.name, found.id))
+        .collect()
 }
 
 fn drop_copies(context: &Context<'_>, sid: SessionId) -> Result<Vec<String>> {

@@ -6,12 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use super::plan::Item;
+use super::plan::{Item, not_own};
 use crate::cores;
 use crate::error::{Context as _, Error, Result};
 use crate::git::object::Commit;
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::redact::{Redacted, Redactor, rule_between};
+use crate::session::WriterId;
 use crate::store::check::{self, Part};
 use crate::store::limits;
 use crate::store::refname::RefName;
@@ -73,6 +74,10 @@ fn inspect(
         }
         Part::Archive(commit) => look.message(commit),
         Part::Log(commit, session) => {
+            let is_session = matches!(item.name, RefName::Session(_));
+            if is_session && !looker.writers.contains(&session.writer) {
+                return Err(Error::fatal(not_own(&session.writer)));
+            }
             // The newest commit comes first.
             title.get_or_insert_with(|| session.name.clone());
             let named = commit.trailers("Agent-Code");
@@ -91,6 +96,8 @@ fn inspect(
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Looker<'a> {
     pub redactor: &'a Redactor,
+    /// Under which ids this clone writes.
+    pub writers: &'a [WriterId],
     /// Code that this very push found to be clean.
     pub code: &'a CleanCode,
 }

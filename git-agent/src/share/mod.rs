@@ -3,6 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `remote` | which remote is meant, and whether its readers may see sessions |
+//! | `reach` | which remotes have something of this clone's, as they say themselves |
 //! | `plan` | what a remote lacks, found by comparing refs; there is no list of what is still to be pushed |
 //! | `inspect` | a last look at what is about to leave: secrets, sizes |
 //! | `push` | giving, in batches that go whole or not at all |
@@ -21,5 +22,6 @@ pub mod plan;
 pub mod probe;
 pub mod purge;
 pub mod push;
+mod reach;
 pub mod remote;
 pub mod sign;

@@ -7,8 +7,8 @@ use super::fetch::{copies, own_refs};
 use super::remote::Remote;
 use crate::error::Result;
 use crate::git::ObjectId;
-use crate::session::SessionId;
 use crate::session::context::Context;
+use crate::session::{SessionId, WriterId};
 use crate::store::archive;
 use crate::store::refname::RefName;
 
@@ -57,6 +57,7 @@ pub fn unpushed(
             title: None,
         })
         .collect();
+    refuse_others(context, &mut items)?;
     let absent = |name: &RefName| !own.contains_key(name);
     let dropped: Vec<(&RefName, &ObjectId)> = copies
         .iter()
@@ -88,6 +89,39 @@ pub fn unpushed(
         }
     }
     Ok(items)
+}
+
+/// Refuses what somebody fetched by hand to where this clone's own refs are, and sessions that a copy of this clone has
+/// deleted: nobody would be shown them.
+fn refuse_others(context: &Context<'_>, items: &mut [Item]) -> Result<()> {
+    if items.is_empty() {
+        return Ok(());
+    }
+    let own = context.store.own_writers()?;
+    let is_session = |item: &Item| matches!(item.name, RefName::Session(_));
+    let forgotten = match items.iter().any(is_session) {
+        true => context.store.forgotten()?,
+        false => BTreeMap::new(),
+    };
+    for item in items {
+        let deleted = |sid: &SessionId| {
+            let by = forgotten.get(sid);
+            by.is_some_and(|by| own.iter().any(|writer| by.contains(writer)))
+        };
+        item.refused = match (&item.name, item.name.writer()) {
+            (RefName::Session(sid), _) if deleted(sid) => Some(format!(
+                "it was deleted; git agent forget {sid} does so here"
+            )),
+            (_, Some(writer)) if !own.contains(writer) => Some(not_own(writer)),
+            _ => None,
+        };
+    }
+    Ok(())
+}
+
+/// Says that another clone wrote something.
+pub(super) fn not_own(writer: &WriterId) -> String {
+    format!("its writer is {writer}, not this clone")
 }
 
 enum Gone {

@@ -6,15 +6,17 @@ use std::collections::BTreeSet;
 
 use super::change::Change;
 use super::fetch::own_refs;
+use super::inspect::{CleanCode, Looker, look_ahead, look_into_code};
 use super::push::{self, Options};
-use super::remote::Remote;
+use super::reach;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::refs::{Expected, RefChange};
 use crate::git::talk::Audience;
 use crate::redact::{KnownSecrets, Redactor};
 use crate::session::context::Context;
-use crate::session::{SessionId, agents};
+use crate::session::{SessionId, agents, display};
+use crate::store::list::Scope;
 use crate::store::refname::{self, RefName};
 use crate::store::rewrite::Rewritten;
 
@@ -25,6 +27,10 @@ pub struct Purged {
     pub refs: Vec<Rewritten>,
     /// The refs that could not be written again, and why.
     pub kept: Vec<(RefName, String)>,
+    /// Old versions that are kept for a while, and were written again.
+    pub kept_versions: Vec<String>,
+    /// Sessions whose code holds something, which is not touched, and where.
+    pub code: Vec<(String, String)>,
     /// The sessions whose commands, which this clone keeps as they were typed, held something.
     pub commands: Vec<SessionId>,
     /// What was done at remotes.
@@ -67,7 +73,21 @@ pub fn purge(
         }
     }
     drop_kept(context, &purged.refs)?;
+    for lost in context.store.lost()? {
+        match (
+            context.store.rewrite_lost(&lost, &redactor),
+            refname::lost_own(&lost.name),
+        ) {
+            (Ok(true), _) => purged.kept_versions.push(lost.name),
+            (Err(error), Some(name)) => purged.kept.push((name, error.message().to_owned())),
+            _ => {}
+        }
+    }
     purged.commands = agents::purge_commands(&context.store, &redactor)?;
+    agents::purge_texts(&context.store, &redactor)?;
+    // What plain git shows of reviews is made of the notes.
+    display::refresh(context)?;
+    purged.code = code_with(context, &redactor)?;
     if !local {
         push_all(context, &mut purged, audience)?;
     }
@@ -87,6 +107,32 @@ fn redactor(context: &Context<'_>, secrets: &[Vec<u8>]) -> Result<Redactor> {
     }
     known.add_environment(context.env.vars_os());
     Ok(Redactor::new(known))
+}
+
+/// Returns the names of this clone's sessions whose logs bring along code that holds something, and where.
+fn code_with(context: &Context<'_>, redactor: &Redactor) -> Result<Vec<(String, String)>> {
+    let clean = CleanCode::default();
+    let looker = Looker {
+        redactor,
+        writers: &[],
+        code: &clean,
+    };
+    let mut carried = Vec::new();
+    for listed in context.store.list(Scope::Mine)?.sessions {
+        if let Some(tip) = listed.tip
+            && let Some(code) = context.store.submitted(tip)?
+        {
+            carried.push((listed.session.name, code));
+        }
+    }
+    look_ahead(context.repo, looker, carried.iter().map(|(_, code)| *code));
+    let mut found = Vec::new();
+    for (name, code) in carried {
+        if let Err(error) = look_into_code(context.repo, looker, code) {
+            found.push((name, error.message().to_owned()));
+        }
+    }
+    Ok(found)
 }
 
 /// Lets go of old versions that are kept of the same refs: they hold what was to be purged.
@@ -113,24 +159,35 @@ fn drop_kept(context: &Context<'_>, rewritten: &[Rewritten]) -> Result<()> {
 
 fn push_all(context: &Context<'_>, purged: &mut Purged, audience: &mut Audience<'_>) -> Result<()> {
     let refs: BTreeSet<RefName> = purged.refs.iter().map(|one| one.name.clone()).collect();
-    for name in context.repo.remote_names() {
-        let copies = super::fetch::copies(context.repo, &name)?;
-        let there: BTreeSet<RefName> = refs
-            .iter()
-            .filter(|name| copies.contains_key(name))
-            .cloned()
-            .collect();
-        if there.is_empty() {
-            continue;
+    if refs.is_empty() {
+        return Ok(());
+    }
+    let places = reach::places(context)?;
+    for name in places.unknown {
+        let held = super::fetch::copies(context.repo, &name)?;
+        if held.keys().any(|copied| refs.contains(copied)) {
+            let reason = "there is no remote of that name any more".to_owned();
+            purged.unreached.push((name, reason));
         }
-        let remote = Remote::choose(context, Some(&name))?;
-        let options = Options {
-            refs: Some(there),
-            ..Options::default()
-        };
-        match push::push(context, &remote, &options, audience) {
-            Ok(changes) => purged.pushed.push((name, changes)),
-            Err(error) => purged.unreached.push((name, error.message().to_owned())),
+    }
+    for remote in places.remotes {
+        let pushed = reach::ask(context, &remote.name, &refs).and_then(|there| {
+            let options = Options {
+                refs: Some(there.clone()),
+                ..Options::default()
+            };
+            match there.is_empty() {
+                true => Ok(None),
+                false => push::push(context, &remote, &options, audience).map(Some),
+            }
+        });
+        match pushed {
+            Ok(None) => {}
+            Ok(Some(changes)) => purged.pushed.push((remote.name, changes)),
+            Err(error) => {
+                let reason = error.message().to_owned();
+                purged.unreached.push((remote.name, reason));
+            }
         }
     }
     Ok(())

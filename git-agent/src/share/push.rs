@@ -8,9 +8,10 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use super::change::{Change, What};
-use super::fetch::{copies, lock, tidy};
+use super::fetch::{copies, lock, own_refs, tidy};
 use super::inspect::{CleanCode, Looker, inspect_all, look_ahead, look_into_code};
 use super::plan::{self, Item};
+use super::reach;
 use super::remote::{CONSENT, Remote};
 use super::sign;
 use crate::error::{Error, Result};
@@ -44,6 +45,8 @@ pub struct Options {
     pub refs: Option<BTreeSet<RefName>>,
     /// Only says what would be pushed.
     pub dry_run: bool,
+    /// Asks the remote what it has first: nobody has shared anything with this address before.
+    pub ask: bool,
 }
 
 /// Pushes what a remote lacks. `audience` hears how far it is. A remote that nobody agreed to is refused.
@@ -66,8 +69,10 @@ pub fn push(
     let _lock = lock(context, &remote.name)?;
     let redactor = context.redactor();
     let code = CleanCode::default();
+    let writers = context.store.own_writers()?;
     let looker = Looker {
         redactor: &redactor,
+        writers: &writers,
         code: &code,
     };
     let mut codeless = BTreeMap::new();
@@ -81,6 +86,13 @@ pub fn push(
         }
     }
     let mut items = plan::unpushed(context, remote, options.sessions.as_ref())?;
+    let other = options.ask && !copies(context.repo, &remote.name)?.is_empty();
+    if (items.is_empty() || other) && !options.dry_run {
+        // Somebody may have deleted it there, or the remote be another one than it was.
+        let own = own_refs(context.repo)?.into_keys().collect();
+        reach::ask(context, &remote.name, &own)?;
+        items = plan::unpushed(context, remote, options.sessions.as_ref())?;
+    }
     if let Some(only) = &options.refs {
         items.retain(|item| only.contains(&item.name));
     }
@@ -152,7 +164,9 @@ fn prepare(
             .sessions
             .as_ref()
             .is_none_or(|only| only.contains(&session.sid));
-        let Some(tip) = listed.tip.filter(|_| wanted) else {
+        // One that was fetched by hand names branches of somebody else.
+        let own = looker.writers.contains(&session.writer);
+        let Some(tip) = listed.tip.filter(|_| wanted && own) else {
             continue;
         };
         if let Some(code) = unsubmitted(context, &session, tip)? {
@@ -377,14 +391,22 @@ impl Given<'_, '_> {
             ))
         })?;
         self.require_same_writer(&item.name, theirs)?;
-        match self.context.store.join(&item.name, theirs, self.redactor)? {
+        let store = &self.context.store;
+        let purged_here = store.is_purged_beyond(new, theirs)?;
+        let purged_there = store.is_purged_beyond(theirs, new)?;
+        let joined = match purged_here == purged_there {
+            true => store.join(&item.name, theirs, self.redactor)?,
+            // What one side purged would come back with the history of the other.
+            false => store.graft(&item.name, theirs, purged_there, self.redactor)?,
+        };
+        match joined {
             Joined::Busy => Err(Error::fatal(
                 "it has another version at the remote, and is being written here",
             )),
             Joined::At(id) => {
                 item.new = Some(id);
                 item.copy = Some(theirs);
-                item.over = None;
+                item.over = (purged_here && !purged_there).then_some(theirs);
                 Ok(true)
             }
         }

@@ -3,6 +3,8 @@
 //! A ref has one writer, but a clone can be copied and machines can share a writer. Nothing here depends on who joins,
 //! when, or in which order: the versions are taken in the order of their ids, a fixed identity signs, the date is the
 //! later of the two, and no redactor that knows one machine's secrets is asked again.
+//!
+//! Where one side was purged the other is not joined but grafted: only its news go on top, and what was purged stays gone.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -35,6 +37,15 @@ pub enum Joined {
     Busy,
 }
 
+/// What becomes of a second version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Second {
+    /// It is a parent of what both become.
+    Kept,
+    /// Its news go over, and nothing else of it.
+    News,
+}
+
 /// What is written on top of the first version.
 struct Version {
     commit: ObjectId,
@@ -54,7 +65,9 @@ impl Store<'_> {
                     return Ok(Joined::Busy);
                 };
                 self.flush_spool(*sid, redactor)?;
-                self.join_ref(name, theirs, &|one, other| self.join_logs(*sid, one, other))
+                self.join_ref(name, theirs, &|one, other| {
+                    self.join_logs(*sid, (one, other), Second::Kept)
+                })
             }
             RefName::Archive { month, .. } => {
                 let lock = self.require_dir("locks")?.join("archive.lock");
@@ -62,9 +75,65 @@ impl Store<'_> {
                     return Ok(Joined::Busy);
                 };
                 self.join_ref(name, theirs, &|one, other| {
-                    self.join_archives(month, one, other)
+                    self.join_archives(month, (one, other), Second::Kept)
                 })
             }
+        }
+    }
+
+    /// Brings this clone's version of a ref and another together where one of them was purged: what the other has and it
+    /// has not goes on top of it. Theirs is `onto_theirs` what it goes on top of, this clone's otherwise.
+    pub fn graft(
+        &self,
+        name: &RefName,
+        theirs: ObjectId,
+        onto_theirs: bool,
+        redactor: &Redactor,
+    ) -> Result<Joined> {
+        if let Some(ours) = self.repo.find_ref(&name.to_string())?
+            && onto_theirs
+        {
+            // That theirs was purged is only what it says.
+            self.keep_lost(&name.to_string(), ours)?;
+        }
+        let lock = match name {
+            RefName::ReviewNotes(_) | RefName::ProvenanceNotes(_) => {
+                let tip = self.graft_notes(name, theirs, onto_theirs)?;
+                return Ok(Joined::At(tip.unwrap_or(theirs)));
+            }
+            RefName::Session(sid) => Lock::try_acquire(self.env, self.write_lock(*sid))?,
+            RefName::Archive { .. } => {
+                let lock = self.require_dir("locks")?.join("archive.lock");
+                Lock::try_acquire(self.env, lock)?
+            }
+        };
+        let Some(_lock) = lock else {
+            return Ok(Joined::Busy);
+        };
+        if let RefName::Session(sid) = name {
+            self.flush_spool(*sid, redactor)?;
+        }
+        let Some(ours) = self.repo.find_ref(&name.to_string())? else {
+            return Err(Error::fatal(format!("ref '{name}' is gone")));
+        };
+        let sides = match onto_theirs {
+            true => (theirs, ours),
+            false => (ours, theirs),
+        };
+        let version = match name {
+            RefName::Session(sid) => self.join_logs(*sid, sides, Second::News)?,
+            RefName::Archive { month, .. } => self.join_archives(month, sides, Second::News)?,
+            RefName::ReviewNotes(_) | RefName::ProvenanceNotes(_) => return Ok(Joined::At(ours)),
+        };
+        self.repo.write_batch(&version.batch)?;
+        let change = RefChange {
+            name: name.to_string(),
+            expected: Expected::At(ours),
+            new: Some(version.commit),
+        };
+        match self.repo.swap_ref(&change)? {
+            Swap::Done => Ok(Joined::At(version.commit)),
+            Swap::Stale => Ok(Joined::Busy),
         }
     }
 
@@ -100,7 +169,12 @@ impl Store<'_> {
     }
 
     /// Puts the events that only the second log has behind those of the first.
-    fn join_logs(&self, sid: SessionId, one: ObjectId, other: ObjectId) -> Result<Version> {
+    fn join_logs(
+        &self,
+        sid: SessionId,
+        (one, other): (ObjectId, ObjectId),
+        second: Second,
+    ) -> Result<Version> {
         let mut session = self.state_at(one, sid)?;
         // The cursor of one clone's spool means nothing to the other.
         session.spool.bytes = 0;
@@ -110,8 +184,10 @@ impl Store<'_> {
         }
         let mut batch = self.repo.batch();
         let signature = self.joint_signature(one, other)?;
-        let mut parents = vec![one, other];
-        let mut joined = Some(other);
+        let kept = second == Second::Kept;
+        let mut parents = vec![one];
+        parents.extend(kept.then_some(other));
+        let mut joined = kept.then_some(other);
         let mut chunk = Chunk::default();
         for event in self.transcript(other)? {
             let mut event = event?;
@@ -127,6 +203,10 @@ impl Store<'_> {
             }
             session.apply(&event);
             chunk.add(self, other, event)?;
+        }
+        if !kept && chunk.bytes == 0 {
+            let commit = parents[0];
+            return Ok(Version { commit, batch });
         }
         let place = (parents.as_slice(), joined);
         let commit = self.log_chunk(&mut batch, &session, &chunk, place, &signature)?;
@@ -168,7 +248,12 @@ impl Store<'_> {
     }
 
     /// Puts the sessions that only the second archive has on top of the first.
-    fn join_archives(&self, month: &Month, one: ObjectId, other: ObjectId) -> Result<Version> {
+    fn join_archives(
+        &self,
+        month: &Month,
+        (one, other): (ObjectId, ObjectId),
+        second: Second,
+    ) -> Result<Version> {
         let mut known: BTreeMap<SessionId, u64> = BTreeMap::new();
         read_archive(self.repo, one, month, &mut |archived| {
             let seq = known.entry(archived.session.sid).or_default();
@@ -186,13 +271,24 @@ impl Store<'_> {
             }
             true
         })?;
+        let kept = second == Second::Kept;
+        // The log of one that went on has what was purged in it.
+        if !kept && newer.keys().any(|sid| known.contains_key(sid)) {
+            return Err(Error::fatal(
+                "a copy of this clone has purged it, and a session in it went on here",
+            ));
+        }
         let newer: Vec<_> = newer.into_values().collect();
         let signature = self.joint_signature(one, other)?;
         let mut batch = self.repo.batch();
-        let mut parents = vec![one, other];
-        let mut trailer = format!("{JOINED}: {other}\n");
+        let mut parents = vec![one];
+        parents.extend(kept.then_some(other));
+        let mut trailer = match kept {
+            true => format!("{JOINED}: {other}\n"),
+            false => String::new(),
+        };
         let mut groups: Vec<_> = newer.chunks(PARENTS - 2).collect();
-        if groups.is_empty() {
+        if groups.is_empty() && kept {
             groups.push(&[]);
         }
         for group in groups {

@@ -1,6 +1,6 @@
 //! Listing: the state of every session, mine and theirs, read from the ref tips alone, on all cores.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::Store;
 use super::log::{parse_state, read_state_bytes};
@@ -98,9 +98,18 @@ impl Store<'_> {
             }
         }
         // One's own session comes back from every remote it was pushed to; it is still one session.
-        let mut seen = BTreeSet::new();
         wanted.sort_by_key(|wanted| (wanted.sid, wanted.remote.is_some()));
-        wanted.retain(|wanted| seen.insert(wanted.sid));
+        wanted.dedup_by(|next, kept| {
+            let same = next.sid == kept.sid;
+            // Of several remotes' copies the newest counts: one of a remote that was renamed never grows.
+            if same && kept.remote.is_some() && next.found.id != kept.found.id {
+                let newer = self.repo.is_ancestor(kept.found.id, next.found.id);
+                if newer.unwrap_or(false) {
+                    std::mem::swap(kept, next);
+                }
+            }
+            same
+        });
         if wanted.len() > super::limits::SESSIONS {
             let surplus = wanted.len() - super::limits::SESSIONS;
             wanted.drain(..surplus);

@@ -116,6 +116,16 @@ impl RefName {
         }
     }
 
+    /// Returns the writer in the name of notes or of an archive.
+    pub fn writer(&self) -> Option<&WriterId> {
+        match self {
+            RefName::Session(_) => None,
+            RefName::ReviewNotes(writer)
+            | RefName::ProvenanceNotes(writer)
+            | RefName::Archive { writer, .. } => Some(writer),
+        }
+    }
+
     /// Returns what comes after the shared prefix.
     fn tail(&self) -> String {
         self.to_string()["refs/agents/".len()..].to_owned()
@@ -202,6 +212,13 @@ pub fn lost_tail(name: &RefName) -> String {
     name.tail().replace('/', ",")
 }
 
+/// Returns which of this clone's own shared refs a `lost` ref is an old version of.
+pub fn lost_own(name: &str) -> Option<RefName> {
+    let (_, flat) = name.strip_prefix(LOST)?.split_once('-')?;
+    let (_, flat) = flat.split_once('-')?;
+    RefName::parse(&format!("refs/{}", flat.replace(',', "/")))
+}
+
 /// Returns when a `lost` ref was made, in seconds.
 pub fn lost_since(name: &str) -> Option<i64> {
     name.strip_prefix(LOST)?.split_once('-')?.0.parse().ok()
@@ -286,6 +303,17 @@ mod tests {
             &month_off,
         ] {
             assert_eq!(RefName::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_tells_what_it_was() {
+        let writer: WriterId = "ada-1a2b".parse().expect("a writer");
+        for own in [RefName::Session(sid()), RefName::ReviewNotes(writer)] {
+            let kept = lost(1_794_000_000, "0a1b2c", &own.to_string());
+            assert_eq!(lost_own(&kept), Some(own.clone()));
+            let copy = lost(1_794_000_000, "0a1b2c", &own.at_remote("origin"));
+            assert_eq!(lost_own(&copy), None);
         }
     }
 

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::archive::{Archived, PARENTS, SESSIONS, TIP, read_archive};
 use super::log::{ATTACHMENTS, EVENTS, STATE, VERSION};
-use super::refname::{Month, RefName};
+use super::lost::Lost;
+use super::refname::{self, Month, RefName};
 use super::{Store, limits};
 use crate::error::{Context, Error, Result};
 use crate::git::object::{self, Batch, Commit, Signature, TreeEntry};
@@ -35,22 +36,46 @@ pub struct Rewritten {
 }
 
 impl Store<'_> {
-    /// Returns whether a version of a ref says that it replaces another.
+    /// Returns whether a version of a ref says that it replaces another, or one that the other led to.
     pub fn is_replaced(&self, tip: ObjectId, old: ObjectId) -> Result<bool> {
-        let old = old.to_string();
+        let older_than = |named: &str| {
+            let named = self.repo.parse_id(named).ok();
+            named.is_some_and(|named| {
+                named == old || self.repo.is_ancestor(old, named).unwrap_or(false)
+            })
+        };
+        let found = self.find_rewrite(tip, &|commit| commit.trailers(REPLACES).any(older_than))?;
+        Ok(found.is_some())
+    }
+
+    /// Returns whether a version of a ref was purged in a way that another knows nothing of.
+    pub fn is_purged_beyond(&self, tip: ObjectId, other: ObjectId) -> Result<bool> {
+        let newest = self.find_rewrite(tip, &|commit| commit.trailers(REPLACES).next().is_some());
+        match newest? {
+            Some(id) => Ok(!self.repo.is_ancestor(id, other)?),
+            None => Ok(false),
+        }
+    }
+
+    /// Returns the newest commit of a ref that was written again and is wanted.
+    fn find_rewrite(
+        &self,
+        tip: ObjectId,
+        wanted: &dyn Fn(&Commit) -> bool,
+    ) -> Result<Option<ObjectId>> {
         let mut next = Some(tip);
         for _ in 0..limits::CHAIN {
             let Some(id) = next else { break };
             let commit = self.repo.read_commit(id)?;
-            if commit.trailers(REPLACES).any(|named| named == old) {
-                return Ok(true);
+            if wanted(&commit) {
+                return Ok(Some(id));
             }
             // The first parent may be code, where no such trailer stands.
             next = commit.parents.first().copied().filter(|_| {
                 commit.message.starts_with("agent-") || commit.message.starts_with("Notes ")
             });
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Writes one of this clone's refs again, without what the redactor finds in it and without the sessions to `drop`.
@@ -118,6 +143,34 @@ impl Store<'_> {
             })),
             Swap::Stale => Err(Error::fatal(format!("ref '{name}' keeps moving"))),
         }
+    }
+
+    /// Writes an old version of one of this clone's refs that is kept for a while again, without what the redactor finds
+    /// in it. Returns whether that was anything.
+    pub fn rewrite_lost(&self, lost: &Lost, redactor: &Redactor) -> Result<bool> {
+        let mut batch = self.repo.batch();
+        let nothing = BTreeSet::new();
+        let new = match refname::lost_own(&lost.name) {
+            None => None,
+            Some(RefName::Session(_)) => self.clean_log(&mut batch, lost.id, redactor, "")?,
+            Some(RefName::Archive { month, .. }) => {
+                self.clean_archive(&mut batch, (&month, lost.id), redactor, &nothing, "")?
+            }
+            Some(RefName::ReviewNotes(_) | RefName::ProvenanceNotes(_)) => {
+                self.clean_notes(lost.id, redactor, "")?
+            }
+        };
+        let Some(new) = new else {
+            return Ok(false);
+        };
+        self.repo.write_batch(&batch)?;
+        let change = RefChange {
+            name: lost.name.clone(),
+            expected: Expected::At(lost.id),
+            new: Some(new),
+        };
+        // One that is gone meanwhile holds nothing.
+        Ok(self.repo.swap_ref(&change)? == Swap::Done)
     }
 
     /// Returns the tip of a log without what the redactor finds; `None` when that is nothing. Versions that were joined

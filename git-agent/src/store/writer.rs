@@ -49,6 +49,13 @@ impl Store<'_> {
             .ok_or_else(|| Error::fatal("this clone's writer id vanished"))
     }
 
+    /// Returns every writer id that this clone writes or wrote under, as far as it knows.
+    pub fn own_writers(&self) -> Result<Vec<WriterId>> {
+        let fixed = self.repo.config_string("agent.writer");
+        let fixed = fixed.and_then(|fixed| fixed.parse().ok());
+        Ok(self.writer()?.into_iter().chain(fixed).collect())
+    }
+
     /// Returns this clone's writer id, if it has written anything yet.
     pub fn writer(&self) -> Result<Option<WriterId>> {
         let path = self.dir().join("writer");

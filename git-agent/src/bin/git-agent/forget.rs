@@ -50,6 +50,7 @@ pub fn run(env: &Env, args: &Forget) -> Result<u8> {
             ..Selection::default()
         };
         let mut rows = Vec::new();
+        let mut trouble = false;
         for listed in select::select(context, &selection)? {
             let mut show = |how_far: &str| ui.progress(how_far);
             let mut audience = Audience::of(ui.shows_progress(), &mut show);
@@ -61,15 +62,24 @@ pub fn run(env: &Env, args: &Forget) -> Result<u8> {
             }
             for (remote, changes) in &done.pushed {
                 for one in changes.iter().filter(|one| one.reason.is_some()) {
+                    trouble = true;
                     let reason = one.reason.as_deref().unwrap_or_default();
                     ui.error(format!("{name} at '{remote}': {}", one_line(reason)));
                 }
+            }
+            for (remote, reason) in &done.unreached {
+                trouble = true;
+                ui.error(format!(
+                    "'{remote}' may still have {name}: {}",
+                    one_line(reason)
+                ));
+                ui.hint(format!("git agent push {remote}"));
             }
             for remote in &done.left {
                 ui.narrate(format!("'{remote}' still has {name}"));
                 ui.hint(format!("git agent forget --remote {}", listed.session.sid));
             }
-            if !listed.is_mine() {
+            if !listed.is_mine() && !args.remote {
                 ui.narrate("the next fetch brings it back, unless its owner deletes it");
             }
             rows.push(Row {
@@ -82,7 +92,7 @@ pub fn run(env: &Env, args: &Forget) -> Result<u8> {
         if ui.format() == Format::Json {
             json::write_list(ui, "forgotten", &rows)?;
         }
-        Ok(0)
+        Ok(u8::from(trouble))
     })
 }
 
@@ -183,7 +193,18 @@ fn write(ui: &Ui, purged: &purge::Purged) -> Result<()> {
             "the command of {sid}, kept here as it was typed, held it: it is purged and cannot be run again"
         ));
     }
-    if purged.refs.is_empty() && purged.kept.is_empty() && purged.commands.is_empty() {
+    for name in &purged.kept_versions {
+        ui.narrate(format!("purged what is kept as {name}"));
+    }
+    for (name, where_) in &purged.code {
+        let name = one_line(name);
+        ui.warning(format!(
+            "the code of {name} goes wherever its session does and was not touched: {}",
+            one_line(where_)
+        ));
+    }
+    let records = purged.refs.len() + purged.kept.len() + purged.kept_versions.len();
+    if records + purged.commands.len() + purged.code.len() == 0 {
         ui.narrate("nothing of this clone's records holds it");
         return Ok(());
     }

@@ -45,12 +45,14 @@ pub fn run(env: &Env, args: &Push) -> Result<u8> {
             [] => None,
             names => Some(chosen(context, names)?),
         };
+        let agreed = remote.agreed;
         if !args.dry_run {
             agree(context, ui, &mut remote, args.yes)?;
         }
         let options = Options {
             sessions,
             dry_run: args.dry_run,
+            ask: !agreed,
             ..Options::default()
         };
         let mut show = |how_far: &str| ui.progress(format!("{}: {how_far}", remote.name));

@@ -81,6 +81,18 @@ impl Lines {
         changed
     }
 
+    /// Adds those lines of another note whose records are not here in any form; says whether there were any.
+    pub fn add_news(&mut self, other: Lines) -> bool {
+        let known: BTreeSet<String> = self.0.iter().filter_map(|line| record_id(line)).collect();
+        let mut grown = false;
+        for line in other.0 {
+            if !record_id(&line).is_some_and(|id| known.contains(&id)) {
+                grown |= self.0.insert(line);
+            }
+        }
+        grown
+    }
+
     /// Adds all lines of another note.
     pub fn union(&mut self, other: Lines) {
         self.0.extend(other.0);
@@ -109,6 +121,12 @@ pub(super) fn readable(blob: &[u8]) -> (Vec<&str>, Vec<String>) {
         lines.dedup();
     }
     sort_out(lines.into_iter())
+}
+
+/// Returns the id of a line's record, if it has one.
+fn record_id(line: &[u8]) -> Option<String> {
+    let record: Value = serde_json::from_slice(line).ok()?;
+    record.get("id")?.as_str().map(str::to_owned)
 }
 
 fn sort_out<'l>(lines: impl Iterator<Item = &'l [u8]>) -> (Vec<&'l str>, Vec<String>) {

@@ -194,6 +194,47 @@ impl Store<'_> {
         })
     }
 
+    /// Brings another version of one of this clone's own notes refs and this clone's together where one of them was
+    /// purged: records of the other that it does not have go on top of it, and nothing else of the other.
+    pub(in crate::store) fn graft_notes(
+        &self,
+        name: &RefName,
+        theirs: ObjectId,
+        onto_theirs: bool,
+    ) -> Result<Option<ObjectId>> {
+        self.change_notes(name, &mut |tip| {
+            let (base, other) = match (tip, onto_theirs) {
+                (Some(ours), true) => (theirs, ours),
+                (Some(ours), false) => (ours, theirs),
+                (None, _) => (theirs, theirs),
+            };
+            let mut notes = self.open_notes(Some(base))?;
+            let mut found = Vec::new();
+            let tree = self.repo.read_commit(other)?.tree;
+            super::tree::walk(self.repo, tree, &mut |on, blob| {
+                found.push((on, blob));
+                Ok(())
+            })?;
+            let mut changed = false;
+            for (on, blob) in found {
+                let mut lines = notes.lines(&on)?;
+                if lines.add_news(super::tree::read_lines(self.repo, blob)?) {
+                    changed = true;
+                    notes.set_lines(on, lines)?;
+                }
+            }
+            let (commit, batch) = match changed {
+                false => (base, self.repo.batch()),
+                true => {
+                    let (tree, mut batch) = notes.build()?;
+                    let who = self.notes_signature()?;
+                    (batch.commit(tree, &[base], &who, ADDED), batch)
+                }
+            };
+            Ok((Some(commit) != tip).then_some(Version { commit, batch }))
+        })
+    }
+
     /// Moves a notes ref to the version that `next` builds on its tip, starting over when somebody else was faster.
     fn change_notes(
         &self,

@@ -1,0 +1,110 @@
+//! Where this clone's records are: the remotes that may have them, and what each says that it has now.
+//!
+//! Copies of refs tell what a remote had when it was last heard of. A remote that was renamed, moved to another address or
+//! cleaned up by somebody has something else: whoever deletes or purges asks, and so does a push with nothing to push.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::fetch::{copies, own_refs};
+use super::remote::Remote;
+use crate::error::{Error, Result};
+use crate::git::ObjectId;
+use crate::git::refs::{Expected, RefChange, Swap};
+use crate::git::remote::Interest;
+use crate::session::context::Context;
+use crate::store::refname::{self, RefName};
+
+/// The remotes that may have something of this clone's.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Those that can be asked.
+    pub remotes: Vec<Remote>,
+    /// Names with copies here that no longer mean anything: removed, or renamed.
+    pub unknown: Vec<String>,
+}
+
+/// Returns the remotes that a person agreed to share with, and all that copies are here of.
+pub(super) fn places(context: &Context<'_>) -> Result<Places> {
+    let copied = copied_from(context)?;
+    let mut names: BTreeSet<String> = context.repo.remote_names().into_iter().collect();
+    names.extend(copied.iter().cloned());
+    let mut places = Places::default();
+    for name in names {
+        match Remote::choose(context, Some(&name)) {
+            Ok(remote) if remote.agreed || copied.contains(&name) => places.remotes.push(remote),
+            Ok(_) => {}
+            Err(_) => places.unknown.push(name),
+        }
+    }
+    Ok(places)
+}
+
+fn copied_from(context: &Context<'_>) -> Result<BTreeSet<String>> {
+    let refs = context.repo.refs_under(refname::REMOTES)?.refs;
+    let remote = |name: &str| RefName::parse_at_remote(name).map(|(remote, _)| remote);
+    Ok(refs
+        .iter()
+        .filter_map(|found| remote(&found.name))
+        .collect())
+}
+
+/// Asks a remote for some of this clone's refs, and brings the copies of them up to date as far as what it has is known
+/// here. Nothing is fetched. Returns the names that it has, in whatever version.
+pub(super) fn ask(
+    context: &Context<'_>,
+    remote: &str,
+    names: &BTreeSet<RefName>,
+) -> Result<BTreeSet<RefName>> {
+    let repo = context.repo;
+    let interest = |name: &str| match RefName::parse(name) {
+        Some(name) if names.contains(&name) => Interest::Wanted,
+        _ => Interest::None,
+    };
+    let advertised = repo.ask_remote(remote)?.finish(&interest, names.len())?;
+    let there: BTreeMap<RefName, ObjectId> = advertised
+        .refs
+        .iter()
+        .filter_map(|found| Some((RefName::parse(&found.name)?, found.id)))
+        .collect();
+    let own = own_refs(repo)?;
+    let before = copies(repo, remote)?;
+    let mut changes = Vec::new();
+    for name in names {
+        let (copy, now) = (before.get(name).copied(), there.get(name).copied());
+        let versions: Vec<ObjectId> = own.get(name).copied().into_iter().chain(copy).collect();
+        let known = |id: ObjectId| {
+            versions
+                .iter()
+                .any(|of| *of == id || repo.is_ancestor(id, *of).unwrap_or(false))
+        };
+        // A version that nobody here has seen is for a fetch to look at.
+        if copy == now || now.is_some_and(|now| !known(now)) {
+            continue;
+        }
+        // What only the copy has is not let go of without a trace.
+        let own = own.get(name).copied();
+        let kept = |copy: ObjectId| {
+            let whole = |id| repo.is_ancestor(copy, id).unwrap_or(false);
+            own.is_some_and(whole)
+        };
+        if let Some(copy) = copy.filter(|copy| !kept(*copy)) {
+            changes.push(RefChange {
+                name: context.store.lost_name(&name.at_remote(remote)),
+                expected: Expected::Absent,
+                new: Some(copy),
+            });
+        }
+        changes.push(RefChange {
+            name: name.at_remote(remote),
+            expected: copy.map_or(Expected::Absent, Expected::At),
+            new: now,
+        });
+    }
+    match repo.swap_many(&changes)? {
+        Swap::Done => Ok(there.into_keys().collect()),
+        Swap::Stale => Err(
+            Error::fatal(format!("copies of refs of '{remote}' changed meanwhile"))
+                .hint("try again"),
+        ),
+    }
+}
