@@ -12,6 +12,7 @@ use git_agent::invoke::{OutputArgs, site, text};
 use git_agent::output::Ui;
 use git_agent::output::human::count;
 use git_agent::output::sanitize::one_line;
+use git_agent::process::lock::Lock;
 use git_agent::review::path::unquote;
 use git_agent::review::{Action, Place};
 use git_agent::session::anchors::{self, Placed};
@@ -23,6 +24,9 @@ use git_agent::store::list::Listed;
 use crate::outline::Hunk;
 use crate::page::{Line, Mistake, Page, Wish, marked};
 use crate::{answer, draft, threads};
+
+/// The mode of a submodule: what a diff shows of one is no text of a file.
+const GITLINK: u32 = 0o160_000;
 
 /// Comment in the editor, in the whole diff of a session; or give an own comment new words
 #[derive(Debug, Args)]
@@ -67,7 +71,7 @@ pub fn run(env: &Env, args: &Edit) -> Result<u8> {
 /// Gives an own comment new words.
 fn reword(context: &Context<'_>, ui: &Ui, wanted: &str, words: &str) -> Result<()> {
     let reviews = remark::load(context)?;
-    let found = reviews.find(wanted)?;
+    let found = reviews.find(wanted, context.store.writer()?.as_ref())?;
     answer::require_own(context, &found)?;
     let target = found.comment.id;
     let body = words.to_owned();
@@ -79,11 +83,34 @@ fn reword(context: &Context<'_>, ui: &Ui, wanted: &str, words: &str) -> Result<(
 /// Lets somebody comment in the whole diff.
 fn whole(context: &Context<'_>, ui: &Ui, listed: &Listed, fresh: bool) -> Result<()> {
     let dir = context.store.require_dir("drafts")?;
-    let path = dir.join(format!("review-{}", listed.session.sid));
+    let sid = listed.session.sid;
+    let path = dir.join(format!("review-{sid}"));
+    // Two editors on one draft would each write over what was typed into the other.
+    let Some(lock) = Lock::try_acquire(context.env, dir.join(format!("edit-{sid}.lock")))? else {
+        let name = &listed.session.name;
+        return Err(
+            Error::fatal(format!("another editor is open on the review of '{name}'"))
+                .hint("end that one first, or comment with: git agent review comment"),
+        );
+    };
+    let done = type_in(context, ui, listed, &path, fresh);
+    // The lock is gone with this process anyway.
+    let _ = lock.remove();
+    done
+}
+
+fn type_in(
+    context: &Context<'_>,
+    ui: &Ui,
+    listed: &Listed,
+    path: &Path,
+    fresh: bool,
+) -> Result<()> {
     let left = match fresh {
         true => None,
-        false => std::fs::read_to_string(&path).ok(),
+        false => std::fs::read(path).ok(),
     };
+    let left = left.map(|left| String::from_utf8_lossy(&left).into_owned());
     let mut work = work::look(context, listed, Keep::Snapshot)?;
     if let Some(left) = &left {
         // The draft is about the work as it was then.
@@ -93,7 +120,8 @@ fn whole(context: &Context<'_>, ui: &Ui, listed: &Listed, fresh: bool) -> Result
     let review = remark::load(context)?.of(listed.session.sid);
     let placed: Vec<Placed<'_>> = anchors::place_all(context, &work, &review)?
         .into_iter()
-        .filter(|placed| placed.thread.is_open())
+        // A draft may have threads that were closed since.
+        .filter(|placed| left.is_some() || placed.thread.is_open())
         .collect();
     let lines = diff_lines(context, &work)?;
     let head = format!(
@@ -105,17 +133,17 @@ fn whole(context: &Context<'_>, ui: &Ui, listed: &Listed, fresh: bool) -> Result
     );
     let page = Page::new(&head, &lines, &placed);
     if left.is_none() {
-        save(&path, &page.text)?;
+        save(path, &page.text)?;
     }
-    let wishes = ask(context, ui, listed, &path, &page)?;
+    let wishes = ask(context, ui, listed, path, &page)?;
     if wishes.is_empty() {
-        let _ = std::fs::remove_file(&path);
+        let _ = std::fs::remove_file(path);
         ui.narrate("nothing was typed");
         return Ok(());
     }
     let kept = |error: Error| error.hint(format!("what was typed is kept in '{}'", path.display()));
     let done = write(context, listed, &work, &wishes).map_err(kept)?;
-    let _ = std::fs::remove_file(&path);
+    let _ = std::fs::remove_file(path);
     ui.narrate(done);
     ui.hint(format!(
         "git agent review send {}",
@@ -213,6 +241,7 @@ fn diff_lines(context: &Context<'_>, work: &Work) -> Result<Vec<Line>> {
     let mut next = 0;
     let mut hunk: Option<Hunk> = None;
     let mut last_path = Vec::new();
+    let mut has_lines = true;
     let old = repo.tree_of(work.base)?;
     repo.diff_program(old, work.tree, &options, &[])
         .lines(&mut |line| {
@@ -225,8 +254,10 @@ fn diff_lines(context: &Context<'_>, work: &Work) -> Result<Vec<Line>> {
             }
             let text = String::from_utf8_lossy(line).into_owned();
             if let Some(current) = &mut hunk {
-                if let Some((old, new)) = current.step(line) {
-                    lines.push(Line::Code { old, new, text });
+                match current.step(line) {
+                    Some((old, new)) if has_lines => lines.push(Line::Code { old, new, text }),
+                    Some(_) => lines.push(Line::Note(text)),
+                    None => {}
                 }
                 if current.is_over() {
                     hunk = None;
@@ -243,7 +274,12 @@ fn diff_lines(context: &Context<'_>, work: &Work) -> Result<Vec<Line>> {
                     && let Some(delta) = deltas.get(next)
                 {
                     last_path.clone_from(&delta.path);
-                    lines.push(Line::File(delta.path.clone()));
+                    has_lines = delta.old_mode != GITLINK && delta.new_mode != GITLINK;
+                    lines.push(Line::File {
+                        old_path: delta.old_path.clone(),
+                        path: delta.path.clone(),
+                        gone: delta.status == 'D',
+                    });
                     next += 1;
                 }
             } else if let Some(found) = line.strip_prefix(b"@@ -").and_then(Hunk::parse) {

@@ -24,12 +24,27 @@ const HELP: &str = "\
 const OURS: &str = "#:";
 /// Marks a mistake that was found.
 const MISTAKE: &str = "#! ";
+/// The way a file begins.
+const HEADING: &str = "|= ";
+
+/// What can be wrong with a page.
+const NO_LINE: &str = "this line is not, or no more, a line of the diff";
+const NO_FILE: &str = "several files have this line, and the name of its file above it is gone";
+const NO_PLACE: &str = "text under this line belongs to nothing: type it under a line with numbers";
+const NO_BOX: &str = "is neither '[ ]' nor '[x]'";
 
 /// One line of the diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
     /// A file begins.
-    File(Vec<u8>),
+    File {
+        /// Its path before the change.
+        old_path: Vec<u8>,
+        /// Its path; of a file that is gone, the one before.
+        path: Vec<u8>,
+        /// Whether it is gone.
+        gone: bool,
+    },
     /// A line of a file.
     Code {
         /// Its number before the change.
@@ -92,19 +107,28 @@ impl Page {
                 page.thread(thread);
             }
         }
-        let mut path = Vec::new();
+        // The names of the file before and after the change.
+        let (mut before, mut after) = (Vec::new(), Vec::new());
         for line in lines {
             match line {
-                Line::File(file) => {
-                    path.clone_from(file);
-                    let bar = format!("|= {}", clean(&String::from_utf8_lossy(file)));
+                Line::File {
+                    old_path,
+                    path,
+                    gone,
+                } => {
+                    page.rest_of(placed, &before, &after);
+                    before.clone_from(old_path);
+                    after.clone_from(path);
+                    let bar = format!("{HEADING}{}", clean(&String::from_utf8_lossy(path)));
                     let at = Pointed {
                         path: path.clone(),
                         lines: None,
-                        side: Side::New,
+                        side: if *gone { Side::Old } else { Side::New },
                     };
                     page.bar(bar, Meaning::At(at));
-                    let whole = |spot: &Spot| matches!(spot, Spot::File { path: file, .. } if *file == path);
+                    let whole = |spot: &Spot| {
+                        matches!(spot, Spot::File { .. }) && is_on(spot, &before, &after)
+                    };
                     page.threads_at(placed, &whole);
                 }
                 Line::Note(text) => page.bar(format!("|  {}", clean(text)), Meaning::Nothing),
@@ -117,24 +141,23 @@ impl Page {
                         (Some(old), None) => (Side::Old, *old),
                         (None, None) => continue,
                     };
+                    let file = match side {
+                        Side::Old => &before,
+                        Side::New => &after,
+                    };
                     let at = Pointed {
-                        path: path.clone(),
+                        path: file.clone(),
                         lines: Some((number, number)),
                         side,
                     };
                     page.bar(bar, Meaning::At(at));
                     let here = |spot: &Spot| match spot {
-                        Spot::Lines {
-                            path: file,
-                            side,
-                            last,
-                            ..
-                        } => {
-                            *file == path
-                                && match side {
-                                    Side::Old => *old == Some(*last),
-                                    Side::New => *new == Some(*last),
-                                }
+                        Spot::Lines { side, last, .. } => {
+                            let number = match side {
+                                Side::Old => old,
+                                Side::New => new,
+                            };
+                            *number == Some(*last) && is_on(spot, &before, &after)
                         }
                         _ => false,
                     };
@@ -142,7 +165,14 @@ impl Page {
                 }
             }
         }
+        page.rest_of(placed, &before, &after);
+        page.threads_at(placed, &|_| true);
         page
+    }
+
+    /// Puts the threads on a file whose lines the diff does not show at its end.
+    fn rest_of(&mut self, placed: &[Placed<'_>], before: &[u8], after: &[u8]) {
+        self.threads_at(placed, &|spot| is_on(spot, before, after));
     }
 
     fn bar(&mut self, bar: String, meaning: Meaning) {
@@ -203,14 +233,36 @@ fn clean(text: &str) -> String {
     block(&text).to_text().into_owned()
 }
 
+/// Returns whether a thread hangs on a file, by its name on that side of the change.
+fn is_on(spot: &Spot, before: &[u8], after: &[u8]) -> bool {
+    match spot {
+        Spot::File { path, side } | Spot::Lines { path, side, .. } => match side {
+            Side::Old => path == before,
+            Side::New => path == after,
+        },
+        _ => false,
+    }
+}
+
+/// Returns whether a line is one that we wrote above the diff, not one that was typed.
+fn is_ours(line: &str) -> bool {
+    let is_head = || {
+        let id = line.rsplit(' ').next().unwrap_or_default();
+        id.len() >= 40 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    line.starts_with(OURS) && (HELP.lines().any(|help| help == line.trim_end()) || is_head())
+}
+
+/// Returns whether a line is a mark that we left.
+fn is_mark(line: &str) -> bool {
+    let what = line.strip_prefix(MISTAKE).map(str::trim_end);
+    what.is_some_and(|what| [NO_LINE, NO_FILE, NO_PLACE].contains(&what) || what.ends_with(NO_BOX))
+}
+
 /// Returns a page with a mistake marked above its line.
 pub fn marked(text: &str, mistake: &Mistake) -> String {
     let mut marked = String::new();
-    for (number, line) in text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| !line.starts_with(MISTAKE))
-    {
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !is_mark(line)) {
         if number == mistake.line {
             let _ = writeln!(marked, "{MISTAKE}{}", mistake.what);
         }
@@ -237,20 +289,24 @@ struct Reader<'p> {
 impl Reader<'_> {
     fn line(&mut self, number: usize, line: &str) -> Result<(), Mistake> {
         let mistake = |what: String| Mistake { line: number, what };
-        if line.starts_with(OURS) || line.starts_with(MISTAKE) {
+        if is_ours(line) || is_mark(line) {
             return Ok(());
         }
         if line.starts_with('|') {
             self.settle();
             let bar = line.trim_end();
-            let found = self.page.bars[self.next..]
-                .iter()
-                .position(|(known, _)| known == bar);
-            let Some(found) = found else {
-                return Err(mistake(
-                    "this line is not, or no more, a line of the diff".to_owned(),
-                ));
+            let coming = &self.page.bars[self.next..];
+            let mut fitting = (0..coming.len()).filter(|at| coming[*at].0 == bar);
+            let Some(found) = fitting.next() else {
+                return Err(mistake(NO_LINE.to_owned()));
             };
+            // In another file than the last line, whose name was taken away: nobody knows in which.
+            let unnamed = coming[..found]
+                .iter()
+                .any(|(known, _)| known.starts_with(HEADING));
+            if unnamed && !bar.starts_with(HEADING) && fitting.next().is_some() {
+                return Err(mistake(NO_FILE.to_owned()));
+            }
             self.next += found + 1;
             self.target = match &self.page.bars[self.next - 1].1 {
                 Meaning::At(at) => Target::At(Some(at.clone())),
@@ -266,7 +322,7 @@ impl Reader<'_> {
                     ' ' => {}
                     'x' | 'X' => self.wishes.push(Wish::Resolve(*id)),
                     other => {
-                        return Err(mistake(format!("'[{other}]' is neither '[ ]' nor '[x]'")));
+                        return Err(mistake(format!("'[{other}]' {NO_BOX}")));
                     }
                 }
                 self.target = Target::Thread(*id);
@@ -278,10 +334,7 @@ impl Reader<'_> {
             return Ok(());
         }
         if matches!(self.target, Target::Nothing) && !line.trim().is_empty() {
-            return Err(mistake(
-                "text under this line belongs to nothing: type it under a line with numbers"
-                    .to_owned(),
-            ));
+            return Err(mistake(NO_PLACE.to_owned()));
         }
         self.typed.push((number, line.to_owned()));
         Ok(())
@@ -324,18 +377,28 @@ mod tests {
 
     use super::*;
 
+    const HEAD: &str = "s 0123456789012345678901234567890123456789";
+
     fn code(old: Option<u32>, new: Option<u32>, text: &str) -> Line {
         let text = text.to_owned();
         Line::Code { old, new, text }
     }
 
+    fn file(path: &str) -> Line {
+        Line::File {
+            old_path: path.into(),
+            path: path.into(),
+            gone: false,
+        }
+    }
+
     fn lines() -> Vec<Line> {
         vec![
-            Line::File(b"a.rs".to_vec()),
+            file("a.rs"),
             code(Some(1), Some(1), " same"),
             code(Some(2), None, "-old"),
             code(None, Some(2), "+new"),
-            Line::File(b"logo.png".to_vec()),
+            file("logo.png"),
             Line::Note("binary".to_owned()),
         ]
     }
@@ -377,7 +440,7 @@ mod tests {
                 last: 2,
             },
         }];
-        let page = Page::new("head", &lines(), &placed);
+        let page = Page::new(HEAD, &lines(), &placed);
         assert_eq!(
             page.read(&page.text),
             Ok(Vec::new()),
@@ -420,8 +483,31 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_a_file_without_its_name_is_not_guessed() {
+        let both = ["a.rs", "b.rs"].map(|path| vec![file(path), code(None, Some(1), "+same")]);
+        let page = Page::new(HEAD, &both.concat(), &[]);
+        let bare = "|           1 +same\nabout b\n";
+        let mistake = page.read(bare).expect_err("of which file?");
+        assert_eq!(mistake.what, NO_FILE);
+        assert!(page.read(&marked(bare, &mistake)).is_err());
+        let named = format!("|= b.rs\n{bare}");
+        let [Wish::Comment(Some(at), _)] = &page.read(&named).expect("told")[..] else {
+            panic!("one comment");
+        };
+        assert_eq!(at.path, b"b.rs");
+    }
+
+    #[test]
+    fn only_what_we_wrote_is_left_out() {
+        let page = Page::new(HEAD, &lines(), &[]);
+        let typed = page.text.replace("+new\n", "+new\n#: mine\n#! mine too\n");
+        let wish = Wish::Comment(pointed(2, Side::New), "#: mine\n#! mine too".to_owned());
+        assert_eq!(page.read(&typed), Ok(vec![wish]));
+    }
+
+    #[test]
     fn what_is_broken_is_marked_and_kept() {
-        let page = Page::new("head", &lines(), &[]);
+        let page = Page::new(HEAD, &lines(), &[]);
         let broken = page.text.replace("+new", "+newer\nmy thoughts");
         let mistake = page.read(&broken).expect_err("a changed bar");
         let shown = marked(&broken, &mistake);
