@@ -57,8 +57,9 @@ pub struct Delete {
 pub fn reply(env: &Env, args: &Reply) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let reviews = remark::load(context)?;
+        let me = context.store.writer()?;
         if args.message.is_none() && args.file.is_none() {
-            reviews.find(&args.comment)?;
+            reviews.find(&args.comment, me.as_ref())?;
         }
         let body = text::read(
             context,
@@ -67,7 +68,7 @@ pub fn reply(env: &Env, args: &Reply) -> Result<u8> {
             args.file.as_deref(),
         )?;
         let id = draft::keeping(context, "reply", &body, || {
-            let found = reviews.find(&args.comment)?;
+            let found = reviews.find(&args.comment, me.as_ref())?;
             let target = found.comment.id;
             let mut actions = vec![Action::Comment {
                 target: Some(target),
@@ -103,7 +104,7 @@ fn close(env: &Env, args: &Close, resolved: bool) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let reviews = remark::load(context)?;
         // All of them are looked for before anything is written.
-        let found = find_all(&reviews, &args.comments)?;
+        let found = find_all(context, &reviews, &args.comments)?;
         for found in found {
             let short = threads::short(found.comment.id);
             let target = found.comment.id;
@@ -129,7 +130,7 @@ fn close(env: &Env, args: &Close, resolved: bool) -> Result<u8> {
 pub fn delete(env: &Env, args: &Delete) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let reviews = remark::load(context)?;
-        let found = find_all(&reviews, &args.comments)?;
+        let found = find_all(context, &reviews, &args.comments)?;
         for found in &found {
             require_own(context, found)?;
         }
@@ -149,8 +150,14 @@ fn tell_deleted(ui: &Ui, found: &Found<'_>) {
     ui.narrate(format!("deleted {}", threads::short(found.comment.id)));
 }
 
-fn find_all<'r>(reviews: &'r Reviews, wanted: &[String]) -> Result<Vec<Found<'r>>> {
-    wanted.iter().map(|wanted| reviews.find(wanted)).collect()
+fn find_all<'r>(
+    context: &Context<'_>,
+    reviews: &'r Reviews,
+    wanted: &[String],
+) -> Result<Vec<Found<'r>>> {
+    let me = context.store.writer()?;
+    let find = |wanted: &String| reviews.find(wanted, me.as_ref());
+    wanted.iter().map(find).collect()
 }
 
 /// Writes one record about a comment.

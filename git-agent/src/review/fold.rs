@@ -381,6 +381,7 @@ impl Session {
             } => Some(Said {
                 at: *at,
                 id: *id,
+                by: self.entries[*at].by,
                 answers: *target,
             }),
             _ => None,

@@ -169,6 +169,38 @@ fn anybody_resolves_and_the_last_one_decides() {
 }
 
 #[test]
+fn an_id_that_somebody_took_still_names_the_own_comment() {
+    let resolve = |target| record(9, 9, Action::Resolve { target });
+    let review = only(vec![
+        (2, comment(1, 1, None, "forged")),
+        (1, comment(1, 5, None, "mine")),
+        (1, comment(2, 6, Some(1), "my answer")),
+        (2, comment(3, 6, Some(1), "forger's answer")),
+    ]);
+    let said: Vec<Vec<&str>> = review
+        .threads
+        .iter()
+        .map(|thread| {
+            thread
+                .comments
+                .iter()
+                .map(|said| said.body.as_str())
+                .collect()
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [vec!["forged", "forger's answer"], vec!["mine", "my answer"]]
+    );
+    let review = only(vec![
+        (2, comment(1, 1, None, "forged")),
+        (1, comment(1, 5, None, "mine")),
+        (1, resolve(ulid(1))),
+    ]);
+    assert!(review.threads.iter().all(|thread| !thread.is_open()));
+}
+
+#[test]
 fn a_writer_has_one_verdict_and_may_take_it_back() {
     let mut records = vec![
         (1, verdict(1, 1, Verdict::Approve)),

@@ -13,6 +13,8 @@ pub(super) struct Said {
     pub(super) at: usize,
     /// Its id.
     pub(super) id: Ulid,
+    /// Its writer, by number.
+    pub(super) by: usize,
     /// The comment it answers.
     pub(super) answers: Option<Ulid>,
 }
@@ -27,18 +29,51 @@ pub(super) struct Threads {
     roots: Vec<Option<usize>>,
     /// The thread that a comment opens.
     threads: Vec<Option<usize>>,
-    by_id: HashMap<Ulid, usize>,
+    ids: Ids,
+}
+
+/// Comments by their ids. Ids are random: only a forger has somebody else's.
+struct Ids {
+    first: HashMap<Ulid, usize>,
+    /// Those of other writers under an id that was used before, with their writers.
+    others: HashMap<Ulid, Vec<(usize, usize)>>,
+}
+
+impl Ids {
+    fn new(ordered: &[Said]) -> Self {
+        let mut first: HashMap<Ulid, usize> = HashMap::with_capacity(ordered.len());
+        let mut others: HashMap<Ulid, Vec<(usize, usize)>> = HashMap::new();
+        for said in ordered {
+            if *first.entry(said.id).or_insert(said.at) != said.at {
+                others.entry(said.id).or_default().push((said.by, said.at));
+            }
+        }
+        Ids { first, others }
+    }
+
+    /// Returns the comment that a writer means: the own one, otherwise the first in order.
+    fn meant(&self, id: Ulid, by: usize) -> Option<usize> {
+        let others = self.others.get(&id).map_or(&[][..], Vec::as_slice);
+        let own = others.iter().find(|(writer, _)| *writer == by);
+        own.map(|(_, at)| *at)
+            .or_else(|| self.first.get(&id).copied())
+    }
+
+    /// Returns all comments with an id.
+    fn all(&self, id: Ulid) -> impl Iterator<Item = usize> {
+        let others = self.others.get(&id).map_or(&[][..], Vec::as_slice);
+        let first = self.first.get(&id).copied();
+        first.into_iter().chain(others.iter().map(|(_, at)| *at))
+    }
 }
 
 impl Threads {
     /// Finds out which comments belong together. The numbers of records are below `count`.
     pub(super) fn new(ordered: &[Said], count: usize) -> Self {
-        let mut by_id: HashMap<Ulid, usize> = HashMap::with_capacity(ordered.len());
-        let mut answers: Vec<Option<Ulid>> = vec![None; count];
+        let ids = Ids::new(ordered);
+        let mut answers: Vec<Option<usize>> = vec![None; count];
         for said in ordered {
-            answers[said.at] = said.answers;
-            // Ids are random: only a forger has somebody else's. The first in order stands for the id.
-            by_id.entry(said.id).or_insert(said.at);
+            answers[said.at] = said.answers.and_then(|id| ids.meant(id, said.by));
         }
         let mut roots: Vec<Option<usize>> = vec![None; count];
         for said in ordered {
@@ -48,14 +83,14 @@ impl Threads {
                 if let Some(known) = roots[last] {
                     break known;
                 }
-                let Some(next) = answers[last].and_then(|target| by_id.get(&target)) else {
+                let Some(next) = answers[last] else {
                     break last;
                 };
                 // A circle of answers: the first in order among them opens the thread.
-                if path.contains(next) {
+                if path.contains(&next) {
                     break path[0];
                 }
-                path.push(*next);
+                path.push(next);
             };
             for step in path {
                 roots[step] = Some(root);
@@ -66,7 +101,7 @@ impl Threads {
             places: vec![None; count],
             roots,
             threads: vec![None; count],
-            by_id,
+            ids,
         }
     }
 
@@ -102,17 +137,15 @@ impl Threads {
         true
     }
 
-    /// Closes or opens the thread of a comment; says whether there is one.
+    /// Closes or opens the thread of a comment, or of all under its id; says whether there is one.
     pub(super) fn resolve(&mut self, target: Ulid, by: Option<&WriterId>) -> bool {
-        let Some(thread) = self
-            .by_id
-            .get(&target)
-            .and_then(|comment| self.places[*comment])
-            .map(|(thread, _)| thread)
-        else {
-            return false;
-        };
-        self.list[thread].resolved_by = by.cloned();
-        true
+        let mut found = false;
+        for comment in self.ids.all(target) {
+            if let Some((thread, _)) = self.places[comment] {
+                self.list[thread].resolved_by = by.cloned();
+                found = true;
+            }
+        }
+        found
     }
 }

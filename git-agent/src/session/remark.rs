@@ -30,8 +30,9 @@ impl Reviews {
         self.sessions.get(&sid).cloned().unwrap_or_default()
     }
 
-    /// Finds the comment that a person means by its id or the end of it.
-    pub fn find(&self, wanted: &str) -> Result<Found<'_>> {
+    /// Finds the comment that a person means by its id or the end of it. Where somebody else took the id of one's own
+    /// comment, that one is meant.
+    pub fn find(&self, wanted: &str, me: Option<&WriterId>) -> Result<Found<'_>> {
         let wanted = wanted.trim_start_matches('#').to_ascii_lowercase();
         let mut found = Vec::new();
         for (sid, review) in &self.sessions {
@@ -48,6 +49,14 @@ impl Reviews {
                     }
                 }
             }
+        }
+        if let Some(first) = found.first().map(|found| found.comment.id)
+            && found.iter().all(|found| found.comment.id == first)
+            && let Some(own) = found
+                .iter()
+                .position(|found| Some(&found.comment.writer) == me)
+        {
+            return Ok(found.swap_remove(own));
         }
         match found.len() {
             1 => Ok(found.remove(0)),
