@@ -47,6 +47,10 @@ pub fn run(env: &Env, args: &Send) -> Result<u8> {
                 "session '{name}' cannot send comments to itself"
             )));
         }
+        let _alone = match args.dry_run {
+            true => None,
+            false => Some(feedback::hold(context)?),
+        };
         let review = remark::load(context)?.of(sid);
         let keep = if args.dry_run {
             Keep::Nothing

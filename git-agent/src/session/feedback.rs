@@ -4,6 +4,7 @@
 //! here and to everybody who has the transcript.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::anchors::{Placed, Spot};
 use super::context::Context;
@@ -12,6 +13,7 @@ use super::prompts::{self, Delivery};
 use super::{SessionId, State, Ulid, WriterId, budget, events, opinion};
 use crate::env::Millis;
 use crate::error::Result;
+use crate::process::lock::Lock;
 use crate::review::standing::session_of;
 use crate::review::{Comment, Place, Side};
 use crate::store::list::Listed;
@@ -19,6 +21,8 @@ use crate::transcript::Body;
 
 /// Who a review's prompt comes from, in the words of the transcript.
 pub const REVIEW: &str = "review";
+/// How long somebody else who sends is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// What stands before an id in a prompt.
 const MARK: &str = "comment ";
 
@@ -31,21 +35,16 @@ pub struct Sent {
     pub turn: u32,
 }
 
+/// Keeps others from sending until dropped, so that nothing is sent twice.
+pub fn hold(context: &Context<'_>) -> Result<Lock> {
+    let locks = context.store.require_dir("locks")?;
+    Lock::acquire(context.env, locks.join("review-send"), PATIENCE)
+}
+
 /// Returns which comments the agent was sent, and when last.
 pub fn sent(context: &Context<'_>, listed: &Listed) -> Result<BTreeMap<Ulid, Sent>> {
     let mut found = BTreeMap::new();
-    for event in events::all(context, listed)? {
-        let event = event?;
-        if let Body::Prompt { text, from } = &event.body
-            && from == REVIEW
-        {
-            let sent = Sent {
-                at: event.ts,
-                turn: event.turn,
-            };
-            found.extend(ids(text).map(|id| (id, sent)));
-        }
-    }
+    // What waits comes first: it may be taken into the transcript meanwhile, and never the other way.
     if listed.is_mine() {
         for (id, message) in Inbox::open(&context.store, listed.session.sid)?.list()? {
             if let Message::Prompt { text, from, .. } = &message
@@ -57,6 +56,18 @@ pub fn sent(context: &Context<'_>, listed: &Listed) -> Result<BTreeMap<Ulid, Sen
                 };
                 found.extend(ids(text).map(|id| (id, sent)));
             }
+        }
+    }
+    for event in events::all(context, listed)? {
+        let event = event?;
+        if let Body::Prompt { text, from } = &event.body
+            && from == REVIEW
+        {
+            let sent = Sent {
+                at: event.ts,
+                turn: event.turn,
+            };
+            found.extend(ids(text).map(|id| (id, sent)));
         }
     }
     Ok(found)
@@ -230,19 +241,28 @@ fn excerpt(placed: &Placed<'_>) -> String {
         .unwrap_or(0);
     let fence = "`".repeat(3.max(ticks + 1));
     let mut text = format!("{fence}\n");
-    let start = first.map(|first| first as usize - code.before.len().min(first as usize - 1));
-    let all = code
-        .before
-        .iter()
-        .map(|line| (' ', line))
-        .chain(code.text.iter().map(|line| ('>', line)))
-        .chain(code.after.iter().map(|line| (' ', line)));
-    for (index, (mark, line)) in all.enumerate() {
-        let line = plain(line);
-        match start {
-            Some(start) => text += &format!("{mark} {:>5} | {line}\n", start + index),
-            None => text += &format!("{mark} | {line}\n"),
-        }
+    // Only the lines themselves are known to be there now: what was around them may have changed.
+    let number = |index: usize| match first {
+        Some(first) => (u64::from(first) + index as u64).to_string(),
+        None => String::new(),
+    };
+    let mut put = |mark: char, number: String, line: &str| {
+        text += &format!("{mark} {number:>5} | {}\n", plain(line));
+    };
+    for line in &code.before {
+        put(' ', String::new(), line);
+    }
+    for (index, line) in code.text.iter().enumerate() {
+        put('>', number(index), line);
+    }
+    let count = code.end.map_or(1, |end| {
+        end.saturating_sub(code.line.unwrap_or(end)) as usize + 1
+    });
+    if count > code.text.len() {
+        put('>', String::new(), "…");
+    }
+    for line in &code.after {
+        put(' ', String::new(), line);
     }
     text += &format!("{fence}\n\n");
     text
@@ -335,7 +355,7 @@ mod tests {
         let text = prompt(&mine, sid, Some(&me), Whose::Mine, "");
         assert!(text.contains("## 1. src/a.rs:2\n"), "{text}");
         assert!(
-            text.contains("````\n      1 | one\n>     2 | ``` two\n````\n"),
+            text.contains("````\n        | one\n>     2 | ``` two\n````\n"),
             "{text}"
         );
         assert!(text.contains("\n> why?\n> ### x"), "{text}");
