@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 
 use clap::Args;
 use git_agent::env::Env;
@@ -88,6 +89,17 @@ impl Diff {
         }
     }
 
+    /// Returns the paths as seen from the top: they are typed as seen from the current directory.
+    fn paths(&self, context: &Context<'_>) -> Vec<OsString> {
+        let top = context.repo.work_tree();
+        let below = top.and_then(|top| context.env.cwd.strip_prefix(top).ok());
+        let whole = |path: &OsString| match below {
+            Some(below) if !path.as_bytes().starts_with(b":") => below.join(path).into(),
+            _ => path.clone(),
+        };
+        self.paths.iter().map(whole).collect()
+    }
+
     fn is_whole(&self) -> bool {
         self.scope() == Scope::Branch && !self.stat && !self.name_only && self.paths.is_empty()
     }
@@ -154,7 +166,7 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
             .collect();
         match ui.format() {
             Format::Human => {}
-            format => return machine(context, ui, format, &compared, &wanted),
+            _ => return machine(context, ui, args, &compared, &wanted),
         }
         if let Some(note) = &compared.note {
             ui.narrate(note);
@@ -198,7 +210,9 @@ fn program(context: &Context<'_>, ui: &Ui, args: &Diff, (old, new): (ObjectId, O
     if context.repo.config_string("diff.renames").is_none() {
         options.push("-M".to_owned());
     }
-    context.repo.diff_program(old, new, &options, &args.paths)
+    context
+        .repo
+        .diff_program(old, new, &options, &args.paths(context))
 }
 
 /// Returns the same diff with a sign before every line.
@@ -207,7 +221,9 @@ fn outline(context: &Context<'_>, args: &Diff, (old, new): (ObjectId, ObjectId))
     if context.repo.config_string("diff.renames").is_none() {
         options.push("-M".to_owned());
     }
-    context.repo.diff_program(old, new, &options, &args.paths)
+    context
+        .repo
+        .diff_program(old, new, &options, &args.paths(context))
 }
 
 /// Returns the files that threads hang on.
@@ -318,12 +334,13 @@ fn has_clever_pager(context: &Context<'_>) -> bool {
 fn machine(
     context: &Context<'_>,
     ui: &Ui,
-    format: Format,
+    args: &Diff,
     compared: &Compared,
     placed: &[Placed<'_>],
 ) -> Result<u8> {
-    let deltas = context.repo.deltas(compared.old, compared.new)?;
-    let counts = context.repo.numstat(compared.old, compared.new)?;
+    let (old, new, paths) = (compared.old, compared.new, args.paths(context));
+    let deltas = context.repo.deltas_in(old, new, &paths)?;
+    let counts = context.repo.numstat_in(old, new, &paths)?;
     if deltas.len() != counts.len() {
         return Err(Error::fatal("git lists and counts different files"));
     }
@@ -342,7 +359,7 @@ fn machine(
             })
             .count(),
     });
-    match format {
+    match ui.format() {
         Format::Porcelain { nul } => {
             for (row, delta) in rows.zip(&deltas) {
                 let number = |number: Option<u64>| match number {

@@ -67,6 +67,160 @@ fn text_typed_into_the_diff_becomes_comments() {
 }
 
 #[test]
+fn the_page_takes_comments_on_everything_it_shows() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let body: String = (1..=30).map(|n| format!("line number {n}\n")).collect();
+    repo.write("old", &body);
+    repo.write("far", &body);
+    repo.write("gone", "farewell\n");
+    repo.commit("files");
+    repo.new_session("s", &[], &["print done"]);
+    repo.await_state("s", "ready");
+    let tree = repo.worktree_of("s");
+    tree.git(["mv", "old", "new"]).success();
+    tree.write("new", body.replace("number 5\n", "number five\n"));
+    tree.write("far", body.replace("number 5\n", "number five\n"));
+    std::fs::remove_file(tree.path().join("gone")).expect("ours");
+    for name in ["x", "y"] {
+        tree.write(name, format!("the same head\nfile {name}\n"));
+    }
+    for (at, text) in [("far:25", "far away"), ("old:7", "before the move")] {
+        let side = if at == "old:7" { &["--old"][..] } else { &[] };
+        repo.agent_cmd(["review", "comment", "s", at, "-m", text])
+            .args(side)
+            .run()
+            .success();
+    }
+    let edit = |script: &str| {
+        sandbox.program("typist", &format!("#!/bin/sh\n{script}\n"));
+        repo.agent_cmd(["review", "edit", "s", "--fresh"])
+            .env("GIT_EDITOR", "typist")
+            .run()
+    };
+    // Threads whose lines the diff does not show are there all the same.
+    edit(r#"sed -i -e 's/^\[ \]/[x]/' -e '/^> far away/a an answer' "$1""#)
+        .success()
+        .assert_says("0 comments, 1 reply, 2 resolved");
+    edit(r#"sed -i -e '/-line number 5$/a why not 5?' -e '/^|= gone/a why gone?' "$1""#)
+        .success()
+        .assert_says("3 comments");
+    let places = |repo: &Repo<'_>| -> Vec<(Value, Value, Value)> {
+        comments(repo)[2..]
+            .iter()
+            .map(|row| {
+                (
+                    row["path"].clone(),
+                    row["side"].clone(),
+                    row["line"].clone(),
+                )
+            })
+            .collect()
+    };
+    assert_eq!(
+        places(&repo),
+        [
+            ("far".into(), "old".into(), 5.into()),
+            ("gone".into(), "old".into(), Value::Null),
+            ("old".into(), "old".into(), 5.into()),
+        ]
+    );
+    // Both new files begin alike: a line without the name of its file could be either's.
+    edit(r#"printf '|           1 +the same head\nabout y\n' > "$1""#)
+        .code(128)
+        .assert_says("several files have this line");
+    edit(r#"printf '|= y\n|           1 +the same head\nabout y\n' > "$1""#).success();
+    assert_eq!(places(&repo)[3].0, "y");
+    // One editor at a time.
+    let inner = "GIT_EDITOR=true git agent review edit s; test $? = 128 || exit 1";
+    edit(&format!(r#"{inner}; sed -i -e '/+file y/a kept' "$1""#))
+        .success()
+        .assert_says("another editor is open")
+        .assert_says("1 comment");
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn what_is_typed_in_any_encoding_stays_a_draft() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["write f one\\ntwo\\n", "print done"]);
+    repo.await_state("s", "ready");
+    let edit = |script: &str| {
+        sandbox.program("typist", &format!("#!/bin/sh\n{script}\n"));
+        repo.agent_cmd(["review", "edit", "s"])
+            .env("GIT_EDITOR", "typist")
+            .run()
+    };
+    edit(r#"printf 'na\357ve words\n' >> "$1"; exit 1"#).code(128);
+    edit("exit 0").success().assert_says("1 comment");
+    let text = comments(&repo)[0]["comments"][0]["text"].clone();
+    assert_eq!(text, "na\u{fffd}ve words");
+}
+
+#[test]
+fn comments_are_sent_once_whoever_else_sends() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let body: String = (1..=40).map(|n| format!("line number {n}\n")).collect();
+    repo.write("f", &body);
+    repo.commit("f");
+    repo.new_session("s", &[], &["append g more"]);
+    repo.await_state("s", "ready");
+    repo.agent(["review", "comment", "s", "f:5-30", "-m", "once"])
+        .success();
+    let tree = repo.worktree_of("s");
+    tree.write("f", format!("one above\n{body}"));
+    let prompt = repo.agent(["review", "send", "s", "-n"]).success();
+    for line in [
+        "\n        | line number 4\n",
+        "\n>     6 | line number 5\n",
+        "\n>       | …\n        | line number 31\n",
+    ] {
+        assert!(prompt.stdout().contains(line), "{line}: {prompt}");
+    }
+    let sent = sandbox
+        .sh("for n in 1 2 3; do git agent review send s & done; wait")
+        .cwd(repo.path())
+        .run()
+        .success();
+    let text = sent.to_string();
+    assert_eq!(text.matches("1 comment ").count(), 1, "{text}");
+    assert_eq!(text.matches("has no open comment").count(), 2, "{text}");
+    repo.await_state("s", "ready");
+}
+
+#[test]
+fn only_the_paths_that_are_asked_for_are_shown() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.write("sub/f", "one\n");
+    repo.commit("sub");
+    repo.new_session(
+        "s",
+        &[],
+        &["write f text", "write sub/f text", "print done"],
+    );
+    repo.await_state("s", "ready");
+    let listed = |from: &Repo<'_>, path: &str| {
+        let diff = from.agent(["review", "diff", "s", "--porcelain", "--", path]);
+        let diff = diff.success();
+        let names = diff
+            .stdout()
+            .lines()
+            .filter_map(|line| line.rsplit('\t').next());
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&repo, "f"), ["f"]);
+    assert_eq!(listed(&repo, "sub"), ["sub/f"]);
+    let below = Repo::open(&sandbox, repo.path().join("sub"));
+    assert_eq!(listed(&below, "f"), ["sub/f"]);
+    assert_eq!(listed(&below, "../f"), ["f"]);
+    let shown = below.agent(["review", "diff", "s", "--name-only", "--", "f"]);
+    assert_eq!(shown.success().line(), "sub/f");
+}
+
+#[test]
 fn an_agent_reviews() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();

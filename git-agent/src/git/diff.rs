@@ -48,11 +48,22 @@ pub struct Counted {
 impl Repo {
     /// Returns what differs between two trees or commits, renames found.
     pub fn deltas(&self, old: ObjectId, new: ObjectId) -> Result<Vec<Delta>> {
+        self.deltas_in(old, new, &[])
+    }
+
+    /// Returns the same of some paths; without any, of all.
+    pub fn deltas_in(
+        &self,
+        old: ObjectId,
+        new: ObjectId,
+        paths: &[OsString],
+    ) -> Result<Vec<Delta>> {
         let answer = self
             .git_common()
             .args(["diff-tree", "-r", "-z", "-M", "--raw", "--no-abbrev"])
             .args(["--no-ext-diff", "--no-textconv", "--no-commit-id"])
-            .args([old.to_string(), new.to_string()])
+            .args([old.to_string(), new.to_string(), "--".to_owned()])
+            .args(paths)
             .run()?;
         let mut fields = answer.stdout.split(|byte| *byte == 0);
         let mut deltas = Vec::new();
@@ -88,11 +99,22 @@ impl Repo {
 
     /// Returns how many lines differ in each file between two trees, renames found.
     pub fn numstat(&self, old: ObjectId, new: ObjectId) -> Result<Vec<Counted>> {
+        self.numstat_in(old, new, &[])
+    }
+
+    /// Returns the same of some paths; without any, of all.
+    pub fn numstat_in(
+        &self,
+        old: ObjectId,
+        new: ObjectId,
+        paths: &[OsString],
+    ) -> Result<Vec<Counted>> {
         let answer = self
             .git_common()
             .args(["diff-tree", "-r", "-z", "-M", "--numstat", "--no-commit-id"])
             .args(["--no-ext-diff", "--no-textconv"])
-            .args([old.to_string(), new.to_string()])
+            .args([old.to_string(), new.to_string(), "--".to_owned()])
+            .args(paths)
             .run()?;
         let mut records = answer.stdout.split(|byte| *byte == 0);
         let mut counted = Vec::new();
