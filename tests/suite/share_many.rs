@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use git_agent::session::State;
+use git_agent_tests::imported::{Conversations, import_conversations};
 use git_agent_tests::{Member, Sandbox, Team, Way};
 
 /// Returns how many refs of sessions a push of code to `origin` is told of.
@@ -122,4 +125,32 @@ fn the_doctor_says_what_many_sessions_cost_and_what_helps() {
     let told = told.success().json();
     assert_eq!(told["remotes"][0]["advertised"], 262);
     assert_eq!(told["remotes"][0]["many"], true);
+}
+
+#[test]
+fn of_many_closed_sessions_only_the_last_keep_a_ref() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    ada.git(["config", "agent.writer", "ada-1a2b"]).success();
+    let closed = Conversations {
+        count: 60,
+        turns: 1,
+        state: State::Merged,
+        at: today(),
+    };
+    import_conversations(ada.repo.path(), &closed).expect("made");
+    ada.push().success();
+    let count = |kind: &str| team.hub.refs(&format!("refs/agents/{kind}")).len();
+    assert_eq!((count("sessions"), count("archive")), (50, 1));
+    let bob = team.clone("bob");
+    bob.agent(["fetch"]).success();
+    let listed = bob.agent(["list", "--all", "--porcelain"]).success();
+    assert_eq!(listed.stdout().lines().count(), 60, "{listed}");
+}
+
+/// Returns this moment, in milliseconds since 1970.
+fn today() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(since.expect("after 1970").as_millis()).expect("not that far")
 }

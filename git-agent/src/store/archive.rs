@@ -13,6 +13,7 @@ use super::list::{Listed, Listing, Scope, Unreadable};
 use super::log::{ATTACHMENTS, Tip, VERSION, read_state, require_version};
 use super::refname::{self, Month, RefName};
 use super::{Store, limits, spool};
+use crate::env::Millis;
 use crate::error::{Context, Error, Result};
 use crate::fault;
 use crate::git::object::{self, Signature, TreeEntry};
@@ -49,10 +50,30 @@ pub struct Archived {
     pub session: Session,
 }
 
+/// Which closed sessions are folded.
+pub struct Rule<'a> {
+    /// Those that may be, and no others.
+    pub may: &'a dyn Fn(&Session) -> bool,
+    /// Of these, all that are closed since before then.
+    pub before: Millis,
+    /// Of the rest, the ones closed longest ago, so that no more than this many are left.
+    pub most: usize,
+}
+
 impl Store<'_> {
-    /// Folds this clone's closed sessions that are `wanted` into archives. One that is being written is left alone, and
-    /// so is one whose spool is damaged. Archive and session refs change together or not at all.
+    /// Folds all of this clone's closed sessions that are `wanted` into archives.
     pub fn fold(&self, redactor: &Redactor, wanted: &dyn Fn(&Session) -> bool) -> Result<Folded> {
+        let rule = Rule {
+            may: wanted,
+            before: Millis(u64::MAX),
+            most: 0,
+        };
+        self.fold_by(redactor, &rule)
+    }
+
+    /// Folds this clone's closed sessions into archives by a rule. One that is being written is left alone, and so is one
+    /// whose spool is damaged. Archive and session refs change together or not at all.
+    pub fn fold_by(&self, redactor: &Redactor, rule: &Rule<'_>) -> Result<Folded> {
         let lock = self.require_dir("locks")?.join("archive.lock");
         let mut folded = Folded::default();
         // Somebody else folds: that is as good.
@@ -61,15 +82,21 @@ impl Store<'_> {
         };
         let mut months: BTreeMap<String, Vec<SessionId>> = BTreeMap::new();
         let writer = self.require_writer()?;
+        let mut closed: Vec<(Millis, SessionId)> = Vec::new();
         for listed in self.list(Scope::Mine)?.sessions {
             let session = &listed.session;
             // An archive holds sessions of its own writer alone: nobody would take in another one.
             let own = session.writer == writer;
-            if own && listed.tip.is_some() && session.status.is_closed() && wanted(session) {
-                months
-                    .entry(session.sid.month())
-                    .or_default()
-                    .push(session.sid);
+            if own && listed.tip.is_some() && session.status.is_closed() && (rule.may)(session) {
+                closed.push((session.updated, session.sid));
+            }
+        }
+        let mut by_age = closed.clone();
+        by_age.sort_unstable_by(|one, other| other.cmp(one));
+        let too_many: BTreeSet<_> = by_age.into_iter().skip(rule.most).collect();
+        for one in closed {
+            if one.0 < rule.before || too_many.contains(&one) {
+                months.entry(one.1.month()).or_default().push(one.1);
             }
         }
         for (month, sids) in months {
@@ -81,7 +108,7 @@ impl Store<'_> {
             }
             .to_string();
             for group in sids.chunks(PARENTS - 1) {
-                let done = self.fold_group(&name, group, redactor, wanted)?;
+                let done = self.fold_group(&name, group, redactor, rule.may)?;
                 if !done.is_empty() && !folded.archives.contains(&name) {
                     folded.archives.push(name.clone());
                 }

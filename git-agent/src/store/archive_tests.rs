@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Store;
 use super::append::SessionWriter;
+use super::archive::Rule;
 use super::list::Scope;
 use super::log::{EVENTS, STATE, VERSION};
 use super::refname::{self, RefName};
 use super::spool;
 use super::tests::{Fixture, all_formats, redactor, session};
+use crate::env::Millis;
 use crate::error::Result;
 use crate::git::object::{BLOB, Signature, TreeEntry};
 use crate::git::refs::{Expected, RefChange, Swap};
@@ -276,4 +278,42 @@ fn only_what_is_wanted_closed_and_whole_is_folded() {
     let listing = store.list(Scope::Archived).expect("lists");
     assert_eq!(listing.sessions.len(), 3);
     assert_eq!(listing.unreadable.len(), 1);
+}
+
+#[test]
+fn beyond_so_many_the_ones_closed_first_are_folded() {
+    let fixture = Fixture::new(&[]);
+    let repo = fixture.repo();
+    let store = Store::new(&fixture.env, &repo);
+    let sids: Vec<SessionId> = (0..5)
+        .map(|number| closed(&store, &format!("s{number}"), 1))
+        .collect();
+    let mut by_age = store.list(Scope::Mine).expect("lists").sessions;
+    by_age.sort_by_key(|listed| (listed.session.updated, listed.session.sid));
+    let by_age: Vec<SessionId> = by_age.iter().map(|listed| listed.session.sid).collect();
+    let kept = sids[1];
+    let may = |session: &Session| session.sid != kept;
+    let rule = |before, most| Rule {
+        may: &may,
+        before,
+        most,
+    };
+    let fold = |before, most| {
+        let mut folded = store
+            .fold_by(&redactor(), &rule(before, most))
+            .expect("folds")
+            .sessions;
+        folded.sort_unstable();
+        folded
+    };
+    assert!(fold(Millis(0), 4).is_empty(), "there are no more");
+    let mut first: Vec<SessionId> = by_age.iter().copied().filter(|sid| *sid != kept).collect();
+    let last = first.split_off(3);
+    first.sort_unstable();
+    assert_eq!(fold(Millis(0), 1), first);
+    assert!(fold(Millis(0), 1).is_empty(), "one may stay");
+    assert_eq!(fold(Millis(u64::MAX), 1), last, "unless it is old");
+    let left = store.list(Scope::Mine).expect("lists").sessions;
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].session.sid, kept);
 }

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use git_agent::session::State;
 use git_agent_tests::bench::{self, Failure, Options, median, millis, ratio};
@@ -285,7 +285,8 @@ impl World {
         ))
     }
 
-    /// Shares what a year leaves behind, as it is by itself after a push: 40 sessions at work, and 960 closed long ago.
+    /// Shares what a year leaves behind, as it is by itself after a push: 40 sessions at work, 460 closed long ago and 500
+    /// just now.
     fn housekeeping(&self) -> Result<PathBuf, Failure> {
         let from = self.root.join("keeper");
         let hub = self.bare("folded.git")?;
@@ -295,17 +296,20 @@ impl World {
         self.configure(&from, &[("remote.origin.url", &shown(&hub))])?;
         self.git(&from, &["push", "--quiet", "origin", "main"])?;
         import_conversations(&from, &Conversations::now(40, 20))?;
-        let closed = Conversations {
-            count: 960,
-            turns: 2,
-            state: State::Merged,
-            at: LONG_AGO,
-        };
-        import_conversations(&from, &closed)?;
+        let today = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis();
+        for (count, at) in [(460, LONG_AGO), (500, u64::try_from(today)?)] {
+            let closed = Conversations {
+                count,
+                turns: 2,
+                state: State::Merged,
+                at,
+            };
+            import_conversations(&from, &closed)?;
+        }
         self.git(&from, &["agent", "push", "--yes"])?;
         let listed = ["for-each-ref", "--format=%(refname)", "refs/agents"];
         let refs = self.git(&hub, &listed)?.lines().count();
-        say(&format!("1,000 sessions, 960 of them folded: {refs} refs"))?;
+        say(&format!("1,000 sessions, 960 of them closed: {refs} refs"))?;
         self.git(&hub, &["pack-refs", "--all"])?;
         Ok(hub)
     }
