@@ -240,3 +240,36 @@ fn one_that_stays_serves_the_next_turn_and_may_die_meanwhile() {
     assert_eq!(repo.state("warm"), "ready");
     repo.assert_nothing_left_over();
 }
+
+#[test]
+fn what_is_sent_during_an_attach_is_done_after_it() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    // As if somebody typed ^C into it, which reaches everybody on the terminal.
+    let script = "echo here >here; kill -INT $PPID; while ! test -e go; do sleep 0.1; done";
+    sandbox.program("interface", &format!("#!/bin/sh\n{script}\n"));
+    repo.git(["config", "agent.fake.attach", "interface {session}"])
+        .success();
+    repo.agent(["new", "--name", "held", "--agent", "fake", "say one"])
+        .success();
+    await_turn(&repo, "held", 1, "ready");
+    let worktree = repo.worktree_of("held");
+    let attached = repo.agent_cmd(["attach", "held"]).spawn();
+    wait_until("it is attached", || worktree.path().join("here").exists());
+    repo.agent(["send", "held", "say two"]).success();
+    assert_eq!(repo.session("held")["turns"], 1);
+    worktree.write("go", "");
+    attached.wait().success();
+    await_turn(&repo, "held", 2, "ready");
+    let told = said(&repo, "held");
+    assert!(told.contains("detached; the worktree changed"), "{told}");
+    assert!(told.contains("turn=2"), "{told}");
+    // One that cannot be opened was not attached to.
+    repo.git(["config", "agent.fake.attach", "no-such-interface"])
+        .success();
+    repo.agent(["attach", "held"])
+        .failure()
+        .assert_says("no-such-interface");
+    assert_eq!(said(&repo, "held").matches("attached to").count(), 1);
+    repo.assert_nothing_left_over();
+}

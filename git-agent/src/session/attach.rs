@@ -3,24 +3,21 @@
 use std::process::Command;
 
 use super::context::Context;
-use super::{Session, agents, launch, setup, steer, work};
+use super::{Session, agents, setup, work};
 use crate::agent::Turn;
 use crate::error::{Context as _, Error, Result};
-use crate::process::lock::Lock;
+use crate::merge::still::while_still;
+use crate::process::wait::Signals;
 use crate::store::append::SessionWriter;
 use crate::transcript::Body;
 
 /// Runs the agent's own interface in the session's worktree, on the same conversation, and returns its exit code.
 pub fn attach(context: &Context<'_>, session: &Session) -> Result<i32> {
+    while_still(context, session, || hand_over(context, session))
+}
+
+fn hand_over(context: &Context<'_>, session: &Session) -> Result<i32> {
     let name = &session.name;
-    steer::require_idle(context, session)?;
-    let Some(_lock) =
-        Lock::try_acquire(context.env, launch::run_lock(&context.store, session.sid))?
-    else {
-        return Err(Error::fatal(format!("session '{name}' is at work"))
-            .hint(format!("git agent wait {name}"))
-            .hint(format!("or end its turn first: git agent stop {name}")));
-    };
     let checkout = work::checkout(context, session)?.ok_or_else(|| {
         Error::fatal(format!("session '{name}' has no worktree"))
             .hint(format!("git agent restore {name}"))
@@ -63,18 +60,23 @@ pub fn attach(context: &Context<'_>, session: &Session) -> Result<i32> {
         .split_first()
         .ok_or_else(|| Error::fatal("the agent's interface has no command"))?;
     let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
-    writer.append(Body::Notice {
-        text: "attached to the agent's own interface".to_owned(),
-    })?;
-    writer.flush()?;
-    let status = Command::new(first)
+    // An interrupt typed on the terminal is meant for the interface; this must outlive it to see what it left.
+    let _deaf = Signals::new(&[signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT])?;
+    let mut child = Command::new(first)
         .args(rest)
         .env_clear()
         .envs(&turn.environment)
         .envs(program.env.iter().cloned())
         .current_dir(&checkout.top)
-        .status()
+        .spawn()
         .context(|| format!("cannot start '{}'", first.to_string_lossy()))?;
+    writer.append(Body::Notice {
+        text: "attached to the agent's own interface".to_owned(),
+    })?;
+    writer.flush()?;
+    let status = child
+        .wait()
+        .context(|| format!("cannot tell how '{}' ended", first.to_string_lossy()))?;
     drop(guard);
     let taken = context
         .store

@@ -86,8 +86,15 @@ impl Inbox {
 
     /// Returns whether a prompt waits.
     pub fn has_prompt(&self) -> Result<bool> {
+        Ok(!self.prompts()?.is_empty())
+    }
+
+    /// Returns the prompts that wait, oldest first.
+    pub fn prompts(&self) -> Result<Vec<Ulid>> {
         let is_prompt = |message: &Message| matches!(message, Message::Prompt { .. });
-        Ok(self.list()?.iter().any(|(_, message)| is_prompt(message)))
+        let mut messages = self.list()?;
+        messages.retain(|(_, message)| is_prompt(message));
+        Ok(messages.into_iter().map(|(id, _)| id).collect())
     }
 
     /// Returns the waiting messages, oldest first. A file that holds none is set aside.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::context::Context;
+use super::inbox::Inbox;
 use super::{Session, SessionId, State};
 use crate::error::{Context as _, Result};
 use crate::process::detach::{self, own_program};
@@ -83,6 +84,27 @@ pub fn supervisors(context: &Context<'_>) -> Vec<u32> {
                 .then_some(run.supervisor.pid)
         })
         .collect()
+}
+
+/// Does something that no supervisor may do meanwhile; `None` when one is there. A prompt that comes while this holds the
+/// session is left to this process: its turn begins afterwards.
+pub fn without_supervisor<T>(
+    context: &Context<'_>,
+    sid: SessionId,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<Option<T>> {
+    context.store.require_dir("run")?;
+    let inbox = Inbox::open(&context.store, sid)?;
+    let known = inbox.prompts()?;
+    let Some(lock) = Lock::try_acquire(context.env, run_lock(&context.store, sid))? else {
+        return Ok(None);
+    };
+    let result = work();
+    drop(lock);
+    if inbox.prompts()?.iter().any(|id| !known.contains(id)) {
+        launch(context, sid)?;
+    }
+    result.map(Some)
 }
 
 /// Writes what is known about a supervisor.

@@ -9,7 +9,7 @@ use super::prompts::{self, Delivery, USER};
 use super::{Session, SessionId, State, detail, events};
 use crate::error::{Error, Result};
 use crate::process::identity::{Signal, Stat};
-use crate::process::lock::{self, Lock};
+use crate::process::lock;
 use crate::process::tree::{self, Care};
 use crate::process::wait::{Change, Poll, Watch};
 use crate::store::append::SessionWriter;
@@ -102,14 +102,13 @@ pub fn end_orphans(context: &Context<'_>, sid: SessionId) -> Result<bool> {
 
 /// Records the state of a session that nobody supervises, if it is not over already.
 pub fn settle(context: &Context<'_>, sid: SessionId, to: State, reason: &str) -> Result<()> {
-    let Some(_lock) = Lock::try_acquire(context.env, launch::run_lock(&context.store, sid))? else {
-        return Ok(());
-    };
-    let mut writer = SessionWriter::open(&context.store, sid, context.redactor())?;
-    if writer.session().status.needs_supervisor() || writer.session().status == State::Draft {
-        writer.set_status(to, reason)?;
-    }
-    writer.close()?;
+    launch::without_supervisor(context, sid, || {
+        let mut writer = SessionWriter::open(&context.store, sid, context.redactor())?;
+        if writer.session().status.needs_supervisor() || writer.session().status == State::Draft {
+            writer.set_status(to, reason)?;
+        }
+        writer.close()
+    })?;
     Ok(())
 }
 
