@@ -1,6 +1,5 @@
 //! What an agent that reviews answers: findings as JSON somewhere in its words, read as forgivingly as can be told apart.
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::Severity;
@@ -21,20 +20,6 @@ pub struct Finding {
     pub severity: Severity,
     /// What it is.
     pub message: String,
-}
-
-#[derive(Deserialize)]
-struct Raw {
-    #[serde(alias = "path", default)]
-    file: Option<String>,
-    #[serde(alias = "start_line", alias = "startLine", default)]
-    line: Option<u32>,
-    #[serde(alias = "end_line", alias = "endLine", default)]
-    end: Option<u32>,
-    #[serde(alias = "level", default)]
-    severity: Option<String>,
-    #[serde(alias = "body", alias = "comment", alias = "text", alias = "title")]
-    message: String,
 }
 
 /// Reads the findings of an answer; `None` when it holds nothing that can be read as such. The last list counts: agents
@@ -72,20 +57,45 @@ fn findings(value: &Value) -> Option<Vec<Finding>> {
         _ => return None,
     };
     // One entry that is no finding makes the list something else: better shown than half read.
-    list.iter()
-        .take(MOST)
-        .map(|entry| {
-            let raw: Raw = serde_json::from_value(entry.clone()).ok()?;
-            let line = raw.line.filter(|line| *line > 0);
-            Some(Finding {
-                file: raw.file.as_deref().and_then(from_top),
-                end: raw.end.filter(|end| line.is_some_and(|line| *end > line)),
-                line,
-                severity: severity(raw.severity.as_deref()),
-                message: raw.message,
-            })
-        })
-        .collect()
+    list.iter().take(MOST).map(finding).collect()
+}
+
+/// Reads one finding. Agents have words of their own for its fields, and write numbers as text; a line that makes no sense is
+/// left out, and the finding is about the file.
+fn finding(entry: &Value) -> Option<Finding> {
+    let fields = entry.as_object()?;
+    let field = |names: &[&str]| {
+        let found = names.iter().find_map(|name| fields.get(*name));
+        found.filter(|value| !value.is_null())
+    };
+    let text = |names: &[&str]| match field(names) {
+        None => Some(None),
+        Some(value) => value.as_str().map(|text| Some(text.to_owned())),
+    };
+    let number = |names: &[&str]| -> Option<u32> {
+        match field(names)? {
+            Value::String(text) => text.trim().parse().ok(),
+            value => u32::try_from(value.as_u64()?).ok(),
+        }
+        .filter(|number| *number > 0)
+    };
+    let title = text(&["title"])?;
+    let message = text(&["message", "body", "comment", "text", "description"])?;
+    let message = match (title, message) {
+        (Some(title), Some(message)) if !message.contains(&title) => {
+            format!("{title}\n\n{message}")
+        }
+        (title, message) => message.or(title)?,
+    };
+    let line = number(&["line", "start_line", "startLine"]);
+    let end = number(&["end", "end_line", "endLine"]);
+    Some(Finding {
+        file: text(&["file", "path"])?.as_deref().and_then(from_top),
+        end: end.filter(|end| line.is_some_and(|line| *end > line)),
+        line,
+        severity: severity(text(&["severity", "level"])?.as_deref()),
+        message,
+    })
 }
 
 /// Returns a path from the top as every tool takes it.
@@ -128,6 +138,15 @@ mod tests {
             }
         );
         assert_eq!((found[1].severity, found[1].line), (Severity::Minor, None));
+        let own = parse(
+            r#"[{"path": "b", "line": "7", "title": "Short", "body": "Long."}, {"file": "c", "line": -2, "text": "x"}]"#,
+        )
+        .expect("findings");
+        assert_eq!(
+            (own[0].line, own[0].message.as_str()),
+            (Some(7), "Short\n\nLong.")
+        );
+        assert_eq!((own[1].line, own[1].file.as_deref()), (None, Some("c")));
         assert_eq!(parse("{\"findings\": []}"), Some(Vec::new()));
         assert_eq!(parse("[]"), Some(Vec::new()));
         for bad in [
