@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Error, Result};
+use git_agent::error::{Context as _, Error, Result};
 use git_agent::invoke::{OutputArgs, site, text};
-use git_agent::output::Ui;
+use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
 use git_agent::review::Action;
 use git_agent::session::context::Context;
-use git_agent::session::display;
 use git_agent::session::remark::{self, Found, Reviews};
+use git_agent::session::{Ulid, display};
 
 use crate::{draft, threads};
 
@@ -86,6 +86,7 @@ pub fn reply(env: &Env, args: &Reply) -> Result<u8> {
         })?;
         display::refresh(context)?;
         ui.narrate(format!("reply {}", threads::short(id)));
+        tell(ui, &[id])?;
         Ok(0)
     })
 }
@@ -105,6 +106,7 @@ fn close(env: &Env, args: &Close, resolved: bool) -> Result<u8> {
         let reviews = remark::load(context)?;
         // All of them are looked for before anything is written.
         let found = find_all(context, &reviews, &args.comments)?;
+        let ids: Vec<Ulid> = found.iter().map(|found| found.comment.id).collect();
         for found in found {
             let short = threads::short(found.comment.id);
             let target = found.comment.id;
@@ -122,6 +124,7 @@ fn close(env: &Env, args: &Close, resolved: bool) -> Result<u8> {
             ui.narrate(format!("{word} {short}"));
         }
         display::refresh(context)?;
+        tell(ui, &ids)?;
         Ok(0)
     })
 }
@@ -134,6 +137,7 @@ pub fn delete(env: &Env, args: &Delete) -> Result<u8> {
         for found in &found {
             require_own(context, found)?;
         }
+        let ids: Vec<Ulid> = found.iter().map(|found| found.comment.id).collect();
         for found in found {
             let action = Action::Del {
                 target: Some(found.comment.id),
@@ -142,8 +146,25 @@ pub fn delete(env: &Env, args: &Delete) -> Result<u8> {
             tell_deleted(ui, &found);
         }
         display::refresh(context)?;
+        tell(ui, &ids)?;
         Ok(0)
     })
+}
+
+/// Tells machines which comments were written or changed.
+pub fn tell(ui: &Ui, ids: &[Ulid]) -> Result<()> {
+    match ui.format() {
+        Format::Human => Ok(()),
+        Format::Json => {
+            let rows = ids
+                .iter()
+                .map(|id| serde_json::json!({ "id": id.as_str() }));
+            json::write_list(ui, "comments", rows)
+        }
+        Format::Porcelain { nul } => ids.iter().try_for_each(|id| {
+            porcelain::write_record(&mut ui.out(), nul, [id.as_str()]).context(cannot_write)
+        }),
+    }
 }
 
 fn tell_deleted(ui: &Ui, found: &Found<'_>) {

@@ -9,15 +9,19 @@ use git_agent::env::Env;
 use git_agent::error::{Error, Result};
 use git_agent::invoke::{OutputArgs, site, text};
 use git_agent::output::sanitize::one_line;
-use git_agent::output::{Format, json};
+use git_agent::output::{Format, Ui};
 use git_agent::review::{Action, Place, Severity, Side};
 use git_agent::session::context::Context;
+use git_agent::session::fold::shorten;
 use git_agent::session::work::{self, Keep, Work};
 use git_agent::session::{Ulid, anchors, display, events, remark, select};
 use git_agent::store::list::Listed;
 use git_agent::transcript::Body;
 
-use crate::{draft, threads};
+use crate::{answer, draft, threads};
+
+/// How much of a line is told.
+const SHOWN: usize = 60;
 
 /// Comment on lines, a file, a turn or a session
 #[derive(Debug, Args)]
@@ -62,9 +66,10 @@ pub fn run(env: &Env, args: &Comment) -> Result<u8> {
             args.message.as_deref(),
             args.file.as_deref(),
         )?;
-        let (id, listed) = draft::keeping(context, "comment", &body, || {
+        let (id, listed, about) = draft::keeping(context, "comment", &body, || {
             let listed = listed?;
             let (work, at) = place(context, &listed, args)?;
+            let about = about(context, ui, &listed, at.as_ref());
             let action = Action::Comment {
                 target: None,
                 at,
@@ -74,19 +79,42 @@ pub fn run(env: &Env, args: &Comment) -> Result<u8> {
             let who = remark::author(context)?;
             let sid = listed.session.sid;
             let ids = remark::write(context, sid, work.tip, &who, vec![action])?;
-            Ok((ids[0], listed))
+            Ok((ids[0], listed, about))
         })?;
         display::refresh(context)?;
-        match ui.format() {
-            Format::Human => {
-                let name = one_line(&listed.session.name).to_string();
-                ui.narrate(format!("comment {} on '{name}'", threads::short(id)));
-                ui.hint(format!("git agent review send {name}"));
-            }
-            _ => json::write_list(ui, "comments", [serde_json::json!({ "id": id.as_str() })])?,
+        let name = one_line(&listed.session.name).to_string();
+        let short = threads::short(id);
+        ui.narrate(format!("comment {short} on '{name}'{about}"));
+        if ui.format() == Format::Human {
+            ui.hint(format!("git agent review send {name}"));
         }
+        answer::tell(ui, &[id])?;
         Ok(0)
     })
+}
+
+/// Returns the line that a comment is about, so that a wrong number is noticed. Numbers come from what somebody saw last:
+/// if the line was another one then, that is said.
+fn about(context: &Context<'_>, ui: &Ui, listed: &Listed, at: Option<&Place>) -> String {
+    let Some(Place::Code(code)) = at else {
+        return String::new();
+    };
+    let (Some(line), Some(path), Some(text)) = (code.line, &code.path, code.text.first()) else {
+        return String::new();
+    };
+    let place = format!("{}:{line}", one_line(path));
+    let is = shorten(text.trim(), SHOWN);
+    if code.side == Side::New
+        && let Some(was) = anchors::line_last_seen(context, listed.session.sid, code)
+        && was != *text
+    {
+        let was = shorten(was.trim(), SHOWN);
+        ui.warning(format!(
+            "{place} was '{}' when it was last shown",
+            one_line(&was)
+        ));
+    }
+    format!(", {place}: {}", one_line(&is))
 }
 
 fn again(error: &Error) -> Error {

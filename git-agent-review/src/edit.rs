@@ -18,7 +18,7 @@ use git_agent::review::{Action, Place};
 use git_agent::session::anchors::{self, Placed};
 use git_agent::session::context::Context;
 use git_agent::session::work::{self, Keep, Work};
-use git_agent::session::{display, editor, remark, select};
+use git_agent::session::{Ulid, display, editor, remark, select};
 use git_agent::store::list::Listed;
 
 use crate::outline::Hunk;
@@ -77,7 +77,7 @@ fn reword(context: &Context<'_>, ui: &Ui, wanted: &str, words: &str) -> Result<(
     let body = words.to_owned();
     answer::write(context, &found, Action::Edit { target, body })?;
     ui.narrate(format!("edited {}", threads::short(target)));
-    Ok(())
+    answer::tell(ui, &[target])
 }
 
 /// Lets somebody comment in the whole diff.
@@ -139,12 +139,13 @@ fn type_in(
     if wishes.is_empty() {
         let _ = std::fs::remove_file(path);
         ui.narrate("nothing was typed");
-        return Ok(());
+        return answer::tell(ui, &[]);
     }
     let kept = |error: Error| error.hint(format!("what was typed is kept in '{}'", path.display()));
-    let done = write(context, listed, &work, &wishes).map_err(kept)?;
+    let (done, ids) = write(context, listed, &work, &wishes).map_err(kept)?;
     let _ = std::fs::remove_file(path);
     ui.narrate(done);
+    answer::tell(ui, &ids)?;
     ui.hint(format!(
         "git agent review send {}",
         one_line(&listed.session.name)
@@ -301,8 +302,13 @@ fn line_fits(delta: Option<&git_agent::git::diff::Delta>, header: &[u8]) -> bool
     delta.is_some_and(|delta| header.ends_with(b"\"") || header.ends_with(&delta.path))
 }
 
-/// Writes down what somebody wants, all at once, and says what that was.
-fn write(context: &Context<'_>, listed: &Listed, work: &Work, wishes: &[Wish]) -> Result<String> {
+/// Writes down what somebody wants, all at once. Returns what that was in words, and the comments that are new or closed.
+fn write(
+    context: &Context<'_>,
+    listed: &Listed,
+    work: &Work,
+    wishes: &[Wish],
+) -> Result<(String, Vec<Ulid>)> {
     let who = remark::author(context)?;
     let mut actions = Vec::new();
     let (mut comments, mut replies, mut resolved) = (0, 0, 0);
@@ -341,13 +347,19 @@ fn write(context: &Context<'_>, listed: &Listed, work: &Work, wishes: &[Wish]) -
             }
         });
     }
-    remark::write(context, listed.session.sid, work.tip, &who, actions)?;
-    Ok(format!(
+    let mut ids = remark::write(context, listed.session.sid, work.tip, &who, actions)?;
+    for (id, wish) in ids.iter_mut().zip(wishes) {
+        if let Wish::Resolve(target) = wish {
+            *id = *target;
+        }
+    }
+    let done = format!(
         "{}, {}, {resolved} resolved",
         count(comments, "comment"),
         match replies {
             1 => "1 reply".to_owned(),
             many => format!("{many} replies"),
         }
-    ))
+    );
+    Ok((done, ids))
 }

@@ -9,10 +9,13 @@ use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::cannot_write;
 use git_agent::output::human::count;
 use git_agent::output::sanitize::{block, one_line};
+use git_agent::session::anchors::{self, Placed};
 use git_agent::session::feedback::{self, Whose};
 use git_agent::session::prompts::Delivery;
 use git_agent::session::work::{self, Keep};
-use git_agent::session::{anchors, looked, remark, select};
+use git_agent::session::{Ulid, looked, remark, select};
+
+use crate::answer;
 
 /// Send open comments back to a session's agent, as one prompt
 #[derive(Debug, Args)]
@@ -99,6 +102,9 @@ pub fn run(env: &Env, args: &Send) -> Result<u8> {
         }
         looked::remember(context, sid, &work)?;
         ui.hint(format!("git agent log -f {name}"));
+        let first = |placed: &&Placed<'_>| placed.thread.comments.first().map(|said| said.id);
+        let ids: Vec<Ulid> = threads.iter().filter_map(first).collect();
+        answer::tell(ui, &ids)?;
         Ok(0)
     })
 }

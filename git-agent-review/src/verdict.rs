@@ -14,13 +14,14 @@ use git_agent::invoke::choice::Choice;
 use git_agent::invoke::{OutputArgs, site, text};
 use git_agent::output::human::count;
 use git_agent::output::sanitize::one_line;
-use git_agent::output::{Ui, cannot_write};
+use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
 use git_agent::review::Verdict;
 use git_agent::review::standing::Standing;
 use git_agent::session::context::Context;
 use git_agent::session::work::Work;
 use git_agent::session::{State, display, looked, opinion, remark, select};
 use git_agent::store::list::Listed;
+use serde::Serialize;
 
 use crate::draft;
 
@@ -48,6 +49,20 @@ struct Case {
     seen: Option<Work>,
 }
 
+/// A verdict, for machines.
+#[derive(Debug, Serialize)]
+struct Row {
+    /// The session's id.
+    session: String,
+    /// The session's name.
+    name: String,
+    verdict: &'static str,
+    /// The commit that was judged.
+    commit: String,
+    /// All files that were judged, uncommitted ones included.
+    tree: String,
+}
+
 /// Runs a verb.
 pub fn run(env: &Env, args: &Judge, verdict: Verdict) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
@@ -59,12 +74,16 @@ pub fn run(env: &Env, args: &Judge, verdict: Verdict) -> Result<u8> {
             cases(context, ui, args, verdict)
         })?;
         let mut judged = Vec::new();
+        let mut rows = Vec::new();
         for case in &cases {
             let given = draft::keeping(context, "message", &why, || {
                 give(context, ui, case, verdict, &why)
             });
             match given {
-                Ok(()) => judged.push(&case.listed),
+                Ok(work) => {
+                    judged.push(&case.listed);
+                    rows.push(row(&case.listed, verdict, &work));
+                }
                 // What a filter found is judged as far as it goes.
                 Err(error) if case.seen.is_some() => ui.error(error.message()),
                 Err(error) => return Err(error),
@@ -72,6 +91,16 @@ pub fn run(env: &Env, args: &Judge, verdict: Verdict) -> Result<u8> {
         }
         next_steps(ui, verdict, &judged);
         display::refresh(context)?;
+        match ui.format() {
+            Format::Human => {}
+            Format::Json => json::write_list(ui, "verdicts", &rows)?,
+            Format::Porcelain { nul } => {
+                for row in &rows {
+                    let fields = [&row.session, row.verdict, &row.commit, &row.tree];
+                    porcelain::write_record(&mut ui.out(), nul, fields).context(cannot_write)?;
+                }
+            }
+        }
         Ok(u8::from(judged.len() < cases.len()))
     })
 }
@@ -171,7 +200,22 @@ fn shown(context: &Context<'_>, listed: &Listed, work: &Work, open: u64) -> Resu
     Ok(line)
 }
 
-fn give(context: &Context<'_>, ui: &Ui, case: &Case, verdict: Verdict, why: &str) -> Result<()> {
+/// Returns a verdict for machines.
+fn row(listed: &Listed, verdict: Verdict, work: &Work) -> Row {
+    Row {
+        session: listed.session.sid.to_string(),
+        name: listed.session.name.clone(),
+        verdict: match verdict {
+            Verdict::Approve => "approve",
+            Verdict::RequestChanges => "request-changes",
+            Verdict::Reject => "reject",
+        },
+        commit: work.tip.to_string(),
+        tree: work.tree.to_string(),
+    }
+}
+
+fn give(context: &Context<'_>, ui: &Ui, case: &Case, verdict: Verdict, why: &str) -> Result<Work> {
     let listed = &case.listed;
     let work = opinion::give(context, listed, verdict, why, case.seen.as_ref())?;
     looked::remember(context, listed.session.sid, &work)?;
@@ -187,7 +231,7 @@ fn give(context: &Context<'_>, ui: &Ui, case: &Case, verdict: Verdict, why: &str
         Verdict::Reject => "rejected",
     };
     ui.narrate(format!("{word} '{name}' at {}{rest}", &tip[..12]));
-    Ok(())
+    Ok(work)
 }
 
 /// Says what to type next.

@@ -298,3 +298,48 @@ fn the_same_conversation_goes_on_over_acp() {
     assert_eq!(verdict(&repo, "acp"), "approve");
     repo.assert_nothing_left_over();
 }
+
+#[test]
+fn machines_are_told_what_was_done() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["write f one\\ntwo\\n", "print done"]);
+    repo.await_state("s", "ready");
+    let run = |words: &[&str], form: &str| repo.agent_cmd(["review"]).args(words).arg(form).run();
+    let made = run(&["comment", "s", "f:2", "-m", "why?"], "--json").success();
+    made.assert_says(", f:2: two");
+    let id = made.json()["comments"][0]["id"].as_str().map(str::to_owned);
+    let id = id.expect("an id").as_str().to_owned();
+    let answer = run(&["reply", &id, "-m", "so"], "--porcelain").success();
+    assert!(
+        comments(&repo, &["s"])[0]["comments"][1]["id"] == answer.line(),
+        "{answer}"
+    );
+    for words in [
+        &["resolve", id.as_str()][..],
+        &["reopen", &id],
+        &["edit", &id, "-m", "why then?"],
+        &["delete", &id],
+    ] {
+        assert_eq!(run(words, "--porcelain").success().line(), id);
+        let told = run(words, "--json").success().json();
+        assert_eq!(told["comments"][0]["id"], id.as_str(), "{words:?}");
+    }
+    let judged = run(&["reject", "s"], "--json").success().json();
+    let verdict = &judged["verdicts"][0];
+    assert_eq!(
+        (&verdict["name"], &verdict["verdict"]),
+        (&"s".into(), &"reject".into())
+    );
+    let judged = run(&["approve", "s"], "--porcelain").success();
+    let tree = verdict["tree"].as_str().expect("a tree");
+    assert!(judged.line().ends_with(tree), "{judged}");
+
+    // Whoever counted lines in what was shown is told that they have moved.
+    repo.agent(["review", "diff", "s"]).success();
+    let above = repo.worktree_of("s");
+    above.write("f", "zero\none\ntwo\n");
+    let made = run(&["comment", "s", "f:2", "-m", "here?"], "--json").success();
+    made.assert_says("f:2 was 'two' when it was last shown");
+    made.assert_says(", f:2: one");
+}

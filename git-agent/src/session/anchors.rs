@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::context::Context;
 use super::fold::shorten;
 use super::work::Work;
-use super::{Session, Ulid};
+use super::{Session, SessionId, Ulid, looked};
 use crate::error::{Error, Result};
 use crate::git::diff::{Delta, TREE_LIMIT};
 use crate::git::object::{EntryKind, TreeEntry};
@@ -140,6 +140,22 @@ pub fn point(
     let around = (start - 1).saturating_sub(SURROUNDINGS)..(end + SURROUNDINGS).min(all.len());
     place.repeated = is_repeated(&all, &all[around]);
     Ok(place)
+}
+
+/// Returns the line that had this number when somebody last looked at the file; `None` when nobody did, or it is unchanged.
+pub fn line_last_seen(context: &Context<'_>, sid: SessionId, place: &CodePlace) -> Option<String> {
+    let repo = context.repo;
+    let seen = looked::last(context, sid).ok()??;
+    let path = from_text(place.path.as_deref()?);
+    let entry = repo.entry_at(seen.tree, &path).ok()??;
+    if Some(entry.id.to_string()) == place.blob {
+        return None;
+    }
+    let text = repo
+        .read_object(entry.id, ObjectKind::Blob, FILE_LIMIT)
+        .ok()?;
+    let number = (place.line? as usize).checked_sub(1)?;
+    lines(&text).get(number).map(|line| keep(line))
 }
 
 fn keep(line: &[u8]) -> String {
