@@ -104,11 +104,17 @@ impl Repo {
         Ok(count)
     }
 
-    /// Returns the objects that any of these commits reaches and no branch of a remote does, as far as is known here, with
-    /// a path each has.
-    pub fn unpublished_objects(&self, tips: &[ObjectId]) -> Result<Vec<(ObjectId, String)>> {
+    /// Returns the objects that any of these commits reaches and neither a branch of a remote, as far as is known here, nor
+    /// one of some other commits does, with a path each has.
+    pub fn unpublished_objects(
+        &self,
+        tips: &[ObjectId],
+        others: &[ObjectId],
+    ) -> Result<Vec<(ObjectId, String)>> {
         let published = self.refs_under("refs/remotes/")?.refs;
-        let published: BTreeSet<ObjectId> = published.into_iter().map(|found| found.id).collect();
+        let mut published: BTreeSet<ObjectId> =
+            published.into_iter().map(|found| found.id).collect();
+        published.extend(others);
         let mut wanted: String = tips.iter().map(|tip| format!("{tip}\n")).collect();
         wanted.extend(published.iter().map(|id| format!("^{id}\n")));
         let answer = self

@@ -98,6 +98,8 @@ pub(super) struct Looker<'a> {
     pub redactor: &'a Redactor,
     /// Under which ids this clone writes.
     pub writers: &'a [WriterId],
+    /// What the remote has already, as far as is known here.
+    pub there: &'a [ObjectId],
     /// Code that this very push found to be clean.
     pub code: &'a CleanCode,
 }
@@ -228,7 +230,7 @@ pub(super) fn look_ahead(
 
 /// Searches everything that commits reach and no remote has, on all cores.
 fn search(repo: &Repo, looker: Looker<'_>, code: &[ObjectId]) -> Result<()> {
-    let objects = repo.unpublished_objects(code)?;
+    let objects = repo.unpublished_objects(code, looker.there)?;
     let own = || repo.clone();
     cores::parts(&objects, PER_THREAD, own, |repo, part| {
         search_part(&repo, looker, part)

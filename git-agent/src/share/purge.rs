@@ -115,6 +115,7 @@ fn code_with(context: &Context<'_>, redactor: &Redactor) -> Result<Vec<(String, 
     let looker = Looker {
         redactor,
         writers: &[],
+        there: &[],
         code: &clean,
     };
     let mut carried = Vec::new();

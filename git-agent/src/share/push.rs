@@ -70,9 +70,13 @@ pub fn push(
     let redactor = context.redactor();
     let code = CleanCode::default();
     let writers = context.store.own_writers()?;
+    // A remote without branches of ours known here still has the code of what was pushed before: without it all of the
+    // history would be searched again every time.
+    let there: Vec<ObjectId> = copies(context.repo, &remote.name)?.into_values().collect();
     let looker = Looker {
         redactor: &redactor,
         writers: &writers,
+        there: &there,
         code: &code,
     };
     let mut codeless = BTreeMap::new();
