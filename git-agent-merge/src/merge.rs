@@ -7,7 +7,7 @@ use git_agent::invoke::{OutputArgs, site};
 use git_agent::merge::journal::{Journal, Right};
 use git_agent::merge::recover::{self, Found};
 use git_agent::merge::run::{self, Request};
-use git_agent::merge::{Style, pick};
+use git_agent::merge::{LeftOut, Style, Why, pick};
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui};
 use git_agent::session::context::Context;
@@ -165,7 +165,8 @@ fn land(context: &Context<'_>, ui: &Ui, right: &Right, request: &Request, yes: b
     view::outcome(ui, &outcome)?;
     let all = outcome.left.is_empty() || !named;
     let any = !outcome.landed.is_empty() || outcome.prepared.is_some();
-    let nothing_to_do = outcome.left.is_empty();
+    let is_other = |left: &LeftOut| matches!(left.why, Why::OtherParent(_));
+    let nothing_to_do = outcome.left.iter().all(is_other);
     Ok(u8::from(!(all && (any || (!named && nothing_to_do)))))
 }
 
@@ -201,9 +202,8 @@ fn take_up(context: &Context<'_>, ui: &Ui, args: &Merge) -> Result<u8> {
     let right = Right::take(context)?;
     let (found, journal) = recover::recover(context, &right)?;
     match (&found, journal) {
-        (Found::Nothing, _) | (_, None) => {
-            Err(Error::fatal("there is no interrupted merge").hint("git agent merge --undo"))
-        }
+        (Found::Nothing, _) | (_, None) => Err(Error::fatal("there is no interrupted merge")
+            .hint("git agent merge --undo    take the last one back")),
         (Found::Finished(_), Some(_)) => {
             view::recovered(ui, &found);
             if args.abort {

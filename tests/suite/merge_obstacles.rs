@@ -381,3 +381,20 @@ fn drivers_and_messages_are_as_the_user_configured_them() {
     );
     assert!(message.stdout().contains("app: say theirs"), "{message}");
 }
+
+#[test]
+fn who_merges_into_another_branch_hears_where_the_sessions_come_from() {
+    let sandbox = Sandbox::new();
+    let repo = changed(&sandbox);
+    repo.git(["branch", "dev"]).success();
+    let before = repo.refs("refs/heads");
+    let nothing = repo.agent(["merge", "--into", "dev"]).success();
+    assert!(nothing.stdout().contains("it was made from 'main'"));
+    nothing.assert_says("git agent merge --into main fix");
+    assert_eq!(repo.refs("refs/heads"), before);
+    repo.agent(["merge", "--abort"])
+        .code(128)
+        .assert_says("take the last one back");
+    repo.agent(["merge", "--into", "dev", "fix"]).success();
+    assert_eq!(repo.state("fix"), "merged");
+}

@@ -225,7 +225,10 @@ fn not_a_repository(env: &Env, error: impl std::fmt::Display) -> Error {
             "repository at '{}' belongs to somebody else",
             env.cwd.display()
         ))
-        .hint("git config --global --add safe.directory <path>");
+        .hint(format!(
+            "git config --global --add safe.directory '{}'",
+            env.cwd.display()
+        ));
     }
     Error::fatal("not a git repository (or any of the parent directories)").hint("git init")
 }

@@ -157,7 +157,26 @@ pub fn gather(
             }),
         }
     }
+    if !named && goes.is_empty() && stays.is_empty() {
+        stays = of_others(context, target)?;
+    }
     Ok((goes, stays))
+}
+
+/// Returns the sessions that are done and came from other branches: who finds nothing here may have meant those.
+fn of_others(context: &Context<'_>, target: &Target) -> Result<Vec<LeftOut>> {
+    let listing = select::list(context, Scope::Mine)?;
+    let other = |listed: Listed| {
+        let session = listed.session;
+        let done = matches!(session.status, State::Ready | State::Approved);
+        let parent = session.parent.filter(|parent| *parent != target.branch)?;
+        done.then_some(LeftOut {
+            sid: session.sid,
+            name: session.name,
+            why: Why::OtherParent(parent),
+        })
+    };
+    Ok(listing.sessions.into_iter().filter_map(other).collect())
 }
 
 /// Returns the sessions that came from the target and have something to say about landing.
