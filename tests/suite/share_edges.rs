@@ -1,10 +1,12 @@
 //! Sharing where remotes and clones are not the plain ones: several addresses, clones without files, pushes meanwhile.
 
 use std::fs;
+use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use git_agent_tests::process::wait_until;
 use git_agent_tests::sandbox::write_program;
+use git_agent_tests::toolbox::on_path;
 use git_agent_tests::{Member, Sandbox, Team, Way};
 
 #[test]
@@ -196,4 +198,105 @@ fn a_session_fetched_by_hand_to_ones_own_place_is_still_its_owners() {
     bob.push().code(1).assert_says("not this clone");
     assert_eq!(team.hub.refs("refs/agents"), before);
     team.hub.git(["cat-file", "-e", &private]).failure();
+}
+
+#[test]
+fn what_is_asked_for_and_not_there_is_said_and_a_password_is_not() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let sid = ada.hammer(["create", "folded", "1"]);
+    ada.push().success();
+    ada.agent(["fetch", "--session", "nosuchsession"])
+        .code(128)
+        .assert_says("has no ref of a session 'nosuchsession'");
+    ada.agent(["fetch", "--session", &sid]).success();
+    ada.hammer(["close", &sid]);
+    ada.hammer(["fold"]);
+    // Whether the remote still has its ref or not.
+    for _ in 0..2 {
+        ada.agent(["push", "folded"])
+            .code(128)
+            .assert_says("it was folded or deleted");
+        ada.push().success();
+    }
+    let address = "http://ada:hunter2@127.0.0.1:9/x.git";
+    for verb in ["push", "fetch"] {
+        let mut words = vec![verb, address];
+        words.extend((verb == "push").then_some("--yes"));
+        let run = ada.agent(&words).code(128);
+        assert!(!run.stderr().contains("hunter2"), "{run}");
+    }
+}
+
+#[test]
+fn who_signs_takes_over_nothing_that_others_added() {
+    let Some(keygen) = on_path("ssh-keygen").next() else {
+        let _ = writeln!(std::io::stderr(), "no ssh-keygen: signatures are not tried");
+        return;
+    };
+    let sandbox = Sandbox::new();
+    sandbox.program(
+        "ssh-keygen",
+        &format!("#!/bin/sh\nexec '{}' \"$@\"\n", keygen.display()),
+    );
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let key = sandbox.work().join("key");
+    let make = ada
+        .command("ssh-keygen")
+        .args(["-q", "-t", "ed25519", "-N", "", "-f"]);
+    make.arg(&key).run().success();
+    let public = fs::read_to_string(key.with_extension("pub")).expect("a key");
+    let signers = sandbox.work().join("signers");
+    fs::write(&signers, format!("ada@example.com {public}")).expect("writable");
+    let (key, signers) = (key.to_string_lossy(), signers.to_string_lossy());
+    for (name, value) in [
+        ("gpg.format", "ssh"),
+        ("user.signingKey", &key),
+        ("gpg.ssh.allowedSignersFile", &signers),
+        ("agent.sign", "true"),
+    ] {
+        ada.git(["config", name, value]).success();
+    }
+    let sid = ada.hammer(["create", "signed", "1"]);
+    ada.push().success();
+    // Copies of one clone, who sign with the same key, still come together.
+    let copy = sandbox.work().join("copy");
+    let cp = sandbox.command("cp").arg("-a").arg(ada.repo.path());
+    cp.arg(&copy).run().success();
+    let twin = Member::at(&sandbox, copy, "ada");
+    ada.hammer(["append", &sid, "1", "left"]);
+    twin.hammer(["append", &sid, "1", "right"]);
+    ada.push().success();
+    twin.push().success();
+    ada.fetch().success();
+    ada.push().success();
+    assert!(ada.hammer(["events", &sid]).contains("right 0"));
+    let shown = ada.agent(["show", "signed"]).success();
+    assert!(!shown.stdout().contains("wrong"), "{shown}");
+
+    // Somebody who may push adds to it.
+    let name = team
+        .hub
+        .refs("refs/agents/sessions")
+        .into_keys()
+        .next()
+        .expect("it is there");
+    let (tip, tree) = (team.hub.id(&name), team.hub.id(&format!("{name}^{{tree}}")));
+    let message = format!("agent-log v1\n\nAgent-Session: {sid}\n");
+    let added = team
+        .hub
+        .git(["commit-tree", &tree, "-p", &tip, "-m", &message])
+        .success();
+    let added = added.line().to_owned();
+    team.hub.git(["update-ref", &name, &added]).success();
+    ada.hammer(["append", &sid, "1", "later"]);
+    ada.push()
+        .code(1)
+        .assert_says("what the remote has of it is not signed");
+    assert_eq!(team.hub.id(&name), added);
+    let own = ada.repo.id(&name);
+    ada.git(["merge-base", "--is-ancestor", &added, &own])
+        .failure();
 }

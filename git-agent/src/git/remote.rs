@@ -357,7 +357,7 @@ impl Asking {
         let status = self
             .child
             .wait()
-            .context(|| format!("cannot list '{}'", self.remote))?;
+            .context(|| format!("cannot list '{}'", without_password(&self.remote)))?;
         let said = listener.join().unwrap_or_default();
         if !status.success() && !advertised.cut {
             let said = summary(&lines_of(&said));
@@ -373,7 +373,7 @@ impl Asking {
         most: usize,
         advertised: &mut Advertisement,
     ) -> Result<()> {
-        let cannot = || format!("cannot list '{}'", self.remote);
+        let cannot = || format!("cannot list '{}'", without_password(&self.remote));
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -420,13 +420,34 @@ impl Asking {
     }
 }
 
+/// Returns an address as it may be shown and remembered.
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let end = rest.find('/').unwrap_or(rest.len());
+    match rest[..end].rsplit_once('@') {
+        None => url.to_owned(),
+        Some((user, host)) => {
+            let user = user.split(':').next().unwrap_or_default();
+            let token = user.len() > 32 || scheme.starts_with("http");
+            let user = if token { "" } else { user };
+            let at = if user.is_empty() { "" } else { "@" };
+            format!("{scheme}://{user}{at}{host}{}", &rest[end..])
+        }
+    }
+}
+
 fn refused(what: &str, remote: &str, said: &str) -> Error {
     let shown = if Path::new(remote).is_absolute() {
         "it"
     } else {
         remote
     };
-    let error = Error::fatal(format!("cannot {what} '{remote}': {said}"));
+    let error = Error::fatal(format!(
+        "cannot {what} '{}': {said}",
+        without_password(remote)
+    ));
     if said.contains("does not appear to be a git repository") {
         return error.hint(format!("git remote -v    says where '{shown}' is"));
     }
@@ -468,5 +489,19 @@ mod tests {
         assert_eq!((told[0].name.as_str(), told[0].flag), ("refs/x/a", '*'));
         assert_eq!((told[1].name.as_str(), told[1].flag), ("refs/x/b", '!'));
         assert_eq!(told[1].summary, "[rejected] (stale info)");
+    }
+
+    #[test]
+    fn passwords_and_tokens_are_neither_shown_nor_kept() {
+        for (given, kept) in [
+            ("https://a:b@h.example/x", "https://h.example/x"),
+            ("https://token@h.example/x", "https://h.example/x"),
+            ("ssh://git@h.example:22/x", "ssh://git@h.example:22/x"),
+            ("git@h.example:x", "git@h.example:x"),
+            ("/srv/x", "/srv/x"),
+            ("https://h.example/a@b", "https://h.example/a@b"),
+        ] {
+            assert_eq!(without_password(given), kept);
+        }
     }
 }

@@ -169,6 +169,18 @@ pub fn fetch(
         ..Fetched::default()
     };
     let there = in_scope(&advertised);
+    for end in &options.sessions {
+        let is_it = |name: &RefName| match name {
+            RefName::Session(sid) => sid.as_str().ends_with(end),
+            _ => false,
+        };
+        if !there.keys().chain(copies.keys()).any(is_it) {
+            return Err(
+                Error::fatal(format!("'{remote}' has no ref of a session '{end}'"))
+                    .hint("git agent fetch --month YYYY-MM    when it was folded into an archive"),
+            );
+        }
+    }
     let mut wanted = Vec::new();
     for (name, id) in &there {
         let copy = copies.get(name).copied();

@@ -395,6 +395,7 @@ impl Given<'_, '_> {
             ))
         })?;
         self.require_same_writer(&item.name, theirs)?;
+        sign::require_own(self.context, theirs)?;
         let store = &self.context.store;
         let purged_here = store.is_purged_beyond(new, theirs)?;
         let purged_there = store.is_purged_beyond(theirs, new)?;
@@ -408,7 +409,11 @@ impl Given<'_, '_> {
                 "it has another version at the remote, and is being written here",
             )),
             Joined::At(id) => {
-                item.new = Some(id);
+                let sealed = match sign::is_wanted(self.context)? {
+                    true => store.seal(&item.name)?,
+                    false => None,
+                };
+                item.new = Some(sealed.unwrap_or(id));
                 item.copy = Some(theirs);
                 item.over = (purged_here && !purged_there).then_some(theirs);
                 Ok(true)

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::remote::Signed;
 use crate::session::context::Context;
@@ -55,7 +55,8 @@ impl Standing {
 
     fn of(signed: Signed, claimed: Option<&str>) -> Self {
         match signed {
-            Signed::No => Standing::None,
+            // Whoever asks knows that there is one.
+            Signed::No => Standing::Unchecked,
             Signed::Bad => Standing::Bad,
             Signed::Unknown => Standing::Unchecked,
             Signed::Stranger(key) => Standing::Stranger { key },
@@ -114,6 +115,23 @@ pub fn standing(context: &Context<'_>, tip: ObjectId, claimed: &str) -> Result<S
     Ok(Standing::of(found.unwrap_or(Signed::No), Some(claimed)))
 }
 
+/// Refuses what a remote has under the name of one of this clone's refs when it is signed by somebody else or by nobody,
+/// although this clone signs: taken over, it would be signed with what is new here.
+pub(super) fn require_own(context: &Context<'_>, tip: ObjectId) -> Result<()> {
+    if !is_wanted(context)? {
+        return Ok(());
+    }
+    let (_, email) = context.repo.committer()?;
+    match standing(context, tip, &email)? {
+        Standing::Verified { .. } | Standing::Unchecked => Ok(()),
+        Standing::None => Err(Error::fatal("what the remote has of it is not signed")),
+        other => Err(Error::fatal(format!(
+            "what the remote has of it is not signed by {email}: {}",
+            other.words()
+        ))),
+    }
+}
+
 /// Returns whether the user wants what is shared to be signed.
 pub fn is_wanted(context: &Context<'_>) -> Result<bool> {
     context.config.bool(KEY, false)
@@ -135,7 +153,7 @@ mod tests {
             let standing = Standing::of(by(signer), claimed);
             assert!(matches!(standing, Standing::Other { .. }), "{signer}");
         }
-        assert_eq!(Standing::of(Signed::No, claimed), Standing::None);
+        assert_eq!(Standing::of(Signed::No, claimed), Standing::Unchecked);
         assert_eq!(Standing::of(by("x"), None), verified("x"));
     }
 }

@@ -142,11 +142,11 @@ fn findings(probed: &Probed) -> Vec<String> {
     } else {
         let size = human::size(probed.bytes);
         let count = human::count(probed.refs as u64, "ref");
+        let all = human::count(probed.advertised as u64, "ref");
         say(
             if probed.many { "warning" } else { "note" },
             format!(
-                "every push of everybody is told of its {} refs, {count} of sessions ({size}) among them",
-                probed.advertised
+                "every push of everybody is told of its {all}, {count} of sessions ({size}) among them",
             ),
         );
     }

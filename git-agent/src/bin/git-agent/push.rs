@@ -97,10 +97,18 @@ fn chosen(
         names: names.iter().map(|name| (*name).clone()).collect(),
         ..Selection::default()
     };
+    let own = context.store.own_writers()?;
     let mut sids = std::collections::BTreeSet::new();
     for listed in select::select(context, &selection)? {
+        let name = &listed.session.name;
+        // A remote may still have a session of this clone that has no ref here any more.
+        if own.contains(&listed.session.writer) && (listed.archived || !listed.is_mine()) {
+            return Err(Error::fatal(format!(
+                "session '{name}' has no ref of its own any more: it was folded or deleted"
+            ))
+            .hint("git agent push    shares archives and deletions, too"));
+        }
         if let Some(remote) = &listed.remote {
-            let name = &listed.session.name;
             return Err(Error::fatal(format!(
                 "session '{name}' belongs to somebody else (from '{remote}')"
             )));
