@@ -8,7 +8,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -19,7 +19,8 @@ use super::history::{opening, with_history};
 use super::printed::{self, Printed};
 use super::spec::AgentSpec;
 use super::{
-    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, foreign,
+    Capabilities, Claim, Driver, Input, Link, McpServer, Program, Trouble, TroubleKind, Turn,
+    foreign,
 };
 use crate::error::Result;
 use crate::session::Exit;
@@ -58,21 +59,10 @@ impl Codex {
         if let Some(model) = self.spec.model_of(turn) {
             add(&["--model", model]);
         }
+        let mut env = self.spec.variables(turn);
         for server in &turn.mcp_servers {
-            // Strings and lists are written alike in JSON and TOML; a table is not.
-            let key = |field: &str| format!("mcp_servers.{}.{field}", json!(server.name));
-            let set = |field: &str, value: Value| format!("{}={value}", key(field));
-            add(&[
-                "-c",
-                &set("command", json!(server.command.to_string_lossy())),
-            ]);
-            add(&["-c", &set("args", json!(server.args))]);
-            for (name, value) in &server.env {
-                add(&[
-                    "-c",
-                    &format!("{}.{}={}", key("env"), json!(name), json!(value)),
-                ]);
-            }
+            let setting = offer(server, turn, &mut env);
+            add(&["-c", &setting]);
         }
         match resume {
             Some(session) if turn.fork => add(&["fork", session]),
@@ -82,7 +72,7 @@ impl Codex {
         add(&["-"]);
         Program {
             argv,
-            env: self.spec.variables(turn),
+            env,
             stdin: true,
         }
     }
@@ -151,6 +141,40 @@ impl Codex {
         }
         Ok(claim)
     }
+}
+
+/// Returns the setting that offers an MCP server. What the server shall find in its environment is named there and put
+/// into the agent's: the words of a command are for everybody on the machine to read.
+fn offer(server: &McpServer, turn: &Turn, env: &mut Vec<(OsString, OsString)>) -> String {
+    let (mut passed, mut given) = (Vec::new(), Vec::new());
+    for (name, value) in &server.env {
+        let is_it = |(known, _): &&(OsString, OsString)| known == name.as_str();
+        let known = env.iter().rfind(is_it).map(|(_, value)| value);
+        match known.or_else(|| turn.environment.get(OsStr::new(name))) {
+            Some(known) if known == value.as_str() => passed.push(name),
+            // The agent itself has another value under that name.
+            Some(_) => given.push(format!("{}={}", json!(name), json!(value))),
+            None => {
+                env.push((name.into(), value.into()));
+                passed.push(name);
+            }
+        }
+    }
+    // A name with anything else in it is not taken for one, in whatever way it is quoted.
+    let plain = |c: char| match c {
+        '-' => c,
+        _ if c.is_ascii_alphanumeric() => c,
+        _ => '_',
+    };
+    let name: String = server.name.chars().map(plain).collect();
+    // Strings and lists are written alike in JSON and TOML; a table is not.
+    format!(
+        "mcp_servers.{name}={{command={},args={},env_vars={},env={{{}}}}}",
+        json!(server.command.to_string_lossy()),
+        json!(server.args),
+        json!(passed),
+        given.join(",")
+    )
 }
 
 fn claim(stream: Stream, exit: Exit, cancelled: bool, printed: &Printed) -> Claim {

@@ -189,21 +189,31 @@ fn what_is_allowed_is_decided_by_flags() {
         })
         .ends_with("fork t -")
     );
+}
+
+#[test]
+fn servers_are_offered_and_their_secrets_are_no_words_of_the_command() {
     let server = McpServer {
-        name: "docs".into(),
+        name: "the docs".into(),
         command: "/bin/docs".into(),
         args: vec!["a\"b".into()],
-        env: vec![("K".into(), "v".into())],
+        env: vec![
+            ("K".into(), "secret".into()),
+            ("PATH".into(), "/usr/bin:/bin".into()),
+            ("HOME".into(), "/elsewhere".into()),
+        ],
     };
-    let words = words_of(Turn {
+    let mut turn = Turn {
         mcp_servers: vec![server],
         ..turn()
-    });
-    for word in [
-        r#"mcp_servers."docs".command="/bin/docs""#,
-        r#"mcp_servers."docs".args=["a\"b"]"#,
-        r#"mcp_servers."docs".env."K"="v""#,
-    ] {
-        assert!(words.contains(word), "{words}");
-    }
+    };
+    turn.environment.insert("HOME".into(), "/home".into());
+    let (_, link) = run(&turn, &[], 0);
+    let wanted = r#"mcp_servers.the_docs={command="/bin/docs",args=["a\"b"],env_vars=["K","PATH"],env={"HOME"="/elsewhere"}}"#;
+    assert!(
+        words(&link).iter().any(|word| word == wanted),
+        "{:?}",
+        words(&link)
+    );
+    assert_eq!(link.started[0].env, [("K".into(), "secret".into())]);
 }
