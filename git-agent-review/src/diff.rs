@@ -8,6 +8,7 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
 use git_agent::git::diff::Stream;
+use git_agent::git::scan::Reason;
 use git_agent::git::{Git, ObjectId};
 use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::style::Slot;
@@ -17,7 +18,7 @@ use git_agent::review::path::to_text;
 use git_agent::session::anchors::{self, Placed, Spot};
 use git_agent::session::context::Context;
 use git_agent::session::scope::{self, Compared, Scope};
-use git_agent::session::work::{self, Keep};
+use git_agent::session::work::{self, Keep, Work};
 use git_agent::session::{looked, remark, select};
 use serde::Serialize;
 
@@ -171,6 +172,7 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
         if let Some(note) = &compared.note {
             ui.narrate(note);
         }
+        warn_left_out(ui, &work);
         let stream = match stream {
             Some(stream) => stream,
             None => program(context, ui, args, trees).stream()?,
@@ -182,6 +184,17 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
         }
         Ok(0)
     })
+}
+
+/// Says what in the worktree is neither shown nor judged.
+pub fn warn_left_out(ui: &Ui, work: &Work) {
+    for left in &work.left_out {
+        let rest = match left.reason {
+            Reason::Submodule => "what is not committed in it is not part of this",
+            _ => "it is not part of this",
+        };
+        ui.warning(format!("{left}: {rest}"));
+    }
 }
 
 fn is_colored(context: &Context<'_>, ui: &Ui) -> bool {

@@ -23,7 +23,7 @@ use git_agent::session::{State, display, looked, opinion, remark, select};
 use git_agent::store::list::Listed;
 use serde::Serialize;
 
-use crate::draft;
+use crate::{diff, draft};
 
 /// On which sessions, and why
 #[derive(Debug, Args)]
@@ -219,6 +219,7 @@ fn give(context: &Context<'_>, ui: &Ui, case: &Case, verdict: Verdict, why: &str
     let listed = &case.listed;
     let work = opinion::give(context, listed, verdict, why, case.seen.as_ref())?;
     looked::remember(context, listed.session.sid, &work)?;
+    diff::warn_left_out(ui, &work);
     let name = one_line(&listed.session.name).to_string();
     let tip = work.tip.to_string();
     let rest = match work.is_committed() {

@@ -263,3 +263,25 @@ fn hostile_words_are_only_words() {
     assert!(log.stdout().contains("s: approved by"), "{log}");
     repo.assert_user_can_work();
 }
+
+#[test]
+fn what_git_cannot_keep_is_said() {
+    let sandbox = Sandbox::new();
+    let (repo, tree) = session(&sandbox);
+    tree.git(["init", "--quiet", "inner"]).success();
+    let inner = Repo::open(&sandbox, tree.path().join("inner"));
+    inner.write("hidden", "text\n");
+    inner.commit("hidden");
+    for verb in ["diff", "approve"] {
+        repo.agent(["review", verb, "s"])
+            .success()
+            .assert_says("(a repository of its own): it is not part of this");
+    }
+    // Known as a submodule, it is there with its commit.
+    tree.git(["-c", "advice.addEmbeddedRepo=false", "add", "inner"])
+        .success();
+    inner.write("hidden", "other text\n");
+    let shown = repo.agent(["review", "diff", "s"]).success();
+    shown.assert_says("what is not committed in it is not part of this");
+    assert!(shown.stdout().contains("+Subproject commit"), "{shown}");
+}

@@ -7,7 +7,7 @@ use super::context::Context;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
-use crate::git::scan::Hidden;
+use crate::git::scan::{Hidden, LeftOut};
 use crate::git::worktree::{self, Worktree};
 use crate::store::append::SessionWriter;
 use crate::store::list::Listed;
@@ -114,6 +114,8 @@ pub struct Work {
     pub tree: ObjectId,
     /// The worktree, where there is one.
     pub checkout: Option<Checkout>,
+    /// What is in the worktree and not among these files, because git keeps no such thing.
+    pub left_out: Vec<LeftOut>,
 }
 
 impl Work {
@@ -136,16 +138,16 @@ pub enum Keep {
 pub fn look(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Work> {
     let (repo, session) = (context.repo, &listed.session);
     if let Some(at) = place(context, listed)? {
-        let (tip, tree, staged) = match keep {
+        let (tip, tree, staged, left_out) = match keep {
             Keep::Snapshot => {
                 let store = &context.store;
                 let taken = store.take_snapshot(session.sid, None, "for review", &at)?;
                 let kept = repo.read_snapshot(taken.id)?;
-                (kept.head, kept.tree, kept.index_tree)
+                (kept.head, kept.tree, kept.index_tree, taken.left_out)
             }
             Keep::Nothing => {
                 let seen = repo.capture_stored(&at, Hidden::Look)?;
-                (seen.head, seen.tree, seen.index_tree)
+                (seen.head, seen.tree, seen.index_tree, seen.left_out)
             }
         };
         let tip = tip
@@ -157,6 +159,7 @@ pub fn look(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Work> 
             staged,
             tree,
             checkout: Some(at),
+            left_out,
         });
     }
     let tip = last_commit(context, listed)?;
@@ -175,6 +178,7 @@ pub fn look(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Work> 
         staged: committed,
         tree,
         checkout: None,
+        left_out: Vec::new(),
     })
 }
 
