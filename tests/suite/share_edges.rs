@@ -158,6 +158,25 @@ fn a_push_with_nothing_new_gives_what_the_remote_has_no_longer() {
 }
 
 #[test]
+fn what_one_copy_of_a_clone_folded_no_other_gives_again() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let sid = ada.hammer(["create", "closed", "1"]);
+    ada.hammer(["close", &sid]);
+    ada.push().success();
+    let copy = sandbox.work().join("copy");
+    let cp = sandbox.command("cp").arg("-a").arg(ada.repo.path());
+    cp.arg(&copy).run().success();
+    let twin = Member::at(&sandbox, copy, "ada");
+    ada.hammer(["fold"]);
+    ada.push().success();
+    twin.push().success().assert_says("has everything");
+    assert!(team.hub.refs("refs/agents/sessions").is_empty());
+    assert_eq!(team.hub.refs("refs/agents/archive").len(), 1);
+}
+
+#[test]
 fn the_newest_copy_counts_after_a_remote_was_renamed() {
     let sandbox = Sandbox::new();
     let team = Team::new(&sandbox, Way::Path);

@@ -12,6 +12,7 @@ use crate::git::ObjectId;
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::remote::Interest;
 use crate::session::context::Context;
+use crate::store::limits;
 use crate::store::refname::{self, RefName};
 
 /// The remotes that may have something of this clone's.
@@ -56,11 +57,17 @@ pub(super) fn ask(
     names: &BTreeSet<RefName>,
 ) -> Result<BTreeSet<RefName>> {
     let repo = context.repo;
+    let writers = context.store.own_writers()?;
+    let own_archive = |name: &RefName| match name {
+        RefName::Archive { writer, .. } => writers.contains(writer),
+        _ => false,
+    };
     let interest = |name: &str| match RefName::parse(name) {
-        Some(name) if names.contains(&name) => Interest::Wanted,
+        Some(name) if names.contains(&name) || own_archive(&name) => Interest::Wanted,
         _ => Interest::None,
     };
-    let advertised = repo.ask_remote(remote)?.finish(&interest, names.len())?;
+    let asking = repo.ask_remote(remote)?;
+    let advertised = asking.finish(&interest, limits::REMOTE_REFS)?;
     let there: BTreeMap<RefName, ObjectId> = advertised
         .refs
         .iter()
@@ -79,6 +86,14 @@ pub(super) fn ask(
         };
         // A version that nobody here has seen is for a fetch to look at.
         if copy == now || now.is_some_and(|now| !known(now)) {
+            continue;
+        }
+        // A copy of this clone may have folded it into an archive that is not here.
+        let may_hold = |(archive, id): (&RefName, &ObjectId)| {
+            own_archive(archive) && archive.month() == name.month() && own.get(archive) != Some(id)
+        };
+        let is_session = matches!(name, RefName::Session(_));
+        if is_session && now.is_none() && there.iter().any(may_hold) {
             continue;
         }
         // What only the copy has is not let go of without a trace.
@@ -101,7 +116,10 @@ pub(super) fn ask(
         });
     }
     match repo.swap_many(&changes)? {
-        Swap::Done => Ok(there.into_keys().collect()),
+        Swap::Done => Ok(there
+            .into_keys()
+            .filter(|name| names.contains(name))
+            .collect()),
         Swap::Stale => Err(
             Error::fatal(format!("copies of refs of '{remote}' changed meanwhile"))
                 .hint("try again"),
