@@ -243,7 +243,8 @@ fn copilot() -> AgentSpec {
         ..spec(
             "copilot",
             Family::Acp,
-            "copilot --acp --model {model}",
+            // It refuses servers that a conversation brings, unless they are elsewhere on the network.
+            "copilot --acp --model {model} --additional-mcp-config @{mcp_file}",
             "npm install -g @github/copilot",
         )
     }

@@ -1,5 +1,6 @@
 //! From a started process to a conversation: handshake, a new or a loaded session, the model and the mode.
 
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
@@ -7,13 +8,15 @@ use serde_json::{Value, json};
 use super::Peer;
 use super::dialogue::{Dialogue, Halt};
 use super::wire;
-use crate::agent::{Program, Trouble, TroubleKind, template};
+use crate::agent::{Program, Trouble, TroubleKind, servers, template};
 use crate::transcript::Body;
 
 /// How long an agent may take to answer while it shows no sign of life. Some need 20 s of CPU time to start.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Modes in which agents change nothing, as they call them.
 const READ_ONLY_MODES: [&str; 2] = ["read-only", "plan"];
+/// The place for a file with MCP servers, in the command of an agent that takes them only so.
+const SERVERS: &str = "mcp_file";
 /// Where the minute is noted in which a conversation was last made or loaded.
 const MINUTE_FILE: &str = "conversation-minute";
 
@@ -71,9 +74,14 @@ impl Dialogue<'_> {
             ..Peer::default()
         };
         let model = self.spec.model_of(self.turn).map(std::ffi::OsStr::new);
+        let servers = match self.takes_servers_by_file() {
+            true => servers::write(self.turn)?,
+            false => None,
+        };
         let values = [
             ("model", model),
             ("scratch", Some(self.turn.scratch.as_os_str())),
+            (SERVERS, servers.as_deref().map(Path::as_os_str)),
         ];
         self.link.start(&Program {
             argv: template::fill(&self.spec.argv, &values),
@@ -195,12 +203,19 @@ impl Dialogue<'_> {
         Ok(Err(why))
     }
 
+    /// Returns whether the agent is told of MCP servers when it is started, and not with a conversation.
+    fn takes_servers_by_file(&self) -> bool {
+        template::has(&self.spec.argv, SERVERS)
+    }
+
     /// Returns where the agent shall work and what it is offered.
     fn place(&self) -> Value {
+        let by_file = self.takes_servers_by_file();
         let servers: Vec<Value> = self
             .turn
             .mcp_servers
             .iter()
+            .filter(|_| !by_file)
             .map(|server| {
                 let env: Vec<Value> = server
                     .env

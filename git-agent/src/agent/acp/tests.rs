@@ -586,6 +586,27 @@ fn servers_are_offered_in_the_protocols_form() {
             {"name": "docs", "command": "/bin/docs", "args": ["-x"], "env": [{"name": "A", "value": "b"}]}]}}))
         .input(Input::Cancel)
         .run(&mut Acp::new(spec()), &turn);
+    // One that refuses them in this form takes them from a file, when it is started.
+    let scratch = tempfile::tempdir().expect("a directory");
+    turn.scratch = scratch.path().into();
+    let mut spec = spec();
+    spec.argv = ["cat", "--servers", "@{mcp_file}"].map(Into::into).into();
+    let (_, link) = Play::default()
+        .opened(json!({}))
+        .input(Input::Cancel)
+        .run(&mut Acp::new(spec.clone()), &turn);
+    let file = scratch.path().join("mcp.json");
+    let word = format!("@{}", file.display());
+    assert_eq!(link.started[0].argv, ["cat", "--servers", &word]);
+    let told = std::fs::read_to_string(&file).expect("written");
+    let wanted = json!({"mcpServers": {"docs": {"command": "/bin/docs", "args": ["-x"], "env": {"A": "b"}}}});
+    assert_eq!(told, wanted.to_string());
+    turn.mcp_servers.clear();
+    let (_, link) = Play::default()
+        .opened(json!({}))
+        .input(Input::Cancel)
+        .run(&mut Acp::new(spec), &turn);
+    assert_eq!(link.started[0].argv, ["cat"]);
 }
 
 #[test]

@@ -25,9 +25,9 @@ use super::printed::{self, Printed};
 use super::spec::{AgentSpec, conversation_id};
 use super::{
     Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, foreign,
-    template,
+    servers, template,
 };
-use crate::error::{Context, Result};
+use crate::error::Result;
 use crate::session::Exit;
 use crate::transcript::Body;
 
@@ -112,8 +112,8 @@ impl Claude {
             if !turn.instructions.is_empty() {
                 words.extend(["--append-system-prompt", "{instructions}"].map(OsString::from));
             }
-            if !turn.mcp_servers.is_empty() {
-                words.extend(["--mcp-config".into(), self.write_servers(turn)?]);
+            if let Some(file) = servers::write(turn)? {
+                words.extend(["--mcp-config".into(), file.into()]);
             }
         }
         let values = [
@@ -135,30 +135,6 @@ impl Claude {
         // As root the agent refuses to skip permissions, unless it is told that it is in a sandbox.
         let refuses = (self.is_root)() && !turn.environment.contains_key(OsStr::new("IS_SANDBOX"));
         turn.ask || turn.read_only || refuses
-    }
-
-    fn write_servers(&self, turn: &Turn) -> Result<OsString> {
-        let servers: serde_json::Map<String, Value> = turn
-            .mcp_servers
-            .iter()
-            .map(|server| {
-                let env: BTreeMap<&str, &str> = server
-                    .env
-                    .iter()
-                    .map(|(name, value)| (name.as_str(), value.as_str()))
-                    .collect();
-                let entry = json!({
-                    "command": server.command.to_string_lossy(),
-                    "args": server.args,
-                    "env": env,
-                });
-                (server.name.clone(), entry)
-            })
-            .collect();
-        let file = turn.scratch.join("mcp.json");
-        std::fs::write(&file, json!({"mcpServers": servers}).to_string())
-            .context(|| format!("cannot write '{}'", file.display()))?;
-        Ok(file.into())
     }
 
     fn run(
