@@ -179,7 +179,10 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
         };
         show(context, ui, args, trees, stream, &wanted)?;
         // An agent that reads its own diff is not the reviewer.
-        if args.is_whole() && env.var("GIT_AGENT_SESSION").is_none() {
+        if args.is_whole()
+            && env.var("GIT_AGENT_SESSION").is_none()
+            && remark::inside(context)?.is_none()
+        {
             looked::remember(context, listed.session.sid, &work)?;
         }
         Ok(0)

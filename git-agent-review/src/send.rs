@@ -45,7 +45,10 @@ pub fn run(env: &Env, args: &Send) -> Result<u8> {
         let listed = select::select_mine(context, args.session.as_deref())?;
         let sid = listed.session.sid;
         let name = one_line(&listed.session.name).to_string();
-        if env.var("GIT_AGENT_SESSION") == Some(sid.as_str()) {
+        if remark::marks(context)
+            .iter()
+            .any(|mark| mark == sid.as_str())
+        {
             return Err(Error::fatal(format!(
                 "session '{name}' cannot send comments to itself"
             )));

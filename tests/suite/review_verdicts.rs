@@ -145,6 +145,9 @@ fn an_agent_does_not_judge_itself_whatever_it_pretends() {
         (unset GIT_AGENT_SESSION; git agent review comment s work:1 -m disguised)
         git agent review reject s 2>&1
         unset GIT_AGENT_SESSION
+        git agent review diff s > /dev/null
+        git agent review send s 2>&1
+        git agent trust --yes 2>&1
         (sh -c 'git agent review approve s > \"{0}.new\" 2>&1; mv \"{0}.new\" \"{0}\"' &)
         until test -e '{0}'; do sleep 0.1; done
         cat '{0}'",
@@ -158,6 +161,11 @@ fn an_agent_does_not_judge_itself_whatever_it_pretends() {
     let count = |text: &str| said.stdout().matches(text).count();
     assert_eq!(count("'s' cannot approve its own work"), 4, "{said}");
     assert_eq!(count("'s' cannot judge its own work"), 1, "{said}");
+    assert_eq!(count("cannot send comments to itself"), 1, "{said}");
+    assert_eq!(count("only a person decides what is trusted"), 1, "{said}");
+    repo.agent(["review", "diff", "s", "--since-review"])
+        .success()
+        .assert_says("was not looked at before");
     assert!(repo.session("s")["verdict"].is_null());
     let all = repo
         .agent(["review", "list", "s", "--json"])

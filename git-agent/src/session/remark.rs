@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::context::Context;
-use super::{Person, SessionId, Ulid, WriterId};
+use super::{Person, Session, SessionId, Ulid, WriterId};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::process::tree;
@@ -119,6 +119,15 @@ fn read(store: &Store<'_>, wanted: &(dyn Fn(&str) -> bool + Sync)) -> Result<Rev
 
 /// Returns who speaks: the person git knows, or inside a session its agent, whatever it made of its environment.
 pub fn author(context: &Context<'_>) -> Result<Person> {
+    if let Some(session) = inside(context)? {
+        return Ok(agent(&session.agent, &session.name, session.sid));
+    }
+    let (name, email) = context.repo.committer()?;
+    Ok(Person { name, email })
+}
+
+/// Returns the session of this repository that the command was started in.
+pub fn inside(context: &Context<'_>) -> Result<Option<Session>> {
     for mark in marks(context) {
         if let Ok(sid) = mark.parse::<SessionId>()
             && let Some(session) = context
@@ -126,11 +135,10 @@ pub fn author(context: &Context<'_>) -> Result<Person> {
                 .session(sid)?
                 .filter(|session| !session.name.is_empty())
         {
-            return Ok(agent(&session.agent, &session.name, sid));
+            return Ok(Some(session));
         }
     }
-    let (name, email) = context.repo.committer()?;
-    Ok(Person { name, email })
+    Ok(None)
 }
 
 /// Returns the sessions that this process says it is in, and those that the processes above it were started in.
