@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::change::{Change, What};
 use super::sign::{self, Standing};
+use crate::cores;
 use crate::error::{Error, Result};
 use crate::git::object::Signature;
 use crate::git::refs::{Expected, RefChange, Swap};
@@ -415,38 +416,36 @@ fn get(
 
 /// Checks everything that came, on all cores.
 fn check_all(repo: &Repo, wanted: &mut [Wanted]) {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = wanted.len().div_ceil(cores).max(1);
-    std::thread::scope(|scope| {
-        for part in wanted.chunks_mut(share) {
-            let repo = repo.clone();
-            scope.spawn(move || {
-                for wanted in part.iter_mut().filter(|wanted| wanted.refused.is_none()) {
-                    if let Err(error) = check_one(&repo, wanted) {
-                        wanted.refused = Some(error.message().to_owned());
-                    }
-                }
-            });
-        }
+    let own = || repo.clone();
+    let checked = cores::each(wanted, own, |repo, one| match one.refused {
+        None => check_one(repo, one),
+        Some(_) => Ok(None),
     });
+    for (one, found) in wanted.iter_mut().zip(checked) {
+        match found {
+            Ok(session) => one.session = session,
+            Err(error) => one.refused = Some(error.message().to_owned()),
+        }
+    }
 }
 
-fn check_one(repo: &Repo, wanted: &mut Wanted) -> Result<()> {
+/// Checks one ref, and returns the session that it is of.
+fn check_one(repo: &Repo, wanted: &Wanted) -> Result<Option<Session>> {
     let known: Vec<ObjectId> = wanted.copy.into_iter().chain(wanted.own).collect();
     check::check(repo, &wanted.name, wanted.id, &known)?;
-    if let RefName::Session(sid) = &wanted.name {
-        let session = crate::store::log::read_state(repo, wanted.id, *sid)?;
-        let before = wanted.copy.and_then(|copy| {
-            crate::store::log::read_state(repo, copy, *sid)
-                .ok()
-                .map(|before| before.writer)
-        });
-        if before.is_some_and(|writer| writer != session.writer) {
-            return Err(Error::fatal("somebody else wrote it before"));
-        }
-        wanted.session = Some(session);
+    let RefName::Session(sid) = &wanted.name else {
+        return Ok(None);
+    };
+    let session = crate::store::log::read_state(repo, wanted.id, *sid)?;
+    let before = wanted.copy.and_then(|copy| {
+        crate::store::log::read_state(repo, copy, *sid)
+            .ok()
+            .map(|before| before.writer)
+    });
+    if before.is_some_and(|writer| writer != session.writer) {
+        return Err(Error::fatal("somebody else wrote it before"));
     }
-    Ok(())
+    Ok(Some(session))
 }
 
 /// Names what is good, and keeps what was rewritten or deleted: all together or not at all.

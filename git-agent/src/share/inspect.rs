@@ -25,22 +25,24 @@ const PER_THREAD: usize = 64;
 
 /// Looks at what a remote is about to get, on all cores. What may not go is marked with the reason.
 pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
-    let mut code: Vec<Vec<ObjectId>> = vec![Vec::new(); items.len()];
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = items.len().div_ceil(cores).max(1);
-    std::thread::scope(|scope| {
-        for (items, code) in items.chunks_mut(share).zip(code.chunks_mut(share)) {
-            let repo = repo.clone();
-            scope.spawn(move || {
-                let open = |(item, _): &(&mut Item, _)| item.refused.is_none();
-                for (item, code) in items.iter_mut().zip(code).filter(open) {
-                    if let Err(error) = inspect(&repo, looker, item, code) {
-                        item.refused = Some(error.message().to_owned());
-                    }
-                }
-            });
-        }
+    let own = || repo.clone();
+    let looked_at = cores::each(items, own, |repo, item| match item.refused {
+        None => inspect(repo, looker, item),
+        Some(_) => Ok(Found::default()),
     });
+    let mut code: Vec<Vec<ObjectId>> = Vec::with_capacity(items.len());
+    for (item, found) in items.iter_mut().zip(looked_at) {
+        code.push(match found {
+            Ok(found) => {
+                item.title = found.title;
+                found.code
+            }
+            Err(error) => {
+                item.refused = Some(error.message().to_owned());
+                Vec::new()
+            }
+        });
+    }
     look_ahead(repo, looker, code.iter().flatten().copied());
     for (item, code) in items.iter_mut().zip(&code) {
         let looked_into = code
@@ -52,19 +54,23 @@ pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
     }
 }
 
+/// What was found in a ref that may go.
+#[derive(Debug, Default)]
+struct Found {
+    /// The commits of code that it names.
+    code: Vec<ObjectId>,
+    /// The name of the session, if it is one.
+    title: Option<String>,
+}
+
 /// Looks at one ref, apart from the code that it names.
-fn inspect(
-    repo: &Repo,
-    looker: Looker<'_>,
-    item: &mut Item,
-    code: &mut Vec<ObjectId>,
-) -> Result<()> {
+fn inspect(repo: &Repo, looker: Looker<'_>, item: &Item) -> Result<Found> {
+    let mut found = Found::default();
     let Some(new) = item.new else {
-        return Ok(());
+        return Ok(found);
     };
     let known: Vec<ObjectId> = item.copy.into_iter().collect();
     let look = Look { repo, looker };
-    let mut title = None;
     check::check_before(repo, &item.name, new, &known, &mut |part| match part {
         Part::Event(line, record) => look.event(line, record),
         Part::State(text) => look.state(text),
@@ -79,17 +85,20 @@ fn inspect(
                 return Err(Error::fatal(not_own(&session.writer)));
             }
             // The newest commit comes first.
-            title.get_or_insert_with(|| session.name.clone());
+            if is_session && found.title.is_none() {
+                found.title = Some(session.name.clone());
+            }
             let named = commit.trailers("Agent-Code");
-            code.extend(named.filter_map(|code| repo.parse_id(code).ok()));
+            found
+                .code
+                .extend(named.filter_map(|code| repo.parse_id(code).ok()));
             look.message(commit)
         }
     })?;
     if let RefName::ReviewNotes(_) | RefName::ProvenanceNotes(_) = item.name {
         look.notes(new, item.copy)?;
     }
-    item.title = title.filter(|_| matches!(item.name, RefName::Session(_)));
-    Ok(())
+    Ok(found)
 }
 
 /// With what one push looks.

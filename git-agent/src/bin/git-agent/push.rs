@@ -193,7 +193,7 @@ pub fn tell_folded(ui: &Ui, changes: &[Change]) {
 
 /// Says why something did not go, and what can be done.
 fn tell_refused(ui: &Ui, changes: &[Change]) {
-    let (mut secret, mut hidden) = (false, false);
+    let (mut secret, mut hidden, mut other) = (false, false, false);
     let refused: Vec<&Change> = changes
         .iter()
         .filter(|one| one.what == What::Refused)
@@ -202,6 +202,7 @@ fn tell_refused(ui: &Ui, changes: &[Change]) {
         let reason = one.reason.as_deref().unwrap_or("it was refused");
         secret |= reason.contains("looks like a secret");
         hidden |= reason.contains("hidden ref");
+        other |= reason.contains("not this clone");
         ui.error(format!(
             "{}: {}",
             label(&one.name, one.session.as_deref()),
@@ -210,6 +211,9 @@ fn tell_refused(ui: &Ui, changes: &[Change]) {
     }
     if secret {
         ui.hint("git agent purge    takes secrets out of one's own records");
+    }
+    if other {
+        ui.hint("git config agent.writer <writer>    if this clone wrote it after all");
     }
     if hidden {
         ui.hint(
