@@ -333,6 +333,13 @@ fn servers_and_skills_reach_the_agent() {
         .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
         .any(|path| fs::read_to_string(path).is_ok_and(|text| text.contains("frobnicator")));
     assert!(prompts, "the skill is in the prompt");
+    // One that cannot be told of servers says so.
+    set(&repo, "agent.plain.command", "fake-agent 'write own.txt x'");
+    repo.agent(["new", "--name", "without", "--agent", "plain", "x"])
+        .success();
+    repo.await_state("without", "ready");
+    let told = repo.texts("without", "notice").join("\n");
+    assert!(told.contains("takes no MCP servers: docs"), "{told}");
     set(&repo, "agent.mcp", "nowhere");
     start(&repo, "lost", &[], "write out.txt x");
     repo.await_state("lost", "failed");

@@ -257,6 +257,8 @@ fn cline() -> AgentSpec {
         env_names: names(&["CLINE_*"], true),
         attach: words("cline --id {session}"),
         asking: Asking::Always,
+        // It passes over those that a conversation brings, and knows only those of its own settings.
+        takes_servers: false,
         figures: Figures::Cline,
         ..spec("cline", Family::Acp, "cline --acp", "npm install -g cline")
     }

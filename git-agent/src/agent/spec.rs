@@ -155,6 +155,8 @@ pub struct AgentSpec {
     pub provider: Option<String>,
     /// Where it keeps its conversations, when one can be carried elsewhere from there.
     pub native: Option<Native>,
+    /// Whether it can be told of MCP servers.
+    pub takes_servers: bool,
     /// Whether it really works in another worktree when it branches off a conversation there.
     pub forks: bool,
     /// What to install, in words, when it is missing.
@@ -190,6 +192,7 @@ impl AgentSpec {
             defaults: None,
             provider: None,
             native: None,
+            takes_servers: family != Family::Command,
             forks: family == Family::CodexJson,
             install: String::new(),
         }

@@ -13,7 +13,7 @@ use super::live::{Ending, Live};
 use super::notify::Notifier;
 use super::verdict::{Facts, judge};
 use super::{Session, SessionId, State, briefing, create, depend, leftovers, servers, setup, work};
-use crate::agent::spec::AgentSpec;
+use crate::agent::spec::{AgentSpec, COMMAND};
 use crate::agent::{Claim, Driver, Turn};
 use crate::error::{Context as _, Error, Result};
 use crate::git::ObjectId;
@@ -350,10 +350,30 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             environment,
             used: session.usage,
         };
+        self.tell_of_servers(&turn)?;
         self.find_conversation(&mut turn)?;
         let claim = self.try_turn(&mut turn)?;
         leftovers::hide(&turn.worktree)?;
         self.end_turn(&claim, &before, guard.as_ref())
+    }
+
+    /// Says once which servers the agent will not have, because it takes none.
+    fn tell_of_servers(&mut self, turn: &Turn) -> Result<()> {
+        let silent = self.spec.takes_servers || self.spec.name == COMMAND || turn.number > 1;
+        if silent || turn.mcp_servers.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = turn
+            .mcp_servers
+            .iter()
+            .map(|server| server.name.as_str())
+            .collect();
+        let text = format!(
+            "this agent takes no MCP servers: {} cannot be offered to it",
+            names.join(", ")
+        );
+        self.live.writer.append(Body::Notice { text })?;
+        Ok(())
     }
 
     /// Looks at what the turn left, keeps it, and decides.
