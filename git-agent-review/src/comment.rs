@@ -130,7 +130,8 @@ fn place(context: &Context<'_>, listed: &Listed, args: &Comment) -> Result<(Work
     let work = work::look(context, listed, Keep::Snapshot)?;
     if let Some(turn) = args.turn {
         let event = prompt_of(context, listed, turn)?;
-        return Ok((work, Some(Place::Event { event })));
+        let turn = Some(turn);
+        return Ok((work, Some(Place::Event { event, turn })));
     }
     let Some(text) = &args.at else {
         return Ok((work, None));

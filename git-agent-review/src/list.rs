@@ -70,6 +70,9 @@ pub struct Row {
     /// The event of the transcript it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
+    /// The turn of that event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u32>,
     /// The commit that was looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
@@ -193,7 +196,7 @@ pub fn placed<'r>(
                 thread,
                 spot: match &thread.at {
                     None => Spot::Session,
-                    Some(Place::Event { event }) => Spot::Event(*event),
+                    Some(Place::Event { event, .. }) => Spot::Event(*event),
                     Some(Place::Code(_)) => Spot::Outdated,
                 },
             })
@@ -239,6 +242,7 @@ pub fn row(listed: &Listed, placed: &Placed<'_>, sent: &BTreeMap<Ulid, Sent>) ->
         line: None,
         end: None,
         event: None,
+        turn: None,
         commit: None,
         code: Vec::new(),
         sent_turn: first
@@ -265,6 +269,9 @@ pub fn row(listed: &Listed, placed: &Placed<'_>, sent: &BTreeMap<Ulid, Sent>) ->
         row.side = Some(code.side);
         row.commit = Some(code.commit.clone());
         row.code.clone_from(&code.text);
+    }
+    if let Some(Place::Event { turn, .. }) = &thread.at {
+        row.turn = *turn;
     }
     match &placed.spot {
         Spot::Event(event) => row.event = Some(event.to_string()),

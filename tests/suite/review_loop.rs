@@ -335,6 +335,13 @@ fn machines_are_told_what_was_done() {
     let tree = verdict["tree"].as_str().expect("a tree");
     assert!(judged.line().ends_with(tree), "{judged}");
 
+    run(&["comment", "s", "--turn", "1", "-m", "hm"], "--json").success();
+    let prompt = repo.agent(["review", "send", "s", "--dry-run"]).success();
+    assert!(
+        prompt.stdout().contains("Turn 1 of the conversation\n"),
+        "{prompt}"
+    );
+
     // Whoever counted lines in what was shown is told that they have moved.
     repo.agent(["review", "diff", "s"]).success();
     let above = repo.worktree_of("s");

@@ -59,6 +59,8 @@ struct Spot {
     #[serde(default, deserialize_with = "given")]
     event: Option<Ulid>,
     #[serde(default, deserialize_with = "given")]
+    turn: Option<u32>,
+    #[serde(default, deserialize_with = "given")]
     commit: Option<String>,
     #[serde(default, deserialize_with = "given")]
     path: Option<String>,
@@ -146,7 +148,8 @@ fn plain(line: &str) -> Option<Record> {
 
 fn place(spot: Spot) -> Option<Place> {
     if let Some(event) = spot.event {
-        return Some(Place::Event { event });
+        let turn = spot.turn;
+        return Some(Place::Event { event, turn });
     }
     Some(Place::Code(CodePlace {
         commit: spot.commit?,
@@ -193,6 +196,7 @@ mod tests {
                 r#","op":"comment","body":"","target":"{ID}","severity":"major","who":{{"name":"A","email":"a@b"}}"#
             ),
             format!(r#","op":"comment","body":"x","at":{{"event":"{ID}"}},"after":["{ID}"]"#),
+            format!(r#","op":"comment","body":"x","at":{{"event":"{ID}","turn":3}}"#),
             format!(r#","op":"edit","target":"{ID}","body":"new""#),
             r#","op":"del""#.to_owned(),
             format!(r#","op":"del","target":"{ID}""#),

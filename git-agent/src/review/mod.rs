@@ -121,6 +121,9 @@ pub enum Place {
     Event {
         /// The event.
         event: Ulid,
+        /// The turn it belongs to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        turn: Option<u32>,
     },
     /// Code.
     Code(CodePlace),

@@ -265,7 +265,7 @@ impl<'c> Finder<'c> {
     fn spot(&mut self, at: Option<&Place>) -> Result<Spot> {
         let place = match at {
             None => return Ok(Spot::Session),
-            Some(Place::Event { event }) => return Ok(Spot::Event(*event)),
+            Some(Place::Event { event, .. }) => return Ok(Spot::Event(*event)),
             Some(Place::Code(place)) => place,
         };
         let Some(path) = place.path.as_deref().map(from_text) else {

@@ -191,7 +191,12 @@ pub fn place(placed: &Placed<'_>) -> String {
     };
     match &placed.spot {
         Spot::Session => "The session as a whole".to_owned(),
-        Spot::Event(_) => "Something said in the conversation".to_owned(),
+        Spot::Event(_) => match &placed.thread.at {
+            Some(Place::Event {
+                turn: Some(turn), ..
+            }) => format!("Turn {turn} of the conversation"),
+            _ => "Something said in the conversation".to_owned(),
+        },
         Spot::File { path, side } => format!("{}{}", shown(path), before(*side)),
         Spot::Lines {
             path,
