@@ -309,8 +309,15 @@ fn purging_reaches_every_place_and_tells_of_the_others() {
     ada.agent(["forget", "regretted"]).success();
     // Pushed to an address that has no name here.
     ada.agent(["push", "--yes", team.address()]).success();
+    // And to a remote that is not known here any more.
+    ada.git(["remote", "add", "gone", team.address()]).success();
+    ada.agent(["push", "--yes", "gone"]).success();
+    ada.git(["config", "--remove-section", "remote.gone"])
+        .success();
     let purge = ["agent", "purge", "--value-file", "-"];
-    let purged = ada.command("git").args(purge).stdin(leak).run().success();
+    let purged = ada.command("git").args(purge).stdin(leak).run().code(1);
+    purged.assert_says("'gone' still has it");
+    assert!(ada.repo.refs("refs/agents-remote/gone").is_empty());
     purged.assert_says("the code of leaky");
     purged.assert_says("file 'file'");
 

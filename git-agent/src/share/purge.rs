@@ -166,7 +166,17 @@ fn push_all(context: &Context<'_>, purged: &mut Purged, audience: &mut Audience<
     let places = reach::places(context)?;
     for name in places.unknown {
         let held = super::fetch::copies(context.repo, &name)?;
-        if held.keys().any(|copied| refs.contains(copied)) {
+        let copies = held.iter().filter(|(copied, _)| refs.contains(copied));
+        let changes: Vec<RefChange> = copies
+            .map(|(copied, id)| RefChange {
+                name: copied.at_remote(&name),
+                expected: Expected::At(*id),
+                new: None,
+            })
+            .collect();
+        if !changes.is_empty() {
+            // They hold what was to be purged, and nothing will ever bring them up to date.
+            let _ = context.repo.swap_refs(&changes)?;
             let reason = "there is no remote of that name any more".to_owned();
             purged.unreached.push((name, reason));
         }
