@@ -134,7 +134,7 @@ fn of_many_closed_sessions_only_the_last_keep_a_ref() {
     let ada = team.clone("ada");
     ada.git(["config", "agent.writer", "ada-1a2b"]).success();
     let closed = Conversations {
-        count: 60,
+        count: 30,
         turns: 1,
         state: State::Merged,
         at: today(),
@@ -142,11 +142,11 @@ fn of_many_closed_sessions_only_the_last_keep_a_ref() {
     import_conversations(ada.repo.path(), &closed).expect("made");
     ada.push().success();
     let count = |kind: &str| team.hub.refs(&format!("refs/agents/{kind}")).len();
-    assert_eq!((count("sessions"), count("archive")), (50, 1));
+    assert_eq!((count("sessions"), count("archive")), (20, 1));
     let bob = team.clone("bob");
     bob.agent(["fetch"]).success();
     let listed = bob.agent(["list", "--all", "--porcelain"]).success();
-    assert_eq!(listed.stdout().lines().count(), 60, "{listed}");
+    assert_eq!(listed.stdout().lines().count(), 30, "{listed}");
 }
 
 /// Returns this moment, in milliseconds since 1970.

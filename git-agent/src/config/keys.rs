@@ -290,7 +290,7 @@ pub const PLAIN: &[Key] = &[
         "14",
         Kind::Number,
         false,
-        "Days after which a closed session is folded into an archive of its month, sooner beyond the 50 closed last; 0 is never",
+        "Days after which a closed session is folded into an archive of its month, sooner beyond the 20 closed last; 0 is never",
     ),
     key(
         "retries",

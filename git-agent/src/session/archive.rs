@@ -11,8 +11,8 @@ use crate::store::archive::{Folded, Rule};
 /// How many days after it was closed a session is folded, unless `agent.retention` says otherwise.
 const DAYS: u64 = 14;
 /// How many closed sessions keep a ref of their own, however young they are. Whoever pushes to a host is first told of
-/// every ref that it has: of a thousand this takes as long as the rest of a small push, of so many a tenth of that.
-const CLOSED: usize = 50;
+/// every ref that it has: of a thousand this takes as long as the rest of a small push.
+const CLOSED: usize = 20;
 
 /// Folds sessions that were closed long ago, or before many others, and have no worktree any more. `agent.retention` of 0
 /// keeps all as they are.

@@ -30,10 +30,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How many attempts are made to tell good refs from those that git refuses.
 const ATTEMPTS: usize = 400;
 /// So many refs may be files of their own before they are put together.
-const LOOSE: usize = 50;
+const LOOSE: usize = 20;
 /// From so many copies on git is told not to look at them when it fetches something else: it would read the newest commit
 /// of each, every time, to learn what is here already.
-const MANY: usize = 100;
+const MANY: usize = 20;
 /// How it is told. What a fetch brings is checked all the same.
 const HIDE: &str = "fetch.hideRefs";
 

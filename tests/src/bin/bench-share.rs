@@ -155,7 +155,7 @@ impl World {
         let shape = "1,000 open sessions that the host hides there";
         self.own_git((&thousand, &none), shape)?;
         let folded = self.housekeeping()?;
-        let shape = "40 open sessions and 960 closed long ago";
+        let shape = "40 open sessions and 960 closed";
         self.own_git((&folded, &none), shape)
     }
 
