@@ -195,6 +195,24 @@ fn an_agent_that_is_stuck_is_started_again_and_then_given_up() {
 }
 
 #[test]
+fn what_tells_a_person_may_take_longer_than_the_session() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    let (go, told) = (sandbox.root().join("go"), sandbox.root().join("told"));
+    let (wait, tell) = (go.display(), told.display());
+    let notify = format!("while ! test -e '{wait}'; do sleep 0.1; done; touch '{tell}'");
+    set(&repo, "agent.notify", &notify);
+    start(&repo, "quick", &[], "write out.txt done");
+    repo.await_state("quick", "ready");
+    repo.agent(["send", "quick", "write more.txt done"])
+        .success();
+    repo.await_state("quick", "ready");
+    fs::write(&go, "").expect("a file");
+    wait_until("a person was told", || told.exists());
+    repo.assert_nothing_left_over();
+}
+
+#[test]
 fn nobody_answers_and_the_agent_goes_on_without() {
     let sandbox = Sandbox::new();
     let repo = lab(&sandbox);

@@ -1,5 +1,6 @@
 //! Telling a person that a session needs them: the command of `agent.notify`, started and not waited for.
 
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -23,21 +24,20 @@ impl Notifier {
         }
     }
 
-    /// Runs the configured command when a session waits, is ready or has failed. A command that fails harms nothing.
-    pub fn tell(&self, session: &Session) {
+    /// Runs the configured command when a session waits, is ready or has failed. A command that fails harms nothing. Returns
+    /// the process group that it runs in: it is not the agent's, and may take longer than the session.
+    pub fn tell(&self, session: &Session) -> Option<u32> {
         let telling = matches!(
             session.status,
             State::Waiting | State::Ready | State::Failed | State::Stuck | State::Interrupted
         );
-        let Some(command) = self.command.as_ref().filter(|_| telling) else {
-            return;
-        };
+        let command = self.command.as_ref().filter(|_| telling)?;
         let reason = session
             .exit
             .as_ref()
             .map_or("", |exit| exit.reason.as_str());
         // The session's words go through the environment, never into the command line: they are foreign text.
-        let started = Command::new("/bin/sh")
+        let mut child = Command::new("/bin/sh")
             .arg("-c")
             .arg(command)
             .env("GIT_AGENT_SESSION", session.sid.as_str())
@@ -50,9 +50,11 @@ impl Notifier {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .spawn();
-        if let Ok(mut child) = started {
-            std::thread::spawn(move || child.wait());
-        }
+            .process_group(0)
+            .spawn()
+            .ok()?;
+        let group = child.id();
+        std::thread::spawn(move || child.wait());
+        Some(group)
     }
 }

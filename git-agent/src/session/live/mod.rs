@@ -51,6 +51,8 @@ pub struct Live<'a> {
     requests: Vec<(String, Option<Instant>)>,
     /// Supervisors of other sessions that the agent started: they are not ours to end.
     pub others: Vec<u32>,
+    /// The process groups of commands that tell a person.
+    told: Vec<u32>,
     /// Why the turn shall end, once somebody or something wants that.
     pub ending: Option<Ending>,
     turn: Turn,
@@ -122,6 +124,7 @@ impl<'a> Live<'a> {
             clocks: Clocks::default(),
             requests: Vec::new(),
             others: Vec::new(),
+            told: Vec::new(),
             ending: None,
             turn: Turn::default(),
         })
@@ -152,10 +155,8 @@ impl<'a> Live<'a> {
     /// Ends everything the agent left running, and returns how many processes that were.
     pub fn sweep(&mut self) -> Result<usize> {
         self.process = None;
-        let others = self.others.clone();
-        let spare = |stat: &Stat| others.contains(&stat.pid);
         let ended = tree::end_all(Care {
-            spare: &spare,
+            spare: &|stat| self.is_spared(stat),
             ..Care::new(GRACE)
         })?;
         Ok(ended.asked.len() + ended.killed.len())
@@ -172,8 +173,13 @@ impl<'a> Live<'a> {
     }
 
     /// Tells a person about the state the session is in.
-    pub fn notify(&self) {
-        self.notifier.tell(self.writer.session());
+    pub fn notify(&mut self) {
+        self.told.extend(self.notifier.tell(self.writer.session()));
+    }
+
+    /// Returns whether a process below us is not the agent's: another supervisor, or something that tells a person.
+    fn is_spared(&self, stat: &Stat) -> bool {
+        self.others.contains(&stat.pid) || self.told.contains(&stat.group)
     }
 
     /// Ends writing: everything is in git when this returns.
@@ -443,10 +449,9 @@ impl Link for Live<'_> {
         let Some(mut running) = self.process.take() else {
             return Ok(Exit::default());
         };
-        let spare = |stat: &Stat| self.others.contains(&stat.pid);
         let keep = [running.spawned.id.pid];
         tree::end_all(Care {
-            spare: &spare,
+            spare: &|stat| self.is_spared(stat),
             keep: &keep,
             grace: GRACE,
         })?;
