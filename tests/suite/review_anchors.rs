@@ -3,13 +3,7 @@
 use git_agent_tests::{Repo, Sandbox};
 use serde_json::{Value, json};
 
-fn comments(repo: &Repo<'_>) -> Vec<Value> {
-    let listed = repo
-        .agent(["review", "list", "--everything", "--json"])
-        .success()
-        .json();
-    listed["comments"].as_array().cloned().expect("a list")
-}
+use crate::review_more::comments;
 
 /// Returns state, file and line of every comment.
 fn places(repo: &Repo<'_>) -> Vec<(String, String, Option<u64>)> {

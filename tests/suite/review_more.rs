@@ -3,7 +3,8 @@
 use git_agent_tests::{Repo, Sandbox};
 use serde_json::Value;
 
-fn comments(repo: &Repo<'_>) -> Vec<Value> {
+/// Returns every comment of a repository, as it is listed for machines.
+pub fn comments(repo: &Repo<'_>) -> Vec<Value> {
     let listed = repo
         .agent(["review", "list", "--everything", "--json"])
         .success()

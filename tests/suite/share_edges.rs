@@ -1,13 +1,13 @@
 //! Sharing where remotes and clones are not the plain ones: several addresses, clones without files, pushes meanwhile.
 
 use std::fs;
-use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use git_agent_tests::process::wait_until;
 use git_agent_tests::sandbox::write_program;
-use git_agent_tests::toolbox::on_path;
 use git_agent_tests::{Member, Sandbox, Team, Way};
+
+use crate::share_transport::with_keys;
 
 #[test]
 fn every_address_that_a_remote_is_pushed_to_is_agreed_to() {
@@ -250,15 +250,9 @@ fn what_is_asked_for_and_not_there_is_said_and_a_password_is_not() {
 
 #[test]
 fn who_signs_takes_over_nothing_that_others_added() {
-    let Some(keygen) = on_path("ssh-keygen").next() else {
-        let _ = writeln!(std::io::stderr(), "no ssh-keygen: signatures are not tried");
+    let Some(sandbox) = with_keys() else {
         return;
     };
-    let sandbox = Sandbox::new();
-    sandbox.program(
-        "ssh-keygen",
-        &format!("#!/bin/sh\nexec '{}' \"$@\"\n", keygen.display()),
-    );
     let team = Team::new(&sandbox, Way::Path);
     let ada = team.clone("ada");
     let key = sandbox.work().join("key");

@@ -221,17 +221,25 @@ fn ssh_carries_it_where_a_key_may_only_do_two_things() {
     sandbox.kill_all();
 }
 
-#[test]
-fn signed_sessions_are_verified_and_forged_ones_only_claimed() {
+/// Returns a place with the machine's `ssh-keygen` in it, or says that there is none.
+pub fn with_keys() -> Option<Sandbox> {
     let Some(keygen) = on_path("ssh-keygen").next() else {
         let _ = writeln!(std::io::stderr(), "no ssh-keygen: signatures are not tried");
-        return;
+        return None;
     };
     let sandbox = Sandbox::new();
     sandbox.program(
         "ssh-keygen",
         &format!("#!/bin/sh\nexec '{}' \"$@\"\n", keygen.display()),
     );
+    Some(sandbox)
+}
+
+#[test]
+fn signed_sessions_are_verified_and_forged_ones_only_claimed() {
+    let Some(sandbox) = with_keys() else {
+        return;
+    };
     let team = Team::new(&sandbox, Way::Path);
     let (ada, bob, eve) = (team.clone("ada"), team.clone("bob"), team.clone("eve"));
     let mut allowed = String::new();

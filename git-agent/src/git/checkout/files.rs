@@ -37,8 +37,7 @@ pub(super) fn make(
     source: Option<&Source>,
     interrupt: &AtomicBool,
 ) -> Result<Made, Refusal> {
-    let threads = std::thread::available_parallelism()
-        .map_or(2, usize::from)
+    let threads = crate::cores::count()
         .clamp(2, 8)
         .min(plan.entries.len() / CHUNK + 1);
     let next = AtomicUsize::new(0);
