@@ -152,7 +152,7 @@ fn verdict(row: &Summary) -> String {
 pub fn spoken(verdict: &str) -> &str {
     match verdict {
         "approve" => "approved",
-        "stale" => "approved, changed since",
+        "stale" => "stale approval",
         "request-changes" => "changes requested",
         "reject" => "rejected",
         other => other,
@@ -182,16 +182,16 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
         return Ok(());
     }
     let mut grid = Grid::new([
-        Column::new("SESSION").shrinks_to(10),
-        Column::new("FILES").right(),
-        Column::new("+").right(),
-        Column::new("-").right(),
-        Column::new("COMMITS").right(),
-        Column::new("DIRTY").right(),
-        Column::new("CONFLICTS").shrinks_to(9),
-        Column::new("COMMENTS").right(),
+        Column::new("SESSION").shrinks_to(16),
+        Column::new("FILES").right().goes(2),
+        Column::new("+").right().goes(5),
+        Column::new("-").right().goes(5),
+        Column::new("COMMITS").right().goes(1),
+        Column::new("DIRTY").right().goes(4),
+        Column::new("CONFLICTS").shrinks_to(9).goes(7),
+        Column::new("COMMENTS").right().goes(6),
         Column::new("VERDICT").shrinks_to(8),
-        Column::new("AUTHOR").shrinks_to(6),
+        Column::new("AUTHOR").shrinks_to(6).goes(3),
     ]);
     let (mut files, mut added, mut deleted, mut open) = (0, 0, 0, 0);
     for row in rows {

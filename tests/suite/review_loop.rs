@@ -139,7 +139,7 @@ fn the_loop_from_the_first_prompt_to_the_approval() {
         .success();
     assert_eq!(verdict(&repo, "coded"), "stale", "one more commit");
     let table = repo.agent(["review"]).success();
-    assert!(table.stdout().contains("changed since"), "{table}");
+    assert!(table.stdout().contains("stale approval"), "{table}");
     repo.assert_nothing_left_over();
 }
 

@@ -24,15 +24,15 @@ pub fn table(rows: &[Summary], when: &When) -> Table {
     let mut table = Table::new([
         Column::new("NAME").shrinks_to(10),
         Column::new("STATE"),
-        Column::new("AGENT").shrinks_to(7),
-        Column::new("DONE").right(),
-        Column::new("TIME").right(),
-        Column::new("CHANGES").shrinks_to(7),
-        Column::new("COMMITS"),
-        Column::new("CONFLICTS").shrinks_to(9),
-        Column::new("AUTHOR").shrinks_to(6),
-        Column::new("LAST").right(),
-        Column::new("ACTIVITY").shrinks_to(8),
+        Column::new("AGENT").shrinks_to(7).goes(1),
+        Column::new("DONE").right().goes(5),
+        Column::new("TIME").right().goes(2),
+        Column::new("CHANGES").shrinks_to(7).goes(7),
+        Column::new("COMMITS").goes(4),
+        Column::new("CONFLICTS").shrinks_to(9).goes(9),
+        Column::new("AUTHOR").shrinks_to(6).goes(6),
+        Column::new("LAST").right().goes(3),
+        Column::new("ACTIVITY").shrinks_to(8).goes(8),
     ]);
     for row in rows {
         table.row([

@@ -17,6 +17,7 @@ pub struct Column {
     header: String,
     right: bool,
     min_width: Option<usize>,
+    rank: Option<u8>,
 }
 
 impl Column {
@@ -26,6 +27,7 @@ impl Column {
             header: header.into(),
             right: false,
             min_width: None,
+            rank: None,
         }
     }
 
@@ -40,6 +42,14 @@ impl Column {
     #[must_use]
     pub fn shrinks_to(mut self, cells: usize) -> Self {
         self.min_width = Some(cells.max(1));
+        self
+    }
+
+    /// Lets the column be left out when cutting is not enough. The lowest rank goes first, and all of
+    /// a rank together.
+    #[must_use]
+    pub fn goes(mut self, rank: u8) -> Self {
+        self.rank = Some(rank);
         self
     }
 }
@@ -156,17 +166,51 @@ impl Table {
         let Some(limit) = limit else {
             return widths;
         };
-        let shown = widths.iter().filter(|width| **width > 0).count();
-        let gaps = shown.saturating_sub(1) * GAP;
-        let mut excess = (widths.iter().sum::<usize>() + gaps).saturating_sub(limit);
+        self.leave_out(&mut widths, limit);
+        self.cut(&mut widths, limit, |column| column.min_width);
+        // Rather cut everywhere than let the terminal break every line.
+        self.cut(&mut widths, limit, |_| Some(4));
+        self.cut(&mut widths, limit, |_| Some(1));
+        widths
+    }
+
+    /// Takes columns away until the rest fits when cut as far as it may be.
+    fn leave_out(&self, widths: &mut [usize], limit: usize) {
+        loop {
+            let least: Vec<usize> = widths
+                .iter()
+                .zip(&self.columns)
+                .map(|(width, column)| column.min_width.map_or(*width, |min| min.min(*width)))
+                .collect();
+            if total(&least) <= limit {
+                return;
+            }
+            let shown = |index: &usize| widths[*index] > 0;
+            let ranks = (0..widths.len())
+                .filter(shown)
+                .filter_map(|index| self.columns[index].rank);
+            let Some(lowest) = ranks.min() else {
+                return;
+            };
+            for (width, column) in widths.iter_mut().zip(&self.columns) {
+                if column.rank == Some(lowest) {
+                    *width = 0;
+                }
+            }
+        }
+    }
+
+    /// Cuts columns until they fit, none below its least width. The widest gives first, down to the next widest, so that
+    /// narrow columns stay whole as long as possible.
+    fn cut(&self, widths: &mut [usize], limit: usize, least: fn(&Column) -> Option<usize>) {
+        let mut excess = total(widths).saturating_sub(limit);
         while excess > 0 {
-            // The widest gives first, down to the next widest, so that narrow columns stay whole as long as possible.
             let spare = |index: usize, widths: &[usize]| {
-                let min = self.columns[index].min_width?;
+                let min = least(&self.columns[index])?;
                 (widths[index] > min).then(|| widths[index] - min)
             };
             let candidates: Vec<usize> = (0..widths.len())
-                .filter(|index| spare(*index, &widths).is_some())
+                .filter(|index| spare(*index, widths).is_some())
                 .collect();
             let Some(&widest) = candidates.iter().max_by_key(|index| widths[**index]) else {
                 break;
@@ -180,11 +224,10 @@ impl Table {
             let step = (widths[widest] - next.min(widths[widest]))
                 .max(1)
                 .min(excess)
-                .min(spare(widest, &widths).unwrap_or(1));
+                .min(spare(widest, widths).unwrap_or(1));
             widths[widest] -= step;
             excess -= step;
         }
-        widths
     }
 
     fn write_row(
@@ -227,6 +270,12 @@ impl Table {
         }
         out.write_all(b"\n")
     }
+}
+
+/// Returns the cells that columns and what is between them take.
+fn total(widths: &[usize]) -> usize {
+    let shown = widths.iter().filter(|width| **width > 0).count();
+    widths.iter().sum::<usize>() + shown.saturating_sub(1) * GAP
 }
 
 #[cfg(test)]
@@ -280,11 +329,34 @@ mod tests {
              wipe        running     5  add a wipe comman…\n\
              日本語名前  ready    1234\n"
         );
-        let narrow = shown(&sample(), Some(10));
+        let narrow = shown(&sample(), Some(33));
         assert!(
             narrow.contains("add a wip…") && narrow.contains("日本…"),
             "{narrow}"
         );
+    }
+
+    #[test]
+    fn what_matters_least_goes_when_cutting_is_not_enough() {
+        let mut table = Table::new([
+            Column::new("NAME").shrinks_to(4),
+            Column::new("FILES").right().goes(2),
+            Column::new("COMMITS").right().goes(1),
+            Column::new("VERDICT"),
+        ]);
+        table.row(["wipe-it".into(), "3".into(), "1".into(), "ready".into()]);
+        let cases = [
+            (
+                29,
+                "NAME  FILES  COMMITS  VERDICT\nwip…      3        1  ready\n",
+            ),
+            (28, "NAME     FILES  VERDICT\nwipe-it      3  ready\n"),
+            (19, "NAME     VERDICT\nwipe-it  ready\n"),
+            (8, "NA…  VE…\nwi…  re…\n"),
+        ];
+        for (width, expected) in cases {
+            assert_eq!(shown(&table, Some(width)), expected, "{width}");
+        }
     }
 
     #[test]
@@ -309,7 +381,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fits_and_trails_no_spaces(rows in proptest::collection::vec(proptest::collection::vec(".{0,30}", 4), 1..6), width in 24usize..90) {
+        fn fits_and_trails_no_spaces(rows in proptest::collection::vec(proptest::collection::vec(".{0,30}", 4), 1..6), width in 10usize..90) {
             let mut table = Table::new([
                 Column::new("A").shrinks_to(4), Column::new("BB").shrinks_to(4).right(),
                 Column::new("C").shrinks_to(4), Column::new("D").shrinks_to(4),
