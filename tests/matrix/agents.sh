@@ -5,7 +5,7 @@
 #   tests/matrix/agents.sh [AGENT...]        claude codex kilo opencode gemini qwen goose copilot cline aider; pi cn when named
 #   tests/matrix/agents.sh --together [AGENT...]      all at the same time in one repository, each with a marker of its own
 #
-#   CASES         which columns (default: all): new send kill stream tool 401 429once 429 500
+#   CASES         which columns (default: all but fork): new send kill stream tool fork 401 429once 429 500
 #
 # The other variables are those of lab.sh.
 set -u
@@ -84,6 +84,58 @@ case_tool() {
     pid=$(cat "$tree/shell.pid")
     stop_it "$(field tool id)" tool >"$lab/stopped" || { cat "$lab/stopped"; return; }
     [ ! -e "/proc/$pid" ] && echo ok || fail "the shell lives"
+}
+
+# A teammate with a clone, a home and nothing of the agent's own goes on with the conversation: `new` was before.
+case_fork() {
+    local agent=$1 mine=$repository shared=$lab/$1/shared.git answer
+    case $agent in
+    claude | codex | gemini | kilo) ;;
+    *) echo "no fork" && return ;;
+    esac
+    # One that keeps conversations in a database is asked for them only by those who want that.
+    git config agent.keepConversations all
+    git agent send work "Keep [[say: kept, turn={turn}]]" >/dev/null || fail "not sent" || return
+    rest work
+    # What an agent has to say about a conversation is kept when its supervisor ends.
+    await 120 alone work || fail "its supervisor stays" || return
+    told work "kept, turn=" || fail "$(field work state): $(field work exit.reason)" || return
+    git agent commit work >/dev/null || fail "not committed" || return
+    git init -q --bare -b main "$shared"
+    git remote add origin "$shared"
+    git push -q origin main && git agent push --yes origin >/dev/null || fail "not pushed" || return
+    local person=mate
+    furnish "$agent" dummy
+    git clone -q "$shared" "$lab/$agent/mate-repo" && cd "$lab/$agent/mate-repo" || fail "not cloned" || return
+    git config user.name "A Mate"
+    git config user.email mate@example.com
+    answer=$(teammate "$agent" "$mine")
+    cd "$mine" || return
+    person=home
+    furnish "$agent" dummy
+    echo "$answer"
+    [[ $answer != *FAIL* ]]
+}
+
+alone() {
+    [ -z "$(field "$1" pid)" ]
+}
+
+teammate() {
+    local agent=$1 tree
+    git agent fetch >/dev/null || fail "not fetched" || return
+    git agent fork --conversation --agent "$agent" --name mine work "Now [[write forked.txt: there]]" >/dev/null || fail "not made" || return
+    rest mine
+    [ "$(field mine state)" = ready ] || fail "$(field mine state): $(field mine exit.reason)" || return
+    tree=$(field mine worktree)
+    grep -q there "$tree/forked.txt" 2>/dev/null || fail "no file" || return
+    grep -q hello "$tree/out.txt" 2>/dev/null || fail "not the work" || return
+    [ ! -e "$2-worktrees/work/forked.txt" ] || fail "wrote elsewhere" || return
+    ! told mine turn=1 || fail "a new conversation" || return
+    git agent send mine "More [[say: more turn={turn}]]" >/dev/null || fail "not sent" || return
+    rest mine
+    told mine "more turn=4" && echo "ok, turn=4" && return
+    told mine "more turn=5" && echo "ok, turn=5" || fail "$(field mine state): $(field mine exit.reason)"
 }
 
 # A prompt that the model answers with a status: which state and words follow.

@@ -28,11 +28,11 @@ forget() {
         "${!COPILOT_@}" "${!CLINE_@}" "${!AIDER_@}" "${!CLAUDE_@}" "${!CODEX_@}" "${!PI_@}" "${!CONTINUE_@}" "${!XDG_@}" 2>/dev/null
 }
 
-# Settings that only the agent can be given by a file, and the variables it is started with.
+# Settings that only the agent can be given by a file, and the variables it is started with. Another `person` has another home.
 furnish() {
     local agent=$1 key=$2
     if [ -z "$together" ]; then
-        export HOME=$lab/$agent/home
+        export HOME=$lab/$agent/${person:-home}
         forget
     fi
     mkdir -p "$HOME"

@@ -136,6 +136,7 @@ fn kilo() -> AgentSpec {
         env_names: names(&["KILO_*"], true),
         attach: words("kilo --session {session}"),
         native: Some(Native::Exported),
+        forks: true,
         tokens: Tokens::LastRequest,
         ..spec(
             "kilo",
@@ -177,6 +178,7 @@ fn gemini() -> AgentSpec {
         attach: words("gemini --resume {session}"),
         provider: Some("google".to_owned()),
         native: Some(Native::Gemini),
+        forks: true,
         auth_methods: pairs(&[("gemini-api-key", "GEMINI_API_KEY")]),
         defaults: Some(Defaults {
             variable: "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",

@@ -2,9 +2,10 @@
 //! machine, or a teammate's fork, can really go on with it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::{Session, SessionId};
-use crate::agent::native::Native;
+use crate::agent::native::{Native, gemini};
 use crate::agent::spec::AgentSpec;
 use crate::error::{Context as _, Error, Result};
 use crate::git::ObjectId;
@@ -24,6 +25,8 @@ use crate::store::limits;
 use crate::store::list::{Listed, Scope};
 use crate::transcript::Body;
 
+/// Where it is noted which conversation is in the agent's database here.
+const HERE_FILE: &str = "conversation-here";
 /// Where the record says what is kept.
 const KEY: &str = "native";
 /// A larger file is not even read.
@@ -50,6 +53,10 @@ pub fn keep(
     let worktree = session.worktree.clone().unwrap_or_default();
     let worktree = Path::new(&worktree);
     native.tidy(environment, &id);
+    if native == Native::Exported {
+        let dir = format!("scratch/{}", session.sid);
+        note_here(environment, &context.store.require_dir(&dir)?, &id);
+    }
     let bytes = match (native, wanted) {
         (_, "none") => return Ok(()),
         (Native::Exported, "all") => export(spec, environment, worktree, &id)?,
@@ -100,28 +107,53 @@ pub fn bring_back(
         return Ok(false);
     };
     native.tidy(environment, id);
-    if native.find(environment, worktree, id).is_some() {
+    let dir = context
+        .store
+        .require_dir(&format!("scratch/{}", from.session.sid))?;
+    // What is in a database is not seen from here, and to ask for it takes as long as to put it there.
+    if native.find(environment, worktree, id).is_some() || is_here(environment, &dir, id) {
         return Ok(false);
     }
     let Some(bytes) = kept(context, native, from)? else {
         return Ok(false);
     };
     if native == Native::Exported {
-        let dir = context
-            .store
-            .require_dir(&format!("scratch/{}", from.session.sid))?;
-        let file = dir.join("conversation.json");
-        fs::write(&file, &bytes).context(|| format!("cannot write '{}'", file.display()))?;
-        return Ok(run(spec, environment, worktree, &["import".into(), file.into()])?.is_some());
+        let imported = import(spec, environment, worktree, (&dir, &bytes))?;
+        if imported {
+            note_here(environment, &dir, id);
+        }
+        return Ok(imported);
     }
     let Some(place) = native.place(environment, worktree, id, context.env.now()) else {
         return Ok(false);
     };
-    put(&place, &bytes)
+    let put = put(&place, &bytes)?;
+    settle(context, native, &place, (worktree, id, &dir))?;
+    Ok(put)
+}
+
+/// Makes the agent find a conversation that was put somewhere, and go on with it at once.
+pub(super) fn settle(
+    context: &Context<'_>,
+    native: Native,
+    place: &Path,
+    (worktree, id, scratch): (&Path, &str, &Path),
+) -> Result<()> {
+    native
+        .settle(place, worktree)
+        .context(|| format!("cannot mark '{}'", place.display()))?;
+    if native == Native::Gemini {
+        gemini::note_minute(scratch, id, native.made(id, context.env.now()).0 / 60_000);
+    }
+    Ok(())
 }
 
 /// Returns what is kept of a session's conversation.
-fn kept(context: &Context<'_>, native: Native, from: &Origin) -> Result<Option<Vec<u8>>> {
+pub(super) fn kept(
+    context: &Context<'_>,
+    native: Native,
+    from: &Origin,
+) -> Result<Option<Vec<u8>>> {
     let record = from.session.more.get(KEY).cloned().unwrap_or_default();
     let id = from.session.vendor_session.as_deref();
     let fits = record["kind"] == native.as_str() && record["id"].as_str() == id;
@@ -132,7 +164,7 @@ fn kept(context: &Context<'_>, native: Native, from: &Origin) -> Result<Option<V
 }
 
 /// Puts a file where there is none.
-fn put(place: &Path, bytes: &[u8]) -> Result<bool> {
+pub(super) fn put(place: &Path, bytes: &[u8]) -> Result<bool> {
     let cannot = || format!("cannot write '{}'", place.display());
     let dir = place.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(dir).context(cannot)?;
@@ -149,51 +181,6 @@ fn put(place: &Path, bytes: &[u8]) -> Result<bool> {
     }
 }
 
-/// Makes a copy of a session's conversation under another id for another worktree, as if it had been held there. The agent's
-/// own way to branch off would go on telling the model the old place. `false` when there is nothing to copy.
-pub fn copy(
-    context: &Context<'_>,
-    spec: &AgentSpec,
-    environment: &Environment,
-    from: &Origin,
-    (worktree, id): (&Path, &str),
-) -> Result<bool> {
-    let session = &from.session;
-    let (Some(native), Some(old)) = (spec.native, session.vendor_session.as_deref()) else {
-        return Ok(false);
-    };
-    let old_place = session.worktree.clone().unwrap_or_default();
-    let bytes = match native.find(environment, Path::new(&old_place), old) {
-        Some(path) => read(&path)?,
-        None => kept(context, native, from)?,
-    };
-    let place = native.place(environment, worktree, id, context.env.now());
-    let (Some(bytes), Some(place)) = (bytes, place) else {
-        return Ok(false);
-    };
-    let new_place = worktree.to_string_lossy();
-    let mut text = String::new();
-    for line in String::from_utf8_lossy(&bytes).lines() {
-        let Ok(mut record) = serde_json::from_str::<Value>(line) else {
-            continue;
-        };
-        if !native.unseal(&mut record) {
-            continue;
-        }
-        let mut line = record.to_string().replace(old, id);
-        // A shorter path would also be found inside longer ones.
-        for end in ["/", "\"", "\\n", " ", "`", "'", ")", ",", "."] {
-            let (from, to) = (format!("{old_place}{end}"), format!("{new_place}{end}"));
-            if !old_place.is_empty() {
-                line = line.replace(&from, &to);
-            }
-        }
-        text.push_str(&line);
-        text.push('\n');
-    }
-    put(&place, text.as_bytes())
-}
-
 /// A session whose conversation is gone on with.
 #[derive(Debug, Clone)]
 pub struct Origin {
@@ -201,11 +188,14 @@ pub struct Origin {
     pub session: Session,
     /// Its log.
     pub tip: Option<ObjectId>,
+    /// Whether it is this clone's own.
+    pub mine: bool,
 }
 
 impl From<Listed> for Origin {
     fn from(listed: Listed) -> Self {
         Origin {
+            mine: listed.is_mine(),
             session: listed.session,
             tip: listed.tip,
         }
@@ -218,6 +208,7 @@ pub fn origin(context: &Context<'_>, sid: SessionId) -> Result<Option<Origin>> {
         return Ok(Some(Origin {
             session: tip.session,
             tip: Some(tip.id),
+            mine: true,
         }));
     }
     let listing = context.store.list(Scope::Archived)?;
@@ -228,34 +219,7 @@ pub fn origin(context: &Context<'_>, sid: SessionId) -> Result<Option<Origin>> {
     Ok(found.map(Origin::from))
 }
 
-/// Returns the conversation that a session's first turn branches off from, where its agent can do that.
-pub fn to_branch_off(
-    context: &Context<'_>,
-    spec: &AgentSpec,
-    session: &Session,
-) -> Result<Option<Origin>> {
-    // Somebody else's conversation goes over only when a person said so.
-    let kept_back = session.more.get(super::fork::CONVERSATION) == Some(&Value::Bool(false));
-    let Some(parent) = session.parent_session.filter(|_| spec.forks && !kept_back) else {
-        return Ok(None);
-    };
-    let origin = origin(context, parent)?;
-    Ok(origin.filter(|origin| {
-        let id = origin.session.vendor_session.as_deref();
-        origin.session.agent == session.agent && id.is_some_and(is_plain)
-    }))
-}
-
-/// Returns whether an id can be part of a file's name: it may come from somebody else's record.
-fn is_plain(id: &str) -> bool {
-    !id.is_empty()
-        && !id.starts_with(['.', '-'])
-        && id
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-}
-
-fn read(path: &Path) -> Result<Option<Vec<u8>>> {
+pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     let cannot = || format!("cannot read '{}'", path.display());
     let file = fs::File::open(path).context(cannot)?;
     if file.metadata().context(cannot)?.len() > LARGEST {
@@ -290,7 +254,40 @@ fn redact(redactor: &Redactor, native: Native, bytes: &[u8]) -> Redacted<Vec<u8>
     Redacted::concat(lines.iter().flat_map(|line| [line, &newline])).into_bytes()
 }
 
-fn export(
+/// Gives a conversation to the agent's program.
+pub(super) fn import(
+    spec: &AgentSpec,
+    environment: &Environment,
+    worktree: &Path,
+    (dir, bytes): (&Path, &[u8]),
+) -> Result<bool> {
+    let file = dir.join("conversation.json");
+    fs::write(&file, bytes).context(|| format!("cannot write '{}'", file.display()))?;
+    let words = ["import".into(), OsString::from(&file)];
+    let ended = run(spec, environment, worktree, &words)?;
+    // It is as large as the conversation, and of no more use.
+    let _ = fs::remove_file(&file);
+    Ok(ended.is_some())
+}
+
+/// Notes that a conversation is in the agent's database on this machine.
+pub(super) fn note_here(environment: &Environment, scratch: &Path, id: &str) {
+    // Not to know it only costs a start of the agent's program.
+    let _ = fs::write(scratch.join(HERE_FILE), here(environment, id));
+}
+
+fn is_here(environment: &Environment, scratch: &Path, id: &str) -> bool {
+    fs::read(scratch.join(HERE_FILE)).is_ok_and(|noted| noted == here(environment, id))
+}
+
+/// Returns what is noted of a conversation: which, and by whose home.
+fn here(environment: &Environment, id: &str) -> Vec<u8> {
+    let home = environment.get(OsStr::new("HOME"));
+    let home = home.map_or(&b""[..], |home| home.as_bytes());
+    [id.as_bytes(), b"\n", home].concat()
+}
+
+pub(super) fn export(
     spec: &AgentSpec,
     environment: &Environment,
     worktree: &Path,

@@ -7,6 +7,7 @@ pub mod archive;
 pub mod attach;
 pub mod backlog;
 pub mod bounds;
+pub mod branch;
 pub mod briefing;
 pub mod budget;
 pub mod carry;

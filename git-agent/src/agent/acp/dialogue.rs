@@ -323,7 +323,7 @@ impl<'a> Dialogue<'a> {
         let dated = line.first() == Some(&b'[')
             && line.get(1).is_some_and(u8::is_ascii_digit)
             && line.windows(4).any(|part| part == b"Z] [");
-        let below = matches!(line.first(), Some(b' ' | b'}' | b']'));
+        let below = matches!(line.first(), Some(b' ' | b'\t' | b'}' | b']'));
         self.murmurs = self.spec.murmurs.is_some() && (dated || (below && self.murmurs));
         self.murmurs
     }

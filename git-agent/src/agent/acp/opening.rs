@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Peer;
 use super::dialogue::{Dialogue, Halt};
 use super::wire;
+use crate::agent::native::gemini;
 use crate::agent::{Program, Trouble, TroubleKind, servers, template};
 use crate::transcript::Body;
 
@@ -17,8 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const READ_ONLY_MODES: [&str; 2] = ["read-only", "plan"];
 /// The place for a file with MCP servers, in the command of an agent that takes them only so.
 const SERVERS: &str = "mcp_file";
-/// Where the minute is noted in which a conversation was last made or loaded.
-const MINUTE_FILE: &str = "conversation-minute";
 
 /// How a conversation was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -330,11 +329,7 @@ impl Dialogue<'_> {
         clock: fn() -> SystemTime,
     ) -> Result<(), Halt> {
         let now = clock().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let noted = std::fs::read_to_string(self.turn.scratch.join(MINUTE_FILE)).ok();
-        let known = noted.as_deref().and_then(|text| {
-            let (id, minute) = text.trim().split_once(' ')?;
-            (id == conversation).then(|| minute.parse::<u64>().ok())?
-        });
+        let known = gemini::noted_minute(&self.turn.scratch, conversation);
         if known.is_some_and(|minute| minute < now.as_secs() / 60) {
             return Ok(());
         }
@@ -361,8 +356,7 @@ impl Dialogue<'_> {
                 .unwrap_or_default()
                 .as_secs()
                 / 60;
-            let file = self.turn.scratch.join(MINUTE_FILE);
-            std::fs::write(file, format!("{conversation} {minute}\n")).ok();
+            gemini::note_minute(&self.turn.scratch, conversation, minute);
         }
     }
 }

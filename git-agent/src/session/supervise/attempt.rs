@@ -11,7 +11,7 @@ use crate::session::bounds::WhenStuck;
 use crate::session::conversation::Origin;
 use crate::session::live::Ending;
 use crate::session::retry::{self, Patience};
-use crate::session::{State, conversation, cooldown, launch, setup, steer};
+use crate::session::{State, branch, conversation, cooldown, launch, setup, steer};
 use crate::transcript::Body;
 
 /// Tells the id of a branched-off conversation from those that drivers choose.
@@ -25,10 +25,10 @@ impl Supervisor<'_, '_> {
         let session = self.session().clone();
         let origin = match turn.resume {
             Some(_) => conversation::origin(context, session.sid)?,
-            None => conversation::to_branch_off(context, &self.spec, &session)?,
+            None => branch::origin(context, &self.spec, &session)?,
         };
         let Some(origin) = origin else { return Ok(()) };
-        if turn.resume.is_none() && self.spec.native == Some(Native::Claude) {
+        if turn.resume.is_none() && self.spec.native.is_some_and(Native::is_copied) {
             return self.copy_conversation(turn, &origin);
         }
         if turn.resume.is_none() {
@@ -54,15 +54,13 @@ impl Supervisor<'_, '_> {
     /// Gives a session that branches off a copy of the conversation. Without one the agent is told what was said.
     fn copy_conversation(&mut self, turn: &mut Turn, origin: &Origin) -> Result<()> {
         let id = conversation_id(turn, BRANCH);
-        let place = (turn.worktree.as_path(), id.as_str());
-        let environment = &turn.environment;
-        match conversation::copy(self.context, &self.spec, environment, origin, place) {
-            Ok(true) => {
+        match branch::copy(self.context, &self.spec, turn, origin, &id) {
+            Ok(Some(id)) => {
                 let session = id.clone();
                 self.live.writer.append(Body::Vendor { session })?;
                 turn.resume = Some(id);
             }
-            Ok(false) => {}
+            Ok(None) => {}
             Err(error) => {
                 let why = describe(&error);
                 let text = format!("the conversation cannot be branched off: {why}");

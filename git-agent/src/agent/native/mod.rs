@@ -1,6 +1,8 @@
 //! The agents' own files of conversations: where each keeps one, where it finds one again that came from elsewhere, and
 //! what of it cannot travel.
 
+pub mod gemini;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ type Environment = BTreeMap<OsString, OsString>;
 const DEPTH: usize = 4;
 /// How many files are looked at in search of one.
 const FILES: usize = 200_000;
+/// How many characters of an exported id say when it was made; what was said is put into order by them.
+const TIME: usize = 12;
 
 /// Ways in which agents keep conversations that have been seen to go on elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +86,7 @@ impl Native {
     ) -> Option<PathBuf> {
         is_safe(id).then_some(())?;
         let home = self.home(environment)?;
-        let made = self.made(id).unwrap_or(now);
+        let made = self.made(id, now);
         let time = jiff::Timestamp::from_millisecond(i64::try_from(made.0).ok()?).ok()?;
         let time = time.to_zoned(jiff::tz::TimeZone::UTC);
         Some(match self {
@@ -97,9 +101,7 @@ impl Native {
                     "rollout-{}-{id}.jsonl",
                     time.strftime("%Y-%m-%dT%H-%M-%S")
                 )),
-            Native::Gemini => home
-                .join("tmp")
-                .join(worktree.file_name()?)
+            Native::Gemini => gemini::project(&home, worktree)?
                 .join("chats")
                 .join(format!(
                     "session-{}-{}.jsonl",
@@ -110,12 +112,56 @@ impl Native {
         })
     }
 
-    /// Returns when a conversation was made, where its id tells: Codex names files by that moment and remembers the names.
-    fn made(self, id: &str) -> Option<Millis> {
-        let digits: String = id.chars().filter(char::is_ascii_hexdigit).collect();
-        let timed = self == Native::Codex && digits.len() == 32 && digits.as_bytes()[12] == b'7';
-        let millis = timed.then(|| u64::from_str_radix(&digits[..12], 16).ok());
-        millis.flatten().map(Millis)
+    /// Returns the time that a file is named by. Codex remembers names, and its ids tell it; Gemini destroys what is named
+    /// by the minute that it is.
+    pub fn made(self, id: &str, now: Millis) -> Millis {
+        match self {
+            Native::Claude | Native::Exported => now,
+            Native::Gemini => Millis(now.0.saturating_sub(2 * 60 * 1000)),
+            Native::Codex => {
+                let digits: String = id.chars().filter(char::is_ascii_hexdigit).collect();
+                let timed = digits.len() == 32 && digits.as_bytes()[12] == b'7';
+                let millis = timed.then(|| u64::from_str_radix(&digits[..12], 16).ok());
+                millis.flatten().map_or(now, Millis)
+            }
+        }
+    }
+
+    /// Makes the agent look for a file where it was put.
+    pub fn settle(self, place: &Path, worktree: &Path) -> std::io::Result<()> {
+        let project = place.parent().and_then(Path::parent);
+        match (self, project) {
+            (Native::Gemini, Some(project)) => gemini::mark(project, worktree),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether a session that branches off gets a copy of the conversation. The agent's own way to branch off
+    /// would go on in the old place, or there is none.
+    pub fn is_copied(self) -> bool {
+        self != Native::Codex
+    }
+
+    /// Returns the id of a copy. A database wants its own kind of ids.
+    pub fn copied_id(self, old: &str, new: &str) -> String {
+        match self {
+            Native::Exported => renamed(old, new),
+            _ => new.to_owned(),
+        }
+    }
+
+    /// Makes one record of a conversation one of its copy in another worktree, where it is not only a matter of words.
+    pub fn transplant(self, record: &mut Value, worktree: &Path, new: &str) {
+        match self {
+            Native::Claude | Native::Codex => {}
+            Native::Gemini => {
+                if let Some(hash) = record.get_mut("projectHash") {
+                    *hash = crate::git::sha256(worktree.to_string_lossy().as_bytes()).into();
+                }
+            }
+            // The same thing cannot be in a database twice.
+            Native::Exported => rename(record, new),
+        }
     }
 
     /// Removes empty doubles of a conversation's file. Gemini leaves one when it loads a conversation, and when it starts the
@@ -192,6 +238,30 @@ fn forget(value: &mut Value, key: &str) {
         }
         _ => {}
     }
+}
+
+/// Gives everything that was exported an id of its own.
+fn rename(value: &mut Value, new: &str) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| rename(item, new)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| rename(field, new)),
+        Value::String(text) => {
+            let kind = text.split_once('_');
+            let named = |kind: &str| ["ses", "msg", "prt"].contains(&kind);
+            if kind.is_some_and(|(kind, rest)| named(kind) && rest.len() > TIME && is_safe(text)) {
+                *text = renamed(text, new);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns another id for the same thing, which says the same time.
+fn renamed(old: &str, new: &str) -> String {
+    let (kind, rest) = old.split_once('_').unwrap_or(("ses", old));
+    let hash = crate::git::sha256(format!("{old}/{new}").as_bytes());
+    let time = rest.get(..TIME).unwrap_or_default();
+    format!("{kind}_{time}{}", &hash[..26 - TIME])
 }
 
 /// Returns whether an id can be part of a file's name.
@@ -311,6 +381,22 @@ mod tests {
                 "session-2026-01-01T00-02-85ab2a4c.jsonl"
             ]
         );
+    }
+
+    #[test]
+    fn what_was_exported_is_renamed_in_the_same_order() {
+        let mut record = json!({"info": {"id": "ses_0123456789abAAAAAAAAAAAAAA"}, "messages": [
+            {"id": "msg_fe0000000001AAAAAAAAAAAAAA", "sessionID": "ses_0123456789abAAAAAAAAAAAAAA"},
+            {"id": "msg_fe0000000002AAAAAAAAAAAAAA", "text": "ses_ is no id, nor is msg_ this one"}]});
+        let old = record.clone();
+        Native::Exported.transplant(&mut record, Path::new("/w"), "new");
+        let new = Native::Exported.copied_id("ses_0123456789abAAAAAAAAAAAAAA", "new");
+        assert_eq!(record["info"]["id"], new.as_str());
+        assert_eq!(record["messages"][0]["sessionID"], new.as_str());
+        assert_eq!(record["messages"][1]["text"], old["messages"][1]["text"]);
+        let id = |at: usize| record["messages"][at]["id"].as_str().expect("an id");
+        assert!(id(0) < id(1) && id(0).len() == 30, "{} {}", id(0), id(1));
+        assert!(id(0).starts_with("msg_fe0000000001") && id(0) != old["messages"][0]["id"]);
     }
 
     #[test]
