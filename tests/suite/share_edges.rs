@@ -49,6 +49,76 @@ fn every_address_that_a_remote_is_pushed_to_is_agreed_to() {
 }
 
 #[test]
+fn a_remote_is_asked_as_the_settings_of_git_want() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+    let hub = team.hub.path().display().to_string();
+    let fetch = |settings: &[&str]| {
+        let mut command = bob.command("git");
+        for setting in settings {
+            command = command.args(["-c", setting]);
+        }
+        command.args(["agent", "fetch", "--json"]).run()
+    };
+    let new = |settings: &[&str]| {
+        ada.hammer(["create", "one", "1"]);
+        ada.push().success();
+        let refs = fetch(settings).success().json()["refs"].clone();
+        assert_eq!(
+            refs.as_array().map(Vec::len),
+            Some(1),
+            "{settings:?}: {refs}"
+        );
+        let refs = fetch(settings).success().json()["refs"].clone();
+        assert_eq!(refs, serde_json::json!([]), "{settings:?}");
+    };
+    for version in ["0", "1", "2"] {
+        new(&[&format!("protocol.version={version}")]);
+    }
+    // Not a repository, and not where the name leads to.
+    for (short, base) in [("short:", hub.clone()), ("none/", format!("file://{hub}"))] {
+        point(&bob, short);
+        new(&[&format!("url.{base}.insteadOf={short}")]);
+    }
+    point(&bob, &hub);
+    let (program, seen) = (sandbox.work().join("speaks"), sandbox.work().join("seen"));
+    let script = format!(
+        "#!/bin/sh\n: >'{}'\nexec git upload-pack \"$@\"\n",
+        seen.display()
+    );
+    write_program(&program, &script);
+    new(&[&format!("remote.origin.uploadpack='{}'", program.display())]);
+    assert!(seen.exists(), "it was not asked through the program");
+    let restricted = bob.command("git").env_remove("GIT_ALLOW_PROTOCOL");
+    let never = ["-c", "protocol.file.allow=never", "agent", "fetch"];
+    let restricted = restricted.args(never).run();
+    restricted.code(128).assert_says("'file' not allowed");
+    let restricted = bob.command("git").env("GIT_ALLOW_PROTOCOL", "https");
+    let restricted = restricted.args(["agent", "fetch"]).run();
+    restricted.code(128).assert_says("'file' not allowed");
+    point(&bob, &format!("{hub}/none"));
+    fetch(&[])
+        .code(128)
+        .assert_says("does not appear to be a git repository");
+    let other = sandbox.work().join("other.git").display().to_string();
+    let words = [
+        "init",
+        "--quiet",
+        "--bare",
+        "--object-format=sha256",
+        &other,
+    ];
+    ada.git(words).success();
+    point(&bob, &other);
+    fetch(&[]).success();
+}
+
+fn point(member: &Member<'_>, url: &str) {
+    member.git(["remote", "set-url", "origin", url]).success();
+}
+
+#[test]
 fn a_clone_without_files_takes_in_whole_sessions() {
     let sandbox = Sandbox::new();
     let team = Team::new(&sandbox, Way::Path);

@@ -315,7 +315,13 @@ impl Complaints {
     /// Returns what was written up to now. The call has ended.
     pub(super) fn take(self) -> io::Result<Vec<u8>> {
         // The place to write at is shared with whoever still writes: it is left alone.
-        let mut text = vec![0; usize::try_from(self.0.metadata()?.len()).unwrap_or(0)];
+        self.take_first(u64::MAX)
+    }
+
+    /// Returns the beginning of it.
+    pub(super) fn take_first(self, most: u64) -> io::Result<Vec<u8>> {
+        let length = self.0.metadata()?.len().min(most);
+        let mut text = vec![0; usize::try_from(length).unwrap_or(0)];
         self.0.read_exact_at(&mut text, 0)?;
         Ok(text)
     }

@@ -4,6 +4,7 @@
 //! through the `git` program on reftable; everything that git must decide (merging, packing, pushing) is git's.
 
 mod ancestry;
+pub mod asking;
 pub mod blame;
 pub mod capture;
 pub mod carry;
@@ -23,6 +24,7 @@ pub mod inspect;
 pub mod landing;
 mod linecount;
 mod loose;
+mod ls_refs;
 pub mod merge;
 pub mod notes;
 pub mod object;

@@ -1,55 +1,17 @@
-//! Other repositories: what they advertise, getting objects from them, and giving them ours. Never by wildcard.
+//! Other repositories: where they are, getting objects from them, and giving them ours. Never by wildcard.
 //!
 //! What the other side says on stderr is foreign text: it is handed to the caller line by line and never passed through.
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use super::quarantine::Quarantine;
-use super::talk::{Audience, converse, lines_of, summary};
+use super::talk::{Audience, converse};
 use super::{Git, ObjectId, Repo};
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 
-/// The longest line of an advertisement that is looked at.
-const LINE: u64 = 8 << 10;
 /// Blobs larger than this are streamed to the disk instead of being held in memory.
 const STREAMED: &str = "1m";
-
-/// A ref as another repository advertises it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Advertised {
-    /// Its full name there.
-    pub name: String,
-    /// What it points at.
-    pub id: ObjectId,
-}
-
-/// What a ref is to whoever listens to an advertisement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Interest {
-    /// It is wanted.
-    Wanted,
-    /// It is not, but worth knowing of.
-    Beside,
-    /// It is somebody else's affair.
-    None,
-}
-
-/// Everything of interest that was advertised.
-#[derive(Debug, Default)]
-pub struct Advertisement {
-    /// The refs that were wanted.
-    pub refs: Vec<Advertised>,
-    /// Names beside them, the first few.
-    pub others: Vec<String>,
-    /// How many were beside them.
-    pub other_count: usize,
-    /// How many there were in all.
-    pub total: usize,
-    /// Whether there was more than the caller wanted to see.
-    pub cut: bool,
-}
 
 /// One wanted change of a ref in another repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,14 +46,6 @@ pub struct Pushed {
     pub said: String,
 }
 
-/// A listing of another repository that is under way.
-#[derive(Debug)]
-pub struct Asking {
-    child: Child,
-    hash: gix::hash::Kind,
-    remote: String,
-}
-
 impl Repo {
     /// Returns the names of the configured remotes.
     pub fn remote_names(&self) -> Vec<String> {
@@ -117,28 +71,54 @@ impl Repo {
 
     /// Returns where something is pushed to whose address was given, as git will use it.
     pub fn push_url_of(&self, address: &str) -> String {
-        let rewritten = |key: &str| {
-            let bases = self.config_subsections("url").into_iter();
-            bases
-                .flat_map(|base| {
-                    let values = self.config_strings(&format!("url.{base}.{key}"));
-                    values.into_iter().map(move |value| (value, base.clone()))
-                })
-                .filter(|(value, _)| address.starts_with(value.as_str()))
-                .max_by_key(|(value, _)| value.len())
-                .map(|(value, base)| format!("{base}{}", &address[value.len()..]))
-        };
-        rewritten("pushInsteadOf")
-            .or_else(|| rewritten("insteadOf"))
+        self.rewritten(address, "pushInsteadOf")
+            .or_else(|| self.rewritten(address, "insteadOf"))
             .unwrap_or_else(|| address.to_owned())
+    }
+
+    fn rewritten(&self, address: &str, key: &str) -> Option<String> {
+        let bases = self.config_subsections("url").into_iter();
+        bases
+            .flat_map(|base| {
+                let values = self.config_strings(&format!("url.{base}.{key}"));
+                values.into_iter().map(move |value| (value, base.clone()))
+            })
+            .filter(|(value, _)| address.starts_with(value.as_str()))
+            .max_by_key(|(value, _)| value.len())
+            .map(|(value, base)| format!("{base}{}", &address[value.len()..]))
+    }
+
+    /// Returns where git would ask a remote for its refs, if its settings want nothing special.
+    pub(super) fn plain_fetch_url(&self, remote: &str) -> Option<String> {
+        if self.depends_on_remotes() {
+            return None;
+        }
+        let mut address = remote.to_owned();
+        if self.remote_names().iter().any(|name| name == remote) {
+            let values = |key| self.config_strings(&format!("remote.{remote}.{key}"));
+            let special = |key| !values(key).is_empty();
+            if special("vcs") || special("uploadpack") {
+                return None;
+            }
+            let urls = values("url");
+            // To newer versions of git an empty one takes back those before it.
+            if urls.iter().any(String::is_empty) {
+                return None;
+            }
+            address = urls.into_iter().next()?;
+        }
+        Some(self.rewritten(&address, "insteadOf").unwrap_or(address))
+    }
+
+    /// Returns whether there are settings that count for some remotes only: git alone knows which.
+    fn depends_on_remotes(&self) -> bool {
+        let depends = |condition: &String| condition.starts_with("hasconfig:");
+        self.config_subsections("includeIf").iter().any(depends)
     }
 
     /// Returns the same where nothing can rewrite addresses: then it is what stands in the settings.
     fn plain_push_urls(&self, remote: &str) -> Option<Vec<String>> {
-        let depends = |condition: &String| condition.starts_with("hasconfig:");
-        if !self.config_subsections("url").is_empty()
-            || self.config_subsections("includeIf").iter().any(depends)
-        {
+        if !self.config_subsections("url").is_empty() || self.depends_on_remotes() {
             return None;
         }
         let values = |key| self.config_strings(&format!("remote.{remote}.{key}"));
@@ -152,23 +132,9 @@ impl Repo {
     }
 
     /// Returns a call of git from where relative addresses of remotes begin.
-    fn remote_git(&self) -> Git {
+    pub(super) fn remote_git(&self) -> Git {
         let top = self.main_work_tree();
         Git::new(self.common_dir(), self.common_dir(), top.as_deref())
-    }
-
-    /// Asks another repository for its refs. The answer is read by [`Asking::finish`], so that the caller can do something
-    /// else meanwhile. It is of all refs: git would compare each with every pattern, and tell the other side of none.
-    pub fn ask_remote(&self, remote: &str) -> Result<Asking> {
-        let child = self
-            .remote_git()
-            .args(["ls-remote", "--quiet", "--refs", "--", remote])
-            .spawn(Stdio::null(), Stdio::piped(), Stdio::piped())?;
-        Ok(Asking {
-            child,
-            hash: self.hash_kind(),
-            remote: remote.to_owned(),
-        })
     }
 
     /// Gets objects and everything they need from another repository, checked by git. No ref is written.
@@ -331,95 +297,6 @@ impl Signed {
     }
 }
 
-impl Asking {
-    /// Reads the answer: the refs that are wanted, at most so many.
-    pub fn finish(
-        mut self,
-        interest: &dyn Fn(&str) -> Interest,
-        most: usize,
-    ) -> Result<Advertisement> {
-        let stderr = self.child.stderr.take();
-        let listener = std::thread::spawn(move || {
-            let mut said = Vec::new();
-            if let Some(stderr) = stderr {
-                let _ = stderr.take(64 << 10).read_to_end(&mut said);
-            }
-            said
-        });
-        let mut advertised = Advertisement::default();
-        if let Some(stdout) = self.child.stdout.take() {
-            self.read(BufReader::new(stdout), interest, most, &mut advertised)?;
-        }
-        if advertised.cut {
-            // Enough was seen: what is still being sent is of no use.
-            let _ = self.child.kill();
-        }
-        let status = self
-            .child
-            .wait()
-            .context(|| format!("cannot list '{}'", without_password(&self.remote)))?;
-        let said = listener.join().unwrap_or_default();
-        if !status.success() && !advertised.cut {
-            let said = summary(&lines_of(&said));
-            return Err(refused("list", &self.remote, &said));
-        }
-        Ok(advertised)
-    }
-
-    fn read(
-        &self,
-        mut reader: impl BufRead,
-        interest: &dyn Fn(&str) -> Interest,
-        most: usize,
-        advertised: &mut Advertisement,
-    ) -> Result<()> {
-        let cannot = || format!("cannot list '{}'", without_password(&self.remote));
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            let length = reader
-                .by_ref()
-                .take(LINE)
-                .read_until(b'\n', &mut line)
-                .context(cannot)?;
-            if length == 0 {
-                return Ok(());
-            }
-            advertised.total += 1;
-            let text = String::from_utf8_lossy(&line);
-            let Some((id, name)) = text.trim_end_matches('\n').split_once('\t') else {
-                return Err(Error::fatal(cannot()).because("git's answer makes no sense"));
-            };
-            match interest(name) {
-                Interest::Wanted => {}
-                Interest::Beside => {
-                    advertised.other_count += 1;
-                    if advertised.others.len() < 20 {
-                        advertised.others.push(name.to_owned());
-                    }
-                    continue;
-                }
-                Interest::None => continue,
-            }
-            let id = ObjectId::from_hex(id.as_bytes()).context(cannot)?;
-            if id.kind() != self.hash {
-                return Err(Error::fatal(format!(
-                    "'{}' uses another object format than this repository",
-                    self.remote
-                )));
-            }
-            if advertised.refs.len() == most {
-                advertised.cut = true;
-                return Ok(());
-            }
-            advertised.refs.push(Advertised {
-                name: name.to_owned(),
-                id,
-            });
-        }
-    }
-}
-
 /// Returns an address as it may be shown and remembered.
 pub fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
@@ -438,7 +315,7 @@ pub fn without_password(url: &str) -> String {
     }
 }
 
-fn refused(what: &str, remote: &str, said: &str) -> Error {
+pub(super) fn refused(what: &str, remote: &str, said: &str) -> Error {
     let shown = if Path::new(remote).is_absolute() {
         "it"
     } else {

@@ -13,7 +13,7 @@ const SAID: usize = 40;
 /// How much of a line that somebody says is heard.
 const LONGEST_WORDS: usize = 1000;
 /// How long the other side, or git itself, may show no sign of life before it is given up.
-const SILENCE: Duration = Duration::from_secs(300);
+pub(in crate::git) const SILENCE: Duration = Duration::from_secs(300);
 
 /// Who hears how far git is. Where nobody does it is not asked to tell: that takes both sides a noticeable part of the time.
 pub enum Audience<'a> {

@@ -14,9 +14,9 @@ use super::change::{Change, What};
 use super::sign::{self, Standing};
 use crate::cores;
 use crate::error::{Error, Result};
+use crate::git::asking::{Advertisement, Interest};
 use crate::git::object::Signature;
 use crate::git::refs::{Expected, RefChange, Swap};
-use crate::git::remote::{Advertisement, Interest};
 use crate::git::talk::Audience;
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::process::lock::Lock;
@@ -153,9 +153,10 @@ pub fn fetch(
     let repo = context.repo;
     // Before the remote is asked: what a push of this clone puts there meanwhile would look deleted or rewritten.
     let _lock = lock(context, remote)?;
-    let asking = repo.ask_remote(remote)?;
+    let asking = repo.ask_remote(remote, &refname::SHARED)?;
     // Read while the remote thinks about its answer.
     let copies = copies(repo, remote)?;
+    let left_behind = Quarantine::left_behind(repo, remote)?;
     let advertised = asking.finish(&interest(options), limits::REMOTE_REFS)?;
     if advertised.cut {
         return Err(Error::fatal(format!(
@@ -205,14 +206,14 @@ pub fn fetch(
         .map(|(name, id)| (name.clone(), *id))
         .collect();
     if wanted.is_empty() && gone.is_empty() {
-        Quarantine::left_behind(repo, remote)?.let_go(context);
+        left_behind.let_go(context);
         return Ok(fetched);
     }
     let own = own_refs(repo)?;
     for one in &mut wanted {
         one.own = own.get(&one.name).copied();
     }
-    let quarantine = Quarantine::fill(context, remote, &mut wanted, audience)?;
+    let quarantine = left_behind.fill(context, remote, &mut wanted, audience)?;
     audience.hear("checking");
     check_all(repo, &mut wanted);
     sign::judge_all(context, &mut wanted_tips(&mut wanted))?;
@@ -293,13 +294,13 @@ impl Quarantine {
 
     /// Fetches what is not here yet. What git refuses is marked as refused, and costs no other ref anything.
     fn fill(
+        mut self,
         context: &Context<'_>,
         remote: &str,
         wanted: &mut [Wanted],
         audience: &mut Audience<'_>,
     ) -> Result<Self> {
         let repo = context.repo;
-        let Quarantine { mut held } = Quarantine::left_behind(repo, remote)?;
         let missing: BTreeSet<ObjectId> = wanted
             .iter()
             .filter(|wanted| wanted.own != Some(wanted.id))
@@ -331,13 +332,10 @@ impl Quarantine {
             };
         }
         if !parents.is_empty() {
-            held.push(hold(
-                context,
-                remote,
-                &parents.into_iter().collect::<Vec<_>>(),
-            )?);
+            let parents: Vec<ObjectId> = parents.into_iter().collect();
+            self.held.push(hold(context, remote, &parents)?);
         }
-        Ok(Quarantine { held })
+        Ok(self)
     }
 
     /// Lets go of everything: what is good has a name by now. Failing to leaves it to the next fetch.
@@ -402,7 +400,8 @@ fn get(
         return Ok(());
     };
     // A remote that cannot be reached at all refuses nothing in particular.
-    repo.ask_remote(remote)?.finish(&|_| Interest::None, 0)?;
+    repo.ask_remote(remote, &refname::SHARED)?
+        .finish(&|_| Interest::None, 0)?;
     if let [only] = ids {
         let said = error.message();
         let reason = said.split_once("': ").map_or(said, |(_, reason)| reason);

@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::remote::Remote;
 use crate::error::Result;
+use crate::git::asking::{Advertised, Interest};
 use crate::git::object::Signature;
-use crate::git::remote::{Advertised, Interest, Update};
+use crate::git::remote::Update;
 use crate::git::talk::Audience;
 use crate::session::WriterId;
 use crate::session::context::Context;
@@ -70,7 +71,7 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
         None if refname::is_shared_place(name) => Interest::Beside,
         None => Interest::None,
     };
-    let asking = repo.ask_remote(&remote.name)?;
+    let asking = repo.ask_remote(&remote.name, &[])?;
     let advertised = asking.finish(&ours, limits::REMOTE_REFS)?;
     probed.list_ms = millis(started.elapsed());
     probed.refs = advertised.refs.len();
@@ -123,7 +124,8 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
         true => Interest::Wanted,
         false => Interest::None,
     };
-    let found = repo.ask_remote(&remote.name)?.finish(&wanted, 1)?;
+    let found = repo.ask_remote(&remote.name, &refname::SHARED)?;
+    let found = found.finish(&wanted, 1)?;
     probed.shows = found.refs.iter().any(|one| one.id == id);
     let deleted = repo.push_refs(&remote.name, &[update(None, Some(id))], false, &mut quiet)?;
     probed.deletes = deleted.done;

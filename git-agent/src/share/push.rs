@@ -16,8 +16,9 @@ use super::remote::{CONSENT, Remote};
 use super::sign;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
+use crate::git::asking::Interest;
 use crate::git::refs::{Expected, RefChange};
-use crate::git::remote::{Interest, Pushed, Update};
+use crate::git::remote::{Pushed, Update};
 use crate::git::talk::Audience;
 use crate::redact::Redactor;
 use crate::session::context::Context;
@@ -26,7 +27,7 @@ use crate::store::append::SessionWriter;
 use crate::store::check;
 use crate::store::join::Joined;
 use crate::store::list::Scope;
-use crate::store::refname::RefName;
+use crate::store::refname::{self, RefName};
 use crate::transcript::Body;
 
 /// Refs of one push: hosts have been seen to fail on a hundred.
@@ -333,7 +334,7 @@ impl Given<'_, '_> {
             true => Interest::Wanted,
             false => Interest::None,
         };
-        let asking = repo.ask_remote(&self.remote.name)?;
+        let asking = repo.ask_remote(&self.remote.name, &refname::SHARED)?;
         let there = asking.finish(&interest, items.len())?;
         let there: BTreeMap<&str, ObjectId> = there
             .refs

@@ -9,8 +9,8 @@ use super::fetch::{copies, own_refs};
 use super::remote::Remote;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
+use crate::git::asking::Interest;
 use crate::git::refs::{Expected, RefChange, Swap};
-use crate::git::remote::Interest;
 use crate::session::context::Context;
 use crate::store::limits;
 use crate::store::refname::{self, RefName};
@@ -66,7 +66,7 @@ pub(super) fn ask(
         Some(name) if names.contains(&name) || own_archive(&name) => Interest::Wanted,
         _ => Interest::None,
     };
-    let asking = repo.ask_remote(remote)?;
+    let asking = repo.ask_remote(remote, &refname::SHARED)?;
     let advertised = asking.finish(&interest, limits::REMOTE_REFS)?;
     let there: BTreeMap<RefName, ObjectId> = advertised
         .refs
