@@ -208,6 +208,47 @@ fn a_secret_below_a_session_or_in_a_name_does_not_go_along_with_its_code() {
 }
 
 #[test]
+fn what_a_new_remote_has_already_is_not_searched_and_large_files_are() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+    ada.repo.write("env", format!("TOKEN={secret}\n"));
+    ada.git(["add", "env"]).success();
+    ada.git(["commit", "-qm", "for everybody to read"])
+        .success();
+    ada.git(["push", "--quiet", "origin", "main"]).success();
+    // Nothing here tells any more what is there.
+    ada.git(["remote", "remove", "origin"]).success();
+    ada.git(["remote", "add", "hub", team.address()]).success();
+    let script = "echo fine >fine && git add fine && git commit -qm fine; echo done";
+    ada.session("above", "tidy up", script);
+    let large = format!(
+        "head -c 9000000 /dev/zero | tr '\\0' x >large && echo >>large && echo {secret} >>large && git add large && git commit -qm large; echo done"
+    );
+    ada.session("large", "add a file", &large);
+    let pushed = ada.agent(["push", "--yes", "hub"]).success();
+    pushed.assert_says("large: its code stays here: file 'large' of its code");
+    assert!(!pushed.stderr().contains("above:"), "{pushed}");
+    let code = ada.repo.id("agent/above");
+    team.hub.git(["cat-file", "-e", &code]).success();
+    let code = ada.repo.id("agent/large");
+    team.hub.git(["cat-file", "-e", &code]).code(1);
+    // Where it is fetched from says nothing about where it goes.
+    let other = sandbox.repo("other.git").bare().create();
+    let address = other.path().display().to_string();
+    ada.git(["remote", "add", "split", team.address()])
+        .success();
+    let words = ["remote", "set-url", "--push", "split", &address];
+    ada.git(words).success();
+    let pushed = ada.agent(["push", "--yes", "split"]).code(1);
+    pushed.assert_says("above: file 'env' of its code");
+    let all = other.git(["cat-file", "--batch-all-objects", "--batch"]);
+    let all = all.success().stdout_bytes().to_vec();
+    assert!(!holds(&all, &secret), "the other remote holds it");
+}
+
+#[test]
 fn purging_rewrites_what_was_shared_and_a_later_push_does_not_bring_it_back() {
     each_way(|_, team| {
         let (ada, bob) = (team.clone("ada"), team.clone("bob"));

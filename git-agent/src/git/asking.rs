@@ -7,7 +7,8 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 
-use super::ls_refs::{Direct, Heard};
+use super::ls_refs::Direct;
+use super::packets::Heard;
 use super::remote::{refused, without_password};
 use super::talk::{lines_of, summary};
 use super::{ObjectId, Repo};

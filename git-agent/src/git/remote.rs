@@ -5,9 +5,10 @@
 use std::path::Path;
 use std::process::Stdio;
 
+use super::asking::Interest;
 use super::quarantine::Quarantine;
 use super::talk::{Audience, converse};
-use super::{Git, ObjectId, Repo};
+use super::{Git, ObjectId, ObjectKind, Repo};
 use crate::error::{Error, Result};
 
 /// Blobs larger than this are streamed to the disk instead of being held in memory.
@@ -114,6 +115,46 @@ impl Repo {
     fn depends_on_remotes(&self) -> bool {
         let depends = |condition: &String| condition.starts_with("hasconfig:");
         self.config_subsections("includeIf").iter().any(depends)
+    }
+
+    /// Returns whether a remote is pushed to exactly where it is fetched from.
+    pub fn pushes_where_it_fetches(&self, remote: &str) -> bool {
+        let bases = self.config_subsections("url");
+        let rewrites = |base: &String| {
+            let key = format!("url.{base}.pushInsteadOf");
+            self.config_string(&key).is_some()
+        };
+        let values = |key| self.config_strings(&format!("remote.{remote}.{key}"));
+        !self.depends_on_remotes()
+            && !bases.iter().any(rewrites)
+            && values("pushurl").is_empty()
+            && values("url").len() <= 1
+    }
+
+    /// Returns whether branches of a remote are known here.
+    pub fn has_branches_of(&self, remote: &str) -> Result<bool> {
+        if !self.remote_names().iter().any(|name| name == remote) {
+            return Ok(false);
+        }
+        let known = self.refs_under(&format!("refs/remotes/{remote}/"))?;
+        Ok(!known.refs.is_empty())
+    }
+
+    /// Asks a remote for its branches, at most so many, and returns the commits of them that are here.
+    pub fn common_branches(&self, remote: &str, most: usize) -> Result<Vec<ObjectId>> {
+        let branches = "refs/heads/";
+        let interest = |name: &str| match name.starts_with(branches) {
+            true => Interest::Wanted,
+            false => Interest::None,
+        };
+        let asking = self.ask_remote(remote, &[branches])?;
+        let mut common = Vec::new();
+        for branch in asking.finish(&interest, most)?.refs {
+            if let Some((ObjectKind::Commit, _)) = self.object_header(branch.id)? {
+                common.push(branch.id);
+            }
+        }
+        Ok(common)
     }
 
     /// Returns the same where nothing can rewrite addresses: then it is what stands in the settings.

@@ -121,8 +121,11 @@ pub(super) fn lock(context: &Context<'_>, remote: &str) -> Result<Lock> {
     Lock::acquire(context.env, path, PATIENCE)
 }
 
+/// Copies of a remote's refs, by the names they have there.
+pub(super) type Copies = BTreeMap<RefName, ObjectId>;
+
 /// Returns this clone's copies of a remote's refs.
-pub(super) fn copies(repo: &Repo, remote: &str) -> Result<BTreeMap<RefName, ObjectId>> {
+pub(super) fn copies(repo: &Repo, remote: &str) -> Result<Copies> {
     let found = repo.refs_under(&refname::copies_of(remote))?.refs;
     Ok(found
         .into_iter()
@@ -217,7 +220,7 @@ pub fn fetch(
     audience.hear("checking");
     check_all(repo, &mut wanted);
     sign::judge_all(context, &mut wanted_tips(&mut wanted))?;
-    let promoted = promote(context, remote, &wanted, &gone, options.prune);
+    let promoted = promote(context, remote, &copies, &wanted, (&gone, options.prune));
     quarantine.let_go(context);
     fetched.changes = promoted?;
     tidy(context, remote);
@@ -451,9 +454,9 @@ fn check_one(repo: &Repo, wanted: &Wanted) -> Result<Option<Session>> {
 fn promote(
     context: &Context<'_>,
     remote: &str,
+    copies: &Copies,
     wanted: &[Wanted],
-    gone: &[(RefName, ObjectId)],
-    prune: bool,
+    (gone, prune): (&[(RefName, ObjectId)], bool),
 ) -> Result<Vec<Change>> {
     let repo = context.repo;
     let mut transaction = Vec::new();
@@ -488,7 +491,7 @@ fn promote(
         });
         changes.push(change);
     }
-    let folded = folded_tips(repo, remote, wanted, gone)?;
+    let folded = folded_tips(repo, copies, wanted, gone)?;
     for (ref_name, id) in gone {
         let name = ref_name.at_remote(remote);
         let in_archive = match ref_name {
@@ -526,7 +529,7 @@ fn promote(
 /// gone.
 fn folded_tips(
     repo: &Repo,
-    remote: &str,
+    copies: &Copies,
     wanted: &[Wanted],
     gone: &[(RefName, ObjectId)],
 ) -> Result<BTreeMap<SessionId, ObjectId>> {
@@ -539,7 +542,8 @@ fn folded_tips(
         .iter()
         .filter(|one| one.refused.is_none())
         .map(|one| (one.name.clone(), one.id));
-    for (name, id) in came.chain(copies(repo, remote)?) {
+    let known = copies.iter().map(|(name, id)| (name.clone(), *id));
+    for (name, id) in came.chain(known) {
         let RefName::Archive { month, .. } = &name else {
             continue;
         };

@@ -2,7 +2,7 @@
 //! known, and what cannot be taken back deserves a second look.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ use crate::store::limits;
 use crate::store::refname::RefName;
 use crate::transcript::to_ascii_json;
 
-/// Files of code larger than this are not looked into.
+/// Files of code larger than this are looked into bit by bit.
 const CODE: u64 = 8 << 20;
 /// Fewer objects of code than this are searched by one thread.
 const PER_THREAD: usize = 64;
@@ -109,8 +109,51 @@ pub(super) struct Looker<'a> {
     pub writers: &'a [WriterId],
     /// What the remote has already, as far as is known here.
     pub there: &'a [ObjectId],
+    /// What else it has.
+    pub branches: &'a Branches,
     /// Code that this very push found to be clean.
     pub code: &'a CleanCode,
+}
+
+/// The branches that a remote says it has: asked for when there is code to be searched, and nothing tells what it has.
+#[derive(Debug)]
+pub(super) struct Branches {
+    /// Whom to ask.
+    remote: Option<String>,
+    answer: OnceLock<Vec<ObjectId>>,
+}
+
+impl Branches {
+    /// Returns none, and asks nobody.
+    pub fn unasked() -> Self {
+        Branches {
+            remote: None,
+            answer: OnceLock::new(),
+        }
+    }
+
+    /// Returns the branches of a remote that are not known here. To one that had something before nothing is asked: that
+    /// has brought its code along.
+    pub fn of(repo: &Repo, remote: &str, is_new: bool) -> Result<Self> {
+        // What is somewhere else than where it goes says nothing.
+        let asks =
+            is_new && repo.pushes_where_it_fetches(remote) && !repo.has_branches_of(remote)?;
+        Ok(Branches {
+            remote: asks.then(|| remote.to_owned()),
+            answer: OnceLock::new(),
+        })
+    }
+
+    /// Returns those that are here, too. A remote that does not say has none.
+    fn get(&self, repo: &Repo) -> &[ObjectId] {
+        let Some(remote) = &self.remote else {
+            return &[];
+        };
+        self.answer.get_or_init(|| {
+            repo.common_branches(remote, limits::REMOTE_REFS)
+                .unwrap_or_default()
+        })
+    }
 }
 
 /// Commits of code that bring no secrets along.
@@ -239,7 +282,14 @@ pub(super) fn look_ahead(
 
 /// Searches everything that commits reach and no remote has, on all cores.
 fn search(repo: &Repo, looker: Looker<'_>, code: &[ObjectId]) -> Result<()> {
-    let objects = repo.unpublished_objects(code, looker.there)?;
+    let mut objects = repo.unpublished_objects(code, looker.there)?;
+    if !objects.is_empty() {
+        let branches = looker.branches.get(repo);
+        if !branches.is_empty() {
+            let there: Vec<ObjectId> = looker.there.iter().chain(branches).copied().collect();
+            objects = repo.unpublished_objects(code, &there)?;
+        }
+    }
     let own = || repo.clone();
     cores::parts(&objects, PER_THREAD, own, |repo, part| {
         search_part(&repo, looker, part)
@@ -254,11 +304,15 @@ fn search_part(repo: &Repo, looker: Looker<'_>, objects: &[(ObjectId, String)]) 
             continue;
         };
         // A tree is looked into for the names in it.
-        if kind == ObjectKind::Tag || size > CODE {
-            continue;
-        }
-        let bytes = repo.read_object(*id, kind, CODE)?;
-        if let Some(rule) = looker.redactor.certain_secret(&bytes) {
+        let found = match kind {
+            ObjectKind::Tag => None,
+            ObjectKind::Blob if size > CODE => search_large(repo, looker, *id)?,
+            _ => {
+                let bytes = repo.read_object(*id, kind, size)?;
+                looker.redactor.certain_secret(&bytes)
+            }
+        };
+        if let Some(rule) = found {
             let place = match kind {
                 ObjectKind::Blob => format!("file '{path}' of its code"),
                 ObjectKind::Tree => format!("the name of a file in '{path}/' of its code"),
@@ -268,6 +322,16 @@ fn search_part(repo: &Repo, looker: Looker<'_>, objects: &[(ObjectId, String)]) 
         }
     }
     Ok(())
+}
+
+/// Searches a large file, of which only a part is in memory at a time.
+fn search_large(repo: &Repo, looker: Looker<'_>, id: ObjectId) -> Result<Option<String>> {
+    let mut found = None;
+    repo.stream_blob(id, &mut |part| {
+        found = looker.redactor.certain_secret(part);
+        found.is_none()
+    })?;
+    Ok(found)
 }
 
 /// Says what was found in a text of JSON that this became of.

@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fetch::{copies, own_refs};
-use super::remote::Remote;
+use super::fetch::{Copies, own_refs};
 use crate::error::Result;
 use crate::git::ObjectId;
 use crate::session::context::Context;
@@ -31,13 +30,12 @@ pub struct Item {
     pub title: Option<String>,
 }
 
-/// Returns what a remote lacks: everything, or only these sessions and all notes.
-pub fn unpushed(
+/// Returns what a remote lacks of which these copies are here: everything, or only these sessions and all notes.
+pub(super) fn unpushed(
     context: &Context<'_>,
-    remote: &Remote,
+    copies: &Copies,
     only: Option<&BTreeSet<SessionId>>,
 ) -> Result<Vec<Item>> {
-    let copies = copies(context.repo, &remote.name)?;
     let own = own_refs(context.repo)?;
     let wanted = |name: &RefName| match (only, name) {
         (Some(only), RefName::Session(sid)) => only.contains(sid),

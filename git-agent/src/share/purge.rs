@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use super::change::Change;
 use super::fetch::own_refs;
-use super::inspect::{CleanCode, Looker, look_ahead, look_into_code};
+use super::inspect::{Branches, CleanCode, Looker, look_ahead, look_into_code};
 use super::push::{self, Options};
 use super::reach;
 use crate::error::{Error, Result};
@@ -116,6 +116,7 @@ fn code_with(context: &Context<'_>, redactor: &Redactor) -> Result<Vec<(String, 
         redactor,
         writers: &[],
         there: &[],
+        branches: &Branches::unasked(),
         code: &clean,
     };
     let mut carried = Vec::new();

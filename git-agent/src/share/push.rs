@@ -8,8 +8,8 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use super::change::{Change, What};
-use super::fetch::{copies, lock, own_refs, tidy};
-use super::inspect::{CleanCode, Looker, inspect_all, look_ahead, look_into_code};
+use super::fetch::{Copies, copies, lock, own_refs, tidy};
+use super::inspect::{Branches, CleanCode, Looker, inspect_all, look_ahead, look_into_code};
 use super::plan::{self, Item};
 use super::reach;
 use super::remote::{CONSENT, Remote};
@@ -17,7 +17,7 @@ use super::sign;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::asking::Interest;
-use crate::git::refs::{Expected, RefChange};
+use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::remote::{Pushed, Update};
 use crate::git::talk::Audience;
 use crate::redact::Redactor;
@@ -71,13 +71,16 @@ pub fn push(
     let redactor = context.redactor();
     let code = CleanCode::default();
     let writers = context.store.own_writers()?;
+    let mut known = copies(context.repo, &remote.name)?;
     // A remote without branches of ours known here still has the code of what was pushed before: without it all of the
     // history would be searched again every time.
-    let there: Vec<ObjectId> = copies(context.repo, &remote.name)?.into_values().collect();
+    let there: Vec<ObjectId> = known.values().copied().collect();
+    let branches = Branches::of(context.repo, &remote.name, there.is_empty())?;
     let looker = Looker {
         redactor: &redactor,
         writers: &writers,
         there: &there,
+        branches: &branches,
         code: &code,
     };
     let mut codeless = BTreeMap::new();
@@ -87,16 +90,17 @@ pub fn push(
         }
         audience.hear("preparing");
         if options.refs.is_none() {
-            codeless = prepare(context, remote, options, looker)?;
+            codeless = prepare(context, &known, options, looker)?;
         }
     }
-    let mut items = plan::unpushed(context, remote, options.sessions.as_ref())?;
-    let other = options.ask && !copies(context.repo, &remote.name)?.is_empty();
+    let mut items = plan::unpushed(context, &known, options.sessions.as_ref())?;
+    let other = options.ask && !known.is_empty();
     if (items.is_empty() || other) && !options.dry_run {
         // Somebody may have deleted it there, or the remote be another one than it was.
         let own = own_refs(context.repo)?.into_keys().collect();
         reach::ask(context, &remote.name, &own)?;
-        items = plan::unpushed(context, remote, options.sessions.as_ref())?;
+        known = copies(context.repo, &remote.name)?;
+        items = plan::unpushed(context, &known, options.sessions.as_ref())?;
     }
     if let Some(only) = &options.refs {
         items.retain(|item| only.contains(&item.name));
@@ -109,6 +113,7 @@ pub fn push(
         redactor: &redactor,
         changes: Vec::new(),
         codeless,
+        known,
         there: Vec::new(),
     };
     audience.hear("looking for secrets");
@@ -158,7 +163,7 @@ fn kind(item: &Item) -> What {
 /// why the code of some does not go along.
 fn prepare(
     context: &Context<'_>,
-    remote: &Remote,
+    known: &Copies,
     options: &Options,
     looker: Looker<'_>,
 ) -> Result<BTreeMap<SessionId, String>> {
@@ -187,7 +192,7 @@ fn prepare(
         }
     }
     if sign::is_wanted(context)? {
-        for item in plan::unpushed(context, remote, options.sessions.as_ref())? {
+        for item in plan::unpushed(context, known, options.sessions.as_ref())? {
             if item.new.is_some() {
                 context.store.seal(&item.name)?;
             }
@@ -243,6 +248,8 @@ struct Given<'c, 'a> {
     redactor: &'c Redactor,
     changes: Vec<Change>,
     codeless: BTreeMap<SessionId, String>,
+    /// What is written down here that the remote has.
+    known: Copies,
     /// What the remote has now, and is not written down here yet.
     there: Vec<Item>,
 }
@@ -482,20 +489,30 @@ impl Given<'_, '_> {
         if items.is_empty() {
             return Ok(());
         }
-        let repo = self.context.repo;
-        let copies = copies(repo, &self.remote.name)?;
-        let changes: Vec<RefChange> = items
-            .iter()
-            .map(|item| (item, copies.get(&item.name).copied()))
-            .filter(|(item, before)| *before != item.new)
-            .map(|(item, before)| RefChange {
-                name: item.name.at_remote(&self.remote.name),
-                expected: before.map_or(Expected::Absent, Expected::At),
-                new: item.new,
-            })
-            .collect();
-        // A copy that somebody else moves meanwhile is put right by the next fetch.
-        repo.swap_many(&changes).map(|_| ())
+        for _ in 0..2 {
+            let changes: Vec<RefChange> = items
+                .iter()
+                .map(|item| (item, self.known.get(&item.name).copied()))
+                .filter(|(item, before)| *before != item.new)
+                .map(|(item, before)| RefChange {
+                    name: item.name.at_remote(&self.remote.name),
+                    expected: before.map_or(Expected::Absent, Expected::At),
+                    new: item.new,
+                })
+                .collect();
+            if self.context.repo.swap_many(&changes)? == Swap::Done {
+                break;
+            }
+            // Somebody deletes copies meanwhile. What moves once more is put right by the next fetch.
+            self.known = copies(self.context.repo, &self.remote.name)?;
+        }
+        for item in items {
+            match item.new {
+                Some(new) => self.known.insert(item.name, new),
+                None => self.known.remove(&item.name),
+            };
+        }
+        Ok(())
     }
 
     fn pause(&self, attempt: u32) -> Duration {
