@@ -180,6 +180,7 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
         show(context, ui, args, trees, stream, &wanted)?;
         // An agent that reads its own diff is not the reviewer.
         if args.is_whole()
+            && !context.repo.is_read_only()
             && env.var("GIT_AGENT_SESSION").is_none()
             && remark::inside(context)?.is_none()
         {

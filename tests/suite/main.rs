@@ -36,6 +36,7 @@ mod review_files;
 mod review_loop;
 mod review_more;
 mod review_settings;
+mod review_unwritable;
 mod review_verdicts;
 mod session_acp;
 mod session_agents;

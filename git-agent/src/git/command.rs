@@ -391,25 +391,37 @@ fn failed(name: &str, answer: &Answer) -> Error {
 impl Repo {
     /// Returns a call of git on this repository.
     pub fn git(&self) -> Git {
-        Git::new(self.git_dir(), self.common_dir(), self.work_tree())
+        self.beside(Git::new(
+            self.git_dir(),
+            self.common_dir(),
+            self.work_tree(),
+        ))
     }
 
     /// Returns a call of git on the shared part of this repository, independent of any work tree.
     pub fn git_common(&self) -> Git {
-        Git::new(self.common_dir(), self.common_dir(), None)
+        self.beside(Git::new(self.common_dir(), self.common_dir(), None))
     }
 
     /// Returns a call of git on the main working tree, where there is one: what a person would do there.
     pub fn git_main(&self) -> Git {
         match self.main_work_tree() {
-            Some(top) => Git::new(self.common_dir(), self.common_dir(), Some(&top)),
+            Some(top) => self.beside(Git::new(self.common_dir(), self.common_dir(), Some(&top))),
             None => self.git_common(),
         }
     }
 
     /// Returns a call of git on one linked worktree of this repository, by its admin directory and its top.
     pub fn git_at(&self, admin_dir: &Path, top: &Path) -> Git {
-        Git::new(admin_dir, self.common_dir(), Some(top))
+        self.beside(Git::new(admin_dir, self.common_dir(), Some(top)))
+    }
+
+    /// Lets git write its objects where this repository's go.
+    fn beside(&self, git: Git) -> Git {
+        match self.is_read_only() {
+            true => git.env("GIT_OBJECT_DIRECTORY", self.objects_dir()),
+            false => git,
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! through the `git` program on reftable; everything that git must decide (merging, packing, pushing) is git's.
 
 mod ancestry;
+mod aside;
 pub mod asking;
 pub mod blame;
 pub mod capture;
@@ -50,6 +51,7 @@ pub mod worktree;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::env::Env;
 use crate::error::{Context, Error, Result};
@@ -77,6 +79,8 @@ pub struct Repo {
     backend: RefBackend,
     /// The trees of commits that were read: the same few are asked for again and again, and a commit never changes.
     trees: RefCell<HashMap<ObjectId, ObjectId>>,
+    /// Where objects go when the repository cannot be written.
+    aside: Option<Arc<aside::Aside>>,
 }
 
 impl Repo {
@@ -126,6 +130,10 @@ impl Repo {
                 return Err(Error::fatal(format!("unknown ref storage format '{name}'")));
             }
         };
+        let aside = aside::Aside::needed(env, &common_dir).map(Arc::new);
+        if let Some(aside) = &aside {
+            look_aside(&mut gix, aside)?;
+        }
         Ok(Repo {
             gix,
             git_dir,
@@ -133,6 +141,7 @@ impl Repo {
             work_tree,
             backend,
             trees: RefCell::default(),
+            aside,
         })
     }
 
@@ -205,13 +214,65 @@ impl Repo {
 
     /// Returns a place on the repository's own file system for files on their way to their final name.
     pub fn scratch_dir(&self) -> PathBuf {
-        self.common_dir.join("agents").join("tmp")
+        match &self.aside {
+            Some(aside) => aside.agents().join("tmp"),
+            None => self.common_dir.join("agents").join("tmp"),
+        }
+    }
+
+    /// Returns whether nothing can be written in this repository, so that it is only looked at.
+    pub fn is_read_only(&self) -> bool {
+        self.aside.is_some()
+    }
+
+    /// Returns a directory below the shared one for private files; when it is closed to this user, one for the moment.
+    pub fn private_dir(&self, name: &str) -> PathBuf {
+        let dir = self.common_dir.join(name);
+        let is_closed =
+            || aside::is_closed(&dir, rustix::fs::Access::EXEC_OK) && dir_is_there(&dir);
+        match &self.aside {
+            Some(aside) if is_closed() => aside.agents(),
+            _ => dir,
+        }
+    }
+
+    /// Returns where new objects go.
+    pub(in crate::git) fn objects_dir(&self) -> PathBuf {
+        match &self.aside {
+            Some(aside) => aside.objects(),
+            None => self.common_dir.join("objects"),
+        }
+    }
+
+    /// Fails in a repository that is only looked at.
+    pub(in crate::git) fn require_writable(&self) -> Result<()> {
+        match &self.aside {
+            None => Ok(()),
+            Some(_) => Err(Error::fatal(format!(
+                "cannot write in '{}': it belongs to somebody else, or is read-only",
+                self.common_dir.display()
+            ))),
+        }
     }
 
     /// Returns the gix view, for the modules of this door only.
     pub(in crate::git) fn gix(&self) -> &gix::Repository {
         &self.gix
     }
+}
+
+fn dir_is_there(dir: &Path) -> bool {
+    std::fs::symlink_metadata(dir).is_ok()
+}
+
+/// Lets gix find what was written aside, together with what the repository has.
+fn look_aside(gix: &mut gix::Repository, aside: &aside::Aside) -> Result<()> {
+    let replacements: Vec<_> = gix.objects.store_ref().replacements().collect();
+    let options = gix::odb::store::init::Options::default();
+    let found = gix::odb::at_opts(aside.objects(), gix.object_hash(), replacements, options)
+        .context(|| "cannot open the objects of this repository".into())?;
+    gix.objects = gix::odb::memory::Proxy::from(found);
+    Ok(())
 }
 
 fn open_options(env: &Env) -> gix::open::Options {

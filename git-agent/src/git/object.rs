@@ -193,7 +193,7 @@ impl Repo {
 
     pub(in crate::git) fn loose_path(&self, id: ObjectId) -> PathBuf {
         let hex = id.to_string();
-        let mut path = self.common_dir().join("objects");
+        let mut path = self.objects_dir();
         path.push(&hex[..2]);
         path.push(&hex[2..]);
         path
@@ -204,7 +204,7 @@ impl Repo {
     /// All files of a group are written and handed to the disk before the first one is waited for: syncing one after
     /// the other would make each wait for a commit of the file system's journal of its own.
     pub fn write_batch(&self, batch: &Batch) -> Result<()> {
-        let objects = self.common_dir().join("objects");
+        let objects = self.objects_dir();
         let mut touched = BTreeSet::new();
         for group in batch.objects.chunks(OPEN_AT_ONCE) {
             let mut written = Vec::with_capacity(group.len());

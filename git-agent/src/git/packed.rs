@@ -27,6 +27,7 @@ impl Repo {
     /// Changes many refs together, durably: all or none. They must be refs that only we write, under a lock of the
     /// caller's over all their writers in this clone.
     pub fn swap_many(&self, changes: &[RefChange]) -> Result<Swap> {
+        self.require_writable()?;
         if changes.len() >= FEW
             && self.ref_backend() == RefBackend::Files
             && let Some(swap) = self.swap_packed(changes)?

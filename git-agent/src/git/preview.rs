@@ -165,7 +165,7 @@ impl Scratch {
             super::object::jitter()
         ));
         std::fs::create_dir_all(&dir).context(|| format!("cannot create '{}'", dir.display()))?;
-        let alternates = quoted(&repo.common_dir().join("objects"));
+        let alternates = quoted(&repo.objects_dir());
         Ok(Scratch { dir, alternates })
     }
 }

@@ -37,7 +37,7 @@ impl Quarantine {
         }
         Ok(Quarantine {
             objects,
-            main: repo.common_dir().join("objects"),
+            main: repo.objects_dir(),
         })
     }
 

@@ -268,6 +268,7 @@ impl Repo {
     /// `<ref>.lock` with an object id inside can be removed at once: it is ours, and its process is dead. git itself
     /// locks such a ref only to pack or prune it, with an empty file; that is waited for.
     pub fn swap_ref(&self, change: &RefChange) -> Result<Swap> {
+        self.require_writable()?;
         match (self.ref_backend(), change.new) {
             (RefBackend::Files, Some(new)) => self.swap_file(change, new),
             _ => self.swap_refs(std::slice::from_ref(change)),
@@ -338,6 +339,7 @@ impl Repo {
         if changes.is_empty() {
             return Ok(Swap::Done);
         }
+        self.require_writable()?;
         let null = self.null_id();
         // Without the closing `commit` nothing happens: a writer that dies half-way changes nothing.
         let mut script = b"start\0".to_vec();

@@ -27,6 +27,9 @@ pub fn run(
         ));
         ui.hint("look at it, then: git agent trust");
     }
+    if context.store.is_closed() {
+        ui.warning("this repository belongs to somebody else: its sessions are shown as they were last recorded");
+    }
     let code = verb(&context, &ui)?;
     ui.finish()?;
     Ok(code)

@@ -18,6 +18,9 @@ pub struct Trouble {
 /// Records what a crash left unrecorded. Nothing here may keep a listing from being shown, so troubles are only told.
 pub fn heal(context: &Context<'_>, listing: &Listing) -> Vec<Trouble> {
     let mut troubles = Vec::new();
+    if context.repo.is_read_only() {
+        return troubles;
+    }
     if let Err(error) = take_up_spools(context) {
         troubles.push(Trouble {
             what: "cannot bring the last events of a session into git".to_owned(),
@@ -41,6 +44,9 @@ pub fn heal(context: &Context<'_>, listing: &Listing) -> Vec<Trouble> {
 
 /// Records that one session was interrupted, if that is not recorded yet.
 pub fn notice(context: &Context<'_>, session: &Session) -> Result<bool> {
+    if context.repo.is_read_only() {
+        return Ok(false);
+    }
     let names = steer::notice_dead(context, std::slice::from_ref(session))?;
     Ok(!names.is_empty())
 }

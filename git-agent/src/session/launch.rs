@@ -151,6 +151,8 @@ fn starting_lock(store: &Store<'_>, sid: SessionId) -> PathBuf {
 pub fn true_state(store: &Store<'_>, session: &Session) -> Result<State> {
     // In this order: whoever starts a supervisor lets go only after that one has taken hold.
     if session.status.needs_supervisor()
+        // Who holds what is not to be seen in a directory that is closed.
+        && !store.is_closed()
         && !is_starting(store, session.sid)?
         && !lock::is_held(&run_lock(store, session.sid))?
     {

@@ -50,13 +50,18 @@ impl<'a> Store<'a> {
         Store {
             env,
             repo,
-            dir: repo.common_dir().join("agents"),
+            dir: repo.private_dir("agents"),
         }
     }
 
     /// Returns the private directory for what is not in git: spools, run files, locks, drafts.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Returns whether the private directory is closed to this user: what happens right now cannot be seen then.
+    pub fn is_closed(&self) -> bool {
+        self.repo.is_read_only() && !self.dir.starts_with(self.repo.common_dir())
     }
 
     /// Returns a directory below the private one, made if need be, for the owner's eyes only.
