@@ -203,6 +203,7 @@ fn comment(
         }
         actions.push(Action::Comment {
             target: None,
+            of: None,
             at,
             body: git_agent::session::fold::shorten(&body, remark::LONGEST / 4),
             severity: Some(finding.severity),

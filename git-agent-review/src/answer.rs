@@ -72,6 +72,7 @@ pub fn reply(env: &Env, args: &Reply) -> Result<u8> {
             let target = found.comment.id;
             let mut actions = vec![Action::Comment {
                 target: Some(target),
+                of: found.of(),
                 at: None,
                 body: body.clone(),
                 severity: None,

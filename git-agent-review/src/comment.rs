@@ -72,6 +72,7 @@ pub fn run(env: &Env, args: &Comment) -> Result<u8> {
             let about = about(context, ui, &listed, at.as_ref());
             let action = Action::Comment {
                 target: None,
+                of: None,
                 at,
                 body: body.clone(),
                 severity: args.severity,

@@ -1,6 +1,6 @@
 //! `git agent review diff`: what a session changed, as git shows it, with the open comments in their places.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
@@ -11,6 +11,7 @@ use git_agent::git::diff::Stream;
 use git_agent::git::scan::Reason;
 use git_agent::git::{Git, ObjectId};
 use git_agent::invoke::{OutputArgs, site};
+use git_agent::output::sanitize::one_line;
 use git_agent::output::style::Slot;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
 use git_agent::review::Review;
@@ -172,7 +173,7 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
         if let Some(note) = &compared.note {
             ui.narrate(note);
         }
-        warn_left_out(ui, &work);
+        warn_left_out(context, ui, &work);
         let stream = match stream {
             Some(stream) => stream,
             None => program(context, ui, args, trees).stream()?,
@@ -191,13 +192,34 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
 }
 
 /// Says what in the worktree is neither shown nor judged.
-pub fn warn_left_out(ui: &Ui, work: &Work) {
+pub fn warn_left_out(context: &Context<'_>, ui: &Ui, work: &Work) {
     for left in &work.left_out {
-        let rest = match left.reason {
-            Reason::Submodule => "what is not committed in it is not part of this",
-            _ => "it is not part of this",
+        let at = work.checkout.as_ref();
+        let loose = match left.reason {
+            Reason::Submodule => at.and_then(|at| context.repo.has_loose_work(at, &left.path)),
+            _ => {
+                ui.warning(format!("{left}: it is not part of this"));
+                continue;
+            }
         };
-        ui.warning(format!("{left}: {rest}"));
+        match loose {
+            Some(false) => {}
+            Some(true) => {
+                ui.warning(format!(
+                    "{left} holds work that is not committed in it, which is not part of this"
+                ));
+                let top = at.map(|at| at.top.join(OsStr::from_bytes(&left.path)));
+                if let Some(top) = top {
+                    ui.hint(format!(
+                        "git -C '{}' status",
+                        one_line(&top.display().to_string())
+                    ));
+                }
+            }
+            None => ui.warning(format!(
+                "{left}: what is not committed in it is not part of this"
+            )),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use git_agent::output::human::count;
 use git_agent::output::sanitize::one_line;
 use git_agent::process::lock::Lock;
 use git_agent::review::path::unquote;
-use git_agent::review::{Action, Place};
+use git_agent::review::{Action, Place, Review};
 use git_agent::session::anchors::{self, Placed};
 use git_agent::session::context::Context;
 use git_agent::session::work::{self, Keep, Work};
@@ -22,7 +22,7 @@ use git_agent::session::{Ulid, display, editor, remark, select};
 use git_agent::store::list::Listed;
 
 use crate::outline::Hunk;
-use crate::page::{Line, Mistake, Page, Wish, marked};
+use crate::page::{Line, Mistake, Named, Page, Wish, marked};
 use crate::{answer, draft, threads};
 
 /// The mode of a submodule: what a diff shows of one is no text of a file.
@@ -142,7 +142,7 @@ fn type_in(
         return answer::tell(ui, &[]);
     }
     let kept = |error: Error| error.hint(format!("what was typed is kept in '{}'", path.display()));
-    let (done, ids) = write(context, listed, &work, &wishes).map_err(kept)?;
+    let (done, ids) = write(context, listed, &work, &review, &wishes).map_err(kept)?;
     let _ = std::fs::remove_file(path);
     ui.narrate(done);
     answer::tell(ui, &ids)?;
@@ -307,9 +307,16 @@ fn write(
     context: &Context<'_>,
     listed: &Listed,
     work: &Work,
+    review: &Review,
     wishes: &[Wish],
 ) -> Result<(String, Vec<Ulid>)> {
     let who = remark::author(context)?;
+    // Whose comment is meant is told only where its id does not: older versions know nothing of it.
+    let told = |named: &Named| {
+        let review = review.threads.iter().flat_map(|thread| &thread.comments);
+        let same = review.filter(|comment| comment.id == named.id).count();
+        named.of.clone().filter(|_| same > 1)
+    };
     let mut actions = Vec::new();
     let (mut comments, mut replies, mut resolved) = (0, 0, 0);
     for wish in wishes {
@@ -327,6 +334,7 @@ fn write(
                 };
                 Action::Comment {
                     target: None,
+                    of: None,
                     at,
                     body: body.clone(),
                     severity: None,
@@ -335,7 +343,8 @@ fn write(
             Wish::Reply(target, body) => {
                 replies += 1;
                 Action::Comment {
-                    target: Some(*target),
+                    target: Some(target.id),
+                    of: told(target),
                     at: None,
                     body: body.clone(),
                     severity: None,

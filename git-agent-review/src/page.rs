@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 
 use git_agent::output::sanitize::block;
 use git_agent::review::Side;
-use git_agent::session::Ulid;
 use git_agent::session::anchors::{Placed, Pointed, Spot};
+use git_agent::session::{Ulid, WriterId};
 
 use crate::threads::short;
 
@@ -64,7 +64,16 @@ pub struct Page {
     /// The text.
     pub text: String,
     bars: Vec<(String, Meaning)>,
-    threads: BTreeMap<String, Ulid>,
+    threads: BTreeMap<String, Named>,
+}
+
+/// A comment on a page: its id, and its writer where that is another's id too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// Its id.
+    pub id: Ulid,
+    /// Whose it is, where its id alone does not tell.
+    pub of: Option<WriterId>,
 }
 
 /// What typed text under a line is about.
@@ -80,7 +89,7 @@ pub enum Wish {
     /// A new comment; without a place it is about the session.
     Comment(Option<Pointed>, String),
     /// An answer to a comment.
-    Reply(Ulid, String),
+    Reply(Named, String),
     /// A thread to be closed.
     Resolve(Ulid),
 }
@@ -191,12 +200,18 @@ impl Page {
         let Some(first) = placed.thread.comments.first() else {
             return;
         };
-        let id = short(first.id);
-        if self.threads.insert(id.clone(), first.id).is_some() {
+        let of = Some(first.writer.clone());
+        let named = Named { id: first.id, of };
+        let mut name = short(first.id);
+        // Two ids may end alike, and a forger can take somebody else's: neither may hide a thread.
+        if self.threads.get(&name).is_some_and(|known| *known != named) {
+            name = format!("{}@{}", first.id, first.writer);
+        }
+        if self.threads.insert(name.clone(), named).is_some() {
             return;
         }
         let place = clean(&crate::threads::Look::place(placed));
-        let _ = writeln!(self.text, "[ ] {id} {place}");
+        let _ = writeln!(self.text, "[ ] {name} {place}");
         for comment in placed
             .thread
             .comments
@@ -274,7 +289,7 @@ pub fn marked(text: &str, mistake: &Mistake) -> String {
 /// What typed text belongs to.
 enum Target {
     At(Option<Pointed>),
-    Thread(Ulid),
+    Thread(Named),
     Nothing,
 }
 
@@ -315,17 +330,17 @@ impl Reader<'_> {
             return Ok(());
         }
         if let Some((mark, rest)) = boxed(line) {
-            let id = rest.split(' ').next().unwrap_or_default();
-            if let Some(id) = self.page.threads.get(id) {
+            let name = rest.split(' ').next().unwrap_or_default();
+            if let Some(named) = self.page.threads.get(name) {
                 self.settle();
                 match mark {
                     ' ' => {}
-                    'x' | 'X' => self.wishes.push(Wish::Resolve(*id)),
+                    'x' | 'X' => self.wishes.push(Wish::Resolve(named.id)),
                     other => {
                         return Err(mistake(format!("'[{other}]' {NO_BOX}")));
                     }
                 }
-                self.target = Target::Thread(*id);
+                self.target = Target::Thread(named.clone());
                 return Ok(());
             }
         }
@@ -354,7 +369,7 @@ impl Reader<'_> {
         }
         match &self.target {
             Target::At(at) => self.wishes.push(Wish::Comment(at.clone(), text)),
-            Target::Thread(id) => self.wishes.push(Wish::Reply(*id, text)),
+            Target::Thread(named) => self.wishes.push(Wish::Reply(named.clone(), text)),
             Target::Nothing => {}
         }
     }
@@ -463,7 +478,13 @@ mod tests {
                     "why remove it?\n\n> quoted".to_owned()
                 ),
                 Wish::Resolve(id),
-                Wish::Reply(id, "because".to_owned()),
+                Wish::Reply(
+                    Named {
+                        id,
+                        of: Some(thread.comments[0].writer.clone())
+                    },
+                    "because".to_owned()
+                ),
                 Wish::Comment(
                     Some(Pointed {
                         path: b"logo.png".to_vec(),
@@ -480,6 +501,26 @@ mod tests {
             page.read(&general),
             Ok(vec![Wish::Comment(None, "All in all fine.".to_owned())])
         );
+    }
+
+    #[test]
+    fn a_forged_id_hides_no_thread() {
+        let (forged, mut own) = (thread(), thread());
+        own.comments[0].writer = "bob-3c4d".parse().expect("a writer");
+        own.comments[0].body = "mine".to_owned();
+        let placed = [&forged, &own].map(|thread| Placed {
+            thread,
+            spot: Spot::Session,
+        });
+        let page = Page::new(HEAD, &lines(), &placed);
+        assert_eq!(page.text.matches("[ ] ").count(), 2, "{}", page.text);
+        let typed = page.text.replace("> mine\n", "> mine\nto bob\n");
+        let named = Named {
+            id: own.comments[0].id,
+            of: Some(own.comments[0].writer.clone()),
+        };
+        let wish = Wish::Reply(named, "to bob".to_owned());
+        assert_eq!(page.read(&typed), Ok(vec![wish]));
     }
 
     #[test]

@@ -219,7 +219,7 @@ fn give(context: &Context<'_>, ui: &Ui, case: &Case, verdict: Verdict, why: &str
     let listed = &case.listed;
     let work = opinion::give(context, listed, verdict, why, case.seen.as_ref())?;
     looked::remember(context, listed.session.sid, &work)?;
-    diff::warn_left_out(ui, &work);
+    diff::warn_left_out(context, ui, &work);
     let name = one_line(&listed.session.name).to_string();
     let tip = work.tip.to_string();
     let rest = match work.is_committed() {

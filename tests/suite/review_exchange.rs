@@ -111,6 +111,25 @@ fn two_clones_come_to_the_same() {
         "a teammate approved it"
     );
 
+    // Somebody who takes the ids of another makes nothing unreachable: the error says how to name the right one.
+    let notes = ada.refs("refs/agents/notes/review/");
+    let (theirs, tip) = notes.iter().next().expect("her notes");
+    let (_, writer) = theirs.rsplit_once('/').expect("her writer id");
+    let forged = "refs/agents-remote/eve/notes/review/eve-1a2b";
+    bob.git(["update-ref", forged, tip]).success();
+    let unclear = bob.agent(["review", "reply", &by_ada, "-m", "to ada"]);
+    let unclear = unclear.code(128);
+    let named = format!("{by_ada}@{writer}");
+    assert!(unclear.stderr().contains(&named), "{unclear}");
+    bob.agent(["review", "reply", &named, "-m", "to ada"])
+        .success();
+    let answered = threads(&bob);
+    let all = answered.as_array().expect("a list").iter();
+    let mut hers = all.filter(|thread| thread["comments"][0]["writer"] == *writer);
+    let said = hers.next().expect("her thread")["comments"].to_string();
+    assert!(said.contains("to ada"), "{answered:#}");
+    bob.git(["update-ref", "-d", forged]).success();
+
     // What a teammate wrote reaches the agent only when somebody asks for that.
     ada.agent(["review", "reopen", &by_ada]).success();
     let own = ada

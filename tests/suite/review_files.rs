@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use git_agent_tests::repo::DIFFICULT_NAMES;
-use git_agent_tests::{Repo, Sandbox};
+use git_agent_tests::{Output, Repo, Sandbox};
 
 fn session<'a>(sandbox: &'a Sandbox) -> (Repo<'a>, Repo<'a>) {
     let repo = sandbox.repo("r").create();
@@ -280,8 +280,28 @@ fn what_git_cannot_keep_is_said() {
     // Known as a submodule, it is there with its commit.
     tree.git(["-c", "advice.addEmbeddedRepo=false", "add", "inner"])
         .success();
-    inner.write("hidden", "other text\n");
+    let told = |shown: &Output| {
+        shown
+            .stderr()
+            .contains("holds work that is not committed in it")
+    };
     let shown = repo.agent(["review", "diff", "s"]).success();
-    shown.assert_says("what is not committed in it is not part of this");
     assert!(shown.stdout().contains("+Subproject commit"), "{shown}");
+    assert!(!told(&shown), "all of it is committed: {shown}");
+    let marker = sandbox.root().join("ran");
+    let evil = format!("touch '{}' #", marker.display());
+    for key in ["core.fsmonitor", "filter.evil.clean", "remote.x.uploadpack"] {
+        inner.git(["config", key, &evil]).success();
+    }
+    inner.write("hidden", "other text\n");
+    assert!(told(&repo.agent(["review", "diff", "s"]).success()));
+    inner.git(["checkout", "--quiet", "hidden"]).success();
+    assert!(!told(&repo.agent(["review", "diff", "s"]).success()));
+    inner.write("untracked", "more text\n");
+    assert!(told(&repo.agent(["review", "diff", "s"]).success()));
+    inner.git(["add", "untracked"]).success();
+    std::fs::remove_file(&marker).ok();
+    inner.write(".gitattributes", "* filter=evil\n");
+    assert!(told(&repo.agent(["review", "approve", "s"]).success()));
+    assert!(!marker.exists(), "nothing of it is run");
 }

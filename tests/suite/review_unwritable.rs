@@ -55,7 +55,7 @@ fn what_cannot_be_written_is_shown_all_the_same() {
     for closed in [false, true] {
         if closed {
             set_writable(&sandbox, true);
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0);
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o000);
             std::fs::set_permissions(&agents, mode).expect("ours");
             sandbox
                 .command("chmod")

@@ -41,6 +41,7 @@ pub mod scan;
 pub mod scratch;
 pub mod snapshot;
 mod stream;
+mod submodule;
 pub mod take_back;
 pub mod talk;
 pub mod tally;

@@ -376,13 +376,16 @@ impl Session {
         let said = |at: &usize| match self.entries[*at].record.as_deref()? {
             Record {
                 id,
-                action: Action::Comment { target, .. },
+                action: Action::Comment { target, of, .. },
                 ..
             } => Some(Said {
                 at: *at,
                 id: *id,
                 by: self.entries[*at].by,
                 answers: *target,
+                of: of
+                    .as_ref()
+                    .and_then(|of| self.writers.binary_search(of).ok()),
             }),
             _ => None,
         };

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use super::{Action, CodePlace, FORMAT, Place, Record, Severity, Side, Verdict};
 use crate::env::Millis;
 use crate::error::{Context, Result};
-use crate::session::{Person, SessionId, Ulid};
+use crate::session::{Person, SessionId, Ulid, WriterId};
 
 /// The fields of all records together.
 #[derive(Deserialize)]
@@ -23,6 +23,8 @@ struct Fields {
     op: Op,
     #[serde(default, deserialize_with = "given")]
     target: Option<Ulid>,
+    #[serde(default, deserialize_with = "given")]
+    of: Option<WriterId>,
     #[serde(default, deserialize_with = "given")]
     at: Option<Spot>,
     #[serde(default, deserialize_with = "given")]
@@ -111,6 +113,7 @@ fn plain(line: &str) -> Option<Record> {
     let action = match fields.op {
         Op::Comment => Action::Comment {
             target: fields.target,
+            of: fields.of,
             at,
             body: fields.body?,
             severity: fields.severity,
@@ -197,6 +200,7 @@ mod tests {
             ),
             format!(r#","op":"comment","body":"x","at":{{"event":"{ID}"}},"after":["{ID}"]"#),
             format!(r#","op":"comment","body":"x","at":{{"event":"{ID}","turn":3}}"#),
+            format!(r#","op":"comment","body":"x","target":"{ID}","of":"ada-1a2b""#),
             format!(r#","op":"edit","target":"{ID}","body":"new""#),
             r#","op":"del""#.to_owned(),
             format!(r#","op":"del","target":"{ID}""#),
@@ -223,6 +227,7 @@ mod tests {
             r#","op":"comment","body":"x","at":{"path":"a"}"#.to_owned(),
             r#","op":"comment","body":"x","at":{"event":"no id","commit":"c"}"#.to_owned(),
             r#","op":"comment","body":"x","at":[]"#.to_owned(),
+            r#","op":"comment","body":"x","of":"nobody""#.to_owned(),
             r#","op":"comment","body":"x","at":null"#.to_owned(),
             r#","op":"comment","body":"x","at":{"commit":"c","path":null}"#.to_owned(),
             r#","op":"comment","body":"x","at":{"commit":"c","before":null}"#.to_owned(),

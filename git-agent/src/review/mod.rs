@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use crate::env::Millis;
 use crate::error::{Context, Error, Result};
-use crate::session::{Person, SessionId, Ulid};
+use crate::session::{Person, SessionId, Ulid, WriterId};
 
 pub use fold::{Comment, Given, Ignored, Review, Thread, fold};
 
@@ -50,6 +50,9 @@ pub enum Action {
         /// The comment it answers; without one it opens a thread.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<Ulid>,
+        /// Whose comment it answers, where several have that id.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<WriterId>,
         /// What it is about; a comment without a place is about the session as a whole.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<Place>,

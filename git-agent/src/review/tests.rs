@@ -86,6 +86,7 @@ fn comment(id: u8, lc: u64, target: Option<u8>, body: &str) -> Record {
         lc,
         Action::Comment {
             target: target.map(ulid),
+            of: None,
             at: None,
             body: body.into(),
             severity: None,
@@ -144,6 +145,31 @@ fn edits_and_deletions_count_from_the_author_alone() {
     let gone = &review.threads[0].comments[0];
     assert!(gone.deleted && gone.body.is_empty());
     assert!(!review.threads[0].is_visible());
+}
+
+#[test]
+fn an_answer_can_say_whose_comment_it_is_about() {
+    let mut answer = comment(3, 6, Some(1), "to the first writer");
+    if let Action::Comment { of, .. } = &mut answer.action {
+        *of = Some(writer(1));
+    }
+    let review = only(vec![
+        (2, comment(1, 1, None, "forged")),
+        (1, comment(1, 5, None, "mine")),
+        (3, answer),
+    ]);
+    let texts: Vec<Vec<&str>> = review
+        .threads
+        .iter()
+        .map(|thread| {
+            thread
+                .comments
+                .iter()
+                .map(|said| said.body.as_str())
+                .collect()
+        })
+        .collect();
+    assert_eq!(texts, [vec!["forged"], vec!["mine", "to the first writer"]]);
 }
 
 #[test]
@@ -277,25 +303,26 @@ fn a_long_chain_folds_fast() {
 fn actions() -> impl Strategy<Value = Action> {
     let id = || (1..12u8).prop_map(ulid);
     prop_oneof![
-        3 => (proptest::option::of(id()), "[a-z]{0,3}").prop_map(|(target, body)| Action::Comment {
-            target,
-            at: None,
-            body,
-            severity: None,
-        }),
-        1 => (id(), "[a-z]{0,3}").prop_map(|(target, body)| Action::Edit { target, body }),
-        1 => proptest::option::of(id()).prop_map(|target| Action::Del { target }),
-        1 => id().prop_map(|target| Action::Resolve { target }),
-        1 => id().prop_map(|target| Action::Reopen { target }),
-        1 => select(vec![Verdict::Approve, Verdict::RequestChanges, Verdict::Reject]).prop_map(
-            |verdict| Action::Verdict {
-                verdict,
-                commit: "c".into(),
-                tree: None,
-                body: String::new(),
-            }
-        ),
-    ]
+            3 => (proptest::option::of(id()), "[a-z]{0,3}").prop_map(|(target, body)| Action::Comment {
+                target,
+    of: None,
+                at: None,
+                body,
+                severity: None,
+            }),
+            1 => (id(), "[a-z]{0,3}").prop_map(|(target, body)| Action::Edit { target, body }),
+            1 => proptest::option::of(id()).prop_map(|target| Action::Del { target }),
+            1 => id().prop_map(|target| Action::Resolve { target }),
+            1 => id().prop_map(|target| Action::Reopen { target }),
+            1 => select(vec![Verdict::Approve, Verdict::RequestChanges, Verdict::Reject]).prop_map(
+                |verdict| Action::Verdict {
+                    verdict,
+                    commit: "c".into(),
+                    tree: None,
+                    body: String::new(),
+                }
+            ),
+        ]
 }
 
 fn records() -> impl Strategy<Value = Vec<(WriterId, Record)>> {

@@ -17,6 +17,8 @@ pub(super) struct Said {
     pub(super) by: usize,
     /// The comment it answers.
     pub(super) answers: Option<Ulid>,
+    /// Whose comment that is, by number, where it is told.
+    pub(super) of: Option<usize>,
 }
 
 /// Threads while they are put together.
@@ -34,36 +36,53 @@ pub(super) struct Threads {
 
 /// Comments by their ids. Ids are random: only a forger has somebody else's.
 struct Ids {
-    first: HashMap<Ulid, usize>,
-    /// Those of other writers under an id that was used before, with their writers.
-    others: HashMap<Ulid, Vec<(usize, usize)>>,
+    first: HashMap<Ulid, One>,
+    /// Those of other writers under an id that was used before.
+    others: HashMap<Ulid, Vec<One>>,
+}
+
+/// A comment and its writer, by their numbers.
+#[derive(Clone, Copy)]
+struct One {
+    by: usize,
+    at: usize,
 }
 
 impl Ids {
     fn new(ordered: &[Said]) -> Self {
-        let mut first: HashMap<Ulid, usize> = HashMap::with_capacity(ordered.len());
-        let mut others: HashMap<Ulid, Vec<(usize, usize)>> = HashMap::new();
+        let mut first: HashMap<Ulid, One> = HashMap::with_capacity(ordered.len());
+        let mut others: HashMap<Ulid, Vec<One>> = HashMap::new();
         for said in ordered {
-            if *first.entry(said.id).or_insert(said.at) != said.at {
-                others.entry(said.id).or_default().push((said.by, said.at));
+            let one = One {
+                by: said.by,
+                at: said.at,
+            };
+            if first.entry(said.id).or_insert(one).at != said.at {
+                others.entry(said.id).or_default().push(one);
             }
         }
         Ids { first, others }
     }
 
-    /// Returns the comment that a writer means: the own one, otherwise the first in order.
-    fn meant(&self, id: Ulid, by: usize) -> Option<usize> {
-        let others = self.others.get(&id).map_or(&[][..], Vec::as_slice);
-        let own = others.iter().find(|(writer, _)| *writer == by);
-        own.map(|(_, at)| *at)
-            .or_else(|| self.first.get(&id).copied())
+    /// Returns the comment that a writer means: that of whom was named, then the own one, otherwise the first in order.
+    fn meant(&self, id: Ulid, by: usize, of: Option<usize>) -> Option<usize> {
+        let first = self.first.get(&id)?;
+        let Some(others) = self.others.get(&id) else {
+            return Some(first.at);
+        };
+        let wrote = |by: usize| {
+            let all = std::iter::once(first).chain(others);
+            all.into_iter().find(|one| one.by == by)
+        };
+        let meant = of.and_then(wrote).or_else(|| wrote(by)).unwrap_or(first);
+        Some(meant.at)
     }
 
     /// Returns all comments with an id.
     fn all(&self, id: Ulid) -> impl Iterator<Item = usize> {
         let others = self.others.get(&id).map_or(&[][..], Vec::as_slice);
-        let first = self.first.get(&id).copied();
-        first.into_iter().chain(others.iter().map(|(_, at)| *at))
+        let first = self.first.get(&id);
+        first.into_iter().chain(others).map(|one| one.at)
     }
 }
 
@@ -73,7 +92,7 @@ impl Threads {
         let ids = Ids::new(ordered);
         let mut answers: Vec<Option<usize>> = vec![None; count];
         for said in ordered {
-            answers[said.at] = said.answers.and_then(|id| ids.meant(id, said.by));
+            answers[said.at] = said.answers.and_then(|id| ids.meant(id, said.by, said.of));
         }
         let mut roots: Vec<Option<usize>> = vec![None; count];
         for said in ordered {

@@ -30,31 +30,42 @@ impl Reviews {
         self.sessions.get(&sid).cloned().unwrap_or_default()
     }
 
-    /// Finds the comment that a person means by its id or the end of it. Where somebody else took the id of one's own
-    /// comment, that one is meant.
+    /// Finds the comment that a person means by its id or the end of it. Where several writers have that id, which only a
+    /// forger can bring about, `ID@WRITER` names one of them; without that, one's own is meant.
     pub fn find(&self, wanted: &str, me: Option<&WriterId>) -> Result<Found<'_>> {
         let wanted = wanted.trim_start_matches('#').to_ascii_lowercase();
+        let (id, by) = match wanted.split_once('@') {
+            Some((id, by)) => (id, Some(by)),
+            None => (wanted.as_str(), None),
+        };
         let mut found = Vec::new();
         for (sid, review) in &self.sessions {
             for thread in &review.threads {
                 for comment in &thread.comments {
-                    let id = comment.id.as_str();
-                    if id == wanted || (wanted.len() >= 4 && id.ends_with(&wanted)) {
+                    let known = comment.id.as_str();
+                    if known == id || (id.len() >= 4 && known.ends_with(id)) {
                         found.push(Found {
                             sid: *sid,
                             review,
                             thread,
                             comment,
+                            shared: false,
                         });
                     }
                 }
             }
         }
-        if let Some(first) = found.first().map(|found| found.comment.id)
-            && found.iter().all(|found| found.comment.id == first)
-            && let Some(own) = found
-                .iter()
-                .position(|found| Some(&found.comment.writer) == me)
+        let one_id = found
+            .windows(2)
+            .all(|pair| pair[0].comment.id == pair[1].comment.id);
+        let shared = found.len() > 1 && one_id;
+        found.iter_mut().for_each(|found| found.shared = shared);
+        if let Some(by) = by {
+            found.retain(|found| found.comment.writer.to_string() == by);
+        }
+        if let Some(own) = found
+            .iter()
+            .position(|found| shared && Some(&found.comment.writer) == me)
         {
             return Ok(found.swap_remove(own));
         }
@@ -64,7 +75,11 @@ impl Reviews {
             count => {
                 let mut error = Error::fatal(format!("'{wanted}' names {count} comments"));
                 for found in found.iter().take(5) {
-                    error = error.hint(found.comment.id.to_string());
+                    let comment = found.comment;
+                    error = error.hint(match shared {
+                        true => format!("{}@{}    by '{}'", id, comment.writer, comment.who.name),
+                        false => comment.id.to_string(),
+                    });
                 }
                 Err(error)
             }
@@ -83,6 +98,15 @@ pub struct Found<'r> {
     pub thread: &'r Thread,
     /// The comment.
     pub comment: &'r Comment,
+    /// Whether another writer has a comment with the same id.
+    pub shared: bool,
+}
+
+impl Found<'_> {
+    /// Returns whose comment it is, for an answer to it, where its id alone does not tell.
+    pub fn of(&self) -> Option<WriterId> {
+        self.shared.then(|| self.comment.writer.clone())
+    }
 }
 
 /// Reads the reviews of all sessions: this clone's records and those of everybody else.

@@ -315,6 +315,7 @@ impl Bench {
             let place = anchors::point(&context, &listed.session, &work, &pointed)?;
             actions.push(Action::Comment {
                 target: None,
+                of: None,
                 at: Some(Place::Code(place)),
                 body: format!("remark {number} on this line"),
                 severity: None,

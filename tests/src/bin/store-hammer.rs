@@ -101,6 +101,7 @@ fn hammer(words: &[&str]) -> Result<()> {
         ["comment", sid, text] => {
             let action = Action::Comment {
                 target: None,
+                of: None,
                 at: None,
                 body: (*text).to_owned(),
                 severity: None,

@@ -99,6 +99,7 @@ impl World {
         let body = self.text("comment");
         let action = Action::Comment {
             target: None,
+            of: None,
             at: None,
             body: body.clone(),
             severity: None,
@@ -133,6 +134,7 @@ impl World {
         let body = self.text("reply");
         let action = Action::Comment {
             target: Some(target),
+            of: None,
             at: None,
             body: body.clone(),
             severity: None,

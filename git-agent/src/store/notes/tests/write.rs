@@ -388,6 +388,7 @@ fn a_review_keeps_its_ids_and_loses_its_secrets() {
         },
         action: Action::Comment {
             target: None,
+            of: None,
             at: Some(Place::Code(place.clone())),
             body: body.into(),
             severity: None,
