@@ -128,8 +128,8 @@ impl Repo {
         // While the directories are walked, the entries of the index are compared here.
         let (scan, untracked) = std::thread::scope(|scope| {
             let searching = scope.spawn(|| search.run());
-            let mut disk = opened.disk;
-            let scan = self.scan(&opened.index, &mut disk, Manner::of(at, hidden));
+            let disk = opened.disk;
+            let scan = self.scan(&opened.index, &disk, Manner::of(at, hidden));
             let untracked = searching
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -161,12 +161,8 @@ impl Repo {
 
     /// Reads the index of a working tree and compares its files with it.
     pub(in crate::git) fn look(&self, at: &Checkout, hidden: Hidden) -> Result<Seen> {
-        let Opened {
-            head,
-            index,
-            mut disk,
-        } = self.opened(at)?;
-        let scan = self.scan(&index, &mut disk, Manner::of(at, hidden))?;
+        let Opened { head, index, disk } = self.opened(at)?;
+        let scan = self.scan(&index, &disk, Manner::of(at, hidden))?;
         Ok(Seen {
             head,
             index,

@@ -37,6 +37,14 @@ impl Disk {
         })
     }
 
+    /// Opens the same working tree once more, for another thread.
+    pub(in crate::git) fn again(&self) -> io::Result<Self> {
+        Ok(Disk {
+            top: self.top.try_clone()?,
+            open: Vec::new(),
+        })
+    }
+
     /// Returns what is at a path; `None` when nothing is, or when a link or a file stands in the way.
     pub(in crate::git) fn stat(&mut self, path: &[u8]) -> io::Result<Option<Stat>> {
         let (parent, name) = split(path);

@@ -1,19 +1,22 @@
-//! Reading an object that lies in a file of its own, in one pass.
+//! Reading and writing the bytes of an object that lies in a file of its own, in one pass.
 //!
 //! What sessions write stays in such files until the next `git gc`, so most of what is read lies like this. Asking for the
 //! size first, as is due before anything is loaded, would open and begin to inflate every file twice.
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read, Write};
 use std::path::Path;
 
-use gix::zlib::{Inflate, Status};
+use gix::zlib::stream::deflate::{Compress, FlushCompress};
+use gix::zlib::{Compression, Inflate, Status};
 
 use super::ObjectKind;
 
 /// No header of an object is longer.
 const HEADER: usize = 64;
+/// How much is deflated before it is written.
+const BUFFER: usize = 32 << 10;
 
 /// An object in a file of its own.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,6 +30,48 @@ pub(in crate::git) enum Loose {
 thread_local! {
     /// What inflating needs is large to set up and good for any number of objects.
     static INFLATE: RefCell<Inflate> = RefCell::new(Inflate::default());
+    /// The same for deflating.
+    static DEFLATE: RefCell<Deflate> = RefCell::new(Deflate {
+        state: Compress::new(Compression::BEST_SPEED),
+        buffer: vec![0; BUFFER],
+    });
+}
+
+struct Deflate {
+    state: Compress,
+    buffer: Vec<u8>,
+}
+
+/// Writes an object as its file holds it.
+pub(in crate::git) fn write(kind: ObjectKind, data: &[u8], file: &mut dyn Write) -> io::Result<()> {
+    let header = gix::objs::encode::loose_header(kind, data.len() as u64);
+    DEFLATE.with_borrow_mut(|Deflate { state, buffer }| {
+        state.reset();
+        let mut used = 0;
+        for (mut rest, flush) in [
+            (&header[..], FlushCompress::None),
+            (data, FlushCompress::Finish),
+        ] {
+            loop {
+                let (read, written) = (state.total_in(), state.total_out());
+                let status = state
+                    .compress(rest, &mut buffer[used..], flush)
+                    .map_err(io::Error::other)?;
+                rest = &rest[(state.total_in() - read) as usize..];
+                used += (state.total_out() - written) as usize;
+                match (status, flush) {
+                    (Status::StreamEnd, _) => break,
+                    (_, FlushCompress::None) if rest.is_empty() => break,
+                    _ if used == buffer.len() => {
+                        file.write_all(buffer)?;
+                        used = 0;
+                    }
+                    _ => return Err(io::Error::other("deflating came to a halt")),
+                }
+            }
+        }
+        file.write_all(&buffer[..used])
+    })
 }
 
 /// Reads an object of at most `limit` bytes from its file. `None` when there is no such file, or none that is plainly an
@@ -72,12 +117,10 @@ fn inflated(inflate: &mut Inflate, file: &[u8], limit: u64) -> Option<Loose> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     fn packed(text: &[u8]) -> Vec<u8> {
-        let level = gix::zlib::Compression::BEST_SPEED;
+        let level = Compression::BEST_SPEED;
         let mut deflate = gix::zlib::stream::deflate::Write::new(Vec::new(), level);
         deflate.write_all(text).expect("memory takes it");
         deflate.flush().expect("memory takes it");
@@ -103,6 +146,30 @@ mod tests {
                 let large = Some(Loose::TooLarge(ObjectKind::Blob, size as u64));
                 assert_eq!(read_bytes(&file, size as u64 - 1), large, "{size}");
                 assert_eq!(read_bytes(&file[..file.len() / 2], 1 << 20), None, "{size}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut seed = 1_u64;
+        for size in [0_usize, 1, 64, 30_000, 32_768, 65_536, 300_000] {
+            // What deflates well, and what grows.
+            for noise in [false, true] {
+                let body: Vec<u8> = (0..size)
+                    .map(|at| {
+                        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        if noise {
+                            (seed >> 33) as u8
+                        } else {
+                            (at % 7) as u8
+                        }
+                    })
+                    .collect();
+                let mut file = Vec::new();
+                write(ObjectKind::Blob, &body, &mut file).expect("memory takes it");
+                let whole = Some(Loose::Whole(ObjectKind::Blob, body));
+                assert_eq!(read_bytes(&file, 1 << 20), whole, "{size} {noise}");
             }
         }
     }

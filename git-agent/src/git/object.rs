@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +29,9 @@ const OPEN_AT_ONCE: usize = 128;
 
 /// How many threads wait for the disk at the same time.
 const SYNCS_AT_ONCE: usize = 8;
+
+/// So many syncs one after the other cost less than another thread.
+const SYNCS_IN_A_ROW: usize = 4;
 
 /// A commit as far as we look at one.
 #[derive(Debug, Clone)]
@@ -181,12 +184,15 @@ impl Repo {
 
     /// Takes out of a batch what the repository has already.
     pub(in crate::git) fn drop_stored(&self, batch: &mut Batch) {
+        // Looking for new packs at every miss costs more than writing an object that somebody has just packed.
+        let mut known = self.gix().objects.clone();
+        known.refresh_never();
         batch.objects.retain(|(id, ..)| {
             // An empty file under an object's name counts as missing, as it does when writing.
             match fs::metadata(self.loose_path(*id)) {
                 Ok(meta) => meta.len() == 0,
                 // Asked of the files, as gix answers yes for the empty tree whether it is stored or not.
-                Err(_) => !gix::objs::Exists::exists(&self.gix().objects, id),
+                Err(_) => !gix::objs::Exists::exists(&known, id),
             }
         });
     }
@@ -351,10 +357,10 @@ fn sync_together<T: Sync>(
     things: &[T],
     sync: impl Fn(&T) -> io::Result<()> + Sync,
 ) -> io::Result<()> {
-    if things.len() <= SYNCS_AT_ONCE / 2 {
+    let share = things.len().div_ceil(SYNCS_AT_ONCE).max(SYNCS_IN_A_ROW);
+    if things.len() <= share {
         return things.iter().try_for_each(sync);
     }
-    let share = things.len().div_ceil(SYNCS_AT_ONCE);
     std::thread::scope(|scope| {
         let parts: Vec<_> = things
             .chunks(share)
@@ -376,11 +382,7 @@ fn sync_together<T: Sync>(
 fn write_temporary(objects: &Path, kind: ObjectKind, data: &[u8]) -> io::Result<Temporary> {
     let temporary = Temporary::create(objects, "tmp_obj_", 0o444)?;
     fault::point("object.tmp.created")?;
-    let mut deflate =
-        gix::zlib::stream::deflate::Write::new(&temporary.file, gix::zlib::Compression::BEST_SPEED);
-    deflate.write_all(&gix::objs::encode::loose_header(kind, data.len() as u64))?;
-    deflate.write_all(data)?;
-    deflate.flush()?;
+    loose::write(kind, data, &mut &temporary.file)?;
     fault::point("object.tmp.written")?;
     // Only advice: where it does nothing, the sync that follows does all the work.
     #[cfg(target_os = "linux")]

@@ -9,10 +9,14 @@ use rustix::fs::{FileType, Stat};
 use super::capture::{Checkout, is_sparse};
 use super::disk::{Disk, is_safe};
 use super::{ObjectId, Repo};
+use crate::cores;
 use crate::error::{Context, Error, Result};
 
 /// Files younger than this before the index was written are looked into: clocks of file systems tick coarsely.
 const YOUNG_NANOS: i128 = 20_000_000;
+
+/// So many entries are worth another thread.
+const ENTRIES_OF_A_CORE: usize = 1000;
 
 /// What is done about entries that the user told git to look away from (`--assume-unchanged`, `--skip-worktree`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,9 +96,12 @@ impl Manner {
 /// How stat data is compared.
 #[derive(Debug, Clone, Copy)]
 struct Rules {
+    manner: Manner,
     trust_ctime: bool,
     minimal: bool,
     empty_blob: ObjectId,
+    /// When the index was written, in nanoseconds since 1970.
+    index_written: i128,
 }
 
 impl Repo {
@@ -102,97 +109,131 @@ impl Repo {
     pub(in crate::git) fn scan(
         &self,
         index: &gix::index::File,
-        disk: &mut Disk,
+        disk: &Disk,
         manner: Manner,
     ) -> Result<Scan> {
+        let written = index.timestamp();
         let rules = Rules {
+            manner,
             trust_ctime: self.config_bool("core.trustctime")?.unwrap_or(true),
             minimal: self.config_string("core.checkStat").as_deref() == Some("minimal"),
             empty_blob: ObjectId::empty_blob(self.hash_kind()),
+            index_written: i128::from(written.unix_seconds()) * 1_000_000_000
+                + i128::from(written.nanoseconds()),
         };
-        let written = index.timestamp();
-        let written =
-            i128::from(written.unix_seconds()) * 1_000_000_000 + i128::from(written.nanoseconds());
+        let parts = cores::parts(
+            index.entries(),
+            ENTRIES_OF_A_CORE,
+            || disk.again(),
+            |disk, entries| {
+                let mut disk = disk.context(|| "cannot look at the files".to_owned())?;
+                scan_part(index, entries, &mut disk, rules)
+            },
+        );
         let mut scan = Scan::default();
-        let mut last_unmerged: &[u8] = &[];
-        for entry in index.entries() {
-            let path: &[u8] = entry.path(index);
-            let bare = path.strip_suffix(b"/").unwrap_or(path);
-            if !is_safe(bare) {
-                return Err(Error::fatal(format!(
-                    "the index has an entry with the impossible path '{}'",
-                    String::from_utf8_lossy(path).escape_debug()
-                )));
-            }
-            if entry.mode == Mode::DIR {
-                continue;
-            }
-            let looked_away = entry
-                .flags
-                .intersects(Flags::ASSUME_VALID | Flags::SKIP_WORKTREE);
-            if looked_away && manner.hidden == Hidden::LookAway {
-                continue;
-            }
-            let unmerged = entry.stage() != Stage::Unconflicted;
-            if unmerged && path == last_unmerged {
-                continue;
-            }
-            let stat = disk
-                .stat(path)
-                .context(|| format!("cannot look at '{}'", String::from_utf8_lossy(path)))?;
-            let Some(stat) = stat else {
-                if unmerged {
-                    last_unmerged = path;
-                }
-                // Outside a sparse checkout's cone, and nothing there: as the index has it.
-                if !(manner.sparse && entry.flags.contains(Flags::SKIP_WORKTREE)) {
-                    scan.deleted.push(path.to_vec());
-                }
-                continue;
-            };
-            let kind = FileType::from_raw_mode(stat.st_mode);
-            if unmerged {
-                last_unmerged = path;
-            }
-            match kind {
-                FileType::Directory if entry.mode == Mode::COMMIT => {
-                    let mut dot_git = path.to_vec();
-                    dot_git.extend_from_slice(b"/.git");
-                    let checked_out = disk
-                        .stat(&dot_git)
-                        .context(|| "cannot look at a submodule".to_owned())?;
-                    if checked_out.is_some() {
-                        scan.submodules.push(path.to_vec());
-                        scan.left_out.push(LeftOut {
-                            path: path.to_vec(),
-                            reason: Reason::Submodule,
-                        });
-                    }
-                }
-                // Its place is taken by a directory, whose files count by themselves.
-                FileType::Directory => scan.deleted.push(path.to_vec()),
-                FileType::RegularFile | FileType::Symlink => {
-                    let known = !unmerged
-                        && !entry.flags.contains(Flags::INTENT_TO_ADD)
-                        && is_unchanged(entry, &stat, written, rules);
-                    if !known {
-                        scan.changed.push(path.to_vec());
-                    }
-                }
-                _ => {
-                    scan.deleted.push(path.to_vec());
-                    scan.left_out.push(LeftOut {
-                        path: path.to_vec(),
-                        reason: Reason::Special,
-                    });
-                }
-            }
+        for part in parts {
+            let part = part?;
+            scan.changed.extend(part.changed);
+            scan.submodules.extend(part.submodules);
+            scan.deleted.extend(part.deleted);
+            scan.left_out.extend(part.left_out);
         }
+        // The sides of a conflict may have come to two parts.
+        scan.changed.dedup();
+        scan.submodules.dedup();
+        scan.deleted.dedup();
+        scan.left_out.dedup();
         Ok(scan)
     }
 }
 
-fn is_unchanged(entry: &gix::index::Entry, stat: &Stat, index_written: i128, rules: Rules) -> bool {
+/// Compares a part of an index with the files.
+fn scan_part(
+    index: &gix::index::File,
+    entries: &[gix::index::Entry],
+    disk: &mut Disk,
+    rules: Rules,
+) -> Result<Scan> {
+    let manner = rules.manner;
+    let mut scan = Scan::default();
+    let mut last_unmerged: &[u8] = &[];
+    for entry in entries {
+        let path: &[u8] = entry.path(index);
+        let bare = path.strip_suffix(b"/").unwrap_or(path);
+        if !is_safe(bare) {
+            return Err(Error::fatal(format!(
+                "the index has an entry with the impossible path '{}'",
+                String::from_utf8_lossy(path).escape_debug()
+            )));
+        }
+        if entry.mode == Mode::DIR {
+            continue;
+        }
+        let looked_away = entry
+            .flags
+            .intersects(Flags::ASSUME_VALID | Flags::SKIP_WORKTREE);
+        if looked_away && manner.hidden == Hidden::LookAway {
+            continue;
+        }
+        let unmerged = entry.stage() != Stage::Unconflicted;
+        if unmerged && path == last_unmerged {
+            continue;
+        }
+        let stat = disk
+            .stat(path)
+            .context(|| format!("cannot look at '{}'", String::from_utf8_lossy(path)))?;
+        let Some(stat) = stat else {
+            if unmerged {
+                last_unmerged = path;
+            }
+            // Outside a sparse checkout's cone, and nothing there: as the index has it.
+            if !(manner.sparse && entry.flags.contains(Flags::SKIP_WORKTREE)) {
+                scan.deleted.push(path.to_vec());
+            }
+            continue;
+        };
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if unmerged {
+            last_unmerged = path;
+        }
+        match kind {
+            FileType::Directory if entry.mode == Mode::COMMIT => {
+                let mut dot_git = path.to_vec();
+                dot_git.extend_from_slice(b"/.git");
+                let checked_out = disk
+                    .stat(&dot_git)
+                    .context(|| "cannot look at a submodule".to_owned())?;
+                if checked_out.is_some() {
+                    scan.submodules.push(path.to_vec());
+                    scan.left_out.push(LeftOut {
+                        path: path.to_vec(),
+                        reason: Reason::Submodule,
+                    });
+                }
+            }
+            // Its place is taken by a directory, whose files count by themselves.
+            FileType::Directory => scan.deleted.push(path.to_vec()),
+            FileType::RegularFile | FileType::Symlink => {
+                let known = !unmerged
+                    && !entry.flags.contains(Flags::INTENT_TO_ADD)
+                    && is_unchanged(entry, &stat, rules);
+                if !known {
+                    scan.changed.push(path.to_vec());
+                }
+            }
+            _ => {
+                scan.deleted.push(path.to_vec());
+                scan.left_out.push(LeftOut {
+                    path: path.to_vec(),
+                    reason: Reason::Special,
+                });
+            }
+        }
+    }
+    Ok(scan)
+}
+
+fn is_unchanged(entry: &gix::index::Entry, stat: &Stat, rules: Rules) -> bool {
     let kind = FileType::from_raw_mode(stat.st_mode);
     let executable = stat.st_mode & 0o100 != 0;
     let right_kind = match entry.mode {
@@ -236,5 +277,5 @@ fn is_unchanged(entry: &gix::index::Entry, stat: &Stat, index_written: i128, rul
             YOUNG_NANOS,
         )
     };
-    at + margin < index_written
+    at + margin < rules.index_written
 }
