@@ -101,7 +101,11 @@ fn about(context: &Context<'_>, ui: &Ui, listed: &Listed, at: Option<&Place>) ->
         return String::new();
     };
     let (Some(line), Some(path), Some(text)) = (code.line, &code.path, code.text.first()) else {
-        return String::new();
+        let path = code
+            .path
+            .as_deref()
+            .map(|path| format!(", {}", one_line(path)));
+        return path.unwrap_or_default();
     };
     let place = format!("{}:{line}", one_line(path));
     let is = shorten(text.trim(), SHOWN);

@@ -317,11 +317,11 @@ fn figures(ui: &Ui, versions: &[Version]) -> Result<()> {
         cells.extend(values.into_iter().map(Cell::new));
         table.row(cells);
     };
-    let changes = |part: fn(&summary::Changes) -> u64| {
-        move |version: &Version| match &version.summary.changes {
-            Finding::Known(changes) => part(changes).to_string(),
-            Finding::Unknown => "?".to_owned(),
-            Finding::Nothing => String::new(),
+    // Counted from the files below, where a renamed one is one file.
+    let lines = |part: fn((u64, u64)) -> u64| {
+        move |version: &Version| {
+            let counts = version.files.values().filter_map(|touched| touched.lines);
+            counts.map(part).sum::<u64>().to_string()
         }
     };
     line("state", &|version| {
@@ -329,8 +329,8 @@ fn figures(ui: &Ui, versions: &[Version]) -> Result<()> {
     });
     line("agent", &|version| sessions::agent(&version.summary));
     line("files", &|version| version.files.len().to_string());
-    line("added", &changes(|changes| changes.added));
-    line("deleted", &changes(|changes| changes.deleted));
+    line("added", &lines(|(added, _)| added));
+    line("deleted", &lines(|(_, deleted)| deleted));
     line("commits", &|version| match version.summary.ahead {
         Finding::Known(ahead) => ahead.to_string(),
         _ => String::new(),

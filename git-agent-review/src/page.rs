@@ -4,7 +4,7 @@
 //! a box with their id, then their comments quoted with `>`. Everything else was typed: under a line it is a comment on
 //! it, under a thread an answer. A changed bar cannot be understood and is said, instead of guessing what was meant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
 use git_agent::output::sanitize::block;
@@ -24,6 +24,8 @@ const HELP: &str = "\
 const OURS: &str = "#:";
 /// Marks a mistake that was found.
 const MISTAKE: &str = "#! ";
+/// How many ids the first line names: where the work began, its last commit, its files.
+const IDS: usize = 3;
 /// The way a file begins.
 const HEADING: &str = "|= ";
 
@@ -31,6 +33,7 @@ const HEADING: &str = "|= ";
 const NO_LINE: &str = "this line is not, or no more, a line of the diff";
 const NO_FILE: &str = "several files have this line, and the name of its file above it is gone";
 const NO_PLACE: &str = "text under this line belongs to nothing: type it under a line with numbers";
+const NO_ANSWER: &str = "a quote alone is no answer: type one below it, or take the quote away";
 const NO_BOX: &str = "is neither '[ ]' nor '[x]'";
 
 /// One line of the diff.
@@ -65,6 +68,8 @@ pub struct Page {
     pub text: String,
     bars: Vec<(String, Meaning)>,
     threads: BTreeMap<String, Named>,
+    /// What threads say, line for line.
+    quoted: HashSet<String>,
 }
 
 /// A comment on a page: its id, and its writer where that is another's id too.
@@ -110,6 +115,7 @@ impl Page {
             text: format!("{OURS} {head}\n{HELP}"),
             bars: Vec::new(),
             threads: BTreeMap::new(),
+            quoted: HashSet::new(),
         };
         for thread in placed {
             if matches!(thread.spot, Spot::Session | Spot::Event(_) | Spot::Outdated) {
@@ -218,11 +224,15 @@ impl Page {
             .iter()
             .filter(|comment| !comment.deleted)
         {
-            let _ = writeln!(self.text, "> {}:", clean(&comment.who.name));
-            for line in comment.body.lines() {
-                let _ = writeln!(self.text, "> {}", clean(line));
-            }
+            self.quote(&format!("{}:", comment.who.name));
+            comment.body.lines().for_each(|line| self.quote(line));
         }
+    }
+
+    fn quote(&mut self, line: &str) {
+        let line = format!("> {}", clean(line)).trim_end().to_owned();
+        let _ = writeln!(self.text, "{line}");
+        self.quoted.insert(line);
     }
 
     /// Reads a page back.
@@ -237,7 +247,7 @@ impl Page {
         for (number, line) in text.lines().enumerate() {
             reader.line(number, line)?;
         }
-        reader.settle();
+        reader.settle()?;
         Ok(reader.wishes)
     }
 }
@@ -261,9 +271,15 @@ fn is_on(spot: &Spot, before: &[u8], after: &[u8]) -> bool {
 
 /// Returns whether a line is one that we wrote above the diff, not one that was typed.
 fn is_ours(line: &str) -> bool {
+    // The first line of a page, and of a draft of an older one, ends in the ids that it was made of.
+    let is_id = |word: &str| word.len() >= 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_head = || {
-        let id = line.rsplit(' ').next().unwrap_or_default();
-        id.len() >= 40 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+        line.trim_end()
+            .rsplit(' ')
+            .take(IDS)
+            .filter(|word| is_id(word))
+            .count()
+            == IDS
     };
     line.starts_with(OURS) && (HELP.lines().any(|help| help == line.trim_end()) || is_head())
 }
@@ -271,7 +287,9 @@ fn is_ours(line: &str) -> bool {
 /// Returns whether a line is a mark that we left.
 fn is_mark(line: &str) -> bool {
     let what = line.strip_prefix(MISTAKE).map(str::trim_end);
-    what.is_some_and(|what| [NO_LINE, NO_FILE, NO_PLACE].contains(&what) || what.ends_with(NO_BOX))
+    what.is_some_and(|what| {
+        [NO_LINE, NO_FILE, NO_PLACE, NO_ANSWER].contains(&what) || what.ends_with(NO_BOX)
+    })
 }
 
 /// Returns a page with a mistake marked above its line.
@@ -308,7 +326,7 @@ impl Reader<'_> {
             return Ok(());
         }
         if line.starts_with('|') {
-            self.settle();
+            self.settle()?;
             let bar = line.trim_end();
             let coming = &self.page.bars[self.next..];
             let mut fitting = (0..coming.len()).filter(|at| coming[*at].0 == bar);
@@ -332,7 +350,7 @@ impl Reader<'_> {
         if let Some((mark, rest)) = boxed(line) {
             let name = rest.split(' ').next().unwrap_or_default();
             if let Some(named) = self.page.threads.get(name) {
-                self.settle();
+                self.settle()?;
                 match mark {
                     ' ' => {}
                     'x' | 'X' => self.wishes.push(Wish::Resolve(named.id)),
@@ -344,8 +362,11 @@ impl Reader<'_> {
                 return Ok(());
             }
         }
-        // The thread's own words; what is quoted in a comment on code was typed.
-        if line.starts_with('>') && matches!(self.target, Target::Thread(_)) && self.is_blank() {
+        // What the page says itself; whatever else is quoted was typed.
+        if self.page.quoted.contains(line.trim_end())
+            && matches!(self.target, Target::Thread(_))
+            && self.is_blank()
+        {
             return Ok(());
         }
         if matches!(self.target, Target::Nothing) && !line.trim().is_empty() {
@@ -360,19 +381,33 @@ impl Reader<'_> {
     }
 
     /// Makes a wish of what was typed so far.
-    fn settle(&mut self) {
+    fn settle(&mut self) -> Result<(), Mistake> {
         let typed = std::mem::take(&mut self.typed);
         let text: Vec<&str> = typed.iter().map(|(_, line)| line.as_str()).collect();
         let text = text.join("\n").trim().to_owned();
         if text.is_empty() {
-            return;
+            return Ok(());
         }
         match &self.target {
             Target::At(at) => self.wishes.push(Wish::Comment(at.clone(), text)),
+            // A line of the thread that was changed by mistake is no answer to it.
+            Target::Thread(_) if is_quote_alone(&text) => {
+                let filled = typed.iter().find(|(_, line)| !line.trim().is_empty());
+                return Err(Mistake {
+                    line: filled.map_or(0, |(number, _)| *number),
+                    what: NO_ANSWER.to_owned(),
+                });
+            }
             Target::Thread(named) => self.wishes.push(Wish::Reply(named.clone(), text)),
             Target::Nothing => {}
         }
+        Ok(())
     }
+}
+
+fn is_quote_alone(text: &str) -> bool {
+    text.lines()
+        .all(|line| line.trim().is_empty() || line.starts_with('>'))
 }
 
 /// Splits `[x] rest`.
@@ -392,7 +427,8 @@ mod tests {
 
     use super::*;
 
-    const HEAD: &str = "s 0123456789012345678901234567890123456789";
+    const HEAD: &str = "s 0123456789012345678901234567890123456789 \
+        0123456789012345678901234567890123456789 0123456789012345678901234567890123456789";
 
     fn code(old: Option<u32>, new: Option<u32>, text: &str) -> Line {
         let text = text.to_owned();
@@ -541,9 +577,33 @@ mod tests {
     #[test]
     fn only_what_we_wrote_is_left_out() {
         let page = Page::new(HEAD, &lines(), &[]);
-        let typed = page.text.replace("+new\n", "+new\n#: mine\n#! mine too\n");
-        let wish = Wish::Comment(pointed(2, Side::New), "#: mine\n#! mine too".to_owned());
+        let mine = "#: mine\n#! mine too\n#: see 0123456789012345678901234567890123456789";
+        let typed = page.text.replace("+new\n", &format!("+new\n{mine}\n"));
+        let wish = Wish::Comment(pointed(2, Side::New), mine.to_owned());
         assert_eq!(page.read(&typed), Ok(vec![wish]));
+    }
+
+    #[test]
+    fn an_answer_may_begin_with_a_quote() {
+        let thread = thread();
+        let placed = [Placed {
+            thread: &thread,
+            spot: Spot::Session,
+        }];
+        let page = Page::new(HEAD, &lines(), &placed);
+        let answer = |typed: &str| {
+            let under = format!("> | not a bar\n{typed}\n");
+            page.read(&page.text.replace("> | not a bar\n", &under))
+        };
+        let Ok(wishes) = answer("> why not?\nbecause") else {
+            panic!("an answer");
+        };
+        let [Wish::Reply(_, said)] = &wishes[..] else {
+            panic!("one answer: {wishes:?}");
+        };
+        assert_eq!(said, "> why not?\nbecause");
+        let mistake = answer("> why, then?").expect_err("no answer");
+        assert_eq!(mistake.what, NO_ANSWER);
     }
 
     #[test]

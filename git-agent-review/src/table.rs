@@ -1,5 +1,6 @@
 //! `git agent review` without a command: what is ready, how much it is, what reviewers said, and what to type next.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Deref;
 
@@ -169,7 +170,11 @@ fn record(row: &Row) -> Vec<String> {
         number(&row.ahead),
         part(row, |changes| changes.uncommitted),
         open_comments(row),
-        row.verdict.known().cloned().unwrap_or_default(),
+        match &row.verdict {
+            Finding::Known(verdict) => verdict.clone(),
+            Finding::Unknown => "?".to_owned(),
+            Finding::Nothing => String::new(),
+        },
         row.conflicts_with.len().to_string(),
         row.name.clone(),
     ]
@@ -232,6 +237,11 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
     let comments = git_agent::output::human::count(open, "open comment");
     let files = git_agent::output::human::count(files, "file");
     let mut total = format!("{sessions}, {files}, +{added} -{deleted}, {comments}");
+    let unknown = |row: &&Row| matches!(row.changes, Finding::Unknown);
+    let uncounted = rows.iter().filter(unknown).count();
+    if uncounted > 0 {
+        total += &format!(", {uncounted} not counted");
+    }
     let clashes = rows
         .iter()
         .filter(|row| !row.conflicts_with.is_empty())
@@ -270,13 +280,14 @@ fn next_steps(ui: &Ui, rows: &[Row]) {
     if let Some(row) = rows.iter().find(|row| row.mine && open(row)) {
         ui.hint(format!("git agent review send {}", named(row)));
     }
-    let approved: Vec<&Row> = rows
-        .iter()
-        .filter(|row| verdict(row) == "approve")
-        .collect();
-    if let Some(into) = approved.first().and_then(|row| row.parent.as_deref()) {
-        let names: Vec<String> = approved.iter().map(|row| named(row)).collect();
-        let into = one_line(into).to_string();
-        ui.hint(format!("git agent merge --into {into} {}", names.join(" ")));
+    // Each goes where it came from.
+    let mut targets: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| verdict(row) == "approve") {
+        let into = row.parent.as_deref().unwrap_or("BRANCH");
+        targets.entry(into).or_default().push(named(row));
+    }
+    for (into, names) in targets {
+        let (into, names) = (one_line(into), names.join(" "));
+        ui.hint(format!("git agent merge --into {into} {names}"));
     }
 }

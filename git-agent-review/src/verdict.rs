@@ -242,7 +242,7 @@ fn next_steps(ui: &Ui, verdict: Verdict, judged: &[&Listed]) {
         Verdict::Approve => {
             let mut targets: BTreeMap<&str, Vec<String>> = BTreeMap::new();
             for listed in judged {
-                let into = listed.session.parent.as_deref().unwrap_or("main");
+                let into = listed.session.parent.as_deref().unwrap_or("BRANCH");
                 targets.entry(into).or_default().push(name(listed));
             }
             for (into, names) in targets {

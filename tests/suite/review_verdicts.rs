@@ -196,3 +196,49 @@ fn what_an_agent_decides_does_not_replace_what_a_person_did() {
     repo.agent(["review", "approve", "s"]).success();
     assert_eq!(repo.session("s")["verdict"], "approve");
 }
+
+#[test]
+fn what_is_said_fits_the_work() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.write("old.txt", "1\n2\n3\n4\n5\n6\n7\n8\n");
+    repo.commit("old");
+    repo.git(["branch", "dev"]).success();
+    let move_it = "git mv old.txt new.txt && git commit -qm moved";
+    for (name, from, work) in [
+        ("moved", "main", move_it),
+        ("added", "dev", "echo x >x; git add x; git commit -qm x"),
+    ] {
+        repo.agent(["new", name, "--from", from, "--", "sh", "-c", work])
+            .success();
+        repo.await_state(name, "ready");
+    }
+    repo.agent(["review", "comment", "moved", "old.txt:2", "-m", "text"])
+        .code(128)
+        .assert_says("session 'moved' renamed 'old.txt' to 'new.txt'");
+    repo.agent(["review", "comment", "moved", "new.txt", "-m", "text"])
+        .success()
+        .assert_says("on 'moved', new.txt");
+    let compared = repo.agent(["review", "compare", "moved", "added"]);
+    let compared = compared.success();
+    let deleted = compared
+        .lines()
+        .into_iter()
+        .find(|line| line.starts_with("deleted"));
+    let words: Vec<&str> = deleted.unwrap_or_default().split_whitespace().collect();
+    assert_eq!(words, ["deleted", "0", "0"], "a rename is none: {compared}");
+    repo.agent(["review", "approve", "moved", "added"])
+        .success();
+    let table = repo.agent(["review"]).success();
+    table.assert_says("git agent merge --into main moved");
+    table.assert_says("git agent merge --into dev added");
+    repo.agent(["merge", "--into", "main", "moved"]).success();
+    for verb in ["approve", "reject"] {
+        repo.agent(["review", verb, "moved", "-m", "why"])
+            .code(128)
+            .assert_says("is merged already: there is nothing to decide");
+    }
+    repo.agent(["review", "send", "added", "-m", "my words"])
+        .code(1)
+        .assert_says("the text is kept in");
+}

@@ -192,6 +192,13 @@ pub fn side_tree(repo: &Repo, work: &Work, side: Side) -> Result<ObjectId> {
     }
 }
 
+/// Returns the name that a file was given by the work.
+fn renamed(repo: &Repo, work: &Work, path: &[u8]) -> Option<Vec<u8>> {
+    let deltas = repo.deltas(work.base, work.tree).ok()?;
+    let is_it = |delta: &Delta| delta.status == 'R' && delta.old_path == path;
+    deltas.into_iter().find(is_it).map(|delta| delta.path)
+}
+
 fn missing(repo: &Repo, session: &Session, work: &Work, at: &Pointed) -> Error {
     let (name, path) = (&session.name, String::from_utf8_lossy(&at.path));
     let other = match at.side {
@@ -201,6 +208,14 @@ fn missing(repo: &Repo, session: &Session, work: &Work, at: &Pointed) -> Error {
     let there = side_tree(repo, work, other)
         .and_then(|tree| repo.entry_at(tree, &at.path))
         .is_ok_and(|entry| entry.is_some());
+    if there
+        && at.side == Side::New
+        && let Some(now) = renamed(repo, work, &at.path)
+    {
+        let now = String::from_utf8_lossy(&now).into_owned();
+        return Error::fatal(format!("session '{name}' renamed '{path}' to '{now}'"))
+            .hint("comment on it under that name, or on the file as it was: --old");
+    }
     match (there, at.side) {
         (true, Side::New) => Error::fatal(format!("session '{name}' deleted '{path}'"))
             .hint("comment on the file as it was: --old"),

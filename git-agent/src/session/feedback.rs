@@ -184,7 +184,7 @@ fn is_bidi(c: char) -> bool {
 
 /// Returns where a thread hangs, in words.
 pub fn place(placed: &Placed<'_>) -> String {
-    let shown = |path: &[u8]| plain(&String::from_utf8_lossy(path)).replace(['\n', '\r'], " ");
+    let shown = |path: &[u8]| plain(&String::from_utf8_lossy(path).replace(['\n', '\r'], " "));
     let before = |side: Side| match side {
         Side::Old => " (before the change)",
         Side::New => "",

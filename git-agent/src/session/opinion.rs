@@ -88,6 +88,7 @@ pub fn give(
 ) -> Result<Work> {
     let session = &listed.session;
     forbid_own(context, listed, verdict)?;
+    forbid_over(listed, verdict)?;
     if listed.is_mine() {
         // A supervisor whose turn is over is waited for in any case, so that the state can follow.
         let idle = steer::require_idle(context, session);
@@ -122,6 +123,22 @@ pub fn give(
         set_state(context, session.sid, state, reason)?;
     }
     Ok(work)
+}
+
+/// Refuses to let land, or to keep from landing, what has landed or was given up.
+fn forbid_over(listed: &Listed, verdict: Verdict) -> Result<()> {
+    let session = &listed.session;
+    let over = matches!(session.status, State::Merged | State::Discarded);
+    if !over || verdict == Verdict::RequestChanges {
+        return Ok(());
+    }
+    let (name, state) = (&session.name, session.status.as_str());
+    Err(Error::fatal(format!(
+        "session '{name}' is {state} already: there is nothing to decide"
+    ))
+    .hint(format!(
+        "git agent review request-changes {name} -m \"<what>\""
+    )))
 }
 
 /// Refuses an agent that judges its own work, whatever it says about who it is: what it started is marked, and below its
