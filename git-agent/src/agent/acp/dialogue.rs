@@ -7,26 +7,22 @@ use serde_json::{Value, json};
 
 use super::calls::Calls;
 use super::permission::{self, Request};
+use super::told::tokens_in;
 use super::wire::{self, Fault, Message};
 use super::{Peer, raw};
-use crate::agent::figures::{Figures, Noted};
 use crate::agent::printed::{Printed, Stream};
-use crate::agent::spec::{AgentSpec, Tokens};
-use crate::agent::streamed::{Streamed, Voice};
+use crate::agent::spec::AgentSpec;
+use crate::agent::streamed::Streamed;
 use crate::agent::{Claim, Input, Link, Trouble, TroubleKind, Turn, foreign};
 use crate::error::{Error, Result};
 use crate::session::{Exit, Usage};
-use crate::transcript::{Body, PlanEntry};
 
 /// How long the agent may take to end a turn that is cancelled.
 const CANCEL: Duration = Duration::from_secs(10);
 /// How long an agent may try again by itself against a model that does not answer: after that, trying is ours to decide.
 const SETBACK: Duration = Duration::from_secs(60);
 /// How long updates that belong to an answer may come after it.
-const AFTERMATH: Duration = Duration::from_millis(100);
-
-/// How long an agent may take to write down what a turn used, after it said that the turn is over.
-const NOTED: Duration = Duration::from_secs(2);
+pub(super) const AFTERMATH: Duration = Duration::from_millis(100);
 
 /// Why an exchange ended early.
 #[derive(Debug)]
@@ -59,22 +55,22 @@ pub struct Dialogue<'a> {
     pub(super) link: &'a mut dyn Link,
     /// While a conversation is loaded, what was said in it comes again, and is not recorded again.
     pub(super) replaying: bool,
-    text: Streamed,
-    message: Option<String>,
-    calls: Calls,
-    printed: Printed,
-    asked: BTreeMap<String, Request>,
-    refused: bool,
-    cancelled: Option<Instant>,
-    exited: Option<Exit>,
-    prompting: bool,
+    pub(super) text: Streamed,
+    pub(super) message: Option<String>,
+    pub(super) calls: Calls,
+    pub(super) printed: Printed,
+    pub(super) asked: BTreeMap<String, Request>,
+    pub(super) refused: bool,
+    pub(super) cancelled: Option<Instant>,
+    pub(super) exited: Option<Exit>,
+    pub(super) prompting: bool,
     /// Since when the agent tries again by itself, and why.
-    setback: Option<(Instant, Trouble)>,
-    usage: Usage,
+    pub(super) setback: Option<(Instant, Trouble)>,
+    pub(super) usage: Usage,
     /// Whether the last line on standard error was of the agent's own log.
-    murmurs: bool,
+    pub(super) murmurs: bool,
     /// Tokens of this turn, for agents that count each request.
-    requests: (u64, u64),
+    pub(super) requests: (u64, u64),
 }
 
 impl<'a> Dialogue<'a> {
@@ -199,38 +195,6 @@ impl<'a> Dialogue<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Returns what the agent has written down about the conversation, where it tells its figures in no other way.
-    fn noted(&self) -> Option<Noted> {
-        let environment = &self.turn.environment;
-        self.spec.figures.noted(environment, self.conversation())
-    }
-
-    /// Records what the turn used from what the agent has written down since it began, which may take it a moment.
-    fn take_noted(&mut self, before: Option<Noted>) -> Result<(), Halt> {
-        if self.spec.figures != Figures::Cline {
-            return Ok(());
-        }
-        let patience = Instant::now() + NOTED;
-        loop {
-            if let Some(now) = self.noted().filter(|now| Some(*now) != before) {
-                let before = before.unwrap_or_default();
-                let input = now.input.saturating_sub(before.input);
-                let output = now.output.saturating_sub(before.output);
-                self.note_usage(Some((input, output)), Some(now.cost))?;
-                return Ok(());
-            }
-            let moment = Instant::now();
-            if moment >= patience {
-                return Ok(());
-            }
-            match self.wait(Some(moment + AFTERMATH)) {
-                Err(Halt::Exited(..)) => return Ok(()),
-                Err(halt) => return Err(halt),
-                Ok(_) => {}
-            }
-        }
     }
 
     /// Waits for one input and deals with it.
@@ -401,132 +365,9 @@ impl<'a> Dialogue<'a> {
         }
     }
 
-    fn keep(&mut self, message: &Value) -> Result<()> {
+    pub(super) fn keep(&mut self, message: &Value) -> Result<()> {
         self.text.end(self.link)?;
         self.link.event(raw(message))
-    }
-
-    fn update(&mut self, update: &Value) -> Result<()> {
-        let kind = update
-            .get("sessionUpdate")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        match kind {
-            "agent_message_chunk" => self.chunk(Voice::Assistant, update),
-            "agent_thought_chunk" => self.chunk(Voice::Reasoning, update),
-            "tool_call" | "tool_call_update" => {
-                self.setback = None;
-                self.text.end(self.link)?;
-                self.calls.update(update, &self.turn.worktree, self.link)
-            }
-            "plan" | "plan_update" => {
-                self.text.end(self.link)?;
-                let entries = update
-                    .get("entries")
-                    .or_else(|| update.get("plan")?.get("entries"));
-                match entries.and_then(Value::as_array) {
-                    Some(entries) => self.link.event(Body::Plan {
-                        entries: entries.iter().filter_map(plan_entry).collect(),
-                    }),
-                    None => self.link.event(raw(update)),
-                }
-            }
-            "usage_update" => {
-                // Text goes on after it: this is not said, only counted.
-                let cost = update.get("cost");
-                let dollars = cost
-                    .filter(|cost| cost.get("currency").is_none_or(|unit| unit == "USD"))
-                    .and_then(|cost| cost.get("amount")?.as_f64());
-                self.note_usage(None, dollars)
-            }
-            // What we said ourselves, and menus for an editor.
-            "user_message_chunk"
-            | "available_commands_update"
-            | "config_option_update"
-            | "session_info_update" => Ok(()),
-            _ => self.keep(update),
-        }
-    }
-
-    fn chunk(&mut self, voice: Voice, update: &Value) -> Result<()> {
-        self.setback = None;
-        let content = update.get("content").unwrap_or(&Value::Null);
-        let Some(text) = content.get("text").and_then(Value::as_str) else {
-            return self.keep(update);
-        };
-        if let Some((input, output)) = tokens_in(update) {
-            // Figures of one request, told beside its last piece of text.
-            self.requests.0 += input;
-            self.requests.1 += output;
-            self.note_usage(Some(self.requests), None)?;
-        }
-        let message = update.get("messageId").map(wire::id_text);
-        if message.is_some() && self.message != message {
-            self.text.end(self.link)?;
-            self.message = message;
-        }
-        self.text.push(voice, text, self.link)
-    }
-
-    fn request(&mut self, id: Value, method: &str, params: Value) -> Result<()> {
-        if method != "session/request_permission" {
-            let message = format!("'{method}' is not offered");
-            self.send(&wire::refusal(&id, wire::METHOD_NOT_FOUND, &message))?;
-            return self.keep(&json!({"id": id, "method": method, "params": params}));
-        }
-        self.text.end(self.link)?;
-        let call = params.get("toolCall").unwrap_or(&Value::Null);
-        let call_id = call.get("toolCallId").map(wire::id_text);
-        self.calls.asked(call, self.link)?;
-        let kind = call_id.and_then(|id| self.calls.kind(&id).map(ToOwned::to_owned));
-        let request = Request::from_params(id, &params);
-        let name = format!("{}.{}", self.turn.number, wire::id_text(&request.id));
-        self.link.event(question(&name, &request))?;
-        let harmless = matches!(kind.as_deref(), Some("read" | "search" | "fetch"));
-        if self.turn.read_only && !harmless {
-            self.refused = true;
-            return self.decide(&name, &request, request.refusing());
-        }
-        if self.cancelled.is_some() {
-            return self.send(&wire::answer(&request.id, &permission::outcome(None)));
-        }
-        if !self.turn.ask {
-            return self.decide(&name, &request, request.allowing());
-        }
-        self.asked.insert(name, request);
-        Ok(())
-    }
-
-    /// Answers by policy.
-    fn decide(
-        &mut self,
-        name: &str,
-        request: &Request,
-        choice: Option<&crate::transcript::Choice>,
-    ) -> Result<()> {
-        self.link.event(Body::Answer {
-            request: name.to_owned(),
-            choice: choice.map_or_else(|| "cancelled".to_owned(), |choice| choice.id.clone()),
-            by: "policy".to_owned(),
-        })?;
-        self.send(&wire::answer(&request.id, &permission::outcome(choice)))
-    }
-
-    /// Passes on a person's answer; one that fits nothing is asked for again.
-    fn answered(&mut self, name: &str, answer: &str) -> Result<()> {
-        let Some(request) = self.asked.remove(name) else {
-            return Ok(());
-        };
-        let Some(choice) = request.chosen(answer) else {
-            self.link.event(question(name, &request))?;
-            self.asked.insert(name.to_owned(), request);
-            return Ok(());
-        };
-        self.refused |= choice.kind.starts_with("reject");
-        self.send(&wire::answer(
-            &request.id,
-            &permission::outcome(Some(choice)),
-        ))
     }
 
     /// Turns the agent's word that the turn is over into a claim.
@@ -561,30 +402,6 @@ impl<'a> Dialogue<'a> {
             ..Claim::default()
         })
     }
-
-    /// Records figures, when they say something new.
-    fn note_usage(&mut self, tokens: Option<(u64, u64)>, cost: Option<f64>) -> Result<()> {
-        let mut usage = self.usage;
-        // Zeros before anything was used are no figures.
-        let cost = cost.filter(|cost| *cost > 0.0);
-        if let Some((input, output)) = tokens.filter(|tokens| *tokens != (0, 0)) {
-            let before = match self.spec.tokens {
-                Tokens::Process => self.peer.used_before,
-                Tokens::Turn | Tokens::LastRequest => self.turn.used,
-            };
-            usage.input_tokens = Some(before.input_tokens.unwrap_or(0) + input);
-            usage.output_tokens = Some(before.output_tokens.unwrap_or(0) + output);
-        }
-        if let Some(cost) = cost {
-            let total = self.peer.cost_before + cost;
-            usage.cost_usd = Some(total.max(self.usage.cost_usd.unwrap_or(0.0)));
-        }
-        if usage == self.usage {
-            return Ok(());
-        }
-        self.usage = usage;
-        self.link.event(Body::Usage { usage })
-    }
 }
 
 /// What a wait gave.
@@ -596,38 +413,4 @@ pub enum Heard {
     Something,
     /// The moment to wake has come.
     Nothing,
-}
-
-fn question(name: &str, request: &Request) -> Body {
-    Body::Permission {
-        request: name.to_owned(),
-        kind: "permission".to_owned(),
-        title: request.title.clone(),
-        options: request.options.clone(),
-    }
-}
-
-fn plan_entry(entry: &Value) -> Option<PlanEntry> {
-    let text = |key: &str| entry.get(key).and_then(Value::as_str);
-    Some(PlanEntry {
-        text: text("content")?.to_owned(),
-        status: text("status").unwrap_or("pending").to_owned(),
-    })
-}
-
-/// Finds the tokens read and written in the answer to a prompt; agents put them in different places.
-fn tokens_in(result: &Value) -> Option<(u64, u64)> {
-    let number = |value: &Value, names: [&str; 2]| {
-        names
-            .iter()
-            .find_map(|name| value.get(*name).and_then(Value::as_u64))
-    };
-    let usage = result
-        .get("usage")
-        .filter(|usage| usage.is_object())
-        .or_else(|| result.pointer("/_meta/quota/token_count"))
-        .or_else(|| result.pointer("/_meta/usage"))?;
-    let input = number(usage, ["inputTokens", "input_tokens"]);
-    let output = number(usage, ["outputTokens", "output_tokens"]);
-    Some((input?, output.unwrap_or(0)))
 }

@@ -9,12 +9,16 @@
 //! | `dialogue` | one turn's exchange: requests of ours and their answers, whatever else arrives meanwhile |
 //! | `opening` | from a started process to a conversation: handshake, new or loaded session, model and mode |
 //! | `calls` | tool calls, told in any number of updates |
-//! | `permission` | requests for permission and what is answered |
+//! | `told` | what the agent tells meanwhile: text, plans, what it has used |
+//! | `asking` | what the agent asks meanwhile: who answers, and what is not offered |
+//! | `permission` | one request for permission, and what may be answered |
 
+mod asking;
 mod calls;
 mod dialogue;
 mod opening;
 mod permission;
+mod told;
 mod wire;
 
 #[cfg(test)]

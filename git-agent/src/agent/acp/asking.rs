@@ -1,0 +1,76 @@
+//! Requests of the agent: for permission, which policy or a person answers, and for whatever is not offered.
+
+use serde_json::{Value, json};
+
+use super::dialogue::Dialogue;
+use super::permission::{self, Request};
+use super::wire;
+use crate::error::Result;
+use crate::transcript::{Body, Choice};
+
+impl Dialogue<'_> {
+    pub(super) fn request(&mut self, id: Value, method: &str, params: Value) -> Result<()> {
+        if method != "session/request_permission" {
+            let message = format!("'{method}' is not offered");
+            self.send(&wire::refusal(&id, wire::METHOD_NOT_FOUND, &message))?;
+            return self.keep(&json!({"id": id, "method": method, "params": params}));
+        }
+        self.text.end(self.link)?;
+        let call = params.get("toolCall").unwrap_or(&Value::Null);
+        let call_id = call.get("toolCallId").map(wire::id_text);
+        self.calls.asked(call, self.link)?;
+        let kind = call_id.and_then(|id| self.calls.kind(&id).map(ToOwned::to_owned));
+        let request = Request::from_params(id, &params);
+        let name = format!("{}.{}", self.turn.number, wire::id_text(&request.id));
+        self.link.event(question(&name, &request))?;
+        let harmless = matches!(kind.as_deref(), Some("read" | "search" | "fetch"));
+        if self.turn.read_only && !harmless {
+            self.refused = true;
+            return self.decide(&name, &request, request.refusing());
+        }
+        if self.cancelled.is_some() {
+            return self.send(&wire::answer(&request.id, &permission::outcome(None)));
+        }
+        if !self.turn.ask {
+            return self.decide(&name, &request, request.allowing());
+        }
+        self.asked.insert(name, request);
+        Ok(())
+    }
+
+    /// Answers by policy.
+    fn decide(&mut self, name: &str, request: &Request, choice: Option<&Choice>) -> Result<()> {
+        self.link.event(Body::Answer {
+            request: name.to_owned(),
+            choice: choice.map_or_else(|| "cancelled".to_owned(), |choice| choice.id.clone()),
+            by: "policy".to_owned(),
+        })?;
+        self.send(&wire::answer(&request.id, &permission::outcome(choice)))
+    }
+
+    /// Passes on a person's answer; one that fits nothing is asked for again.
+    pub(super) fn answered(&mut self, name: &str, answer: &str) -> Result<()> {
+        let Some(request) = self.asked.remove(name) else {
+            return Ok(());
+        };
+        let Some(choice) = request.chosen(answer) else {
+            self.link.event(question(name, &request))?;
+            self.asked.insert(name.to_owned(), request);
+            return Ok(());
+        };
+        self.refused |= choice.kind.starts_with("reject");
+        self.send(&wire::answer(
+            &request.id,
+            &permission::outcome(Some(choice)),
+        ))
+    }
+}
+
+fn question(name: &str, request: &Request) -> Body {
+    Body::Permission {
+        request: name.to_owned(),
+        kind: "permission".to_owned(),
+        title: request.title.clone(),
+        options: request.options.clone(),
+    }
+}
