@@ -219,8 +219,13 @@ impl Told {
         let (Some(sent), Some(received)) = (sent, received) else {
             return Ok(());
         };
-        self.usage.input_tokens = Some(self.usage.input_tokens.unwrap_or(0) + sent);
-        self.usage.output_tokens = Some(self.usage.output_tokens.unwrap_or(0) + received);
+        self.usage.input_tokens = Some(self.usage.input_tokens.unwrap_or(0).saturating_add(sent));
+        self.usage.output_tokens = Some(
+            self.usage
+                .output_tokens
+                .unwrap_or(0)
+                .saturating_add(received),
+        );
         if let Some(cost) = before(" session").and_then(|text| text.parse::<f64>().ok()) {
             self.usage.cost_usd = Some(self.cost_before + cost);
         }

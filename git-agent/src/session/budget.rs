@@ -61,7 +61,10 @@ impl Spent {
     pub fn of(usage: &Usage) -> Self {
         Spent {
             cost: usage.cost_usd.unwrap_or(0.0),
-            tokens: usage.input_tokens.unwrap_or(0) + usage.output_tokens.unwrap_or(0),
+            tokens: usage
+                .input_tokens
+                .unwrap_or(0)
+                .saturating_add(usage.output_tokens.unwrap_or(0)),
             time: Duration::ZERO,
         }
     }
@@ -105,7 +108,7 @@ pub fn spent_by_group(store: &Store<'_>, group: &str) -> Result<Spent> {
             .filter(|_| session.status.is_working())
             .map_or(0, |started| now.0.saturating_sub(started.0));
         all.cost += spent.cost;
-        all.tokens += spent.tokens;
+        all.tokens = all.tokens.saturating_add(spent.tokens);
         all.time += Duration::from_millis(session.worked_ms + running);
     }
     Ok(all)

@@ -21,15 +21,17 @@ impl Dialogue<'_> {
         self.calls.asked(call, self.link)?;
         let kind = call_id.and_then(|id| self.calls.kind(&id).map(ToOwned::to_owned));
         let request = Request::from_params(id, &params);
-        let name = format!("{}.{}", self.turn.number, wire::id_text(&request.id));
+        // Agents use an id again once it was answered: an answer that comes late must not fit the next question.
+        self.peer.asked += 1;
+        let name = format!("{}.{}", self.turn.number, self.peer.asked);
         self.link.event(question(&name, &request))?;
         let harmless = matches!(kind.as_deref(), Some("read" | "search" | "fetch"));
+        if self.cancelled.is_some() {
+            return self.decide(&name, &request, None);
+        }
         if self.turn.read_only && !harmless {
             self.refused = true;
             return self.decide(&name, &request, request.refusing());
-        }
-        if self.cancelled.is_some() {
-            return self.send(&wire::answer(&request.id, &permission::outcome(None)));
         }
         if !self.turn.ask {
             return self.decide(&name, &request, request.allowing());

@@ -1,6 +1,7 @@
 //! Tool calls as the protocol tells them: in any number of updates, in any order, each with some of the facts.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::path::Path;
 
 use serde_json::Value;
@@ -28,8 +29,8 @@ struct Call {
     /// What its terminal printed, for agents that tell it piece by piece.
     printed: String,
     status: String,
-    /// What was recorded of it: name, kind and input.
-    told: Option<(String, String, Value)>,
+    /// What was recorded of it: name, kind and what its input looked like.
+    told: Option<(String, String, u64)>,
     done: bool,
 }
 
@@ -52,7 +53,9 @@ impl Calls {
         if !announced {
             call.tell(&id, link)?;
         }
-        if matches!(call.status.as_str(), "completed" | "failed") && !call.done {
+        if call.done {
+            call.forget();
+        } else if matches!(call.status.as_str(), "completed" | "failed") {
             call.finish(&id, worktree, link)?;
         }
         Ok(())
@@ -153,7 +156,12 @@ impl Call {
             "" => NAMELESS.to_owned(),
             title => title.to_owned(),
         };
-        let told = (name, self.kind.clone(), self.input.clone());
+        let input = match &self.told {
+            // It was let go of when the call was over.
+            Some((_, _, input)) if self.done && self.input.is_null() => *input,
+            _ => fingerprint(&self.input),
+        };
+        let told = (name, self.kind.clone(), input);
         // A new title for what is known already says nothing: some agents rename a call whenever it moves on.
         if let Some((name, kind, input)) = &self.told
             && (name != NAMELESS || told.0 == NAMELESS)
@@ -161,13 +169,13 @@ impl Call {
         {
             return Ok(());
         }
-        self.told = Some(told.clone());
-        let (name, kind, input) = told;
+        let (name, kind) = (told.0.clone(), told.1.clone());
+        self.told = Some(told);
         link.event(Body::ToolCall {
             call: id.to_owned(),
             name,
             kind,
-            input,
+            input: self.input.clone(),
         })
     }
 
@@ -207,9 +215,14 @@ impl Call {
                 })?;
             }
         }
-        // Only the name, the kind and the input may still change; the rest can be large.
-        (self.output, self.content, self.printed) = (Value::Null, Vec::new(), String::new());
+        self.forget();
         Ok(())
+    }
+
+    /// Lets go of what may be large: a turn can have thousands of calls.
+    fn forget(&mut self) {
+        (self.input, self.output) = (Value::Null, Value::Null);
+        (self.content, self.printed) = (Vec::new(), String::new());
     }
 
     fn edits(&self) -> Vec<(String, &'static str)> {
@@ -261,6 +274,13 @@ impl Call {
             .map_or_else(|| output.to_string(), ToOwned::to_owned),
         }
     }
+}
+
+/// Returns a number that tells one input from another.
+fn fingerprint(input: &Value) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    input.to_string().hash(&mut hasher);
+    hasher.finish()
 }
 
 fn is_empty(value: &Value) -> bool {

@@ -21,7 +21,11 @@ use crate::session::{Exit, Usage};
 const CANCEL: Duration = Duration::from_secs(10);
 /// How long an agent may try again by itself against a model that does not answer: after that, trying is ours to decide.
 const SETBACK: Duration = Duration::from_secs(60);
-/// How long updates that belong to an answer may come after it.
+/// How many times its patience an agent may keep us waiting with signs of life that are no answer.
+const SIGNS: u32 = 5;
+/// How long updates that belong to an answer come after it at most.
+const LATEST: Duration = Duration::from_secs(1);
+/// How long the pause before such an update may be.
 pub(super) const AFTERMATH: Duration = Duration::from_millis(100);
 
 /// Why an exchange ended early.
@@ -166,9 +170,10 @@ impl<'a> Dialogue<'a> {
         self.peer.last_id += 1;
         let id = self.peer.last_id;
         self.send(&wire::request(id, method, params))?;
-        let mut heard = Instant::now();
+        let begun = Instant::now();
+        let mut heard = begun;
         loop {
-            let silent = patience.map(|patience| heard + patience);
+            let silent = patience.map(|patience| (heard + patience).min(begun + patience * SIGNS));
             match self.wait(silent)? {
                 Heard::Answer(answered, result) if wire::same_id(id, &answered) => {
                     return result.map_err(Halt::Fault);
@@ -177,21 +182,25 @@ impl<'a> Dialogue<'a> {
                 Heard::Nothing => {}
             }
             let now = Instant::now();
-            if silent.is_some_and(|silent| silent <= now) && heard + AFTERMATH < now {
+            let chatty = patience.is_some_and(|patience| begun + patience * SIGNS <= now);
+            let quiet = silent.is_some_and(|silent| silent <= now) && heard + AFTERMATH < now;
+            if quiet || chatty {
                 return Err(Halt::Silent(method.to_owned()));
             }
         }
     }
 
-    /// Waits for what belongs to an answer and comes after it.
+    /// Waits for what belongs to an answer and comes after it, for as long as more of it comes.
     pub(super) fn settle(&mut self) -> Result<(), Halt> {
-        let quiet = Instant::now() + AFTERMATH;
+        let answered = Instant::now();
+        let mut quiet = answered + AFTERMATH;
         while Instant::now() < quiet {
             match self.wait(Some(quiet)) {
                 // The turn is over: that the process ends now takes nothing back.
                 Err(Halt::Exited(..)) => return Ok(()),
                 Err(halt) => return Err(halt),
-                Ok(_) => {}
+                Ok(Heard::Nothing) => {}
+                Ok(_) => quiet = (Instant::now() + AFTERMATH).min(answered + LATEST),
             }
         }
         Ok(())
@@ -336,6 +345,10 @@ impl<'a> Dialogue<'a> {
                     _ => self.keep(&json!({"method": method, "params": params}))?,
                 }
             }
+            Message::Broken { id, method } => {
+                self.printed.line(Stream::Stdout, line, 0, self.link)?;
+                return self.unread(id, method, "a message cannot be read");
+            }
             Message::Odd(value) => self.keep(&value)?,
             Message::Noise => self.printed.line(Stream::Stdout, line, 0, self.link)?,
         }
@@ -348,21 +361,24 @@ impl<'a> Dialogue<'a> {
         let (id, method) = wire::parse_head(line);
         self.keep(&foreign::cut_message(line, cut))?;
         let message = format!("a message of {size} bytes is too long");
-        match (id, method) {
-            (Some(id), Some(_)) => {
-                self.send(&wire::refusal(&id, wire::INTERNAL_ERROR, &message))?;
-                Ok(Heard::Something)
-            }
-            (Some(id), None) => {
-                let fault = Fault {
-                    code: -32600,
-                    message,
-                    data: Value::Null,
-                };
-                Ok(Heard::Answer(id, Err(fault)))
-            }
-            _ => Ok(Heard::Something),
+        match id {
+            Some(id) => self.unread(id, method, &message),
+            None => Ok(Heard::Something),
         }
+    }
+
+    /// Refuses a request that was not read, and takes an answer that was not read as a refusal.
+    fn unread(&mut self, id: Value, method: Option<String>, why: &str) -> Result<Heard> {
+        if method.is_some() {
+            self.send(&wire::refusal(&id, wire::INTERNAL_ERROR, why))?;
+            return Ok(Heard::Something);
+        }
+        let fault = Fault {
+            code: wire::INVALID_REQUEST,
+            message: why.to_owned(),
+            data: Value::Null,
+        };
+        Ok(Heard::Answer(id, Err(fault)))
     }
 
     pub(super) fn keep(&mut self, message: &Value) -> Result<()> {

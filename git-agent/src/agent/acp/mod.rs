@@ -64,9 +64,19 @@ struct Peer {
     used_before: Usage,
     /// What the session had cost when the conversation began.
     cost_before: f64,
+    /// How often something was asked, also by processes before this one.
+    asked: u64,
 }
 
 impl Peer {
+    /// Forgets what was known about a process that is gone.
+    fn forget(&mut self) {
+        *self = Peer {
+            asked: self.asked,
+            ..Peer::default()
+        };
+    }
+
     /// Returns the ways to log in that the agent told, in words.
     fn ways_to_log_in(&self) -> String {
         let ways: Vec<&str> = self
@@ -113,7 +123,7 @@ impl Acp {
         if link.is_running() {
             claim.exit = Some(link.end()?);
         }
-        self.peer = Peer::default();
+        self.peer.forget();
         Ok(claim)
     }
 }
@@ -131,7 +141,7 @@ impl Driver for Acp {
 
     fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<Claim> {
         if !link.is_running() {
-            self.peer = Peer::default();
+            self.peer.forget();
             if let Some(trouble) = self.spec.missing(&turn.environment, &turn.worktree) {
                 return Ok(Claim::failed(trouble));
             }
@@ -170,13 +180,13 @@ impl Driver for Acp {
             if link.is_running() {
                 claim.exit = Some(link.end()?);
             }
-            self.peer = Peer::default();
+            self.peer.forget();
         }
         Ok(claim)
     }
 
     fn close(&mut self, link: &mut dyn Link) -> Result<()> {
-        self.peer = Peer::default();
+        self.peer.forget();
         if !link.is_running() {
             return Ok(());
         }

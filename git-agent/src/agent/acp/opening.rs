@@ -5,7 +5,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::Peer;
 use super::dialogue::{Dialogue, Halt};
 use super::wire;
 use crate::agent::native::gemini;
@@ -68,10 +67,8 @@ impl Dialogue<'_> {
     }
 
     fn start(&mut self) -> Result<(), Halt> {
-        *self.peer = Peer {
-            used_before: self.turn.used,
-            ..Peer::default()
-        };
+        self.peer.forget();
+        self.peer.used_before = self.turn.used;
         let model = self.spec.model_of(self.turn).map(std::ffi::OsStr::new);
         let servers = match self.takes_servers_by_file() {
             true => servers::write(self.turn)?,

@@ -66,8 +66,8 @@ impl Dialogue<'_> {
         };
         if let Some((input, output)) = tokens_in(update) {
             // Figures of one request, told beside its last piece of text.
-            self.requests.0 += input;
-            self.requests.1 += output;
+            self.requests.0 = self.requests.0.saturating_add(input);
+            self.requests.1 = self.requests.1.saturating_add(output);
             self.note_usage(Some(self.requests), None)?;
         }
         let message = update.get("messageId").map(wire::id_text);
@@ -124,8 +124,8 @@ impl Dialogue<'_> {
                 Tokens::Process => self.peer.used_before,
                 Tokens::Turn | Tokens::LastRequest => self.turn.used,
             };
-            usage.input_tokens = Some(before.input_tokens.unwrap_or(0) + input);
-            usage.output_tokens = Some(before.output_tokens.unwrap_or(0) + output);
+            usage.input_tokens = Some(before.input_tokens.unwrap_or(0).saturating_add(input));
+            usage.output_tokens = Some(before.output_tokens.unwrap_or(0).saturating_add(output));
         }
         if let Some(cost) = cost {
             let total = self.peer.cost_before + cost;

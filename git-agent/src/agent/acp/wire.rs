@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use crate::agent::{Trouble, TroubleKind};
 
+/// The code for "that is no message".
+pub const INVALID_REQUEST: i64 = -32600;
 /// The code for "there is no such method here".
 pub const METHOD_NOT_FOUND: i64 = -32601;
 /// The code for "something went wrong inside".
@@ -36,6 +38,13 @@ pub enum Message {
         method: String,
         /// The rest.
         params: Value,
+    },
+    /// What began as a message and cannot be read: which request it is or answers, as far as that can be told.
+    Broken {
+        /// The request's id.
+        id: Value,
+        /// What is wanted; nothing in an answer.
+        method: Option<String>,
     },
     /// JSON that is no message.
     Odd(Value),
@@ -94,7 +103,7 @@ impl Fault {
         let kind = by_code
             .or_else(|| TroubleKind::from_words(&format!("error {} {}", self.message, self.data)))
             .unwrap_or(match self.code {
-                METHOD_NOT_FOUND | -32600 | -32602 | -32700 => TroubleKind::Protocol,
+                METHOD_NOT_FOUND | INVALID_REQUEST | -32602 | -32700 => TroubleKind::Protocol,
                 _ => TroubleKind::Other,
             });
         Trouble::new(kind, text)
@@ -124,7 +133,11 @@ pub fn parse(line: &[u8]) -> Message {
         return Message::Noise;
     }
     let Ok(mut value) = serde_json::from_str::<Value>(text) else {
-        return Message::Noise;
+        // Somebody may wait for it, or for an answer to it.
+        return match parse_head(line) {
+            (Some(id), method) => Message::Broken { id, method },
+            (None, _) => Message::Noise,
+        };
     };
     let Some(fields) = value.as_object_mut() else {
         return Message::Odd(value);
@@ -269,7 +282,8 @@ mod tests {
             b"{",
             b"7",
             b"\"x\"",
-            b"{\"id\":1",
+            b"{\"id\":",
+            b"{\"result\":{\"id\":1",
             b"\xff",
         ] {
             assert_eq!(parse(noise), Message::Noise);
@@ -278,6 +292,20 @@ mod tests {
             parse(b"{\"method\":\"m\",\"params\":\"a\xffb\"}"),
             Message::Notification { params: Value::String(text), .. } if text == "a\u{fffd}b"
         ));
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_read_still_tells_whose_it_is() {
+        let deep = format!("{{\"id\":4,\"result\":{}", "[".repeat(100_000));
+        let broken = |method: Option<&str>| Message::Broken {
+            id: json!(4),
+            method: method.map(ToOwned::to_owned),
+        };
+        assert_eq!(parse(deep.as_bytes()), broken(None));
+        assert_eq!(
+            parse(br#"{"id":4,"method":"m","params":{"#),
+            broken(Some("m"))
+        );
     }
 
     #[test]

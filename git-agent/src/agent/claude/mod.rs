@@ -62,6 +62,8 @@ const NOT_ASKING: [&str; 1] = ["--dangerously-skip-permissions"];
 pub struct Claude {
     spec: AgentSpec,
     is_root: fn() -> bool,
+    /// How often something was asked, in all runs.
+    requests: u32,
 }
 
 /// One run of the program.
@@ -92,6 +94,7 @@ impl Claude {
         Claude {
             spec,
             is_root: || rustix::process::geteuid().is_root(),
+            requests: 0,
         }
     }
 
@@ -138,7 +141,7 @@ impl Claude {
     }
 
     fn run(
-        &self,
+        &mut self,
         turn: &Turn,
         program: &Program,
         session: Option<String>,
@@ -152,7 +155,7 @@ impl Claude {
             stream: Stream::new(session),
             printed: Printed::default(),
             asked: BTreeMap::new(),
-            requests: 0,
+            requests: self.requests,
             patience: None,
             cancelled: false,
         };
@@ -161,7 +164,10 @@ impl Claude {
             "message": {"role": "user", "content": [{"type": "text", "text": prompt}]},
         }))?;
         let outcome = run.follow()?;
-        Ok(run.claim(&outcome))
+        let claim = run.claim(&outcome);
+        // An answer that comes late must not fit what the next run asks.
+        self.requests = run.requests;
+        Ok(claim)
     }
 }
 

@@ -359,11 +359,12 @@ fn usage_after(message: &Value, used: Usage) -> Usage {
         "cache_creation_input_tokens",
         "cache_read_input_tokens",
     ];
-    let input: u64 = read.iter().filter_map(|key| number(key)).sum();
+    let figures = read.iter().filter_map(|key| number(key));
+    let input = figures.fold(0, u64::saturating_add);
     let output = number("output_tokens").unwrap_or(0);
     if (input, output) != (0, 0) {
-        usage.input_tokens = Some(used.input_tokens.unwrap_or(0) + input);
-        usage.output_tokens = Some(used.output_tokens.unwrap_or(0) + output);
+        usage.input_tokens = Some(used.input_tokens.unwrap_or(0).saturating_add(input));
+        usage.output_tokens = Some(used.output_tokens.unwrap_or(0).saturating_add(output));
     }
     // The total counts the whole conversation, also its part before a resume; the other figure only this run.
     let run = message["model_usage_since_last_result"]

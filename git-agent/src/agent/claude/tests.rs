@@ -11,6 +11,7 @@ fn driver() -> Claude {
     Claude {
         spec: AgentSpec::new("x", Family::ClaudeStream, vec!["sh".into()]),
         is_root: || false,
+        requests: 0,
     }
 }
 

@@ -84,7 +84,7 @@ impl Stream {
                 // The figures count the whole conversation, also its part before a resume.
                 let total = |before: Option<u64>, figure: u64| match (before, self.resumed) {
                     (Some(before), true) => before.max(figure),
-                    (before, _) => before.unwrap_or(0) + figure,
+                    (before, _) => before.unwrap_or(0).saturating_add(figure),
                 };
                 link.event(Body::Usage {
                     usage: Usage {

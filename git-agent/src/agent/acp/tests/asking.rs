@@ -26,7 +26,7 @@ fn policy_allows_once_and_says_so() {
     };
     assert_eq!(
         (request.as_str(), choice.as_str(), by.as_str()),
-        ("1.p-0", "once", "policy")
+        ("1.1", "once", "policy")
     );
 }
 
@@ -53,7 +53,7 @@ fn a_person_is_asked_until_the_answer_fits() {
     let mut turn = turn(1, None);
     turn.ask = true;
     let answer = |choice: &str| Input::Answer {
-        request: "1.0".into(),
+        request: "1.1".into(),
         choice: choice.into(),
     };
     let (claim, link) = Play::default()
@@ -106,4 +106,80 @@ fn cancelling_before_the_prompt_ends_the_process() {
         .input(Input::Cancel)
         .run(&mut Acp::new(spec()), &turn(1, None));
     assert!(claim.cancelled && link.ended);
+}
+
+#[test]
+fn an_id_that_is_used_again_is_another_question() {
+    let mut turn = turn(1, None);
+    turn.ask = true;
+    let answer = |request: &str, choice: &str| Input::Answer {
+        request: request.into(),
+        choice: choice.into(),
+    };
+    let chosen = |id: Value, option: &str| json!({"id": id, "result": {"outcome": {"outcome": "selected", "optionId": option}}});
+    let (claim, link) = Play::default()
+        .opened(json!({}))
+        .prompted(3)
+        .gives(ask_permission(json!(0)))
+        .gives(ask_permission(json!("0")))
+        .input(answer("1.2", "no"))
+        .wrote(chosen(json!("0"), "no"))
+        .input(answer("1.1", "yes"))
+        .wrote(chosen(json!(0), "once"))
+        .gives(ask_permission(json!(0)))
+        // Late, and not about this.
+        .input(answer("1.1", "yes"))
+        .input(answer("1.3", "no"))
+        .wrote(chosen(json!(0), "no"))
+        .ends(3, "end_turn")
+        .run(&mut Acp::new(spec()), &turn);
+    assert!(claim.ok);
+    let names: Vec<&str> = link
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Body::Permission { request, .. } => Some(request.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(names, ["1.1", "1.2", "1.3"]);
+}
+
+#[test]
+fn what_is_asked_after_cancelling_is_answered_at_once() {
+    let mut turn = turn(1, None);
+    turn.ask = true;
+    let (claim, link) = Play::default()
+        .opened(json!({}))
+        .prompted(3)
+        .input(Input::Cancel)
+        .wrote(json!({"method": "session/cancel", "params": {"sessionId": "c1"}}))
+        .gives(ask_permission(json!(7)))
+        .wrote(json!({"id": 7, "result": {"outcome": {"outcome": "cancelled"}}}))
+        .ends(3, "cancelled")
+        .run(&mut Acp::new(spec()), &turn);
+    assert!(claim.cancelled && !link.ended);
+    assert!(link.kinds().contains(&"answer"), "nothing is left open");
+}
+
+#[test]
+fn files_and_terminals_are_not_offered_wherever_they_are() {
+    let refused = |id: u64, method: &str| json!({"id": id, "error": {"code": -32601, "message": format!("'{method}' is not offered")}});
+    let mut play = Play::default().opened(json!({})).prompted(3);
+    for (id, method) in [
+        (0, "fs/read_text_file"),
+        (1, "fs/write_text_file"),
+        (2, "terminal/create"),
+        (3, "terminal/wait_for_exit"),
+    ] {
+        // An id of theirs may be one of ours: it is still a request.
+        play = play
+            .gives(json!({"id": id, "method": method, "params": {"sessionId": "c1", "path": "/etc/passwd"}}))
+            .wrote(refused(id, method));
+    }
+    let (claim, link) = play
+        .ends(3, "end_turn")
+        .run(&mut Acp::new(spec()), &turn(1, None));
+    assert!(claim.ok);
+    assert_eq!(link.kinds(), ["vendor", "raw", "raw", "raw", "raw"]);
 }

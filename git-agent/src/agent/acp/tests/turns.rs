@@ -258,3 +258,76 @@ fn a_setback_counts_only_while_the_model_is_asked() {
     }
     assert_eq!(counts, [true, false, false, false, true]);
 }
+
+#[test]
+fn an_answer_that_cannot_be_read_ends_the_wait() {
+    let deep = format!(
+        "{{\"id\":3,\"result\":{}{}}}",
+        "[".repeat(9999),
+        "]".repeat(9999)
+    );
+    for line in [deep.as_str(), r#"{"id":3,"result":{"stopReason":"end_tu"#] {
+        let (claim, link) = Play::default()
+            .opened(json!({}))
+            .prompted(3)
+            .line(r#"{"id":9,"method":"fs/read_text_file","params":{"path":"#)
+            .wrote(
+                json!({"id": 9, "error": {"code": -32603, "message": "a message cannot be read"}}),
+            )
+            .line(line)
+            .run(&mut Acp::new(spec()), &turn(1, None));
+        let kind = claim.trouble.map(|trouble| trouble.kind);
+        assert_eq!(kind, Some(TroubleKind::Protocol));
+        assert!(link.kinds().contains(&"output"), "it is shown");
+    }
+}
+
+#[test]
+fn what_others_are_told_and_told_too_late_is_kept_apart() {
+    let chunk = |session: &str, text: &str| {
+        json!({"method": "session/update", "params": {"sessionId": session,
+        "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}}})
+    };
+    let mut driver = Acp::new(spec());
+    let (claim, mut link) = Play::default()
+        .opened(json!({}))
+        .prompted(3)
+        .gives(chunk("c2", "not ours"))
+        .gives(json!({"id": 2, "result": {"sessionId": "c9"}}))
+        .gives(json!({"id": null, "result": {"stopReason": "refusal"}}))
+        .says("Ours.")
+        .ends(3, "end_turn")
+        .gives(json!({"id": 3, "result": {"stopReason": "refusal"}}))
+        .says(" And this.")
+        .run(&mut driver, &turn(1, None));
+    assert!(claim.ok);
+    assert_eq!(claim.final_text, "Ours. And this.");
+    assert_eq!(link.kinds(), ["vendor", "raw", "raw", "assistant"]);
+    // The end of the last turn is not the end of this one.
+    link.steps = Play::default()
+        .prompted(4)
+        .gives(json!({"id": 3, "result": {"stopReason": "end_turn"}}))
+        .ends(4, "refusal")
+        .0
+        .steps;
+    let claim = driver
+        .turn(&turn(2, Some("c1")), &mut link)
+        .expect("a claim");
+    assert!(!claim.ok && claim.trouble.is_some());
+}
+
+#[test]
+fn figures_beyond_all_measure_are_survived() {
+    let mut turn = turn(1, None);
+    turn.used.input_tokens = Some(u64::MAX - 1);
+    let (claim, link) = Play::default()
+        .opened(json!({}))
+        .prompted(3)
+        .update(json!({"sessionUpdate": "usage_update", "cost": {"amount": -7.0}}))
+        .update(json!({"sessionUpdate": "usage_update", "cost": {"amount": "much"}}))
+        .gives(json!({"id": 3, "result": {"stopReason": "end_turn",
+            "usage": {"inputTokens": u64::MAX, "outputTokens": u64::MAX}}}))
+        .run(&mut Acp::new(spec()), &turn);
+    assert!(claim.ok);
+    assert_eq!(link.kinds(), ["vendor", "usage"]);
+}
