@@ -119,6 +119,36 @@ fn point(member: &Member<'_>, url: &str) {
 }
 
 #[test]
+fn a_fetch_leaves_tags_and_branches_alone_whatever_the_settings() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+    ada.hammer(["create", "one", "1"]);
+    ada.push().success();
+    team.hub.git(["tag", "theirs", "main"]).success();
+    team.hub.git(["branch", "theirs", "main"]).success();
+    bob.git(["tag", "mine"]).success();
+    bob.git(["update-ref", "refs/remotes/origin/mine", "HEAD"])
+        .success();
+    bob.git(["update-ref", "-d", "refs/remotes/origin/HEAD"])
+        .success();
+    for setting in ["fetch.prune", "fetch.pruneTags", "remote.origin.prune"] {
+        bob.git(["config", setting, "true"]).success();
+    }
+    bob.git(["config", "remote.origin.tagOpt", "--tags"])
+        .success();
+    let places = ["refs/tags", "refs/heads", "refs/remotes"];
+    let refs = || places.map(|place| bob.repo.refs(place));
+    let before = refs();
+    for remote in [team.address(), "origin"] {
+        let fetched = bob.agent(["fetch", "--json", remote]).success().json();
+        let count = fetched["refs"].as_array().map(Vec::len);
+        assert_eq!(count, Some(1), "{fetched}");
+        assert_eq!(refs(), before, "after a fetch from {remote}");
+    }
+}
+
+#[test]
 fn a_clone_without_files_takes_in_whole_sessions() {
     let sandbox = Sandbox::new();
     let team = Team::new(&sandbox, Way::Path);
@@ -259,6 +289,19 @@ fn the_newest_copy_counts_after_a_remote_was_renamed() {
     ada.hammer(["append", &sid, "1", "news"]);
     ada.push().success();
     bob.agent(["fetch", "upstream"]).success();
+    bob.shows(&["log", "growing"], "news 0");
+    // What was fetched under the old name will never grow, nor be deleted, by itself.
+    let old = bob.repo.refs("refs/agents-remote/origin");
+    assert_eq!(old.len(), 1);
+    let pruned = bob.agent(["fetch", "--prune", "upstream"]).success();
+    pruned.assert_says("let go of 1 copy from 'origin', which is no remote any more");
+    assert!(bob.repo.refs("refs/agents-remote/origin").is_empty());
+    let kept: Vec<String> = bob
+        .repo
+        .refs("refs/agents-local/lost")
+        .into_values()
+        .collect();
+    assert_eq!(kept, old.into_values().collect::<Vec<_>>());
     bob.shows(&["log", "growing"], "news 0");
 }
 

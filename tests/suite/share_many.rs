@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use git_agent::session::State;
 use git_agent_tests::imported::{Conversations, import_conversations};
+use git_agent_tests::sandbox::write_program;
 use git_agent_tests::{Member, Sandbox, Team, Way};
 
 /// Returns how many refs of sessions a push of code to `origin` is told of.
@@ -108,6 +109,28 @@ fn the_doctor_says_what_many_sessions_cost_and_what_helps() {
     let words = "every push of everybody is told of its 2 refs, 1 ref of sessions";
     assert!(few.stdout().contains(words), "{few}");
     assert!(!few.stdout().contains("hint:"), "{few}");
+    // This keeps branches alone from being deleted, and a hook everything.
+    team.hub
+        .git(["config", "receive.denyDeletes", "true"])
+        .success();
+    let told = doctor();
+    assert!(
+        told.stdout().contains("ok: it lets them be deleted"),
+        "{told}"
+    );
+    let hook = team.hub.path().join("hooks/update");
+    std::fs::create_dir_all(hook.parent().expect("a directory")).expect("writable");
+    write_program(
+        &hook,
+        "#!/bin/sh\ncase $3 in *[1-9a-f]*) ;; *) exit 1;; esac\n",
+    );
+    let told = doctor();
+    let words = "warning: it keeps deleted refs: a small ref of this test stays there";
+    assert!(told.stdout().contains(words), "{told}");
+    std::fs::remove_file(&hook).expect("it is there");
+    for name in team.hub.refs("refs/agents/notes").into_keys() {
+        team.hub.git(["update-ref", "-d", &name]).success();
+    }
     let name = team.hub.refs("refs/agents").into_keys().next();
     let name = name.expect("a ref");
     let stem = name.strip_suffix(&sid[20..]).expect("its id ends it");

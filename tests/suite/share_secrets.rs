@@ -249,6 +249,22 @@ fn what_a_new_remote_has_already_is_not_searched_and_large_files_are() {
 }
 
 #[test]
+fn what_is_replaced_here_alone_does_not_go_as_it_was() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+    let script = format!("echo {secret} >env && git add env && git commit -qm env; echo done");
+    ada.session("replaced", "add a file", &script);
+    // From here on git shows the commit, and the file, as if the secret had never been there.
+    let clean = ada.repo.id("main");
+    ada.git(["replace", "agent/replaced", &clean]).success();
+    let pushed = ada.push().success();
+    pushed.assert_says("replaced: its code stays here: file 'env'");
+    assert!(!holds(&team.everything(), &secret), "the remote holds it");
+}
+
+#[test]
 fn purging_rewrites_what_was_shared_and_a_later_push_does_not_bring_it_back() {
     each_way(|_, team| {
         let (ada, bob) = (team.clone("ada"), team.clone("bob"));

@@ -27,6 +27,9 @@ pub const MINIMUM_VERSION: Version = Version {
     patch: 0,
 };
 
+/// The variable that makes git read objects as they are, whatever `git replace` put in their place.
+pub(super) const NO_REPLACE: &str = "GIT_NO_REPLACE_OBJECTS";
+
 /// A version of git.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::command::NO_REPLACE;
 use super::{ObjectId, RefBackend, Repo};
 use crate::error::{Context, Error, Result};
 
@@ -105,7 +106,8 @@ impl Repo {
     }
 
     /// Returns the objects that any of these commits reaches and neither a branch of a remote, as far as is known here, nor
-    /// one of some other commits does, with a path each has.
+    /// one of some other commits does, with a path each has: as they are, also where something else stands in for them
+    /// here, because a push knows nothing of that.
     pub fn unpublished_objects(
         &self,
         tips: &[ObjectId],
@@ -119,6 +121,7 @@ impl Repo {
         wanted.extend(published.iter().map(|id| format!("^{id}\n")));
         let answer = self
             .git_common()
+            .env(NO_REPLACE, "1")
             .config("core.quotePath", "false")
             .args(["rev-list", "--objects", "--stdin"])
             .input(wanted)

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::command::Complaints;
+use super::command::{Complaints, NO_REPLACE};
 use super::packets::{Answers, Hear, Heard, put};
 use super::remote::refused;
 use super::talk::{SILENCE, lines_of, summary};
@@ -34,7 +34,7 @@ const OWN_VARIABLES: [&str; 7] = [
     "GIT_CONFIG_COUNT",
     "GIT_GRAFT_FILE",
     "GIT_IMPLICIT_WORK_TREE",
-    "GIT_NO_REPLACE_OBJECTS",
+    NO_REPLACE,
     "GIT_REPLACE_REF_BASE",
 ];
 

@@ -146,6 +146,14 @@ impl Repo {
         })
     }
 
+    /// Returns the same repository with every object as it is: what `git replace` put in the place of some is not seen.
+    pub fn unreplaced(&self) -> Self {
+        let mut same = self.clone();
+        same.gix.objects.ignore_replacements = true;
+        same.trees.borrow_mut().clear();
+        same
+    }
+
     /// Returns this worktree's own git directory.
     pub fn git_dir(&self) -> &Path {
         &self.git_dir

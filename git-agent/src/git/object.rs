@@ -261,8 +261,9 @@ impl Repo {
 
     /// Reads an object from its own file, if it lies in one and nothing else stands in for it.
     fn read_loose(&self, id: ObjectId, limit: u64) -> Option<Loose> {
-        let replaced = self.gix().objects.store_ref().replacements().next();
-        if replaced.is_some() {
+        let objects = &self.gix().objects;
+        let replaced = objects.store_ref().replacements().next();
+        if replaced.is_some() && !objects.ignore_replacements {
             return None;
         }
         loose::read(&self.loose_path(id), limit)

@@ -187,8 +187,12 @@ impl Repo {
     ) -> Result<()> {
         let wanted: String = ids.iter().map(|id| format!("{id}\n")).collect();
         let quarantine = Quarantine::new(self)?;
+        let mut git = self.remote_git();
+        if self.remote_names().iter().any(|name| name == remote) {
+            git = git.config(&format!("remote.{remote}.followRemoteHEAD"), "never");
+        }
         let child = quarantine
-            .enter(self.remote_git())
+            .enter(git)
             .durable()
             .config("fetch.fsckObjects", "true")
             .config("core.bigFileThreshold", STREAMED)
@@ -199,6 +203,9 @@ impl Repo {
                 "--stdin",
                 audience.wish(),
                 "--no-tags",
+                // Where an address is given the user's settings could have all tags fetched, and their own deleted.
+                "--no-prune",
+                "--no-prune-tags",
                 // A clone without its files has them fetched when they are needed, but only by git itself.
                 "--no-filter",
                 "--no-write-fetch-head",

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::process::Stdio;
 
+use super::command::NO_REPLACE;
 use super::{ObjectId, Repo};
 use crate::error::{Context, Error, Result};
 
@@ -12,11 +13,12 @@ const PART: usize = 4 << 20;
 const OVERLAP: usize = 64 << 10;
 
 impl Repo {
-    /// Gives the content of a blob in parts, each of which begins with the end of the one before, until `look` has seen
+    /// Gives the content of a blob, as it is, in parts, each of which begins with the end of the one before, until `look` has seen
     /// enough.
     pub fn stream_blob(&self, id: ObjectId, look: &mut dyn FnMut(&[u8]) -> bool) -> Result<()> {
         let mut child = self
             .git_common()
+            .env(NO_REPLACE, "1")
             // What is larger is not taken into memory by git either.
             .config("core.bigFileThreshold", "1m")
             .args(["cat-file", "blob"])
@@ -86,7 +88,7 @@ mod tests {
     #[test]
     fn what_lies_across_two_parts_is_in_one_of_them() {
         for lines in [0, 5, 20] {
-            let fill = |at: usize| match lines > 0 && at % lines == 0 {
+            let fill = |at: usize| match lines > 0 && at.is_multiple_of(lines) {
                 true => b'\n',
                 false => b'.',
             };

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::change::{Change, What};
+use super::reach;
 use super::sign::{self, Standing};
 use crate::cores;
 use crate::error::{Error, Result};
@@ -57,6 +58,8 @@ pub struct Fetched {
     pub unchanged: usize,
     /// How many refs of the remote have names that are not ours, and the first of them.
     pub foreign: (usize, Vec<String>),
+    /// Names that are no remotes any more, with how many copies were let go of: these are kept for a while.
+    pub orphaned: Vec<(String, usize)>,
 }
 
 /// A ref that the remote has in another version than its copy here.
@@ -208,6 +211,9 @@ pub fn fetch(
         .filter(|(name, _)| is_wanted(name, options) && !there.contains_key(name))
         .map(|(name, id)| (name.clone(), *id))
         .collect();
+    if options.prune && options.month.is_none() && options.sessions.is_empty() {
+        fetched.orphaned = drop_orphaned(context, remote)?;
+    }
     if wanted.is_empty() && gone.is_empty() {
         left_behind.let_go(context);
         return Ok(fetched);
@@ -226,6 +232,37 @@ pub fn fetch(
     tidy(context, remote);
     context.store.expire_lost()?;
     Ok(fetched)
+}
+
+/// Lets go of copies under names that are no remotes any more, because they were renamed or removed: nothing brings them up
+/// to date. They are kept for 30 days.
+fn drop_orphaned(context: &Context<'_>, remote: &str) -> Result<Vec<(String, usize)>> {
+    let mut orphaned = Vec::new();
+    // An address may only be out of reach for now.
+    let is_name = |name: &String| name != remote && !name.contains(['/', ':']);
+    for name in reach::places(context)?.unknown.into_iter().filter(is_name) {
+        let _lock = lock(context, &name)?;
+        let held = copies(context.repo, &name)?;
+        let mut changes = Vec::new();
+        for (copied, id) in &held {
+            let copy = copied.at_remote(&name);
+            changes.push(RefChange {
+                name: context.store.lost_name(&copy),
+                expected: Expected::Absent,
+                new: Some(*id),
+            });
+            changes.push(RefChange {
+                name: copy,
+                expected: Expected::At(*id),
+                new: None,
+            });
+        }
+        // What somebody else lets go of at the same moment is let go of.
+        if context.repo.swap_many(&changes)? == Swap::Done && !held.is_empty() {
+            orphaned.push((name, held.len()));
+        }
+    }
+    Ok(orphaned)
 }
 
 fn wanted_tips(wanted: &mut [Wanted]) -> Vec<sign::Tip<'_>> {

@@ -56,7 +56,7 @@ pub fn forget(
     if everywhere {
         for remote in &places.remotes {
             audience.hear(&remote.name);
-            if let Err(error) = reach::ask(context, &remote.name, &names) {
+            if let Err(error) = reach::ask_alone(context, &remote.name, &names) {
                 let reason = error.message().to_owned();
                 forgotten.unreached.push((remote.name.clone(), reason));
             }

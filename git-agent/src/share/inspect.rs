@@ -25,7 +25,8 @@ const PER_THREAD: usize = 64;
 
 /// Looks at what a remote is about to get, on all cores. What may not go is marked with the reason.
 pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
-    let own = || repo.clone();
+    // A push gives away what is there, not what stands in for it here.
+    let own = || repo.unreplaced();
     let looked_at = cores::each(items, own, |repo, item| match item.refused {
         None => inspect(repo, looker, item),
         Some(_) => Ok(Found::default()),
@@ -290,7 +291,7 @@ fn search(repo: &Repo, looker: Looker<'_>, code: &[ObjectId]) -> Result<()> {
             objects = repo.unpublished_objects(code, &there)?;
         }
     }
-    let own = || repo.clone();
+    let own = || repo.unreplaced();
     cores::parts(&objects, PER_THREAD, own, |repo, part| {
         search_part(&repo, looker, part)
     })
@@ -300,13 +301,14 @@ fn search(repo: &Repo, looker: Looker<'_>, code: &[ObjectId]) -> Result<()> {
 
 fn search_part(repo: &Repo, looker: Looker<'_>, objects: &[(ObjectId, String)]) -> Result<()> {
     for (id, path) in objects {
-        let Some((kind, size)) = repo.object_header(*id)? else {
-            continue;
-        };
+        // What is not found here git may know where to get, as it does for a push.
+        let (kind, size) = repo
+            .object_header(*id)?
+            .unwrap_or((ObjectKind::Blob, u64::MAX));
         // A tree is looked into for the names in it.
         let found = match kind {
             ObjectKind::Tag => None,
-            ObjectKind::Blob if size > CODE => search_large(repo, looker, *id)?,
+            ObjectKind::Blob if size > CODE => search_in_parts(repo, looker, *id)?,
             _ => {
                 let bytes = repo.read_object(*id, kind, size)?;
                 looker.redactor.certain_secret(&bytes)
@@ -324,8 +326,8 @@ fn search_part(repo: &Repo, looker: Looker<'_>, objects: &[(ObjectId, String)]) 
     Ok(())
 }
 
-/// Searches a large file, of which only a part is in memory at a time.
-fn search_large(repo: &Repo, looker: Looker<'_>, id: ObjectId) -> Result<Option<String>> {
+/// Searches a file through git, which gets it if it is not here. Only a part of it is in memory at a time.
+fn search_in_parts(repo: &Repo, looker: Looker<'_>, id: ObjectId) -> Result<Option<String>> {
     let mut found = None;
     repo.stream_blob(id, &mut |part| {
         found = looker.redactor.certain_secret(part);

@@ -20,7 +20,6 @@ use crate::git::asking::Interest;
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::remote::{Pushed, Update};
 use crate::git::talk::Audience;
-use crate::redact::Redactor;
 use crate::session::context::Context;
 use crate::session::{Session, SessionId, archive};
 use crate::store::append::SessionWriter;
@@ -110,7 +109,7 @@ pub fn push(
     let mut given = Given {
         context,
         remote,
-        redactor: &redactor,
+        looker,
         changes: Vec::new(),
         codeless,
         known,
@@ -245,7 +244,7 @@ fn submit(
 struct Given<'c, 'a> {
     context: &'c Context<'a>,
     remote: &'c Remote,
-    redactor: &'c Redactor,
+    looker: Looker<'c>,
     changes: Vec<Change>,
     codeless: BTreeMap<SessionId, String>,
     /// What is written down here that the remote has.
@@ -361,9 +360,12 @@ impl Given<'_, '_> {
                 continue;
             };
             match self.settle(&mut item, theirs, audience) {
-                Ok(changed) => {
-                    moved |= changed;
-                    left.push(item);
+                Ok(false) => left.push(item),
+                Ok(true) => {
+                    moved = true;
+                    // More may have been added here since the last look.
+                    inspect_all(repo, self.looker, std::slice::from_mut(&mut item));
+                    left.extend(self.without_refused(vec![item]));
                 }
                 Err(error) => self.refuse(&item, error.message()),
             }
@@ -408,9 +410,9 @@ impl Given<'_, '_> {
         let purged_here = store.is_purged_beyond(new, theirs)?;
         let purged_there = store.is_purged_beyond(theirs, new)?;
         let joined = match purged_here == purged_there {
-            true => store.join(&item.name, theirs, self.redactor)?,
+            true => store.join(&item.name, theirs, self.looker.redactor)?,
             // What one side purged would come back with the history of the other.
-            false => store.graft(&item.name, theirs, purged_there, self.redactor)?,
+            false => store.graft(&item.name, theirs, purged_there, self.looker.redactor)?,
         };
         match joined {
             Joined::Busy => Err(Error::fatal(

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fetch::{copies, own_refs};
+use super::fetch::{copies, lock, own_refs};
 use super::remote::Remote;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
@@ -49,8 +49,18 @@ fn copied_from(context: &Context<'_>) -> Result<BTreeSet<String>> {
         .collect())
 }
 
+/// Does what [`ask`] does once no push or fetch of this clone is under way there: what one is about to give would be missed.
+pub(super) fn ask_alone(
+    context: &Context<'_>,
+    remote: &str,
+    names: &BTreeSet<RefName>,
+) -> Result<BTreeSet<RefName>> {
+    let _lock = lock(context, remote)?;
+    ask(context, remote, names)
+}
+
 /// Asks a remote for some of this clone's refs, and brings the copies of them up to date as far as what it has is known
-/// here. Nothing is fetched. Returns the names that it has, in whatever version.
+/// here. Nothing is fetched. Returns the names that it has, in whatever version. The caller holds the remote's lock.
 pub(super) fn ask(
     context: &Context<'_>,
     remote: &str,

@@ -21,7 +21,7 @@ use crate::git::refs::{Expected, Ref, RefChange, Swap};
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::process::lock::Lock;
 use crate::redact::{Redacted, Redactor};
-use crate::session::{Session, SessionId};
+use crate::session::{Session, SessionId, WriterId};
 
 /// The name of the tree entry with the folded sessions.
 pub const SESSIONS: &str = "sessions.jsonl";
@@ -298,31 +298,28 @@ impl Store<'_> {
 
     /// Adds the folded sessions to a listing: this clone's first, then those of remotes.
     pub(super) fn take_in_archives(&self, listing: &mut Listing) -> Result<()> {
-        let mut seen: BTreeSet<SessionId> = listing
-            .sessions
-            .iter()
-            .filter(|listed| listed.is_mine())
-            .map(|listed| listed.session.sid)
-            .collect();
-        let theirs: BTreeMap<SessionId, usize> = listing
+        let key = |listed: &Listed| (listed.session.sid, listed.session.writer.clone());
+        let mine = listing.sessions.iter().filter(|listed| listed.is_mine());
+        let mut seen: BTreeSet<Seen> = mine.map(key).collect();
+        let theirs: BTreeMap<Seen, usize> = listing
             .sessions
             .iter()
             .enumerate()
             .filter(|(_, listed)| !listed.is_mine())
-            .map(|(at, listed)| (listed.session.sid, at))
+            .map(|(at, listed)| (key(listed), at))
             .collect();
         for archive in self.repo.refs_under(refname::ARCHIVES)?.refs {
             if let Some(RefName::Archive { month, .. }) = RefName::parse(&archive.name) {
                 for listed in take_in(self.repo, &archive, &month, None, &mut seen, listing) {
                     // A remote still has the ref that was folded here: it is one's own session all the same.
-                    match theirs.get(&listed.session.sid) {
+                    match theirs.get(&key(&listed)) {
                         Some(at) => listing.sessions[*at] = listed,
                         None => listing.sessions.push(listed),
                     }
                 }
             }
         }
-        seen.extend(theirs.keys());
+        seen.extend(theirs.into_keys());
         for archive in self.repo.refs_under(refname::REMOTES)?.refs {
             if let Some((remote, RefName::Archive { month, .. })) =
                 RefName::parse_at_remote(&archive.name)
@@ -336,19 +333,22 @@ impl Store<'_> {
     }
 }
 
+/// A session that was seen, and whose. Nobody can hide somebody else's by giving one of their own the same id.
+type Seen = (SessionId, WriterId);
+
 /// Returns one archive's sessions that were not seen yet; what cannot be read of it is reported.
 fn take_in(
     repo: &Repo,
     archive: &Ref,
     month: &Month,
     remote: Option<String>,
-    seen: &mut BTreeSet<SessionId>,
+    seen: &mut BTreeSet<Seen>,
     listing: &mut Listing,
 ) -> Vec<Listed> {
     let mut found = Vec::new();
     let room = limits::SESSIONS.saturating_sub(listing.sessions.len());
     let read = read_archive(repo, archive.id, month, &mut |archived| {
-        if seen.insert(archived.session.sid) {
+        if seen.insert((archived.session.sid, archived.session.writer.clone())) {
             found.push(Listed {
                 tip: Some(archived.tip),
                 session: archived.session,

@@ -317,3 +317,52 @@ fn beyond_so_many_the_ones_closed_first_are_folded() {
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].session.sid, kept);
 }
+
+#[test]
+fn nobody_hides_a_session_by_giving_one_of_their_own_the_same_id() {
+    let fixture = Fixture::new(&[]);
+    let repo = fixture.repo();
+    let store = Store::new(&fixture.env, &repo);
+    let sid = closed(&store, "hers", 1);
+    let folded = store.fold(&redactor(), &|_| true).expect("folds");
+    let archive = repo.find_ref(&folded.archives[0]).expect("reads");
+    let archive = archive.expect("it was written").to_string();
+    let line = fixture.git(&["show", &format!("{archive}:sessions.jsonl")]);
+    let writer = store.require_writer().expect("there is one").to_string();
+    let path = fixture.dir.path().join("line");
+    std::fs::write(&path, line.replace(&writer, "aaa-1a2b")).expect("writes");
+    let path = path.display().to_string();
+    let blob = fixture.git(&["hash-object", "-w", &path]);
+    let empty = fixture.git(&["hash-object", "-w", "/dev/null"]);
+    let index = ["update-index", "--add", "--cacheinfo"];
+    for (id, name) in [(blob, "sessions.jsonl"), (empty, VERSION)] {
+        let entry = format!("100644,{},{name}", id.trim());
+        fixture.git(&[&index[..], &[entry.as_str()]].concat());
+    }
+    let tree = fixture.git(&["write-tree"]);
+    let tip = format!("{archive}^1");
+    let commit = fixture.git(&["commit-tree", "-m", "x", "-p", &tip, tree.trim()]);
+    let copies = refname::copies_of("hub");
+    let month = sid.month();
+    for (remote_writer, id) in [("aaa-1a2b", commit.trim()), (&writer, &archive)] {
+        let name = format!("{copies}archive/{month}/{remote_writer}");
+        fixture.git(&["update-ref", &name, id]);
+    }
+    let listed = |store: &Store<'_>| {
+        let listing = store.list(Scope::Archived).expect("lists");
+        assert!(listing.unreadable.is_empty(), "{:?}", listing.unreadable);
+        let mut writers: Vec<String> = listing
+            .sessions
+            .iter()
+            .map(|listed| listed.session.writer.to_string())
+            .collect();
+        writers.sort();
+        writers
+    };
+    let mut both = vec!["aaa-1a2b".to_owned(), writer.clone()];
+    both.sort();
+    assert_eq!(listed(&store), both);
+    // Neither does it hide one that is somebody else's.
+    fixture.git(&["update-ref", "-d", &folded.archives[0]]);
+    assert_eq!(listed(&store), both);
+}

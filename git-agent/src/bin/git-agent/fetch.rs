@@ -23,7 +23,7 @@ pub struct Fetch {
     /// The remote (default: agent.remote, then origin)
     #[arg(value_name = "REMOTE")]
     remote: Option<String>,
-    /// Let go of copies of what the remote no longer has; it is kept for 30 days
+    /// Let go of copies of what the remote no longer has, or that are of no remote any more; kept for 30 days
     #[arg(short, long)]
     prune: bool,
     /// Only sessions of a month, and all notes
@@ -134,6 +134,16 @@ fn tell(ui: &Ui, remote: &str, fetched: &Fetched) {
             human::count(*count as u64, "ref"),
             shown.join(", "),
             if *count > shown.len() { ", …" } else { "" }
+        ));
+    }
+    for (name, count) in &fetched.orphaned {
+        let copies = match count {
+            1 => "1 copy".to_owned(),
+            many => format!("{many} copies"),
+        };
+        ui.narrate(format!(
+            "let go of {copies} from '{}', which is no remote any more; kept for 30 days",
+            one_line(name)
         ));
     }
     push::tell_folded(ui, &fetched.changes);
