@@ -312,6 +312,10 @@ mod carry_cases;
 #[cfg(test)]
 mod snapshot_cases;
 #[cfg(test)]
+mod snapshot_hostile;
+#[cfg(test)]
 mod snapshot_random;
+#[cfg(test)]
+mod snapshot_settings;
 #[cfg(test)]
 mod snapshot_world;
