@@ -180,7 +180,10 @@ fn an_agent_that_is_stuck_is_started_again_and_then_given_up() {
     set(&repo, "agent.whenStuck", "restart");
     set(&repo, "agent.retries", "1");
     let told = sandbox.root().join("told");
-    let notify = format!("echo \"$GIT_AGENT_STATE\" >> '{}'", told.display());
+    let notify = format!(
+        "echo \"$GIT_AGENT_STATE $GIT_AGENT_ID ${{GIT_AGENT_SESSION-unmarked}}\" >> '{}'",
+        told.display()
+    );
     set(&repo, "agent.notify", &notify);
     start(&repo, "silent", &[], "hang");
     repo.await_state("silent", "failed");
@@ -189,7 +192,7 @@ fn an_agent_that_is_stuck_is_started_again_and_then_given_up() {
     assert!(said.contains("started again (1 of 1)"), "{said}");
     wait_until("a person was told", || {
         let told = fs::read_to_string(&told).unwrap_or_default();
-        told.contains("stuck") && told.contains("failed")
+        told.contains("stuck") && told.contains("failed") && told.contains("unmarked")
     });
     repo.assert_nothing_left_over();
 }

@@ -40,7 +40,9 @@ impl Notifier {
         let mut child = Command::new("/bin/sh")
             .arg("-c")
             .arg(command)
-            .env("GIT_AGENT_SESSION", session.sid.as_str())
+            // Not by the name that marks what an agent started: that is ended when its session is started again.
+            .env_remove("GIT_AGENT_SESSION")
+            .env("GIT_AGENT_ID", session.sid.as_str())
             .env("GIT_AGENT_NAME", &session.name)
             .env("GIT_AGENT_STATE", session.status.as_str())
             .env("GIT_AGENT_TASK", &session.task)
