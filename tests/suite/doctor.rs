@@ -520,6 +520,25 @@ fn a_turn_goes_on_where_the_worktree_was_moved_to() {
 }
 
 #[test]
+fn a_turn_goes_on_after_the_repository_was_moved() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("m", &[], &["write m.txt m", "print done"]);
+    repo.await_state("m", "ready");
+    let place = sandbox.work().join("r2");
+    fs::rename(repo.path(), &place).expect("ours");
+    let repo = Repo::open(&sandbox, &place);
+    repo.agent(["send", "m", "go on"]).success();
+    repo.agent(["wait", "m"]).success();
+    let noted = repo.texts("m", "notice");
+    assert!(
+        noted.iter().any(|text| text.contains("lead here again")),
+        "{noted:?}"
+    );
+    repo.worktree_of("m").git(["status"]).success();
+}
+
+#[test]
 fn a_moved_worktree_that_is_gone_can_be_restored() {
     let sandbox = Sandbox::new();
     let repo = with_session(&sandbox);

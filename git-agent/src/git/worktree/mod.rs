@@ -16,6 +16,6 @@ pub use finish::finish;
 pub use hook::Hook;
 pub use list::{Worktree, admin_dir_of, list};
 pub use remove::{
-    Finding, ProvenSafe, inspect, is_stale, moved_from, prune_missing, put_back, remove,
-    remove_after, repair, search_moved, shares_repository,
+    Finding, ProvenSafe, inspect, is_stale, leads_nowhere, moved_from, prune_missing, put_back,
+    remove, remove_after, repair, search_moved, shares_repository,
 };

@@ -240,13 +240,18 @@ pub fn moved_from(repo: &Repo, path: &Path) -> Result<Option<Worktree>> {
 
 /// Returns whether a folder's `.git` file names a place where nothing is, as it does after the repository was moved.
 pub fn is_stale(worktree: &Worktree) -> bool {
-    let Ok(text) = fs::read(worktree.path.join(".git")) else {
+    leads_nowhere(&worktree.path)
+}
+
+/// Returns whether a directory says that it is a worktree of a repository which is not there.
+pub fn leads_nowhere(path: &Path) -> bool {
+    let Ok(text) = fs::read(path.join(".git")) else {
         return false;
     };
     let Some(target) = text.strip_prefix(b"gitdir:") else {
         return false;
     };
-    let target = worktree.path.join(OsStr::from_bytes(target.trim_ascii()));
+    let target = path.join(OsStr::from_bytes(target.trim_ascii()));
     fs::symlink_metadata(target).is_err()
 }
 

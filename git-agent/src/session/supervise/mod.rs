@@ -16,7 +16,7 @@ use super::{Session, SessionId, State, briefing, create, depend, leftovers, serv
 use crate::agent::spec::{AgentSpec, COMMAND};
 use crate::agent::{Claim, Driver, Turn};
 use crate::error::{Context as _, Error, Result};
-use crate::git::ObjectId;
+use crate::git::{ObjectId, worktree};
 use crate::guard::environment::Guard;
 use crate::process::detach;
 use crate::process::identity::ProcessId;
@@ -272,6 +272,29 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         }
     }
 
+    /// Lets a worktree lead to this repository again after the repository was moved: an agent in one that leads nowhere
+    /// would work without git, and nothing that it does could be told.
+    fn mend_link(&mut self, path: &Path) -> Result<()> {
+        if !worktree::leads_nowhere(path) {
+            return Ok(());
+        }
+        let repaired = worktree::repair(self.context.repo, path);
+        if worktree::leads_nowhere(path) {
+            let message = format!(
+                "the worktree '{}' leads to where no repository is",
+                path.display()
+            );
+            let error = Error::fatal(message).hint("git worktree repair");
+            return Err(match repaired {
+                Ok(()) => error,
+                Err(cause) => error.hint(describe(&cause)),
+            });
+        }
+        let text = "the repository was moved: the worktree was made to lead here again".to_owned();
+        self.live.writer.append(Body::Notice { text })?;
+        Ok(())
+    }
+
     /// Makes the worktree if need be, and runs the setup command in it.
     fn prepare(&mut self, path: &Path) -> Result<bool> {
         if !self.session().more.contains_key("set_up")
@@ -320,6 +343,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
     fn turn(&mut self, prompt: String, again: bool) -> Result<()> {
         let context = self.context;
         let worktree = self.place()?;
+        self.mend_link(&worktree)?;
         let session = self.session().clone();
         let mut environment = setup::environment(context, &self.spec, &session)?;
         let guard = setup::guard(context, &session, &mut environment)?;
