@@ -4,6 +4,7 @@
 
 use super::figures::Figures;
 use super::native::Native;
+use super::servers::Settings;
 use super::spec::{AgentSpec, Asking, Defaults, Family, Tokens};
 
 /// Keys and addresses of model providers, for agents that speak to many of them.
@@ -260,7 +261,10 @@ fn cline() -> AgentSpec {
         attach: words("cline --id {session}"),
         asking: Asking::Always,
         // It passes over those that a conversation brings, and knows only those of its own settings.
-        takes_servers: false,
+        servers_settings: Some(Settings {
+            variable: "CLINE_MCP_SETTINGS_PATH",
+            usual: ".cline/data/settings/cline_mcp_settings.json",
+        }),
         figures: Figures::Cline,
         ..spec("cline", Family::Acp, "cline --acp", "npm install -g cline")
     }

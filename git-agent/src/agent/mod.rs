@@ -21,7 +21,7 @@ mod printed;
 pub mod registry;
 #[cfg(test)]
 mod replay;
-mod servers;
+pub mod servers;
 pub mod spec;
 mod streamed;
 pub mod survey;

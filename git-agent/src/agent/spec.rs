@@ -10,6 +10,7 @@ use super::codex::Codex;
 use super::command::Command;
 use super::figures::Figures;
 use super::native::Native;
+use super::servers::Settings;
 use super::{Driver, Trouble, TroubleKind, Turn, template};
 use crate::error::{Error, Result};
 
@@ -157,6 +158,8 @@ pub struct AgentSpec {
     pub native: Option<Native>,
     /// Whether it can be told of MCP servers.
     pub takes_servers: bool,
+    /// Its settings of them, when it takes them in no other way.
+    pub servers_settings: Option<Settings>,
     /// Whether it really works in another worktree when it branches off a conversation there.
     pub forks: bool,
     /// What to install, in words, when it is missing.
@@ -193,6 +196,7 @@ impl AgentSpec {
             provider: None,
             native: None,
             takes_servers: family != Family::Command,
+            servers_settings: None,
             forks: family == Family::CodexJson,
             install: String::new(),
         }

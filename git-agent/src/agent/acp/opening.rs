@@ -79,9 +79,13 @@ impl Dialogue<'_> {
             ("scratch", Some(self.turn.scratch.as_os_str())),
             (SERVERS, servers.as_deref().map(Path::as_os_str)),
         ];
+        let mut env = self.spec.variables(self.turn);
+        if let Some(settings) = &self.spec.servers_settings {
+            env.extend(servers::write_settings(self.turn, settings)?);
+        }
         self.link.start(&Program {
             argv: template::fill(&self.spec.argv, &values),
-            env: self.spec.variables(self.turn),
+            env,
             stdin: true,
         })?;
         let params = json!({
@@ -206,7 +210,7 @@ impl Dialogue<'_> {
 
     /// Returns where the agent shall work and what it is offered.
     fn place(&self) -> Value {
-        let by_file = self.takes_servers_by_file();
+        let by_file = self.takes_servers_by_file() || self.spec.servers_settings.is_some();
         let servers: Vec<Value> = self
             .turn
             .mcp_servers
