@@ -7,6 +7,7 @@ use git_agent::env::Env;
 use git_agent::error::{Context as _, Result};
 use git_agent::invoke::choice::Choice;
 use git_agent::invoke::{OutputArgs, site};
+use git_agent::output::human::count;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::style::Slot;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
@@ -122,7 +123,7 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
                 problem.name, problem.what
             ));
         }
-        let mut shown = 0;
+        let (mut shown, mut others) = (0, 0);
         let mut rows = Vec::new();
         for listed in chosen(context, args)? {
             let Some(review) = reviews.sessions.get(&listed.session.sid) else {
@@ -132,6 +133,7 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
             let wanted: Vec<&Placed<'_>> =
                 placed.iter().filter(|placed| args.wants(placed)).collect();
             shown += wanted.len();
+            others += placed.len() - wanted.len();
             match ui.format() {
                 Format::Human => write_human(context, ui, &listed, &wanted)?,
                 _ => {
@@ -148,7 +150,12 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
                         .context(cannot_write)?;
                 }
             }
-            Format::Human if shown == 0 => ui.narrate("no such comments"),
+            Format::Human if shown == 0 && others == 0 => ui.narrate("no comments"),
+            Format::Human if shown == 0 => {
+                let others = count(others as u64, "other");
+                ui.narrate(format!("no such comments, but {others}"));
+                ui.hint("git agent review list --everything");
+            }
             Format::Human => {}
         }
         Ok(0)

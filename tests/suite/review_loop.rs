@@ -49,6 +49,9 @@ fn the_loop_from_the_first_prompt_to_the_approval() {
     repo.agent(["new", "--name", "coded", "write code", "--", "coder"])
         .success();
     repo.await_state("coded", "ready");
+    repo.agent(["review", "list"])
+        .success()
+        .assert_says("no comments");
     let table = repo.agent(["review", "--porcelain"]).success();
     let fields: Vec<&str> = table.line().split('\t').collect();
     assert_eq!(

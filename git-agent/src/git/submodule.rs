@@ -29,7 +29,7 @@ impl Repo {
             hidden: Hidden::LookAway,
             sparse: false,
         };
-        let scan = self.scan(&index, &mut disk, manner).ok()?;
+        let scan = self.scan(&index, &disk, manner).ok()?;
         if !scan.deleted.is_empty()
             || scan.changed.iter().any(|path| {
                 let entry = index.entry_by_path(path.as_slice().into());
