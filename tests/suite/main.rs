@@ -16,6 +16,7 @@ mod agent_why;
 mod doctor;
 mod faults;
 mod guard;
+mod guard_among;
 mod hermetic;
 mod hostile;
 mod invoke;
