@@ -106,6 +106,16 @@ pub fn run(env: &Env, args: &Ai) -> Result<u8> {
         ui.progress("an agent reviews …");
         let answered = ai::ask(context, &subject, &reviewer, args.timeout)?;
         ui.clear_progress();
+        if let Some((listed, before)) = &about {
+            let now = work::look(context, listed, Keep::Nothing)?;
+            if (now.tree, now.tip) != (before.tree, before.tip) {
+                let name = one_line(&listed.session.name);
+                ui.warning(format!(
+                    "the work of '{name}' has changed while it was reviewed"
+                ));
+                ui.hint(format!("git agent review diff --since-review {name}"));
+            }
+        }
         let Some(found) = findings::parse(&answered.text) else {
             let report = args.format.is_some() || ui.format() != Format::Human;
             return Err(unreadable(ui, &answered, report)?);

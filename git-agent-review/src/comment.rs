@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use git_agent::env::Env;
@@ -10,6 +10,7 @@ use git_agent::error::{Error, Result};
 use git_agent::invoke::{OutputArgs, site, text};
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui};
+use git_agent::review::path::unquote;
 use git_agent::review::{Action, Place, Severity, Side};
 use git_agent::session::context::Context;
 use git_agent::session::fold::shorten;
@@ -39,7 +40,7 @@ pub struct Comment {
     #[arg(short = 'F', long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Count lines in the file as it was before the change
-    #[arg(long)]
+    #[arg(long, requires = "at")]
     old: bool,
     /// Comment on what was said in a turn of the conversation
     #[arg(long, value_name = "N", conflicts_with_all = ["at", "old"])]
@@ -107,7 +108,10 @@ fn about(context: &Context<'_>, ui: &Ui, listed: &Listed, at: Option<&Place>) ->
             .map(|path| format!(", {}", one_line(path)));
         return path.unwrap_or_default();
     };
-    let place = format!("{}:{line}", one_line(path));
+    let place = match code.end {
+        Some(end) => format!("{}:{line}-{end}", one_line(path)),
+        None => format!("{}:{line}", one_line(path)),
+    };
     let is = shorten(text.trim(), SHOWN);
     if code.side == Side::New
         && let Some(was) = anchors::line_last_seen(context, listed.session.sid, code)
@@ -119,7 +123,11 @@ fn about(context: &Context<'_>, ui: &Ui, listed: &Listed, at: Option<&Place>) ->
             one_line(&was)
         ));
     }
-    format!(", {place}: {}", one_line(&is))
+    let before = match code.side {
+        Side::Old => " (before the change)",
+        Side::New => "",
+    };
+    format!(", {place}{before}: {}", one_line(&is))
 }
 
 fn again(error: &Error) -> Error {
@@ -159,18 +167,44 @@ fn typed_path(context: &Context<'_>, text: &OsString, exists: &dyn Fn(&[u8]) -> 
     if exists(&file(typed)) {
         return typed.to_vec();
     }
+    if let Some(plain) = unquoted(typed)
+        && exists(&file(&plain))
+    {
+        return plain;
+    }
     let below = context
         .repo
         .work_tree()
         .and_then(|top| context.env.cwd.strip_prefix(top).ok())
         .filter(|below| *below != Path::new(""));
     if let Some(below) = below {
-        let joined = below.join(Path::new(text)).into_os_string().into_vec();
+        let joined = without_dots(&below.join(Path::new(text)));
         if exists(&file(&joined)) {
             return joined;
         }
     }
     typed.strip_prefix(b"./").unwrap_or(typed).to_vec()
+}
+
+/// Reads a file's name as git and we write odd ones, with what follows it.
+fn unquoted(typed: &[u8]) -> Option<Vec<u8>> {
+    let end = typed.iter().rposition(|byte| *byte == b'"')? + 1;
+    let mut plain = unquote(&typed[..end])?;
+    plain.extend_from_slice(&typed[end..]);
+    Some(plain)
+}
+
+/// Returns a path without steps back to where it came from.
+fn without_dots(path: &Path) -> Vec<u8> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir if plain.pop() => {}
+            part => plain.push(part),
+        }
+    }
+    plain.into_os_string().into_vec()
 }
 
 /// Returns the event that began a turn.

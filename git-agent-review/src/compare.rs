@@ -36,13 +36,13 @@ pub struct Compare {
     #[arg(long, value_name = "GROUP", conflicts_with = "sessions")]
     group: Option<String>,
     /// Show how each differs from the first
-    #[arg(long)]
+    #[arg(long, group = "how")]
     diff: bool,
     /// Show how the changes of each differ from those of the first, as if all had begun at the same place
-    #[arg(long, conflicts_with = "diff")]
+    #[arg(long, group = "how")]
     interdiff: bool,
     /// With --diff or --interdiff: only how many lines differ in each file
-    #[arg(long)]
+    #[arg(long, requires = "how")]
     stat: bool,
     #[command(flatten)]
     output: OutputArgs,
@@ -167,7 +167,7 @@ fn versions(context: &Context<'_>, args: &Compare) -> Result<Vec<Version>> {
             .into_iter()
             .map(|counted| (counted.path, counted.lines))
             .collect();
-        let files = deltas
+        let files: BTreeMap<Vec<u8>, Touched> = deltas
             .into_iter()
             .map(|delta| {
                 let lines = counts.get(&delta.path).copied().flatten();
@@ -179,6 +179,14 @@ fn versions(context: &Context<'_>, args: &Compare) -> Result<Vec<Version>> {
                 (delta.path, touched)
             })
             .collect();
+        // Machines are told what people see below, where a renamed file is one.
+        let mut summary = summary;
+        if let Finding::Known(changes) = &mut summary.changes {
+            let counts = || files.values().filter_map(|touched| touched.lines);
+            changes.files = files.len() as u64;
+            changes.added = counts().map(|(added, _)| added).sum();
+            changes.deleted = counts().map(|(_, deleted)| deleted).sum();
+        }
         versions.push(Version {
             tests: tests(context, &summary, &work),
             summary,

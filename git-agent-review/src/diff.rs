@@ -245,6 +245,10 @@ fn program(context: &Context<'_>, ui: &Ui, args: &Diff, (old, new): (ObjectId, O
     if args.word_diff {
         options.push("--word-diff".to_owned());
     }
+    // What is read by a program may be applied.
+    if args.no_comments && ui.table_width().is_none() && !args.word_diff {
+        options.push("--binary".to_owned());
+    }
     // Renames are found unless the user said otherwise, however old git's own default is.
     if context.repo.config_string("diff.renames").is_none() {
         options.push("-M".to_owned());

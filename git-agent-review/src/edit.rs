@@ -113,9 +113,19 @@ fn type_in(
     let left = left.map(|left| String::from_utf8_lossy(&left).into_owned());
     let mut work = work::look(context, listed, Keep::Snapshot)?;
     if let Some(left) = &left {
-        // The draft is about the work as it was then.
-        take_over(context, &mut work, left);
         ui.narrate(format!("going on with the draft in '{}'", path.display()));
+        // The draft is about the work as it was then.
+        let now = work.tree;
+        take_over(context, &mut work, left);
+        if work.tree != now {
+            ui.warning(
+                "the work has changed since this draft was begun, and the draft shows it as it was",
+            );
+            ui.hint(format!(
+                "begin anew with: git agent review edit --fresh {}",
+                one_line(&listed.session.name)
+            ));
+        }
     }
     let review = remark::load(context)?.of(listed.session.sid);
     let placed: Vec<Placed<'_>> = anchors::place_all(context, &work, &review)?
@@ -131,19 +141,34 @@ fn type_in(
         work.tip,
         work.tree
     );
-    let page = Page::new(&head, &lines, &placed);
-    if left.is_none() {
-        save(path, &page.text)?;
-    }
-    let wishes = ask(context, ui, listed, path, &page)?;
-    if wishes.is_empty() {
+    let mut page = Page::new(&head, &lines, &placed);
+    // What the page was at first tells later what of a draft was typed.
+    let first = path.with_file_name(format!("page-{}", listed.session.sid));
+    let forget = || {
         let _ = std::fs::remove_file(path);
+        let _ = std::fs::remove_file(&first);
+    };
+    match left {
+        None => {
+            save(&first, &page.text)?;
+            save(path, &page.text)?;
+        }
+        Some(_) => page.recall(&std::fs::read_to_string(&first).unwrap_or_default()),
+    }
+    let wishes = ask(context, ui, listed, path, &page).inspect_err(|_| {
+        // An editor that failed before anything was typed leaves no draft.
+        if std::fs::read(path).is_ok_and(|typed| typed == page.text.as_bytes()) {
+            forget();
+        }
+    })?;
+    if wishes.is_empty() {
+        forget();
         ui.narrate("nothing was typed");
         return answer::tell(ui, &[]);
     }
     let kept = |error: Error| error.hint(format!("what was typed is kept in '{}'", path.display()));
     let (done, ids) = write(context, listed, &work, &review, &wishes).map_err(kept)?;
-    let _ = std::fs::remove_file(path);
+    forget();
     ui.narrate(done);
     answer::tell(ui, &ids)?;
     ui.hint(format!(
@@ -163,7 +188,13 @@ fn ask(
 ) -> Result<Vec<Wish>> {
     let mut shown: Option<String> = None;
     loop {
-        editor::open(context, path)?;
+        editor::open(context, path).map_err(|error| {
+            let untouched = std::fs::read(path).is_ok_and(|text| text == page.text.as_bytes());
+            match untouched {
+                true => Error::new(error.kind(), error.message()),
+                false => error,
+            }
+        })?;
         let typed = std::fs::read(path).context(|| format!("cannot read '{}'", path.display()))?;
         let typed = String::from_utf8_lossy(&typed).into_owned();
         let mistake: Mistake = match page.read(&typed) {
@@ -241,7 +272,7 @@ fn diff_lines(context: &Context<'_>, work: &Work) -> Result<Vec<Line>> {
     let mut in_patch = false;
     let mut next = 0;
     let mut hunk: Option<Hunk> = None;
-    let mut last_path = Vec::new();
+    let mut comes_again = false;
     let mut has_lines = true;
     let old = repo.tree_of(work.base)?;
     repo.diff_program(old, work.tree, &options, &[])
@@ -264,17 +295,12 @@ fn diff_lines(context: &Context<'_>, work: &Work) -> Result<Vec<Line>> {
                     hunk = None;
                 }
             } else if line.starts_with(b"diff --git ") {
-                // A file that becomes a link is shown twice.
-                let again = deltas.get(next.max(1) - 1).filter(|delta| {
-                    next > 0
-                        && delta.status == 'T'
-                        && delta.path == last_path
-                        && !line_fits(deltas.get(next), line)
-                });
-                if again.is_none()
-                    && let Some(delta) = deltas.get(next)
-                {
-                    last_path.clone_from(&delta.path);
+                // What becomes another kind of thing, a file a link say, is shown twice: going and coming.
+                if std::mem::take(&mut comes_again) {
+                    return Ok(true);
+                }
+                if let Some(delta) = deltas.get(next) {
+                    comes_again = delta.status == 'T';
                     has_lines = delta.old_mode != GITLINK && delta.new_mode != GITLINK;
                     lines.push(Line::File {
                         old_path: delta.old_path.clone(),
@@ -296,10 +322,6 @@ fn diff_lines(context: &Context<'_>, work: &Work) -> Result<Vec<Line>> {
             Ok(true)
         })?;
     Ok(lines)
-}
-
-fn line_fits(delta: Option<&git_agent::git::diff::Delta>, header: &[u8]) -> bool {
-    delta.is_some_and(|delta| header.ends_with(b"\"") || header.ends_with(&delta.path))
 }
 
 /// Writes down what somebody wants, all at once. Returns what that was in words, and the comments that are new or closed.

@@ -153,8 +153,15 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
             Format::Human if shown == 0 && others == 0 => ui.narrate("no comments"),
             Format::Human if shown == 0 => {
                 let others = count(others as u64, "other");
-                ui.narrate(format!("no such comments, but {others}"));
-                ui.hint("git agent review list --everything");
+                ui.narrate(format!("no {} comments, but {others}", args.wanted()));
+                let names = args.choice.selection().names;
+                let names: Vec<String> = (names.iter())
+                    .map(|name| format!(" {}", one_line(name)))
+                    .collect();
+                ui.hint(format!(
+                    "git agent review list --everything{}",
+                    names.concat()
+                ));
             }
             Format::Human => {}
         }
@@ -163,6 +170,16 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
 }
 
 impl List {
+    /// Returns which comments are asked for, in a word.
+    fn wanted(&self) -> &'static str {
+        match (self.open, self.resolved, self.outdated) {
+            (false, true, false) => "resolved",
+            (false, false, true) => "outdated",
+            (_, false, false) => "open",
+            _ => "such",
+        }
+    }
+
     fn wants(&self, placed: &Placed<'_>) -> bool {
         let state = threads::state(placed);
         let none = !self.open && !self.resolved && !self.outdated;

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use git_agent::output::sanitize::block;
 use git_agent::review::Side;
+use git_agent::review::path::to_text;
 use git_agent::session::anchors::{Placed, Pointed, Spot};
 use git_agent::session::{Ulid, WriterId};
 
@@ -35,6 +36,7 @@ const NO_FILE: &str = "several files have this line, and the name of its file ab
 const NO_PLACE: &str = "text under this line belongs to nothing: type it under a line with numbers";
 const NO_ANSWER: &str = "a quote alone is no answer: type one below it, or take the quote away";
 const NO_BOX: &str = "is neither '[ ]' nor '[x]'";
+const NO_THREAD: &str = "the thread above this was deleted: type it under a line with numbers";
 
 /// One line of the diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +72,8 @@ pub struct Page {
     threads: BTreeMap<String, Named>,
     /// What threads say, line for line.
     quoted: HashSet<String>,
+    /// The boxes of threads that a draft shows and that are gone.
+    gone: HashSet<String>,
 }
 
 /// A comment on a page: its id, and its writer where that is another's id too.
@@ -116,6 +120,7 @@ impl Page {
             bars: Vec::new(),
             threads: BTreeMap::new(),
             quoted: HashSet::new(),
+            gone: HashSet::new(),
         };
         for thread in placed {
             if matches!(thread.spot, Spot::Session | Spot::Event(_) | Spot::Outdated) {
@@ -134,7 +139,7 @@ impl Page {
                     page.rest_of(placed, &before, &after);
                     before.clone_from(old_path);
                     after.clone_from(path);
-                    let bar = format!("{HEADING}{}", clean(&String::from_utf8_lossy(path)));
+                    let bar = format!("{HEADING}{}", clean(&to_text(path)));
                     let at = Pointed {
                         path: path.clone(),
                         lines: None,
@@ -235,6 +240,21 @@ impl Page {
         self.quoted.insert(line);
     }
 
+    /// Takes over what a draft was shown at first: its threads may have been edited or deleted since, and what they said
+    /// then was not typed.
+    pub fn recall(&mut self, shown: &str) {
+        for line in shown.lines() {
+            if line.starts_with('>') {
+                self.quoted.insert(line.to_owned());
+            } else if let Some((_, rest)) = boxed(line) {
+                let name = rest.split(' ').next().unwrap_or_default();
+                if !self.threads.contains_key(name) {
+                    self.gone.insert(name.to_owned());
+                }
+            }
+        }
+    }
+
     /// Reads a page back.
     pub fn read(&self, text: &str) -> Result<Vec<Wish>, Mistake> {
         let mut reader = Reader {
@@ -288,7 +308,7 @@ fn is_ours(line: &str) -> bool {
 fn is_mark(line: &str) -> bool {
     let what = line.strip_prefix(MISTAKE).map(str::trim_end);
     what.is_some_and(|what| {
-        [NO_LINE, NO_FILE, NO_PLACE, NO_ANSWER].contains(&what) || what.ends_with(NO_BOX)
+        [NO_LINE, NO_FILE, NO_PLACE, NO_ANSWER, NO_THREAD].contains(&what) || what.ends_with(NO_BOX)
     })
 }
 
@@ -308,6 +328,7 @@ pub fn marked(text: &str, mistake: &Mistake) -> String {
 enum Target {
     At(Option<Pointed>),
     Thread(Named),
+    Gone,
     Nothing,
 }
 
@@ -361,16 +382,24 @@ impl Reader<'_> {
                 self.target = Target::Thread(named.clone());
                 return Ok(());
             }
+            if self.page.gone.contains(name) {
+                self.settle()?;
+                self.target = Target::Gone;
+                return Ok(());
+            }
         }
         // What the page says itself; whatever else is quoted was typed.
         if self.page.quoted.contains(line.trim_end())
-            && matches!(self.target, Target::Thread(_))
+            && matches!(self.target, Target::Thread(_) | Target::Gone)
             && self.is_blank()
         {
             return Ok(());
         }
         if matches!(self.target, Target::Nothing) && !line.trim().is_empty() {
             return Err(mistake(NO_PLACE.to_owned()));
+        }
+        if matches!(self.target, Target::Gone) && !line.trim().is_empty() {
+            return Err(mistake(NO_THREAD.to_owned()));
         }
         self.typed.push((number, line.to_owned()));
         Ok(())
@@ -399,7 +428,7 @@ impl Reader<'_> {
                 });
             }
             Target::Thread(named) => self.wishes.push(Wish::Reply(named.clone(), text)),
-            Target::Nothing => {}
+            Target::Gone | Target::Nothing => {}
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use git_agent::error::{Context as _, Error, Result};
 use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::human::count;
 use git_agent::output::sanitize::{block, one_line};
-use git_agent::output::{Ui, cannot_write};
-use git_agent::session::anchors::{self, Placed};
+use git_agent::output::{Format, Ui, cannot_write};
+use git_agent::session::anchors::{self, Placed, Spot};
 use git_agent::session::context::Context;
 use git_agent::session::feedback::{self, Whose};
 use git_agent::session::prompts::Delivery;
@@ -100,9 +100,15 @@ fn send(context: &Context<'_>, ui: &Ui, args: &Send) -> Result<u8> {
         });
     }
     let preface = args.message.as_deref().unwrap_or_default().trim();
-    let prompt = feedback::prompt(&threads, sid, me.as_ref(), whose, preface);
+    let around = |spot: &Spot| anchors::around(context.repo, &work, spot);
+    let prompt = feedback::prompt(&threads, &around, sid, me.as_ref(), whose, preface);
+    let first = |placed: &&Placed<'_>| placed.thread.comments.first().map(|said| said.id);
+    let ids: Vec<Ulid> = threads.iter().filter_map(first).collect();
     if args.dry_run {
-        write!(ui.out(), "{}", block(&prompt)).context(cannot_write)?;
+        if ui.format() == Format::Human {
+            write!(ui.out(), "{}", block(&prompt)).context(cannot_write)?;
+        }
+        answer::tell(ui, &ids)?;
         return Ok(0);
     }
     let number = count(threads.len() as u64, "comment");
@@ -112,8 +118,6 @@ fn send(context: &Context<'_>, ui: &Ui, args: &Send) -> Result<u8> {
     }
     looked::remember(context, sid, &work)?;
     ui.hint(format!("git agent log -f {name}"));
-    let first = |placed: &&Placed<'_>| placed.thread.comments.first().map(|said| said.id);
-    let ids: Vec<Ulid> = threads.iter().filter_map(first).collect();
     answer::tell(ui, &ids)?;
     Ok(0)
 }

@@ -36,6 +36,7 @@ mod review_exchange;
 mod review_files;
 mod review_loop;
 mod review_more;
+mod review_page;
 mod review_settings;
 mod review_unwritable;
 mod review_verdicts;

@@ -281,6 +281,12 @@ fn an_agent_reviews() {
         nothing.json()["runs"][0]["results"],
         Value::Array(Vec::new())
     );
+    // Whoever reviews is told to change nothing, and is found out.
+    let there = repo.worktree_of("s");
+    let vandal = format!("echo x >>'{}/f'; echo '[]'", there.path().display());
+    repo.agent(["review", "ai", "s", "-n", "--", &vandal])
+        .success()
+        .assert_says("has changed while it was reviewed");
     repo.write("loose", "not committed\n");
     let github = repo
         .agent([

@@ -39,13 +39,12 @@ impl Aside {
         let parent = env.var_os("TMPDIR").filter(|dir| !dir.is_empty());
         let parent = parent.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
         let name = format!("git-agent-{}-{:x}", std::process::id(), jitter());
-        let aside = Aside {
-            dir: parent.join(name),
-        };
+        let dir = parent.join(name);
         let mut private = fs::DirBuilder::new();
         private.mode(0o700);
-        // Not one that somebody else has put there.
-        private.create(&aside.dir)?;
+        // Not one that somebody else has put there, which would be removed with the value.
+        private.create(&dir)?;
+        let aside = Aside { dir };
         private.create(aside.agents())?;
         private.create(aside.objects())?;
         private.create(aside.objects().join("info"))?;

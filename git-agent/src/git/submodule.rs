@@ -38,6 +38,10 @@ impl Repo {
         {
             return Some(true);
         }
+        // What those inside it hold is not looked at.
+        if !scan.submodules.is_empty() {
+            return None;
+        }
         // Of an object that is missing there, git would ask whom its settings name, by a program that they name.
         let git = || {
             Git::new(&git_dir, &git_dir, Some(&top))

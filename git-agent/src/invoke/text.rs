@@ -31,11 +31,12 @@ pub fn read(
             editor::ask(context, &what.to_uppercase(), &note)?
         }
         _ => {
-            let mut text = String::new();
+            let mut text = Vec::new();
             std::io::stdin()
-                .read_to_string(&mut text)
+                .read_to_end(&mut text)
                 .context(|| format!("cannot read the {what} from standard input"))?;
-            text
+            // Nobody types it a second time for a byte that is no letter.
+            String::from_utf8_lossy(&text).into_owned()
         }
     };
     let text = text.trim().to_owned();

@@ -4,9 +4,11 @@
 //!
 //! Lines that occur once in both versions are found wherever they went if they are too long to be there by chance; shorter
 //! ones if something next to them, or near them and in the same order, is still there. Lines that occur several times (a
-//! lone brace) are found by the lines next to them, if together they occur once in both versions.
+//! lone brace) are found by the lines next to them, if together they occur once in both versions, and if what is next to
+//! the place that was found does not belong to another of them.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// Letters and digits that make a line more than decoration.
 const TELLING: usize = 4;
@@ -44,8 +46,6 @@ pub struct Versions {
     known: Known,
     before: Side,
     after: Side,
-    /// Letters and digits in each line of the earlier version.
-    weights: Vec<usize>,
     /// Lines that occur once in both, in the order of both.
     order: Vec<(usize, usize)>,
 }
@@ -53,16 +53,25 @@ pub struct Versions {
 #[derive(Debug)]
 struct Side {
     lines: Vec<u32>,
+    /// Letters and digits in each line.
+    weights: Vec<usize>,
     places: HashMap<u32, Vec<usize>>,
 }
 
 impl Side {
-    fn new(lines: Vec<u32>) -> Self {
+    fn new<'l>(numbers: &mut HashMap<&'l [u8], u32>, text: &[&'l [u8]]) -> Self {
+        let text: Vec<&[u8]> = text.iter().map(|line| bare(line)).collect();
+        let weights = text.iter().map(|line| weight(line)).collect();
+        let lines = numbered(numbers, &text);
         let mut places: HashMap<u32, Vec<usize>> = HashMap::new();
         for (at, line) in lines.iter().enumerate() {
             places.entry(*line).or_default().push(at);
         }
-        Side { lines, places }
+        Side {
+            lines,
+            weights,
+            places,
+        }
     }
 
     /// Returns where lines occur; more than two places are as good as two.
@@ -85,17 +94,23 @@ impl Side {
             _ => None,
         }
     }
+
+    /// Returns lines with some before and after them, and how many letters and digits these have, if they are enough to
+    /// tell them from others.
+    fn window(&self, lines: Range<usize>, above: usize, below: usize) -> Option<(&[u32], usize)> {
+        let window = lines.start.checked_sub(above)?..lines.end + below;
+        let text = self.lines.get(window.clone())?;
+        let weight: usize = self.weights[window].iter().sum();
+        (weight >= TELLING).then_some((text, weight))
+    }
 }
 
 impl Versions {
     /// Prepares two versions, given as lines. A carriage return at the end of a line is no part of it.
     pub fn new(known: Known, before: &[&[u8]], after: &[&[u8]]) -> Self {
         let mut numbers: HashMap<&[u8], u32> = HashMap::new();
-        let before: Vec<&[u8]> = before.iter().map(|line| bare(line)).collect();
-        let after: Vec<&[u8]> = after.iter().map(|line| bare(line)).collect();
-        let weights = before.iter().map(|line| weight(line)).collect();
-        let before = Side::new(numbered(&mut numbers, &before));
-        let after = Side::new(numbered(&mut numbers, &after));
+        let before = Side::new(&mut numbers, before);
+        let after = Side::new(&mut numbers, after);
         let mut pairs: Vec<(usize, usize)> = before
             .places
             .iter()
@@ -112,7 +127,6 @@ impl Versions {
             order: rising(&pairs),
             before,
             after,
-            weights,
         }
     }
 
@@ -125,7 +139,7 @@ impl Versions {
             .lines
             .get(start..end)
             .filter(|block| !block.is_empty())?;
-        let weight: usize = self.weights[start..end].iter().sum();
+        let weight: usize = self.before.weights[start..end].iter().sum();
         if self.known == Known::Whole
             && weight >= TELLING
             && self.before.only(block).is_some()
@@ -152,18 +166,25 @@ impl Versions {
                 Some(_) => return None,
             }
         }
-        found
+        found.filter(|at| !self.belongs_elsewhere(start, *at, count))
+    }
+
+    /// Returns whether lines of the later version are, by what is next to them, others than those from `start` of the
+    /// earlier one: where those were deleted, the next ones that look alike come to stand beside what was beside them.
+    fn belongs_elsewhere(&self, start: usize, at: usize, count: usize) -> bool {
+        WINDOWS.iter().any(|(above, below)| {
+            let window = self.after.window(at..at + count, *above, *below);
+            let before = window.and_then(|(window, _)| {
+                self.after.only(window)?;
+                self.before.only(window)
+            });
+            before.is_some_and(|before| before + above != start)
+        })
     }
 
     /// Finds lines together with some before and after them.
     fn find_window(&self, start: usize, end: usize, above: usize, below: usize) -> Option<usize> {
-        let from = start.checked_sub(above)?;
-        let to = end + below;
-        let window = self.before.lines.get(from..to)?;
-        let weight: usize = self.weights[from..to].iter().sum();
-        if weight < TELLING {
-            return None;
-        }
+        let (window, weight) = self.before.window(start..end, above, below)?;
         self.before.only(window)?;
         let at = self.after.only(window)? + above;
         (weight >= UNMISTAKABLE || self.is_in_order(start, end, at)).then_some(at)
@@ -189,7 +210,7 @@ impl Versions {
             .iter()
             .take_while(|(before, _)| *before < end + NEAR)
             .filter(|(before, _)| {
-                !(start..end).contains(before) && self.weights[*before] >= TELLING
+                !(start..end).contains(before) && self.before.weights[*before] >= TELLING
             })
             .any(|(_, after)| (at.saturating_sub(NEAR)..to + NEAR).contains(after))
     }

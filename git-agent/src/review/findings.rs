@@ -22,42 +22,59 @@ pub struct Finding {
     pub message: String,
 }
 
+/// What a list of findings may be called.
+const LISTS: [&str; 3] = ["findings", "comments", "issues"];
+
 /// Reads the findings of an answer; `None` when it holds nothing that can be read as such. The last list counts: agents
-/// think aloud before they answer.
+/// think aloud before they answer. One without a name counts only where there is none with one, and one that was cut off
+/// makes all of the answer something to be shown: that nothing was found must be said, not come about.
 pub fn parse(answer: &str) -> Option<Vec<Finding>> {
-    let mut found = None;
+    let (mut named, mut bare) = (None, None);
     let mut at = 0;
     while let Some(start) = answer[at..].find(['{', '[']) {
-        let rest = &answer[at + start..];
-        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        let start = at + start;
+        let mut values = serde_json::Deserializer::from_str(&answer[start..]).into_iter::<Value>();
         match values.next() {
             Some(Ok(value)) => {
-                if let Some(findings) = findings(&value) {
-                    found = Some(findings);
+                let end = start + values.byte_offset().max(1);
+                match &value {
+                    Value::Object(fields) => {
+                        let list = LISTS.iter().find_map(|name| fields.get(*name));
+                        named = list.and_then(findings).or(named);
+                    }
+                    Value::Array(list) if list.is_empty() && !is_alone(answer, start, end) => {}
+                    value => bare = findings(value).or(bare),
                 }
-                at += start + values.byte_offset().max(1);
+                at = end;
             }
-            _ => at += start + 1,
+            Some(Err(error)) if error.is_eof() && is_named(&answer[start..]) => return None,
+            _ => at = start + 1,
         }
         if at >= answer.len() {
             break;
         }
     }
-    found
+    named.or(bare)
 }
 
-fn findings(value: &Value) -> Option<Vec<Finding>> {
-    let list = match value {
-        Value::Object(fields) => fields
-            .get("findings")
-            .or_else(|| fields.get("comments"))
-            .or_else(|| fields.get("issues"))?
-            .as_array()?,
-        Value::Array(list) => list,
-        _ => return None,
-    };
+/// Returns whether nothing else stands in the lines of a part of an answer.
+fn is_alone(answer: &str, start: usize, end: usize) -> bool {
+    let before = answer[..start].rsplit('\n').next().unwrap_or_default();
+    let after = answer[end..].split('\n').next().unwrap_or_default();
+    before.trim().is_empty() && after.trim().is_empty()
+}
+
+/// Returns whether a text begins like an object with a list of findings.
+fn is_named(text: &str) -> bool {
+    let text = text.trim_start_matches('{').trim_start();
+    LISTS
+        .iter()
+        .any(|name| text.starts_with(&format!("\"{name}\"")))
+}
+
+fn findings(list: &Value) -> Option<Vec<Finding>> {
     // One entry that is no finding makes the list something else: better shown than half read.
-    list.iter().take(MOST).map(finding).collect()
+    list.as_array()?.iter().take(MOST).map(finding).collect()
 }
 
 /// Reads one finding. Agents have words of their own for its fields, and write numbers as text; a line that makes no sense is
@@ -149,12 +166,32 @@ mod tests {
         assert_eq!((own[1].line, own[1].file.as_deref()), (None, Some("c")));
         assert_eq!(parse("{\"findings\": []}"), Some(Vec::new()));
         assert_eq!(parse("[]"), Some(Vec::new()));
+        assert_eq!(
+            parse("Nothing found:\n```json\n[]\n```\n"),
+            Some(Vec::new())
+        );
+        let first = r#"{"findings": [{"message": "x", "severity": "blocker"}]}"#;
+        for after in [
+            "\nI also checked that `int argv[]` and [] are handled.",
+            "\n[]\n",
+            "\n[{\"message\": \"y\"}]",
+        ] {
+            let found = parse(&format!("{first}{after}")).expect("findings");
+            assert_eq!(
+                (found.len(), found[0].severity),
+                (1, Severity::Blocker),
+                "{after}"
+            );
+        }
         for bad in [
             "",
             "looks good",
             "{\"findings\": [1]}",
             "{\"findings\": [{\"file\": 1}]}",
             "{\"finding",
+            "Error: rate limit hit; partial result: []",
+            r#"{"findings":[{"tags":[],"file":"a","severity":"blocker","message":"wipes dis"#,
+            "{\"findings\": [{\"file\": \"a\", \"tags\":\n[]\n, \"message\": \"cut",
         ] {
             assert_eq!(parse(bad), None, "{bad}");
         }

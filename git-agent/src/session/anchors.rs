@@ -158,6 +158,32 @@ pub fn line_last_seen(context: &Context<'_>, sid: SessionId, place: &CodePlace) 
     lines(&text).get(number).map(|line| keep(line))
 }
 
+/// Lines before and after others.
+pub type Around = (Vec<String>, Vec<String>);
+
+/// Returns the lines before and after those that a thread hangs on, as they are now.
+pub fn around(repo: &Repo, work: &Work, spot: &Spot) -> Option<Around> {
+    let Spot::Lines {
+        path,
+        side,
+        first,
+        last,
+    } = spot
+    else {
+        return None;
+    };
+    let tree = side_tree(repo, work, *side).ok()?;
+    let entry = repo.entry_at(tree, path).ok()??;
+    let text = repo.read_object(entry.id, ObjectKind::Blob, FILE_LIMIT);
+    let text = text.ok()?;
+    let all = lines(&text);
+    let (start, end) = ((*first as usize).checked_sub(1)?, *last as usize);
+    let kept = |lines: &[&[u8]]| -> Vec<String> { lines.iter().map(|line| keep(line)).collect() };
+    let above = all.get(start.saturating_sub(SURROUNDINGS)..start)?;
+    let below = all.get(end..(end + SURROUNDINGS).min(all.len()))?;
+    Some((kept(above), kept(below)))
+}
+
 fn keep(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
     shorten(&text, KEPT_WIDTH)

@@ -57,6 +57,26 @@ fn lines_are_followed_through_what_people_do() {
 }
 
 #[test]
+fn what_is_deleted_whole_leaves_its_comment_to_nobody() {
+    let add = "int add(int a, int b)\n{\n\treturn a + b;\n}\n\n";
+    let sub = "int sub(int a, int b)\n{\n\treturn a - b;\n}\n\n";
+    let end = "int main(void)\n{\n\treturn 0;\n}\n";
+    let before = format!("{add}{sub}{end}");
+    for line in 6..=10 {
+        assert_eq!(
+            find(&before, &format!("{add}{end}"), line, 1),
+            None,
+            "{line}"
+        );
+    }
+    assert_eq!(find(&before, &format!("{sub}{end}"), 4, 1), None);
+    assert_eq!(find(&before, &format!("{sub}{end}"), 9, 1), Some(4));
+    // Moved, and without the line that told them apart.
+    let hollow = sub.replace("\treturn a - b;\n", "");
+    assert_ne!(find(&before, &format!("{hollow}{add}{end}"), 9, 1), Some(8));
+}
+
+#[test]
 fn several_lines_stay_together_or_are_gone() {
     let before = "a1a1\nb2b2\nc3c3\nd4d4\n";
     assert_eq!(find(before, "new\na1a1\nb2b2\nc3c3\nd4d4\n", 2, 2), Some(3));
@@ -214,6 +234,21 @@ fn checked(kinds: &[Option<usize>], edits: &[Edit], line: usize) -> Result<(), T
                     || same(Some(line + 1), Some(found + 1))
                     || shares_surroundings(&old, &new, line, found),
                 "a common line was found in other surroundings"
+            );
+            // Nor may a neighbour that nothing else looks like say that it is another one.
+            let was = |next: Option<usize>| {
+                let next = after.get(next?)?;
+                kinds.get(next.id)?.is_none().then_some(next.id)
+            };
+            let mut others = [
+                was(found.checked_sub(1)).map(|above| above + 1),
+                was(Some(found + 1)).and_then(|below| below.checked_sub(1)),
+            ]
+            .into_iter()
+            .flatten();
+            prop_assert!(
+                !others.any(|other| other != line && old.get(other) == Some(&new[found])),
+                "a common line was taken for another one"
             );
         }
         _ => {}
