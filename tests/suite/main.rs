@@ -43,6 +43,7 @@ mod review_verdicts;
 mod session_acp;
 mod session_agents;
 mod session_clean;
+mod session_contrary;
 mod session_crash;
 mod session_edges;
 mod session_lab;

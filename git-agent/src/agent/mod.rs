@@ -42,6 +42,11 @@ use crate::error::Result;
 use crate::session::{Exit, Usage};
 use crate::transcript::Body;
 
+/// What is answered when nobody does in time: it is refused, this once.
+pub const NOBODY: &str = "reject_once";
+/// The longest id of a conversation that an agent may give, in bytes.
+pub const LONGEST_ID: usize = 512;
+
 /// What a driver is told about one turn.
 #[derive(Debug, Clone, Default)]
 pub struct Turn {

@@ -313,7 +313,12 @@ impl AgentSpec {
         if self.find(path, cwd).is_some() {
             return None;
         }
-        let mut text = format!("'{}' is not installed", self.program().to_string_lossy());
+        let program = Path::new(self.program());
+        let is_there = program.components().count() > 1 && cwd.join(program).exists();
+        let mut text = match is_there {
+            true => format!("'{}' is no program that can be run", program.display()),
+            false => format!("'{}' is not installed", program.display()),
+        };
         if !self.install.is_empty() {
             text.push_str(&format!(": {}", self.install));
         }

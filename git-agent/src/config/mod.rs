@@ -231,6 +231,9 @@ pub fn parse_number(text: &str) -> Option<u64> {
     digits.trim().parse::<u64>().ok()?.checked_mul(factor)
 }
 
+/// The longest time span: a clock can add it to any moment.
+const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+
 /// Reads a time span: a number with `ms`, `s`, `m`, `h` or `d`; without a unit, seconds.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.trim();
@@ -246,7 +249,8 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         "d" => number * 86_400.0,
         _ => return None,
     };
-    Duration::try_from_secs_f64(seconds).ok()
+    let span = Duration::try_from_secs_f64(seconds).ok()?;
+    (span <= LONGEST).then_some(span)
 }
 
 #[cfg(test)]
@@ -255,6 +259,8 @@ mod tests {
 
     #[test]
     fn numbers_and_time_spans() {
+        assert_eq!(parse_duration("9999999999999999999"), None);
+        assert!(parse_duration("36500d").is_some());
         assert_eq!(parse_number("2k"), Some(2048));
         assert_eq!(parse_number("-1"), None);
         assert_eq!(parse_number("99999999999g"), None);

@@ -12,9 +12,10 @@ use crate::process::detach;
 use crate::session::launch;
 
 /// What this program keeps in its directory.
-const KNOWN: [&str; 21] = [
+const KNOWN: [&str; 22] = [
     "attach",
     "cache",
+    "cooldown",
     "drafts",
     "git-version",
     "guard",

@@ -43,7 +43,9 @@ impl Budget {
     /// Says in words what is used up, if anything is.
     pub fn complaint(&self, spent: &Spent, whose: &str) -> Option<String> {
         if let Some(limit) = self.cost.filter(|limit| spent.cost > *limit) {
-            return Some(format!("over the budget of ${limit:.2}{whose}"));
+            // A limit below a cent is not told as none.
+            let places = if limit < 0.01 { 6 } else { 2 };
+            return Some(format!("over the budget of ${limit:.places$}{whose}"));
         }
         if let Some(limit) = self.tokens.filter(|limit| spent.tokens > *limit) {
             return Some(format!("over the budget of {limit} tokens{whose}"));

@@ -7,10 +7,13 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 use super::context::Context;
@@ -33,6 +36,8 @@ const KEY: &str = "native";
 const LARGEST: u64 = 64 << 20;
 /// How long a program may take to give a conversation out or take one in.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How long the output of an agent that has ended is waited for.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// The agent's environment.
 type Environment = BTreeMap<OsString, OsString>;
@@ -312,14 +317,18 @@ fn run(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
+        .process_group(0)
         .spawn()
         .context(|| format!("cannot start '{}'", spec.program().to_string_lossy()))?;
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let Some(pipe) = child.stdout.take() else {
         return Err(Error::fatal("the agent's output cannot be read"));
     };
-    let reader = std::thread::spawn(move || {
+    let (all, read) = channel();
+    std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        pipe.take(LARGEST).read_to_end(&mut bytes).map(|_| bytes)
+        let read = pipe.take(LARGEST).read_to_end(&mut bytes);
+        let _ = all.send(read.ok().map(|_| bytes));
     });
     let deadline = Instant::now() + PATIENCE;
     let status = loop {
@@ -330,13 +339,20 @@ fn run(
             Some(status) => break status,
             None if Instant::now() > deadline => {
                 let _ = child.kill();
-                let _ = child.wait();
-                return Ok(None);
+                break child
+                    .wait()
+                    .context(|| "cannot wait for the agent".into())?;
             }
             None => std::thread::sleep(Duration::from_millis(20)),
         }
     };
-    let bytes = reader.join().ok().and_then(std::io::Result::ok);
+    // What it left running may hold its output open for ever. The group's number is taken as long as one of it lives.
+    let bytes = read.recv_timeout(LAST_WORDS).unwrap_or_else(|_| {
+        if let Some(group) = group {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        None
+    });
     Ok(bytes.filter(|_| status.success()))
 }
 

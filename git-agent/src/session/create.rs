@@ -24,6 +24,9 @@ use crate::transcript::Body;
 /// How long to wait for others who choose a name at the same moment.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The longest name of a model or a group: a record has room for it.
+const LONGEST_WORD: usize = 500;
+
 /// What to make.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
@@ -261,6 +264,12 @@ fn reserve(
             );
         }
     }
+    for (what, word) in [("model", &options.model), ("group", &options.group)] {
+        if word.as_ref().is_some_and(|word| word.len() > LONGEST_WORD) {
+            let message = format!("the name of the {what} is longer than {LONGEST_WORD} bytes");
+            return Err(Error::usage(message));
+        }
+    }
     let (author, email) = context.repo.committer()?;
     let sid = SessionId::new(context.env);
     let author = Person {
@@ -316,6 +325,9 @@ fn reserve(
     for (key, value) in &options.more {
         more(key, value.clone());
     }
+    // What cannot be run is not made.
+    super::bounds::load(context, &session)?;
+    setup::asks(context, &session)?;
     let starting = match options.draft {
         true => None,
         false => Some(Starting::announce(store, sid)?),

@@ -59,9 +59,11 @@ impl Session {
                 self.status = *to;
                 if exit.is_some() || !reason.is_empty() || to.is_working() {
                     let mut exit = exit.clone().unwrap_or_default();
-                    if exit.reason.is_empty() {
-                        exit.reason = shorten(reason, SHORT);
-                    }
+                    let words = match exit.reason.is_empty() {
+                        true => reason,
+                        false => &exit.reason,
+                    };
+                    exit.reason = shorten(words, SHORT);
                     self.exit = (exit != super::Exit::default()).then_some(exit);
                 }
             }

@@ -1,8 +1,10 @@
 //! A new session that goes on from another's conversation and work, while the other stays as it is.
 
-use super::Session;
+use serde_json::Value;
+
 use super::context::Context;
 use super::create::{self, Created, Options};
+use super::{Session, setup};
 use crate::error::{Error, Result};
 use crate::store::list::Listed;
 
@@ -17,6 +19,10 @@ pub struct Changes {
     pub agent: Option<String>,
     /// Another model.
     pub model: Option<String>,
+    /// Whether every permission is asked for, if that is to change.
+    pub ask: Option<bool>,
+    /// Whether it may change nothing; what may not, may not after a fork either.
+    pub read_only: bool,
 }
 
 /// The key of a session's record that says that its agent may read the conversation of somebody else's session.
@@ -51,6 +57,8 @@ pub fn fork_theirs(
         model: changes.model.clone(),
         from: Some(start.to_string()),
         parent_session: Some(session.sid),
+        ask: changes.ask,
+        read_only: changes.read_only,
         more: vec![(CONVERSATION.to_owned(), conversation.into())],
         ..Options::default()
     };
@@ -85,6 +93,10 @@ pub fn fork(context: &Context<'_>, session: &Session, changes: &Changes) -> Resu
         from: Some(start.to_string()),
         parent: session.parent.clone(),
         parent_session: Some(session.sid),
+        ask: changes
+            .ask
+            .or_else(|| session.more.get("ask").and_then(Value::as_bool)),
+        read_only: changes.read_only || setup::is_read_only(session),
         ..Options::default()
     };
     create::create(context, &options)

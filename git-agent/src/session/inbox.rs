@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::env::Env;
+use crate::env::{Env, Millis};
 use crate::error::{Context, Result};
 use crate::session::{SessionId, Ulid};
 use crate::store::Store;
@@ -64,7 +64,17 @@ impl Inbox {
 
     /// Leaves a message; it is on disk when this returns.
     pub fn put(&self, env: &Env, message: &Message) -> Result<Ulid> {
-        let id = Ulid::new(env);
+        self.put_as(Ulid::new(env), message)
+    }
+
+    /// Leaves a message that comes before all that wait.
+    pub fn put_first(&self, env: &Env, message: &Message) -> Result<Ulid> {
+        let first = self.list()?.first().map(|(id, _)| id.time());
+        let time = first.map_or(env.now(), |first| Millis(first.0.saturating_sub(1)));
+        self.put_as(Ulid::from_parts(time, env.random()), message)
+    }
+
+    fn put_as(&self, id: Ulid, message: &Message) -> Result<Ulid> {
         let cannot = || format!("cannot leave a message in '{}'", self.dir.display());
         let bytes = serde_json::to_vec(message).context(cannot)?;
         let temporary = self.dir.join(format!(".{id}"));

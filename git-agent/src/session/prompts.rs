@@ -25,6 +25,16 @@ pub fn keep_first(context: &Context<'_>, sid: SessionId, task: &str) -> Result<(
 /// Leaves a message for a session and makes sure that somebody reads it.
 pub fn send(context: &Context<'_>, sid: SessionId, message: &Message) -> Result<Delivery> {
     Inbox::open(&context.store, sid)?.put(context.env, message)?;
+    deliver(context, sid)
+}
+
+/// Does the same with a message that comes before all that wait.
+pub fn send_first(context: &Context<'_>, sid: SessionId, message: &Message) -> Result<Delivery> {
+    Inbox::open(&context.store, sid)?.put_first(context.env, message)?;
+    deliver(context, sid)
+}
+
+fn deliver(context: &Context<'_>, sid: SessionId) -> Result<Delivery> {
     // Left before looking: a supervisor that ends just now looks once more after it has let go of its lock.
     if lock::is_held(&launch::run_lock(&context.store, sid))? {
         return Ok(Delivery::Queued);

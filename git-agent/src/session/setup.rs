@@ -12,7 +12,7 @@ use super::environment::{self, Particulars};
 use super::live::Live;
 use crate::agent::spec::AgentSpec;
 use crate::agent::{Input, Link, Program, Turn};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
 use crate::guard;
@@ -181,9 +181,19 @@ pub fn is_read_only(session: &Session) -> bool {
 }
 
 /// Returns whether every permission goes to a person.
-pub fn asks(context: &Context<'_>, session: &Session) -> bool {
+pub fn asks(context: &Context<'_>, session: &Session) -> Result<bool> {
     let chosen = session.more.get("ask").and_then(serde_json::Value::as_bool);
-    chosen.unwrap_or_else(|| context.config.string("agent.permissions").as_deref() == Some("ask"))
+    let setting = context.config.string("agent.permissions");
+    match (chosen, setting.as_deref().unwrap_or("auto")) {
+        (Some(chosen), _) => Ok(chosen),
+        (None, word) if word.eq_ignore_ascii_case("ask") => Ok(true),
+        (None, word) if word.eq_ignore_ascii_case("auto") => Ok(false),
+        // Whoever wrote something else wanted to be asked, or did not: nobody knows.
+        (None, word) => Err(Error::fatal(format!(
+            "bad config value '{word}' for 'agent.permissions'"
+        ))
+        .hint("git config agent.permissions ask")),
+    }
 }
 
 /// Runs the setup command in a fresh worktree. The inner error says in words why it failed.

@@ -18,9 +18,14 @@ use crate::transcript::Body;
 /// How long a supervisor may take to end its agent and itself before it is made to.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// The kind of request that may be answered in any words.
+const QUESTION: &str = "question";
+
 /// What an agent is told that remembers what it was doing.
 pub const GO_ON: &str =
     "The previous turn was interrupted. Go on with the task where you left off.";
+/// What it is told when nothing was interrupted.
+const MORE: &str = "Go on with the task.";
 
 /// Ends what a session is doing. Returns whether anything was running.
 pub fn stop(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<bool> {
@@ -140,11 +145,12 @@ pub fn restart(context: &Context<'_>, session: &Session, words: Option<&str>) ->
         stop(context, session.sid, "restarted")?;
     }
     let waiting = has_prompt_left(context, session.sid)?;
+    let last = last_turn(context, session.sid)?;
     let text = match words {
         Some(words) => Some(words.to_owned()),
-        // A prompt that was never begun is simply begun.
-        None if waiting => None,
-        None => Some(continuation(context, session)?),
+        // A prompt that was never begun is simply begun, if none before it was cut short.
+        None if waiting && !last.cut => None,
+        None => Some(continuation(session, last)),
     };
     match text {
         Some(text) => {
@@ -153,7 +159,10 @@ pub fn restart(context: &Context<'_>, session: &Session, words: Option<&str>) ->
                 from: USER.to_owned(),
                 again: words.is_none(),
             };
-            prompts::send(context, session.sid, &message)
+            match words {
+                Some(_) => prompts::send(context, session.sid, &message),
+                None => prompts::send_first(context, session.sid, &message),
+            }
         }
         None => {
             launch::launch(context, session.sid)?;
@@ -174,24 +183,41 @@ fn has_prompt_left(context: &Context<'_>, sid: SessionId) -> Result<bool> {
     }))
 }
 
-/// Returns what to say to go on: an agent that remembers is told to continue, another gets its last prompt again.
-fn continuation(context: &Context<'_>, session: &Session) -> Result<String> {
-    if session.vendor_session.is_some() {
-        return Ok(GO_ON.to_owned());
-    }
-    let last = match context.store.log_tip(session.sid)? {
-        Some(tip) => {
-            let mut last = None;
-            for event in context.store.transcript(tip.id)? {
-                if let Body::Prompt { text, .. } = event?.body {
-                    last = Some(text);
-                }
+/// The turn that was begun last.
+#[derive(Debug, Default)]
+struct LastTurn {
+    prompt: Option<String>,
+    /// Whether it did not come to its end.
+    cut: bool,
+}
+
+fn last_turn(context: &Context<'_>, sid: SessionId) -> Result<LastTurn> {
+    let mut last = LastTurn::default();
+    let tip = context.store.log_tip(sid)?.map(|tip| tip.id);
+    events::for_each(context, sid, tip, &mut |event| {
+        match event.body {
+            Body::Prompt { text, .. } => {
+                last.prompt = Some(text);
+                last.cut = true;
             }
-            last
+            Body::Status {
+                to: State::Ready | State::Failed,
+                ..
+            } => last.cut = false,
+            _ => {}
         }
-        None => None,
-    };
-    Ok(last.unwrap_or_else(|| session.task.clone()))
+        Ok(true)
+    })?;
+    Ok(last)
+}
+
+/// Returns what to say to go on: an agent that remembers is told to continue, another gets its last prompt again.
+fn continuation(session: &Session, last: LastTurn) -> String {
+    match (&session.vendor_session, last.cut) {
+        (Some(_), true) => GO_ON.to_owned(),
+        (Some(_), false) => MORE.to_owned(),
+        (None, _) => last.prompt.unwrap_or_else(|| session.task.clone()),
+    }
 }
 
 /// Answers what a session asks.
@@ -219,16 +245,28 @@ pub fn answer(context: &Context<'_>, session: &Session, choice: &str) -> Result<
             false => format!("cannot find what session '{name}' asks"),
         }));
     };
+    let Some(choice) = choose(&request, choice) else {
+        let message = format!(
+            "'{choice}' answers nothing that session '{}' asks",
+            session.name
+        );
+        let options = request.options.iter().enumerate();
+        return Err(options.fold(Error::fatal(message), |error, (at, option)| {
+            error.hint(format!("{}    {}", at + 1, option.label))
+        }));
+    };
     let message = Message::Answer {
-        choice: choose(&request.options, choice),
+        choice,
         request: request.id,
     };
     inbox.put(context.env, &message)?;
     Ok(())
 }
 
-/// Understands an answer: an option's id, its number, its label's beginning, yes or no; otherwise it is free text.
-fn choose(options: &[crate::transcript::Choice], answer: &str) -> String {
+/// Understands an answer: an option's id, its number, its label's beginning, yes or no; to a question, or where there are
+/// no options, it is free text otherwise.
+fn choose(request: &detail::Request, answer: &str) -> Option<String> {
+    let options = &request.options;
     let wanted = answer.trim().to_lowercase();
     let by_kind = |kind: &str| options.iter().find(|option| option.kind.starts_with(kind));
     let found = options
@@ -250,12 +288,14 @@ fn choose(options: &[crate::transcript::Choice], answer: &str) -> String {
                 !wanted.is_empty() && option.label.to_lowercase().starts_with(&wanted)
             })
         });
-    found.map_or_else(|| answer.to_owned(), |option| option.id.clone())
+    let is_free = request.kind == QUESTION || options.is_empty();
+    let free = || (is_free && !wanted.is_empty()).then(|| answer.to_owned());
+    found.map(|option| option.id.clone()).or_else(free)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::choose;
+    use super::{QUESTION, choose, detail};
     use crate::transcript::Choice;
 
     #[test]
@@ -265,11 +305,17 @@ mod tests {
             label: label.into(),
             kind: kind.into(),
         };
-        let options = [
+        let options = vec![
             option("once", "Allow once", "allow_once"),
             option("ever", "Always allow", "allow_always"),
             option("no", "Reject", "reject_once"),
         ];
+        let request = |kind: &str, options: &[Choice]| detail::Request {
+            id: "1".into(),
+            kind: kind.into(),
+            title: "may it?".into(),
+            options: options.to_vec(),
+        };
         for (said, meant) in [
             ("once", "once"),
             ("yes", "once"),
@@ -277,10 +323,20 @@ mod tests {
             ("n", "no"),
             ("3", "no"),
             ("rej", "no"),
-            ("use the other file", "use the other file"),
-            ("9", "9"),
         ] {
-            assert_eq!(choose(&options, said), meant, "{said}");
+            let chosen = choose(&request("permission", &options), said);
+            assert_eq!(chosen.as_deref(), Some(meant), "{said}");
         }
+        for said in ["use the other file", "9", "0", "", "maybe"] {
+            assert_eq!(
+                choose(&request("permission", &options), said),
+                None,
+                "{said}"
+            );
+        }
+        let free = choose(&request(QUESTION, &options), "use the other file");
+        assert_eq!(free.as_deref(), Some("use the other file"));
+        let free = choose(&request("permission", &[]), "9");
+        assert_eq!(free.as_deref(), Some("9"));
     }
 }

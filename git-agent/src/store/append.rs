@@ -546,6 +546,9 @@ fn join_lines(lines: &[Redacted<String>]) -> Redacted<Vec<u8>> {
     Redacted::concat(lines.iter().flat_map(|line| [line, &newline])).into_bytes()
 }
 
+/// How long parts of a state are that is too large as a whole.
+const SMALL: usize = 500;
+
 /// Returns `state.json`, small enough for every reader.
 fn state_line(session: &Session, redactor: &Redactor) -> Result<Redacted<Vec<u8>>> {
     let newline = Redacted::trusted("\n");
@@ -555,9 +558,19 @@ fn state_line(session: &Session, redactor: &Redactor) -> Result<Redacted<Vec<u8>
     let mut line = encode(session)?;
     if line.as_str().len() as u64 >= limits::STATE {
         let mut small = session.clone();
-        small.more.clear();
-        small.task = shorten(&small.task, 500);
+        // What decides how the session runs is short.
+        small
+            .more
+            .retain(|_, value| value.to_string().len() <= SMALL);
+        small.task = shorten(&small.task, SMALL);
         line = encode(&small)?;
+    }
+    // Written all the same, it would be the last that anybody reads of the session.
+    if line.as_str().len() as u64 >= limits::STATE {
+        return Err(Error::fatal(format!(
+            "the record of session '{}' is too large",
+            shorten(&session.name, SMALL)
+        )));
     }
     Ok(Redacted::concat([&line, &newline]).into_bytes())
 }

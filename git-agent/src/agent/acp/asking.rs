@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::dialogue::Dialogue;
 use super::permission::{self, Request};
 use super::wire;
+use crate::agent::NOBODY;
 use crate::error::Result;
 use crate::transcript::{Body, Choice};
 
@@ -50,21 +51,21 @@ impl Dialogue<'_> {
         self.send(&wire::answer(&request.id, &permission::outcome(choice)))
     }
 
-    /// Passes on a person's answer; one that fits nothing is asked for again.
+    /// Passes on a person's answer; one that fits nothing is asked for again, unless nobody is there.
     pub(super) fn answered(&mut self, name: &str, answer: &str) -> Result<()> {
         let Some(request) = self.asked.remove(name) else {
             return Ok(());
         };
-        let Some(choice) = request.chosen(answer) else {
+        let is_nobody = answer == NOBODY;
+        let refusal = request.refusing().filter(|_| is_nobody);
+        let choice = request.chosen(answer).or(refusal);
+        if choice.is_none() && !is_nobody {
             self.link.event(question(name, &request))?;
             self.asked.insert(name.to_owned(), request);
             return Ok(());
-        };
-        self.refused |= choice.kind.starts_with("reject");
-        self.send(&wire::answer(
-            &request.id,
-            &permission::outcome(Some(choice)),
-        ))
+        }
+        self.refused |= choice.is_none_or(|choice| choice.kind.starts_with("reject"));
+        self.send(&wire::answer(&request.id, &permission::outcome(choice)))
     }
 }
 

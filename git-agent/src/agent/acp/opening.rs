@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::dialogue::{Dialogue, Halt};
 use super::wire;
 use crate::agent::native::gemini;
-use crate::agent::{Program, Trouble, TroubleKind, servers, template};
+use crate::agent::{LONGEST_ID, Program, Trouble, TroubleKind, servers, template};
 use crate::transcript::Body;
 
 /// How long an agent may take to answer while it shows no sign of life. Some need 20 s of CPU time to start.
@@ -103,8 +103,9 @@ impl Dialogue<'_> {
             let text = format!("the agent speaks version {version} of the protocol, not 1");
             return Err(Halt::Trouble(Trouble::new(TroubleKind::Protocol, text)));
         }
-        self.peer.capabilities = hello["agentCapabilities"].take();
-        if let Value::Array(methods) = hello["authMethods"].take() {
+        let mut told = |key: &str| hello.get_mut(key).map(Value::take).unwrap_or_default();
+        self.peer.capabilities = told("agentCapabilities");
+        if let Value::Array(methods) = told("authMethods") {
             self.peer.auth_methods = methods;
         }
         Ok(())
@@ -122,6 +123,13 @@ impl Dialogue<'_> {
             let text = "the agent gave its new conversation no id";
             return Err(Halt::Trouble(Trouble::new(TroubleKind::Protocol, text)));
         };
+        if id.len() > LONGEST_ID {
+            let text = format!(
+                "the agent gave its new conversation an id of {} bytes",
+                id.len()
+            );
+            return Err(Halt::Trouble(Trouble::new(TroubleKind::Protocol, text)));
+        }
         self.note_minute(&id, clock);
         self.peer.cost_before = self.turn.used.cost_usd.unwrap_or(0.0);
         self.peer.conversation = Some((id.clone(), made));

@@ -37,6 +37,15 @@ pub struct Fork {
     /// Use another model
     #[arg(short, long, value_name = "MODEL")]
     model: Option<String>,
+    /// Let it change nothing, also if the session it comes from may
+    #[arg(long)]
+    read_only: bool,
+    /// Ask a person before every permission (default: as the session it comes from)
+    #[arg(long, overrides_with = "no_ask")]
+    ask: bool,
+    /// Ask nobody
+    #[arg(long, overrides_with = "ask", hide_short_help = true)]
+    no_ask: bool,
     /// Give the agent the conversation of somebody else's session too
     #[arg(long, overrides_with = "no_conversation")]
     conversation: bool,
@@ -62,6 +71,8 @@ pub fn run(env: &Env, args: &Fork) -> Result<u8> {
             name: args.name.clone(),
             agent: args.agent.clone(),
             model: args.model.clone(),
+            ask: args.ask.then_some(true).or(args.no_ask.then_some(false)),
+            read_only: args.read_only,
         };
         let created = match listed.is_mine() {
             true => fork::fork(context, &listed.session, &changes)?,

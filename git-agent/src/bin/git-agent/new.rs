@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
@@ -29,10 +30,10 @@ pub struct New {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Agent, or several for one version each (default: agent.default)
-    #[arg(short, long, value_name = "AGENT", value_delimiter = ',')]
+    #[arg(short, long, value_name = "AGENT", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     agent: Vec<String>,
     /// Model, or several for one version each
-    #[arg(short, long, value_name = "MODEL", value_delimiter = ',')]
+    #[arg(short, long, value_name = "MODEL", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     model: Vec<String>,
     /// Take agent, model, branch prefix and limits from a role
     #[arg(long, value_name = "ROLE")]

@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Ending, Live};
-use crate::agent::Input;
-use crate::agent::Link as _;
+use crate::agent::{Input, Link as _, NOBODY};
 use crate::error::Result;
 use crate::process::limits::memory_below;
 use crate::session::State;
@@ -79,7 +78,7 @@ impl Live<'_> {
         }
         let late = |(_, by): &&(String, Option<Instant>)| by.is_some_and(|by| now >= by);
         while let Some((request, _)) = self.requests.iter().find(late).cloned() {
-            self.answer(request, "reject_once".to_owned(), "timeout")?;
+            self.answer(request, NOBODY.to_owned(), "timeout")?;
         }
         let silent = self.clocks.silent_since.zip(self.bounds.stuck_after);
         if silent.is_some_and(|(since, after)| now >= since + after) {

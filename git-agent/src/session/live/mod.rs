@@ -13,7 +13,7 @@ use super::inbox::{Inbox, Message};
 use super::notify::Notifier;
 use super::running::Running;
 use super::{Exit, Session, State, cooldown, retry};
-use crate::agent::{Input, Link, Program, Trouble, TroubleKind, Turn};
+use crate::agent::{Input, LONGEST_ID, Link, Program, Trouble, TroubleKind, Turn};
 use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::process::identity::Stat;
@@ -356,6 +356,13 @@ impl Link for Live<'_> {
             Body::Answer { request, .. } => (None, Some(request.clone())),
             _ => (None, None),
         };
+        if let Body::Vendor { session } = &body
+            && session.len() > LONGEST_ID
+        {
+            return Err(Error::fatal(format!(
+                "the agent's id of its conversation is longer than {LONGEST_ID} bytes"
+            )));
+        }
         let usage = matches!(body, Body::Usage { .. });
         if needs_model(&body) {
             self.progress = Some(Instant::now());

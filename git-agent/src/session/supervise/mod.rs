@@ -62,7 +62,8 @@ fn watch_over(
         return Ok(false);
     };
     end_leftovers(context, sid)?;
-    let mut supervisor = Supervisor::begin(context, sid)?;
+    let mut supervisor =
+        Supervisor::begin(context, sid).inspect_err(|error| cannot_begin(context, sid, error))?;
     supervisor.queue()?;
     say(ready, "");
     let result = supervisor.run();
@@ -75,6 +76,17 @@ fn watch_over(
     result?;
     // A prompt that came after the last look and before the lock was let go would be read by nobody.
     Ok(goes_on && Inbox::open(store, sid)?.has_prompt()?)
+}
+
+/// Records why a session cannot even be begun; otherwise it would look as if its supervisor had died.
+fn cannot_begin(context: &Context<'_>, sid: SessionId, error: &Error) {
+    let Ok(mut writer) = SessionWriter::open(&context.store, sid, context.redactor()) else {
+        return;
+    };
+    if writer.session().status.needs_supervisor() {
+        let _ = writer.set_status(State::Failed, &describe(error));
+    }
+    let _ = writer.close();
 }
 
 /// Ends what a supervisor that was killed left running. One that ended well has taken its run file away after it had ended
@@ -367,7 +379,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
                 .require_dir(&format!("scratch/{}", session.sid))?,
             history: briefing::history(context, &session)?,
             model: session.model.clone(),
-            ask: setup::asks(context, &session),
+            ask: setup::asks(context, &session)?,
             read_only: setup::is_read_only(&session),
             mcp_servers: servers::offered(context, &session, &environment)?,
             instructions: briefing::instructions(context, &self.spec, &session)?,
