@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use git_agent_tests::{RefFormat, Repo, Run, Sandbox};
+use git_agent_tests::{RefFormat, Repo, Run, Sandbox, wait_until};
 
 /// Refs of other programs below the same prefix.
 const FOREIGN: [&str; 2] = [
@@ -427,7 +427,7 @@ fn a_worktree_removed_by_hand_and_a_killed_supervisor_are_put_right() {
             .to_owned();
         let row =
             || repo.agent(["list", "--json", "sleeper"]).success().json()["sessions"][0].clone();
-        git_agent_tests::process::wait_until("the agent runs", || row()["state"] == "running");
+        wait_until("the agent runs", || row()["state"] == "running");
         let sid = made["sessions"][0]["id"]
             .as_str()
             .expect("an id")
@@ -437,7 +437,7 @@ fn a_worktree_removed_by_hand_and_a_killed_supervisor_are_put_right() {
         let run: serde_json::Value = serde_json::from_slice(&run).expect("JSON");
         let pid = run["supervisor"]["pid"].to_string();
         repo.command("kill").args(["-KILL", &pid]).run().success();
-        git_agent_tests::process::wait_until("the supervisor is dead", || {
+        wait_until("the supervisor is dead", || {
             !fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z"))
         });
         fs::remove_dir_all(&worktree).expect("removes");
@@ -519,6 +519,13 @@ fn a_turn_goes_on_where_the_worktree_was_moved_to() {
     assert!(noted.iter().any(|text| text.contains("was moved to")));
 }
 
+/// Moves a repository, once the supervisor of its session, which has done its work, is on its way no longer.
+fn moved<'a>(sandbox: &'a Sandbox, repo: Repo<'a>, place: &Path) -> Repo<'a> {
+    wait_until("nobody is at work", || repo.session("m")["pid"].is_null());
+    fs::rename(repo.path(), place).expect("ours");
+    Repo::open(sandbox, place)
+}
+
 #[test]
 fn a_turn_goes_on_after_the_repository_was_moved() {
     let sandbox = Sandbox::new();
@@ -526,8 +533,7 @@ fn a_turn_goes_on_after_the_repository_was_moved() {
     repo.new_session("m", &[], &["write m.txt m", "print done"]);
     repo.await_state("m", "ready");
     let place = sandbox.work().join("r2");
-    fs::rename(repo.path(), &place).expect("ours");
-    let repo = Repo::open(&sandbox, &place);
+    let repo = moved(&sandbox, repo, &place);
     repo.agent(["send", "m", "go on"]).success();
     repo.agent(["wait", "m"]).success();
     let noted = repo.texts("m", "notice");
@@ -572,8 +578,7 @@ fn a_repository_that_was_moved_gets_its_worktrees_back() {
     let repo = with_session(&sandbox);
     let tree = repo.worktree_of("m").path().to_owned();
     let place = sandbox.work().join("r2");
-    fs::rename(repo.path(), &place).expect("ours");
-    let repo = Repo::open(&sandbox, &place);
+    let repo = moved(&sandbox, repo, &place);
     let kept = repo.agent(["clean", "m"]).success();
     assert!(kept.stdout().contains("git agent doctor"), "{kept}");
     let found = told(&repo, &[]);

@@ -297,11 +297,12 @@ fn rewrite(mut file: &File, content: &[u8]) -> io::Result<()> {
 /// A moment before the checkout began.
 ///
 /// Git takes a file whose modification second is that of the index for possibly modified and compares its content on
-/// the next status. Dating every file a second back avoids that, and hides nothing: any later change sets a later time.
+/// the next status. Dating every file back avoids that, and hides nothing: any later change sets a later time. It is two
+/// seconds, because the clock that files are dated by lags behind the one that is asked here.
 fn just_past() -> Timestamps {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     let past = Timespec {
-        tv_sec: now.tv_sec - 1,
+        tv_sec: now.tv_sec - 2,
         tv_nsec: now.tv_nsec,
     };
     Timestamps {
