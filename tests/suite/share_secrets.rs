@@ -249,6 +249,46 @@ fn what_a_new_remote_has_already_is_not_searched_and_large_files_are() {
 }
 
 #[test]
+fn what_one_remote_has_does_not_go_to_another_unsearched() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let public = sandbox.repo("public.git").bare().create();
+    let address = format!("file://{}", public.path().display());
+    let holds_it = |secret: &str| {
+        let all = public.git(["cat-file", "--batch-all-objects", "--batch"]);
+        holds(all.success().stdout_bytes(), secret)
+    };
+    ada.git(["remote", "add", "pub", &address]).success();
+    let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+    ada.repo.write("env", format!("TOKEN={secret}\n"));
+    ada.git(["add", "env"]).success();
+    ada.git(["commit", "-qm", "not for everybody"]).success();
+    ada.git(["rm", "-q", "env"]).success();
+    ada.git(["commit", "-qm", "taken back"]).success();
+    let script = "echo fine >fine && git add fine && git commit -qm fine; echo done";
+    ada.session("first", "tidy up", script);
+    let pushed = ada.agent(["push", "--yes", "pub"]).success();
+    pushed.assert_says("first: its code stays here: file 'env'");
+    // The readers of one remote may have it, and those of the other still not, whatever a branch is called here.
+    ada.git(["push", "--quiet", "origin", "main"]).success();
+    ada.git(["remote", "rename", "origin", "pub/lic"]).success();
+    ada.session("second", "tidy up", script);
+    let pushed = ada.agent(["push", "--yes", "pub"]).success();
+    pushed.assert_says("second: its code stays here: file 'env'");
+    assert!(!holds_it(&secret), "the public remote holds it");
+    // Nor does what was at one address under a name go to another one.
+    ada.git(["remote", "rename", "pub/lic", "origin"]).success();
+    ada.agent(["push", "--yes", "origin"]).success();
+    ada.git(["remote", "set-url", "origin", &address]).success();
+    ada.git(["config", "--unset-all", "agent.share"]).success();
+    ada.agent(["push", "--yes", "origin"])
+        .code(1)
+        .assert_says("second: file 'env' of its code");
+    assert!(!holds_it(&secret), "the public remote holds it");
+}
+
+#[test]
 fn what_is_replaced_here_alone_does_not_go_as_it_was() {
     let sandbox = Sandbox::new();
     let team = Team::new(&sandbox, Way::Path);

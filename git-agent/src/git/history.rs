@@ -105,18 +105,14 @@ impl Repo {
         Ok(count)
     }
 
-    /// Returns the objects that any of these commits reaches and neither a branch of a remote, as far as is known here, nor
-    /// one of some other commits does, with a path each has: as they are, also where something else stands in for them
-    /// here, because a push knows nothing of that.
+    /// Returns the objects that any of these commits reaches and none of some published ones does, with a path each has: as
+    /// they are, also where something else stands in for them here, because a push knows nothing of that.
     pub fn unpublished_objects(
         &self,
         tips: &[ObjectId],
-        others: &[ObjectId],
+        published: &[ObjectId],
     ) -> Result<Vec<(ObjectId, String)>> {
-        let published = self.refs_under("refs/remotes/")?.refs;
-        let mut published: BTreeSet<ObjectId> =
-            published.into_iter().map(|found| found.id).collect();
-        published.extend(others);
+        let published: BTreeSet<&ObjectId> = published.iter().collect();
         let mut wanted: String = tips.iter().map(|tip| format!("{tip}\n")).collect();
         wanted.extend(published.iter().map(|id| format!("^{id}\n")));
         let answer = self

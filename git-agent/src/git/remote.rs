@@ -131,13 +131,35 @@ impl Repo {
             && values("url").len() <= 1
     }
 
-    /// Returns whether branches of a remote are known here.
-    pub fn has_branches_of(&self, remote: &str) -> Result<bool> {
-        if !self.remote_names().iter().any(|name| name == remote) {
-            return Ok(false);
+    /// Returns what the branches that are known here of a remote point at, if whoever reads what is pushed there can read
+    /// them: another remote's readers may be others.
+    pub fn branches_of(&self, remote: &str) -> Result<Vec<ObjectId>> {
+        let names = self.remote_names();
+        let place = format!("refs/remotes/{remote}/");
+        // What is somewhere else than where it goes says nothing.
+        let certain = names.iter().any(|name| name == remote)
+            && self.pushes_where_it_fetches(remote)
+            && !names
+                .iter()
+                .any(|name| name != remote && self.may_fetch_into(name, &place));
+        match certain {
+            true => {
+                let known = self.refs_under(&place)?.refs;
+                Ok(known.into_iter().map(|found| found.id).collect())
+            }
+            false => Ok(Vec::new()),
         }
-        let known = self.refs_under(&format!("refs/remotes/{remote}/"))?;
-        Ok(!known.refs.is_empty())
+    }
+
+    /// Returns whether branches of a remote may be kept in a place that ends in `/`.
+    fn may_fetch_into(&self, remote: &str, place: &str) -> bool {
+        let refspecs = self.config_strings(&format!("remote.{remote}.fetch"));
+        let overlaps = |refspec: &String| {
+            let into = refspec.rsplit_once(':').map_or("", |(_, into)| into);
+            let into = into.split('*').next().unwrap_or_default();
+            !into.is_empty() && (into.starts_with(place) || place.starts_with(into))
+        };
+        format!("refs/remotes/{remote}/").starts_with(place) || refspecs.iter().any(overlaps)
     }
 
     /// Asks a remote for its branches, at most so many, and returns the commits of them that are here.

@@ -133,16 +133,14 @@ impl Branches {
         }
     }
 
-    /// Returns the branches of a remote that are not known here. To one that had something before nothing is asked: that
-    /// has brought its code along.
-    pub fn of(repo: &Repo, remote: &str, is_new: bool) -> Result<Self> {
+    /// Returns the branches of a remote of which nothing is known here.
+    pub fn of(repo: &Repo, remote: &str) -> Self {
         // What is somewhere else than where it goes says nothing.
-        let asks =
-            is_new && repo.pushes_where_it_fetches(remote) && !repo.has_branches_of(remote)?;
-        Ok(Branches {
+        let asks = repo.pushes_where_it_fetches(remote);
+        Branches {
             remote: asks.then(|| remote.to_owned()),
             answer: OnceLock::new(),
-        })
+        }
     }
 
     /// Returns those that are here, too. A remote that does not say has none.
@@ -257,7 +255,7 @@ impl Look<'_> {
 }
 
 /// Refuses code that holds what certainly is a secret. Everything is looked at that a push of it may publish: what its
-/// session added, and what was committed before that and is in no remote's branches.
+/// session added, and what was committed before that and the remote does not have.
 pub(super) fn look_into_code(repo: &Repo, looker: Looker<'_>, code: ObjectId) -> Result<()> {
     if !looker.code.known().contains(&code) {
         search(repo, looker, &[code])?;
@@ -281,7 +279,7 @@ pub(super) fn look_ahead(
     }
 }
 
-/// Searches everything that commits reach and no remote has, on all cores.
+/// Searches everything that commits reach and the remote does not have, on all cores.
 fn search(repo: &Repo, looker: Looker<'_>, code: &[ObjectId]) -> Result<()> {
     let mut objects = repo.unpublished_objects(code, looker.there)?;
     if !objects.is_empty() {

@@ -112,10 +112,13 @@ fn redactor(context: &Context<'_>, secrets: &[Vec<u8>]) -> Result<Redactor> {
 /// Returns the names of this clone's sessions whose logs bring along code that holds something, and where.
 fn code_with(context: &Context<'_>, redactor: &Redactor) -> Result<Vec<(String, String)>> {
     let clean = CleanCode::default();
+    // Nothing goes anywhere here: what any remote's branches have is out of reach for a purge.
+    let published = context.repo.refs_under("refs/remotes/")?.refs;
+    let published: Vec<ObjectId> = published.into_iter().map(|found| found.id).collect();
     let looker = Looker {
         redactor,
         writers: &[],
-        there: &[],
+        there: &published,
         branches: &Branches::unasked(),
         code: &clean,
     };

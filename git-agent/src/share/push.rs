@@ -71,10 +71,15 @@ pub fn push(
     let code = CleanCode::default();
     let writers = context.store.own_writers()?;
     let mut known = copies(context.repo, &remote.name)?;
-    // A remote without branches of ours known here still has the code of what was pushed before: without it all of the
-    // history would be searched again every time.
-    let there: Vec<ObjectId> = known.values().copied().collect();
-    let branches = Branches::of(context.repo, &remote.name, there.is_empty())?;
+    let there = match options.ask {
+        // What is known under this name may be of another address.
+        true => Vec::new(),
+        false => there(context, remote, &known)?,
+    };
+    let branches = match there.is_empty() {
+        true => Branches::of(context.repo, &remote.name),
+        false => Branches::unasked(),
+    };
     let looker = Looker {
         redactor: &redactor,
         writers: &writers,
@@ -146,6 +151,15 @@ pub fn push(
     pushed.and(written)?;
     tidy(context, &remote.name);
     Ok(given.changes)
+}
+
+/// Returns what a remote has already, as far as is known here.
+fn there(context: &Context<'_>, remote: &Remote, known: &Copies) -> Result<Vec<ObjectId>> {
+    let mut there = context.repo.branches_of(&remote.name)?;
+    // One without branches that are known here still has the code of what was pushed before: without it all of the history
+    // would be searched again every time.
+    there.extend(known.values());
+    Ok(there)
 }
 
 fn kind(item: &Item) -> What {
