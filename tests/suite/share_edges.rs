@@ -330,6 +330,23 @@ fn a_session_fetched_by_hand_to_ones_own_place_is_still_its_owners() {
     bob.push().code(1).assert_says("not this clone");
     assert_eq!(team.hub.refs("refs/agents"), before);
     team.hub.git(["cat-file", "-e", &private]).failure();
+    // Nor is it bob's to delete there, at once or because it is in an archive of hers.
+    bob.fetch().success();
+    bob.agent(["forget", "--remote", "hers"])
+        .code(128)
+        .assert_says("belongs to somebody else");
+    assert_eq!(team.hub.refs("refs/agents"), before);
+    bob.git(["update-ref", "-d", &name]).success();
+    let sid = name.rsplit('/').next().expect("an id");
+    ada.hammer(["close", sid]);
+    ada.hammer(["fold"]);
+    let archive = ada.repo.refs("refs/agents/archive");
+    let archive = archive.keys().next().expect("it was folded");
+    let words = ["fetch", "--quiet", "../ada"];
+    let fetch = bob.command("git").args(words);
+    fetch.arg(format!("{archive}:{archive}")).run().success();
+    bob.push().code(1).assert_says("not this clone");
+    assert_eq!(team.hub.refs("refs/agents"), before);
 }
 
 #[test]

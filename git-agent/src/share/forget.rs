@@ -39,8 +39,12 @@ pub fn forget(
 ) -> Result<Forgotten> {
     let sid = listed.session.sid;
     let mut forgotten = Forgotten::default();
-    // One that was deleted here alone is still this clone's: remotes have it.
-    let own = listed.is_mine() || Some(&listed.session.writer) == context.store.writer()?.as_ref();
+    // Where it is says nothing: one that was deleted here alone is still this clone's, and one that was fetched by hand is
+    // not.
+    let own = context
+        .store
+        .own_writers()?
+        .contains(&listed.session.writer);
     if everywhere && !own {
         return Err(Error::fatal(format!(
             "session '{}' belongs to somebody else: only its owner can delete it at a remote",

@@ -63,9 +63,14 @@ pub(super) fn unpushed(
         .collect();
     if !dropped.is_empty() {
         let gone = gone(context, &own)?;
+        let writers = context.store.own_writers()?;
         for (name, id) in dropped {
             let RefName::Session(sid) = name else {
                 continue;
+            };
+            let is_own = || {
+                let state = context.store.state_at(*id, *sid);
+                state.is_ok_and(|state| writers.contains(&state.writer))
             };
             let folded = match gone.get(sid) {
                 Some(Gone::Forgotten) => false,
@@ -75,6 +80,10 @@ pub(super) fn unpushed(
                 }
                 _ => continue,
             };
+            // What somebody else wrote is theirs to delete, whatever was fetched by hand and folded or forgotten here.
+            if !is_own() {
+                continue;
+            }
             items.push(Item {
                 name: name.clone(),
                 new: None,
