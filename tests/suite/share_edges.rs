@@ -442,4 +442,22 @@ fn who_signs_takes_over_nothing_that_others_added() {
     let own = ada.repo.id(&name);
     ada.git(["merge-base", "--is-ancestor", &added, &own])
         .failure();
+
+    // Nor with a key that nobody can look up, because nothing says whose keys are whose.
+    let other = sandbox.work().join("other-key");
+    let make = ["-q", "-t", "ed25519", "-N", "", "-f"];
+    let make = ada.command("ssh-keygen").args(make).arg(&other);
+    make.run().success();
+    let key = format!("user.signingKey={}", other.display());
+    let signed = ["-c", "gpg.format=ssh", "-c", &key, "commit-tree", "-S"];
+    let commit = [tree.as_str(), "-p", &tip, "-m", &message];
+    let signed = team.hub.command("git").args(signed).args(commit).run();
+    let signed = signed.success().line().to_owned();
+    team.hub.git(["update-ref", &name, &signed]).success();
+    ada.git(["config", "--unset", "gpg.ssh.allowedSignersFile"])
+        .success();
+    let refused = ada.push().code(1);
+    refused.assert_says("by whom cannot be checked here");
+    refused.assert_says("git config gpg.ssh.allowedSignersFile <file>");
+    assert_eq!(team.hub.id(&name), signed);
 }

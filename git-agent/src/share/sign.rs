@@ -123,7 +123,15 @@ pub(super) fn require_own(context: &Context<'_>, tip: ObjectId) -> Result<()> {
     }
     let (_, email) = context.repo.committer()?;
     match standing(context, tip, &email)? {
-        Standing::Verified { .. } | Standing::Unchecked => Ok(()),
+        Standing::Verified { .. } => Ok(()),
+        // Anybody can sign with a key that nobody looks at.
+        Standing::Unchecked => Err(Error::fatal(format!(
+            "what the remote has of it is signed, but by whom cannot be checked here{}",
+            match context.repo.config_string("gpg.format").as_deref() {
+                Some("ssh") => "; git config gpg.ssh.allowedSignersFile <file> lets it be",
+                _ => "",
+            }
+        ))),
         Standing::None => Err(Error::fatal("what the remote has of it is not signed")),
         other => Err(Error::fatal(format!(
             "what the remote has of it is not signed by {email}: {}",
