@@ -80,6 +80,9 @@ fn a_remote_is_asked_as_the_settings_of_git_want() {
     for (short, base) in [("short:", hub.clone()), ("none/", format!("file://{hub}"))] {
         point(&bob, short);
         new(&[&format!("url.{base}.insteadOf={short}")]);
+        // Of two that fit equally well git takes the first.
+        let other = format!("url./zzz{base}.insteadOf={short}");
+        new(&[&format!("url.{base}.insteadOf={short}"), &other]);
     }
     point(&bob, &hub);
     let (program, seen) = (sandbox.work().join("speaks"), sandbox.work().join("seen"));
@@ -347,6 +350,32 @@ fn a_session_fetched_by_hand_to_ones_own_place_is_still_its_owners() {
     fetch.arg(format!("{archive}:{archive}")).run().success();
     bob.push().code(1).assert_says("not this clone");
     assert_eq!(team.hub.refs("refs/agents"), before);
+}
+
+#[test]
+fn a_linked_worktree_pushes_where_it_was_agreed_to() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    ada.hammer(["create", "private", "1"]);
+    let other = sandbox.repo("other.git").bare().create();
+    let address = format!("file://{}", other.path().display());
+    ada.git(["config", "extensions.worktreeConfig", "true"])
+        .success();
+    ada.git(["worktree", "add", "--quiet", "--detach", "../linked"])
+        .success();
+    let linked = Member::at(&sandbox, sandbox.work().join("linked"), "ada");
+    let words = ["config", "--worktree", "remote.origin.pushurl", &address];
+    linked.git(words).success();
+    linked.git(["config", "agent.share", &address]).success();
+    // git is started where the settings of that worktree do not count.
+    let refused = linked.agent(["push"]).code(128);
+    refused.assert_says("nobody has agreed");
+    refused.assert_says("hub.git");
+    assert!(team.hub.refs("refs/agents").is_empty());
+    linked.push().success();
+    assert_eq!(team.hub.refs("refs/agents").len(), 1);
+    assert!(other.refs("refs/agents").is_empty());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! What the other side says on stderr is foreign text: it is handed to the caller line by line and never passed through.
 
+use std::cmp::Reverse;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -71,27 +72,29 @@ impl Repo {
     }
 
     /// Returns where something is pushed to whose address was given, as git will use it.
-    pub fn push_url_of(&self, address: &str) -> String {
-        self.rewritten(address, "pushInsteadOf")
-            .or_else(|| self.rewritten(address, "insteadOf"))
-            .unwrap_or_else(|| address.to_owned())
-    }
-
-    fn rewritten(&self, address: &str, key: &str) -> Option<String> {
-        let bases = self.config_subsections("url").into_iter();
-        bases
-            .flat_map(|base| {
-                let values = self.config_strings(&format!("url.{base}.{key}"));
-                values.into_iter().map(move |value| (value, base.clone()))
-            })
-            .filter(|(value, _)| address.starts_with(value.as_str()))
-            .max_by_key(|(value, _)| value.len())
-            .map(|(value, base)| format!("{base}{}", &address[value.len()..]))
+    pub fn push_url_of(&self, address: &str) -> Result<String> {
+        if self.settings_are_plain() {
+            return Ok(address.to_owned());
+        }
+        let answer = self
+            .remote_git()
+            .args(["config", "--null", "--get-regexp"])
+            .arg(r"^url\..*\.(push)?insteadof$")
+            .answer()?;
+        let listed = match answer.code {
+            Some(0) => String::from_utf8_lossy(&answer.stdout).into_owned(),
+            // There is none.
+            Some(1) => String::new(),
+            _ => return Err(Error::fatal("cannot read how addresses are rewritten")),
+        };
+        Ok(rewritten(address, &listed, ".pushinsteadof")
+            .or_else(|| rewritten(address, &listed, ".insteadof"))
+            .unwrap_or_else(|| address.to_owned()))
     }
 
     /// Returns where git would ask a remote for its refs, if its settings want nothing special.
     pub(super) fn plain_fetch_url(&self, remote: &str) -> Option<String> {
-        if self.depends_on_remotes() {
+        if !self.settings_are_plain() {
             return None;
         }
         let mut address = remote.to_owned();
@@ -108,13 +111,23 @@ impl Repo {
             }
             address = urls.into_iter().next()?;
         }
-        Some(self.rewritten(&address, "insteadOf").unwrap_or(address))
+        Some(address)
     }
 
-    /// Returns whether there are settings that count for some remotes only: git alone knows which.
-    fn depends_on_remotes(&self) -> bool {
-        let depends = |condition: &String| condition.starts_with("hasconfig:");
-        self.config_subsections("includeIf").iter().any(depends)
+    /// Returns whether what stands in the settings of a remote is all there is to its addresses: nothing rewrites them.
+    fn settings_are_plain(&self) -> bool {
+        self.config_subsections("url").is_empty() && !self.depends_on_place()
+    }
+
+    /// Returns whether there are settings that count for some remotes or for this worktree only: what git reads of them
+    /// where it is started for a remote, it alone knows.
+    fn depends_on_place(&self) -> bool {
+        let conditions = self.config_subsections("includeIf");
+        let own = || self.config_bool("extensions.worktreeConfig");
+        match self.is_linked_worktree() {
+            true => !conditions.is_empty() || !matches!(own(), Ok(None | Some(false))),
+            false => conditions.iter().any(|one| one.starts_with("hasconfig:")),
+        }
     }
 
     /// Returns whether a remote is pushed to exactly where it is fetched from.
@@ -125,7 +138,7 @@ impl Repo {
             self.config_string(&key).is_some()
         };
         let values = |key| self.config_strings(&format!("remote.{remote}.{key}"));
-        !self.depends_on_remotes()
+        !self.depends_on_place()
             && !bases.iter().any(rewrites)
             && values("pushurl").is_empty()
             && values("url").len() <= 1
@@ -181,7 +194,7 @@ impl Repo {
 
     /// Returns the same where nothing can rewrite addresses: then it is what stands in the settings.
     fn plain_push_urls(&self, remote: &str) -> Option<Vec<String>> {
-        if !self.config_subsections("url").is_empty() || self.depends_on_remotes() {
+        if !self.settings_are_plain() {
             return None;
         }
         let values = |key| self.config_strings(&format!("remote.{remote}.{key}"));
@@ -401,6 +414,24 @@ pub(super) fn refused(what: &str, remote: &str, said: &str) -> Error {
     error
 }
 
+/// Returns what an address becomes by the settings whose names end so: the longest that fits counts, and of equally long
+/// ones that whose base comes first.
+fn rewritten(address: &str, listed: &str, key: &str) -> Option<String> {
+    let settings = listed.split('\0').filter_map(|one| one.split_once('\n'));
+    let settings: Vec<(&str, &str)> = settings
+        .filter_map(|(name, value)| {
+            let base = name.strip_prefix("url.")?.strip_suffix(key)?;
+            Some((base, value))
+        })
+        .collect();
+    let place = |base: &str| settings.iter().position(|(one, _)| *one == base);
+    settings
+        .iter()
+        .filter(|(_, value)| address.starts_with(value))
+        .min_by_key(|(base, value)| (Reverse(value.len()), place(base)))
+        .map(|(base, value)| format!("{base}{}", &address[value.len()..]))
+}
+
 fn outcomes(stdout: &[u8]) -> Vec<Outcome> {
     lines_of_porcelain(stdout)
         .filter_map(|line| {
@@ -436,6 +467,19 @@ mod tests {
         assert_eq!((told[0].name.as_str(), told[0].flag), ("refs/x/a", '*'));
         assert_eq!((told[1].name.as_str(), told[1].flag), ("refs/x/b", '!'));
         assert_eq!(told[1].summary, "[rejected] (stale info)");
+    }
+
+    #[test]
+    fn an_address_is_rewritten_as_git_does_it() {
+        let listed = "url.b/.insteadof\nx:\0url.a/.insteadof\nx:\0url.a/.insteadof\nx:y\0\
+                      url.c.c/.pushinsteadof\nx:y/\0url.b/.insteadof\nx:y\0";
+        let fetched = |address| rewritten(address, listed, ".insteadof");
+        assert_eq!(fetched("x:z").as_deref(), Some("b/z"));
+        assert_eq!(fetched("x:y/z").as_deref(), Some("b//z"));
+        assert_eq!(fetched("y:z"), None);
+        let pushed = |address| rewritten(address, listed, ".pushinsteadof");
+        assert_eq!(pushed("x:y/z").as_deref(), Some("c.c/z"));
+        assert_eq!(pushed("x:z"), None);
     }
 
     #[test]

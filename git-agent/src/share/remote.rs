@@ -34,7 +34,7 @@ impl Remote {
             let addresses = all.map(|url| without_password(&url)).collect();
             return Ok(Remote::at(context, name, addresses));
         }
-        let address = without_password(&context.repo.push_url_of(&name));
+        let address = without_password(&context.repo.push_url_of(&name)?);
         Ok(Remote::at(context, name, vec![address]))
     }
 
