@@ -399,11 +399,16 @@ fn what_is_asked_for_and_not_there_is_said_and_a_password_is_not() {
         ada.push().success();
     }
     let address = "http://ada:hunter2@127.0.0.1:9/x.git";
-    for verb in ["push", "fetch"] {
-        let mut words = vec![verb, address];
-        words.extend((verb == "push").then_some("--yes"));
-        let run = ada.agent(&words).code(128);
-        assert!(!run.stderr().contains("hunter2"), "{run}");
+    let named = ["remote", "add", "named", address];
+    ada.git(named).success();
+    for (to, said) in [(address, "has a password"), ("named", "cannot")] {
+        for verb in ["push", "fetch"] {
+            let mut words = vec![verb, to];
+            words.extend((verb == "push").then_some("--yes"));
+            let run = ada.agent(&words).code(128);
+            run.assert_says(said);
+            assert!(!run.stderr().contains("hunter2"), "{run}");
+        }
     }
 }
 

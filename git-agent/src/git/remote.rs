@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 
 /// Blobs larger than this are streamed to the disk instead of being held in memory.
 const STREAMED: &str = "1m";
+/// A name of somebody in an address that is longer than this is a token.
+const LONGEST_USER: usize = 32;
 
 /// One wanted change of a ref in another repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -380,6 +382,16 @@ impl Signed {
     }
 }
 
+/// Returns whether an address tells a password, or a token in the place of a name.
+pub fn has_password(url: &str) -> bool {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    let host = rest.split('/').next().unwrap_or_default();
+    host.rsplit_once('@').is_some_and(|(user, _)| {
+        let password = user.split_once(':').map_or("", |(_, password)| password);
+        !password.is_empty() || user.len() > LONGEST_USER
+    })
+}
+
 /// Returns an address as it may be shown and remembered.
 pub fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
@@ -390,7 +402,7 @@ pub fn without_password(url: &str) -> String {
         None => url.to_owned(),
         Some((user, host)) => {
             let user = user.split(':').next().unwrap_or_default();
-            let token = user.len() > 32 || scheme.starts_with("http");
+            let token = user.len() > LONGEST_USER || scheme.starts_with("http");
             let user = if token { "" } else { user };
             let at = if user.is_empty() { "" } else { "@" };
             format!("{scheme}://{user}{at}{host}{}", &rest[end..])
@@ -493,6 +505,17 @@ mod tests {
             ("https://h.example/a@b", "https://h.example/a@b"),
         ] {
             assert_eq!(without_password(given), kept);
+            assert!(!has_password(kept), "{kept}");
+        }
+        let token = "x".repeat(40);
+        for given in [
+            "http://a:b@h.example",
+            &format!("https://{token}@h.example/x"),
+        ] {
+            assert!(has_password(given), "{given}");
+        }
+        for given in ["https://a@h.example/x", "ssh://a:@h.example/b:c@d"] {
+            assert!(!has_password(given), "{given}");
         }
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn places(context: &Context<'_>) -> Result<Places> {
     names.extend(copied.iter().cloned());
     let mut places = Places::default();
     for name in names {
-        match Remote::choose(context, Some(&name)) {
+        match Remote::recall(context, &name) {
             Ok(remote) if remote.agreed || copied.contains(&name) => places.remotes.push(remote),
             Ok(_) => {}
             Err(_) => places.unknown.push(name),

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::git::remote::without_password;
+use crate::git::remote::{has_password, without_password};
 use crate::session::context::Context;
 
 /// The setting that names the remote for sessions.
@@ -28,6 +28,19 @@ impl Remote {
     /// Returns the remote of a name or an address; without one `agent.remote`, then `origin`, then the only one there is.
     pub fn choose(context: &Context<'_>, wanted: Option<&str>) -> Result<Self> {
         let (name, known) = choose_name(context, wanted)?;
+        if !known {
+            require_no_password(&name)?;
+        }
+        Remote::of(context, name, known)
+    }
+
+    /// Returns the remote that something was pushed to or fetched from before.
+    pub(super) fn recall(context: &Context<'_>, name: &str) -> Result<Self> {
+        let (name, known) = choose_name(context, Some(name))?;
+        Remote::of(context, name, known)
+    }
+
+    fn of(context: &Context<'_>, name: String, known: bool) -> Result<Self> {
         if known {
             let urls = context.repo.push_urls(&name)?;
             let all = urls.iter().map(|url| absolute(context, url));
@@ -41,7 +54,11 @@ impl Remote {
     /// Returns what git is told for the same remote. Where pushes to it go takes a question to git, which a fetch need not
     /// ask.
     pub fn choose_name(context: &Context<'_>, wanted: Option<&str>) -> Result<String> {
-        choose_name(context, wanted).map(|(name, _)| name)
+        let (name, known) = choose_name(context, wanted)?;
+        if !known {
+            require_no_password(&name)?;
+        }
+        Ok(name)
     }
 
     /// The team's file has no say in whether something is agreed.
@@ -128,6 +145,19 @@ fn looks_like_address(context: &Context<'_>, word: &str) -> bool {
             || word
                 .split_once(':')
                 .is_some_and(|(host, path)| !host.is_empty() && !path.is_empty()))
+}
+
+/// Refuses an address with a password.
+fn require_no_password(address: &str) -> Result<()> {
+    if !has_password(address) {
+        return Ok(());
+    }
+    Err(Error::fatal(format!(
+        "the address '{}' has a password, which would be kept in names of refs and shown",
+        without_password(address)
+    ))
+    .hint("git remote add <name> <address>    gives it a name")
+    .hint("git config credential.helper <helper>    keeps passwords for git"))
 }
 
 /// Returns an address that means the same from everywhere.

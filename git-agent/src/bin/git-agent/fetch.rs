@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
+use git_agent::git::remote::without_password;
 use git_agent::git::talk::Audience;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
@@ -64,7 +65,7 @@ pub fn run(env: &Env, args: &Fetch) -> Result<u8> {
         let fetched = fetch::fetch(context, &remote, &options, &mut audience)?;
         ui.clear_progress();
         write(ui, &fetched)?;
-        tell(ui, &remote, &fetched);
+        tell(ui, &without_password(&remote), &fetched);
         if !fetched.changes.is_empty() {
             // What teammates said shows up where plain git shows reviews.
             display::refresh(context)?;
