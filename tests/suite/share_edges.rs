@@ -379,6 +379,36 @@ fn a_linked_worktree_pushes_where_it_was_agreed_to() {
 }
 
 #[test]
+fn a_remote_that_is_gone_is_not_one_that_nobody_agreed_to() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    ada.hammer(["create", "one", "1"]);
+    let near = ada.repo.path().join("near");
+    for address in ["../srv/hub.git", "near/hub.git"] {
+        point(&ada, address);
+        ada.push().success();
+        let at = ada.repo.path().join(address);
+        let gone = at.with_extension("gone");
+        fs::rename(&at, &gone).expect("it is there");
+        let run = ada.agent(["push"]).code(128);
+        run.assert_says("does not appear to be a git repository");
+        fs::rename(&gone, &at).expect("it is there");
+        ada.agent(["push"]).success();
+        if !near.exists() {
+            let cp = sandbox.command("cp").arg("-a");
+            let cp = cp.arg(sandbox.work().join("srv")).arg(&near);
+            cp.run().success();
+        }
+    }
+    let agreed = ada.git(["config", "--get-all", "agent.share"]).success();
+    assert!(
+        agreed.stdout().lines().all(|one| one.starts_with('/')),
+        "{agreed}"
+    );
+}
+
+#[test]
 fn what_is_asked_for_and_not_there_is_said_and_a_password_is_not() {
     let sandbox = Sandbox::new();
     let team = Team::new(&sandbox, Way::Path);

@@ -2,7 +2,7 @@
 //!
 //! Consent is kept with the address, not with the name: who can read what is pushed depends on where it goes.
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::git::remote::{has_password, without_password};
@@ -162,12 +162,66 @@ fn require_no_password(address: &str) -> Result<()> {
 
 /// Returns an address that means the same from everywhere.
 fn absolute(context: &Context<'_>, url: &str) -> String {
-    let relative = url.starts_with("./") || url.starts_with("../");
-    match context.repo.main_work_tree().filter(|_| relative) {
-        Some(top) => {
-            let path = top.join(Path::new(url));
-            path.canonicalize().unwrap_or(path).display().to_string()
+    let agreed = || context.repo.config_strings(CONSENT);
+    // What somebody agreed to as it stands is left so.
+    if !is_relative(url) || agreed().iter().any(|one| one == url) {
+        return url.to_owned();
+    }
+    let top = context.repo.main_work_tree();
+    let from = top.as_deref().unwrap_or(context.repo.common_dir());
+    real_path(&from.join(url)).display().to_string()
+}
+
+/// Returns whether an address is a path from somewhere: to git a colon before the first slash is the end of a host.
+fn is_relative(url: &str) -> bool {
+    let first = url.split('/').next().unwrap_or_default();
+    !first.is_empty() && !first.contains(':')
+}
+
+/// Returns a path without links and steps back, also where the end of it is not there.
+fn real_path(path: &Path) -> PathBuf {
+    let there = path
+        .ancestors()
+        .find_map(|part| Some((part, part.canonicalize().ok()?)));
+    let Some((part, mut real)) = there else {
+        return path.to_owned();
+    };
+    for step in path.strip_prefix(part).unwrap_or(path).components() {
+        match step {
+            Component::ParentDir => {
+                real.pop();
+            }
+            step => real.push(step),
         }
-        None => url.to_owned(),
+    }
+    real
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_is_still_called_the_same() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let top = dir.path().canonicalize().expect("it is there");
+        std::fs::create_dir(top.join("clone")).expect("writable");
+        let hub = top.join("hub.git");
+        for way in ["../hub.git", "../gone/../hub.git", "./../clone/../hub.git"] {
+            let path = top.join("clone").join(way);
+            assert_eq!(real_path(&path), hub, "{way}");
+        }
+        std::fs::create_dir(&hub).expect("writable");
+        assert_eq!(real_path(&top.join("clone/../hub.git")), hub);
+    }
+
+    #[test]
+    fn a_path_from_somewhere_is_told_from_a_host() {
+        for relative in ["./x", "../x", "sub/x.git", "x.git", "sub/a:b"] {
+            assert!(is_relative(relative), "{relative}");
+        }
+        for other in ["/srv/x", "host:x", "host:a/b", "file:///x", "ext::x", ""] {
+            assert!(!is_relative(other), "{other}");
+        }
     }
 }
