@@ -121,11 +121,10 @@ impl Direct {
                 let _ = child.wait();
                 Err(error)
             }
-            Err(error) if error.kind() == ErrorKind::TimedOut => {
+            Err(error) if let Some(reason) = given_up(&error, SILENCE) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                let silence = format!("no sign of life for {} seconds", SILENCE.as_secs());
-                Err(refused("list", remote, &silence))
+                Err(refused("list", remote, &reason))
             }
             Ok(Ok(Heard::Nonsense)) | Err(_) => {
                 let failed = !part(&mut child);
@@ -246,7 +245,7 @@ fn ask(
     helped: bool,
     wanted: &Wanted,
 ) -> io::Result<Option<Answers<BufReader<Patient>>>> {
-    let mut answers = Answers::new(BufReader::new(Patient(stdout)));
+    let mut answers = Answers::new(BufReader::new(Patient::new(stdout, SILENCE)));
     if helped {
         stdin.write_all(b"stateless-connect git-upload-pack\n")?;
         // Anything but an empty line says that the other side speaks an older version.
@@ -304,14 +303,36 @@ impl Wanted {
 
 /// Output of somebody who is not waited for without end.
 #[derive(Debug)]
-struct Patient(ChildStdout);
+pub(super) struct Patient {
+    from: ChildStdout,
+    patience: Duration,
+}
+
+impl Patient {
+    /// Reads from somebody who may be silent for so long at most.
+    pub(super) fn new(from: ChildStdout, patience: Duration) -> Self {
+        Patient { from, patience }
+    }
+}
 
 impl Read for Patient {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match is_ready(&self.0, SILENCE)? {
-            true => self.0.read(buffer),
+        match is_ready(&self.from, self.patience)? {
+            true => self.from.read(buffer),
             false => Err(ErrorKind::TimedOut.into()),
         }
+    }
+}
+
+/// Says why somebody is listened to no longer, if it is not for what they said.
+pub(super) fn given_up(error: &io::Error, patience: Duration) -> Option<String> {
+    match error.kind() {
+        ErrorKind::TimedOut => Some(format!(
+            "no sign of life for {} seconds",
+            patience.as_secs()
+        )),
+        ErrorKind::FileTooLarge => Some("its answer does not end".to_owned()),
+        _ => None,
     }
 }
 

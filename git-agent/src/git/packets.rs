@@ -8,6 +8,9 @@ use crate::error::Result;
 
 /// Names of capabilities that are looked at, before somebody counts as talking nonsense.
 const CAPABILITIES: usize = 200;
+/// Somebody who says more than this is not listened to any longer.
+pub(super) const ENDLESS: u64 = 512 << 20;
+
 /// What became of a question.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
@@ -32,6 +35,8 @@ pub(super) fn put(question: &mut Vec<u8>, line: &str) {
 pub(super) struct Answers<R> {
     reader: R,
     packet: Vec<u8>,
+    /// How much more may come.
+    left: u64,
 }
 
 /// What kind of packet came.
@@ -45,8 +50,11 @@ enum Kind {
 impl<R: Read> Answers<R> {
     /// Reads from somebody.
     pub(super) fn new(reader: R) -> Self {
-        let packet = Vec::new();
-        Answers { reader, packet }
+        Answers {
+            reader,
+            packet: Vec::new(),
+            left: ENDLESS,
+        }
     }
 
     /// Returns the next byte: of what comes before packets.
@@ -62,7 +70,10 @@ impl<R: Read> Answers<R> {
         let digits = std::str::from_utf8(&length).ok();
         let digits = digits.filter(|all| all.bytes().all(|digit| digit.is_ascii_hexdigit()));
         let length = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
-        let length = usize::from(length.ok_or(ErrorKind::InvalidData)?);
+        let length = length.ok_or(ErrorKind::InvalidData)?;
+        let left = self.left.checked_sub(u64::from(length.max(4)));
+        self.left = left.ok_or(ErrorKind::FileTooLarge)?;
+        let length = usize::from(length);
         match length {
             0 => return Ok(Kind::Flush),
             1..4 => return Ok(Kind::Other),
@@ -180,6 +191,23 @@ mod tests {
         ] {
             let heard = names(bad).0;
             assert!(!matches!(heard, Ok(Heard::All)), "{bad}: {heard:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_does_not_end_is_given_up() {
+        for line in ["1 HEAD", "1 refs/a"] {
+            let text = packets(&vec![line; 1000]);
+            let heard = |left| {
+                let mut answers = told(&text);
+                answers.left = left;
+                let all = &mut |_: &[u8], _: &[u8]| Ok(true);
+                answers.refs(all).map(|inner| inner.expect("nobody fails"))
+            };
+            let length = u64::try_from(text.len()).expect("it is short");
+            assert_eq!(heard(length).expect("it ends"), Heard::All, "{line}");
+            let error = heard(length - 1).expect_err("it does not end");
+            assert_eq!(error.kind(), ErrorKind::FileTooLarge, "{line}");
         }
     }
 
