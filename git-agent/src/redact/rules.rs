@@ -25,6 +25,8 @@ enum Tail {
     Run(Class, usize, usize),
     /// The same, if at least one is a digit: the prefix alone occurs in ordinary words.
     RunWithDigit(Class, usize, usize),
+    /// The same, if nothing beside it says that it is a part of base64: the prefix alone occurs in that.
+    RunAlone(Class, usize, usize),
     /// A pattern for prefix and rest together; the token is the first group if it has one.
     Pattern(&'static str, &'static OnceLock<Regex>),
     /// A pattern for the text from so many bytes before the prefix; it must match across the prefix.
@@ -41,6 +43,11 @@ macro_rules! run {
 macro_rules! digits {
     ($rule:literal, $class:ident, $min:expr, $max:expr, $($prefix:literal)+) => {
         Shape { rule: $rule, prefixes: &[$($prefix),+], tail: Tail::RunWithDigit(Class::$class, $min, $max) }
+    };
+}
+macro_rules! alone {
+    ($rule:literal, $class:ident, $min:expr, $max:expr, $($prefix:literal)+) => {
+        Shape { rule: $rule, prefixes: &[$($prefix),+], tail: Tail::RunAlone(Class::$class, $min, $max) }
     };
 }
 macro_rules! pattern {
@@ -146,7 +153,7 @@ pub(super) static SHAPES: &[Shape] = &[
     // Registries.
     run!("npm-token", Alnum, 36, 40, "npm_"),
     run!("pypi-token", Dashed, 50, OPEN, "pypi-AgE" "pypi-"),
-    digits!("crates-token", Alnum, 32, 32, "cio"),
+    alone!("crates-token", Alnum, 32, 32, "cio"),
     run!("rubygems-key", Hex, 48, 48, "rubygems_"),
     digits!("nuget-key", Lower, 43, 43, "oy2"),
     run!("docker-token", Dashed, 24, 40, "dckr_pat_" "dckr_oat_"),
@@ -228,7 +235,9 @@ impl Shape {
         let start = at + prefix.len();
         let (class, min, max, digit) = match &self.tail {
             Tail::Run(class, min, max) => (*class, *min, *max, false),
-            Tail::RunWithDigit(class, min, max) => (*class, *min, *max, true),
+            Tail::RunWithDigit(class, min, max) | Tail::RunAlone(class, min, max) => {
+                (*class, *min, *max, true)
+            }
             Tail::Pattern(pattern, compiled) => {
                 if !starts_token(text, at) {
                     return nothing;
@@ -286,8 +295,20 @@ impl Shape {
         if digit && !tail.iter().any(u8::is_ascii_digit) || is_stand_in(tail) {
             return nothing;
         }
+        if matches!(self.tail, Tail::RunAlone(..)) && is_in_base64(text, at, start + length) {
+            return nothing;
+        }
         Found::Token(at, start + length)
     }
+}
+
+/// Returns whether what is before or behind a part of a text can only be more of the same base64. What is before it may be
+/// the sign that gives something a value.
+fn is_in_base64(text: &[u8], start: usize, end: usize) -> bool {
+    let before = text[..start].last();
+    let behind = text.get(end);
+    before.is_some_and(|byte| b"+/".contains(byte))
+        || behind.is_some_and(|byte| b"+/=".contains(byte))
 }
 
 fn compile<'a>(pattern: &str, compiled: &'a OnceLock<Regex>) -> &'a Regex {
@@ -302,6 +323,32 @@ fn compile<'a>(pattern: &str, compiled: &'a OnceLock<Regex>) -> &'a Regex {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_short_prefix_is_no_token_amid_base64() {
+        let shape = SHAPES.iter().find(|shape| shape.rule == "crates-token");
+        let shape = shape.expect("it is in the table");
+        let token = format!("cio{}", "Qw8Er7Ty6Ui5Op4As3Df2Gh1Jk0Lz9Xc");
+        let found = |before: &str, behind: &str| {
+            let text = format!("{before}{token}{behind}");
+            matches!(
+                shape.at(text.as_bytes(), "cio", before.len()),
+                Found::Token(..)
+            )
+        };
+        for (before, behind) in [("", ""), ("TOKEN=", "\n"), (" ", "."), ("\"", "\"")] {
+            assert!(found(before, behind), "{before}…{behind}");
+        }
+        for (before, behind) in [
+            ("aGk/", ""),
+            ("aGk+", "\n"),
+            ("\n", "/aGk"),
+            ("", "=="),
+            ("", "+"),
+        ] {
+            assert!(!found(before, behind), "{before}…{behind}");
+        }
+    }
 
     #[test]
     fn every_pattern_compiles_and_there_are_many_kinds() {
