@@ -333,6 +333,9 @@ fn a_session_fetched_by_hand_to_ones_own_place_is_still_its_owners() {
     bob.push().code(1).assert_says("not this clone");
     assert_eq!(team.hub.refs("refs/agents"), before);
     team.hub.git(["cat-file", "-e", &private]).failure();
+    bob.shows(&["show", "hers"], "(claimed)");
+    let listed = bob.agent(["list", "--json", "hers"]).success().json();
+    assert_eq!(listed["sessions"][0]["mine"], false, "{listed}");
     // Nor is it bob's to delete there, at once or because it is in an archive of hers.
     bob.fetch().success();
     bob.agent(["forget", "--remote", "hers"])

@@ -113,7 +113,7 @@ pub fn gather(
             State::Waiting => open_request(context, listed)?,
             _ => None,
         },
-        signature: signature(context, listed),
+        signature: signature(context, listed, summary.mine),
         snapshots: snapshots(context, listed),
         events: last,
         summary,
@@ -121,11 +121,11 @@ pub fn gather(
 }
 
 /// Returns what the signature of the newest record is worth; one's own unsigned ones need no word.
-fn signature(context: &Context<'_>, listed: &Listed) -> Option<Standing> {
+fn signature(context: &Context<'_>, listed: &Listed, mine: bool) -> Option<Standing> {
     let tip = listed.tip?;
     let claimed = &listed.session.author.email;
     let standing = sign::standing(context, tip, claimed).unwrap_or(Standing::Unchecked);
-    Some(standing).filter(|found| !listed.is_mine() || *found != Standing::None)
+    Some(standing).filter(|found| !mine || *found != Standing::None)
 }
 
 /// Returns the first prompt, whole.

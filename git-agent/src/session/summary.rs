@@ -254,6 +254,15 @@ impl Summary {
         self.pid = before.pid;
         self.comments = before.comments;
         self.verdict.clone_from(&before.verdict);
+        if !before.mine {
+            self.disown();
+        }
+    }
+
+    /// Makes it somebody else's.
+    fn disown(&mut self) {
+        self.mine = false;
+        self.worktree = None;
     }
 }
 
@@ -268,8 +277,22 @@ pub fn summarize(context: &Context<'_>, sessions: &[Listed]) -> Vec<Summary> {
     rows
 }
 
+/// Takes from this clone what was fetched by hand to where its own sessions are: somebody else wrote that all the same.
+fn disown_others(context: &Context<'_>, rows: &mut [&mut Summary]) {
+    // Who cannot be told from others owns what is here.
+    let Ok(writers) = context.store.own_writers() else {
+        return;
+    };
+    for row in rows.iter_mut().filter(|row| row.mine) {
+        if !writers.contains(&row.session.writer) {
+            row.disown();
+        }
+    }
+}
+
 /// Adds to rows what git and the machine know.
 pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
+    disown_others(context, rows);
     let facts = Facts::gather(context, rows);
     let mut scans = Vec::new();
     let mut pairs = Vec::new();
