@@ -280,6 +280,27 @@ fn what_one_copy_of_a_clone_folded_no_other_gives_again() {
 }
 
 #[test]
+fn a_push_with_nothing_new_joins_what_a_copy_of_the_clone_gave() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let sid = ada.hammer(["create", "shared", "1"]);
+    ada.push().success();
+    let copy = sandbox.work().join("copy");
+    let cp = sandbox.command("cp").arg("-a").arg(ada.repo.path());
+    cp.arg(&copy).run().success();
+    let twin = Member::at(&sandbox, copy, "ada");
+    twin.hammer(["append", &sid, "1", "elsewhere"]);
+    twin.push().success();
+    let there = team.hub.refs("refs/agents");
+    let pushed = ada.push().success();
+    assert!(!pushed.stderr().contains("has everything"), "{pushed}");
+    assert!(ada.hammer(["events", &sid]).contains("elsewhere 0"));
+    assert_eq!(team.hub.refs("refs/agents"), there);
+    ada.push().success().assert_says("has everything");
+}
+
+#[test]
 fn the_newest_copy_counts_after_a_remote_was_renamed() {
     let sandbox = Sandbox::new();
     let team = Team::new(&sandbox, Way::Path);

@@ -30,6 +30,21 @@ pub struct Item {
     pub title: Option<String>,
 }
 
+impl Item {
+    /// Returns a ref that is to be as it is here.
+    fn given(name: &RefName, id: ObjectId, copies: &Copies) -> Self {
+        Item {
+            name: name.clone(),
+            new: Some(id),
+            copy: copies.get(name).copied(),
+            over: None,
+            folded: false,
+            refused: None,
+            title: None,
+        }
+    }
+}
+
 /// Returns what a remote lacks of which these copies are here: everything, or only these sessions and all notes.
 pub(super) fn unpushed(
     context: &Context<'_>,
@@ -37,23 +52,11 @@ pub(super) fn unpushed(
     only: Option<&BTreeSet<SessionId>>,
 ) -> Result<Vec<Item>> {
     let own = own_refs(context.repo)?;
-    let wanted = |name: &RefName| match (only, name) {
-        (Some(only), RefName::Session(sid)) => only.contains(sid),
-        (Some(_), RefName::Archive { .. }) => false,
-        _ => true,
-    };
+    let wanted = |name: &RefName| is_wanted(name, only);
     let mut items: Vec<Item> = own
         .iter()
         .filter(|(name, id)| wanted(name) && copies.get(name) != Some(id))
-        .map(|(name, id)| Item {
-            name: name.clone(),
-            new: Some(*id),
-            copy: copies.get(name).copied(),
-            over: None,
-            folded: false,
-            refused: None,
-            title: None,
-        })
+        .map(|(name, id)| Item::given(name, *id, copies))
         .collect();
     refuse_others(context, &mut items)?;
     let absent = |name: &RefName| !own.contains_key(name);
@@ -96,6 +99,42 @@ pub(super) fn unpushed(
         }
     }
     Ok(items)
+}
+
+/// Returns what a remote has in a version that nobody here has seen, although it has all that is here: trying to push it
+/// joins the two. What is not this clone's alone to write is left to a fetch.
+pub(super) fn unseen(
+    context: &Context<'_>,
+    copies: &Copies,
+    only: Option<&BTreeSet<SessionId>>,
+    names: &BTreeSet<RefName>,
+) -> Result<Vec<Item>> {
+    let writers = context.store.own_writers()?;
+    let is_own = |name: &RefName, id: ObjectId| match name {
+        RefName::Session(sid) => {
+            let state = context.store.state_at(id, *sid);
+            state.is_ok_and(|state| writers.contains(&state.writer))
+        }
+        _ => true,
+    };
+    let mut items: Vec<Item> = own_refs(context.repo)?
+        .iter()
+        .filter(|(name, id)| names.contains(name) && copies.get(name) == Some(id))
+        .filter(|(name, id)| is_wanted(name, only) && is_own(name, **id))
+        .map(|(name, id)| Item::given(name, *id, copies))
+        .collect();
+    refuse_others(context, &mut items)?;
+    items.retain(|item| item.refused.is_none());
+    Ok(items)
+}
+
+/// Returns whether a ref is among what shall be pushed.
+fn is_wanted(name: &RefName, only: Option<&BTreeSet<SessionId>>) -> bool {
+    match (only, name) {
+        (Some(only), RefName::Session(sid)) => only.contains(sid),
+        (Some(_), RefName::Archive { .. }) => false,
+        _ => true,
+    }
 }
 
 /// Refuses what somebody fetched by hand to where this clone's own refs are, and sessions that a copy of this clone has

@@ -186,7 +186,8 @@ fn push_all(context: &Context<'_>, purged: &mut Purged, audience: &mut Audience<
         }
     }
     for remote in places.remotes {
-        let pushed = reach::ask_alone(context, &remote.name, &refs).and_then(|there| {
+        let pushed = reach::ask_alone(context, &remote.name, &refs).and_then(|answer| {
+            let there = answer.there;
             let options = Options {
                 refs: Some(there.clone()),
                 ..Options::default()

@@ -102,9 +102,11 @@ pub fn push(
     if (items.is_empty() || other) && !options.dry_run {
         // Somebody may have deleted it there, or the remote be another one than it was.
         let own = own_refs(context.repo)?.into_keys().collect();
-        reach::ask(context, &remote.name, &own)?;
+        let answer = reach::ask(context, &remote.name, &own)?;
         known = copies(context.repo, &remote.name)?;
         items = plan::unpushed(context, &known, options.sessions.as_ref())?;
+        let unseen = plan::unseen(context, &known, options.sessions.as_ref(), &answer.unseen)?;
+        items.extend(unseen);
     }
     if let Some(only) = &options.refs {
         items.retain(|item| only.contains(&item.name));

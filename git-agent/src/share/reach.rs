@@ -49,23 +49,32 @@ fn copied_from(context: &Context<'_>) -> Result<BTreeSet<String>> {
         .collect())
 }
 
+/// What a remote says about some of this clone's refs.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    /// Those that it has, in whatever version.
+    pub there: BTreeSet<RefName>,
+    /// Those of them that it has in a version that nobody here has seen.
+    pub unseen: BTreeSet<RefName>,
+}
+
 /// Does what [`ask`] does once no push or fetch of this clone is under way there: what one is about to give would be missed.
 pub(super) fn ask_alone(
     context: &Context<'_>,
     remote: &str,
     names: &BTreeSet<RefName>,
-) -> Result<BTreeSet<RefName>> {
+) -> Result<Answer> {
     let _lock = lock(context, remote)?;
     ask(context, remote, names)
 }
 
 /// Asks a remote for some of this clone's refs, and brings the copies of them up to date as far as what it has is known
-/// here. Nothing is fetched. Returns the names that it has, in whatever version. The caller holds the remote's lock.
+/// here. Nothing is fetched. The caller holds the remote's lock.
 pub(super) fn ask(
     context: &Context<'_>,
     remote: &str,
     names: &BTreeSet<RefName>,
-) -> Result<BTreeSet<RefName>> {
+) -> Result<Answer> {
     let repo = context.repo;
     let writers = context.store.own_writers()?;
     let own_archive = |name: &RefName| match name {
@@ -86,6 +95,7 @@ pub(super) fn ask(
     let own = own_refs(repo)?;
     let before = copies(repo, remote)?;
     let mut changes = Vec::new();
+    let mut answer = Answer::default();
     for name in names {
         let (copy, now) = (before.get(name).copied(), there.get(name).copied());
         let versions: Vec<ObjectId> = own.get(name).copied().into_iter().chain(copy).collect();
@@ -94,8 +104,12 @@ pub(super) fn ask(
                 .iter()
                 .any(|of| *of == id || repo.is_ancestor(id, *of).unwrap_or(false))
         };
-        // A version that nobody here has seen is for a fetch to look at.
-        if copy == now || now.is_some_and(|now| !known(now)) {
+        if copy == now {
+            continue;
+        }
+        // A version that nobody here has seen is for a fetch to look at, or for a push to join.
+        if now.is_some_and(|now| !known(now)) {
+            answer.unseen.insert(name.clone());
             continue;
         }
         // A copy of this clone may have folded it into an archive that is not here.
@@ -126,10 +140,11 @@ pub(super) fn ask(
         });
     }
     match repo.swap_many(&changes)? {
-        Swap::Done => Ok(there
-            .into_keys()
-            .filter(|name| names.contains(name))
-            .collect()),
+        Swap::Done => {
+            let names = there.into_keys().filter(|name| names.contains(name));
+            answer.there = names.collect();
+            Ok(answer)
+        }
         Swap::Stale => Err(
             Error::fatal(format!("copies of refs of '{remote}' changed meanwhile"))
                 .hint("try again"),
