@@ -464,6 +464,16 @@ fn what_is_asked_for_and_not_there_is_said_and_a_password_is_not() {
             assert!(!run.stderr().contains("hunter2"), "{run}");
         }
     }
+    // One that was taken when such addresses still were is asked, and not shown.
+    let sid = ada.hammer(["create", "kept", "1"]);
+    let name = ada.repo.refs("refs/agents/sessions");
+    let name = name.keys().next().expect("it is there");
+    let hex: String = address.bytes().map(|one| format!("{one:02x}")).collect();
+    let copy = name.replace("refs/agents/", &format!("refs/agents-remote/x--{hex}/"));
+    ada.git(["update-ref", &copy, name]).success();
+    let forgot = ada.agent(["forget", "--remote", &sid]).code(1);
+    forgot.assert_says("'http://127.0.0.1:9/x.git' may still have");
+    assert!(!forgot.stderr().contains("hunter2"), "{forgot}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
+use git_agent::git::remote::without_password;
 use git_agent::git::talk::Audience;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
@@ -61,6 +62,7 @@ pub fn run(env: &Env, args: &Forget) -> Result<u8> {
                 writeln!(ui.out(), "forgot {name}").context(cannot_write)?;
             }
             for (remote, changes) in &done.pushed {
+                let remote = without_password(remote);
                 for one in changes.iter().filter(|one| one.reason.is_some()) {
                     trouble = true;
                     let reason = one.reason.as_deref().unwrap_or_default();
@@ -68,6 +70,7 @@ pub fn run(env: &Env, args: &Forget) -> Result<u8> {
                 }
             }
             for (remote, reason) in &done.unreached {
+                let remote = without_password(remote);
                 trouble = true;
                 ui.error(format!(
                     "'{remote}' may still have {name}: {}",
@@ -76,6 +79,7 @@ pub fn run(env: &Env, args: &Forget) -> Result<u8> {
                 ui.hint(format!("git agent push {remote}"));
             }
             for remote in &done.left {
+                let remote = without_password(remote);
                 ui.narrate(format!("'{remote}' still has {name}"));
                 ui.hint(format!("git agent forget --remote {}", listed.session.sid));
             }
@@ -176,6 +180,7 @@ fn write(ui: &Ui, purged: &purge::Purged) -> Result<()> {
         ui.error(format!("{label}: {}", one_line(reason)));
     }
     for (remote, changes) in &purged.pushed {
+        let remote = without_password(remote);
         let refused: Vec<_> = changes.iter().filter(|one| one.reason.is_some()).collect();
         let count = human::count((changes.len() - refused.len()) as u64, "ref");
         ui.narrate(format!("'{remote}': {count} rewritten"));
@@ -185,6 +190,7 @@ fn write(ui: &Ui, purged: &purge::Purged) -> Result<()> {
         }
     }
     for (remote, reason) in &purged.unreached {
+        let remote = without_password(remote);
         ui.error(format!("'{remote}' still has it: {}", one_line(reason)));
         ui.hint(format!("git agent push {remote}"));
     }
