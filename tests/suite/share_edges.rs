@@ -76,12 +76,15 @@ fn a_remote_is_asked_as_the_settings_of_git_want() {
     for version in ["0", "1", "2"] {
         new(&[&format!("protocol.version={version}")]);
     }
+    let beside = format!("{hub}-too");
+    let words = ["init", "--quiet", "--bare", &beside];
+    ada.git(words).success();
     // Not a repository, and not where the name leads to.
     for (short, base) in [("short:", hub.clone()), ("none/", format!("file://{hub}"))] {
         point(&bob, short);
         new(&[&format!("url.{base}.insteadOf={short}")]);
         // Of two that fit equally well git takes the first.
-        let other = format!("url./zzz{base}.insteadOf={short}");
+        let other = format!("url.{base}-too.insteadOf={short}");
         new(&[&format!("url.{base}.insteadOf={short}"), &other]);
     }
     point(&bob, &hub);
