@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::{Serialize, Serializer};
 
 use super::context::Context;
-use super::{Exit, Progress, Session, State, Usage, launch, remark};
+use super::{Exit, Progress, Session, State, Usage, launch, remark, work};
 use crate::env::Millis;
 use crate::error::Result;
 use crate::git::capture::Checkout;
@@ -284,7 +284,9 @@ fn disown_others(context: &Context<'_>, rows: &mut [&mut Summary]) {
         return;
     };
     for row in rows.iter_mut().filter(|row| row.mine) {
-        if !writers.contains(&row.session.writer) {
+        // A clone that cannot read its id, or has lost it, still has the worktrees that it made.
+        let made_here = || matches!(work::checkout(context, &row.session), Ok(Some(_)));
+        if !writers.contains(&row.session.writer) && !made_here() {
             row.disown();
         }
     }
