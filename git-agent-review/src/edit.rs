@@ -155,11 +155,14 @@ fn type_in(
         }
         Some(_) => page.recall(&std::fs::read_to_string(&first).unwrap_or_default()),
     }
-    let wishes = ask(context, ui, listed, path, &page).inspect_err(|_| {
-        // An editor that failed before anything was typed leaves no draft.
-        if std::fs::read(path).is_ok_and(|typed| typed == page.text.as_bytes()) {
-            forget();
+    let wishes = ask(context, ui, listed, path, &page).map_err(|error| {
+        let untouched = std::fs::read(path).is_ok_and(|typed| typed == page.text.as_bytes());
+        if !untouched {
+            return error;
         }
+        // An editor that failed before anything was typed leaves no draft, and nothing to say of one.
+        forget();
+        Error::new(error.kind(), error.message())
     })?;
     if wishes.is_empty() {
         forget();
@@ -188,13 +191,7 @@ fn ask(
 ) -> Result<Vec<Wish>> {
     let mut shown: Option<String> = None;
     loop {
-        editor::open(context, path).map_err(|error| {
-            let untouched = std::fs::read(path).is_ok_and(|text| text == page.text.as_bytes());
-            match untouched {
-                true => Error::new(error.kind(), error.message()),
-                false => error,
-            }
-        })?;
+        editor::open(context, path)?;
         let typed = std::fs::read(path).context(|| format!("cannot read '{}'", path.display()))?;
         let typed = String::from_utf8_lossy(&typed).into_owned();
         let mistake: Mistake = match page.read(&typed) {
