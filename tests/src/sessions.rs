@@ -111,16 +111,8 @@ impl Repo<'_> {
     /// no supervisor is noted that does not run.
     #[track_caller]
     pub fn assert_nothing_left_over(&self) {
-        self.git(["fsck", "--strict", "--no-dangling", "--no-progress"])
-            .success();
         let common = self.common_dir();
         let agents = common.join("agents");
-        let locks: Vec<PathBuf> = files_below(&common)
-            .into_iter()
-            .filter(|path| path.extension().is_some_and(|end| end == "lock"))
-            .filter(|path| !path.starts_with(&agents))
-            .collect();
-        assert!(locks.is_empty(), "git's locks were left: {locks:?}");
         let run = agents.join("run");
         wait_until("every supervisor took its file away", || {
             let notes = files_below(&run)
@@ -139,6 +131,13 @@ impl Repo<'_> {
                 });
             }
         }
+        self.assert_whole();
+        let locks: Vec<PathBuf> = files_below(&common)
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|end| end == "lock"))
+            .filter(|path| !path.starts_with(&agents))
+            .collect();
+        assert!(locks.is_empty(), "git's locks were left: {locks:?}");
         self.assert_worktrees_fit();
     }
 

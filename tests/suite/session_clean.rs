@@ -219,8 +219,7 @@ fn only_what_is_saved_goes_and_all_of_it_comes_back() {
     }
     std::fs::write(&gate, "").expect("the sandbox is writable");
     repo.await_state("running", "ready");
-    repo.git(["fsck", "--strict", "--no-dangling", "--no-progress"])
-        .success();
+    repo.assert_whole();
     repo.git(["status", "--porcelain"])
         .success()
         .assert_stdout("");

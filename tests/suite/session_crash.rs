@@ -139,8 +139,7 @@ fn survive(agent: &str, start: &dyn Fn(&Repo<'_>, &str), check: &dyn Fn(&Repo<'_
         check(&repo, &name);
         wait_until("nobody is left", || sandbox.survivors().is_empty());
         if round % 10 == 0 {
-            repo.git(["fsck", "--strict", "--no-dangling", "--no-progress"])
-                .success();
+            repo.assert_whole();
         }
     }
     repo.assert_nothing_left_over();

@@ -40,8 +40,7 @@ fn assert_no_trace(repo: &Repo<'_>, output: &Output) {
         .filter(|entry| std::fs::read_dir(entry.path()).is_ok_and(|mut dir| dir.next().is_some()))
         .collect();
     assert!(left.is_empty(), "{left:?} is left");
-    repo.git(["fsck", "--strict", "--no-dangling", "--no-progress"])
-        .success();
+    repo.assert_whole();
 }
 
 /// Makes a session, and asserts that it ends ready.

@@ -93,8 +93,7 @@ fn a_carry_that_fails_leaves_everything_as_it_was() {
                 assert!(repo.sessions().is_empty(), "{place}:{action}");
             }
             sandbox.kill_all();
-            repo.git(["fsck", "--strict", "--no-dangling", "--no-progress"])
-                .success();
+            repo.assert_whole();
         }
     }
 }

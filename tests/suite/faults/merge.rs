@@ -40,8 +40,7 @@ fn at_rest(repo: &Repo<'_>, output: &Output) {
     assert_eq!(worktrees.lines().len(), 2, "{worktrees}\n{output}");
     let beside = std::fs::read_dir(worktree(repo).path().parent().expect("a parent"));
     assert_eq!(beside.expect("it is there").count(), 1, "{output}");
-    repo.git(["fsck", "--strict", "--no-dangling", "--no-progress"])
-        .success();
+    repo.assert_whole();
 }
 
 /// Asserts that a killed merge left the branch old or new, is taken back or finished, and that the next one lands.
