@@ -191,6 +191,35 @@ fn a_repository_without_a_commit_says_what_is_missing() {
 }
 
 #[test]
+fn a_command_with_a_name_needs_no_task_in_words() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.agent(["new", "--name", "short", "--", "fake-agent", "print go"])
+        .success();
+    repo.await_state("short", "ready");
+    let task = |name: &str| {
+        let shown = repo.agent(["show", "--json", name]).success();
+        shown.json()["sessions"][0]["task"].clone()
+    };
+    assert_eq!(task("short"), "fake-agent print go");
+    repo.agent_cmd([
+        "new",
+        "-",
+        "--name",
+        "piped",
+        "--",
+        "fake-agent",
+        "print go",
+    ])
+    .stdin("from elsewhere\n")
+    .run()
+    .success();
+    assert_eq!(task("piped"), "from elsewhere");
+    repo.await_state("piped", "ready");
+    repo.assert_nothing_left_over();
+}
+
+#[test]
 fn a_detached_head_is_a_place_to_start() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();

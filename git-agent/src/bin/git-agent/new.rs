@@ -184,13 +184,17 @@ fn choose(
 
 /// Returns the task and the name, from wherever they were given.
 fn task(context: &Context<'_>, args: &New) -> Result<(String, Option<String>)> {
-    let has_command = !args.command.is_empty();
-    if has_command && args.name.is_none() && args.file.is_none() {
-        let name = args.task.clone();
-        let task = name.clone().unwrap_or_else(|| args.command.join(" "));
-        // With a command the words before '--' are the name when they can be one, and the task otherwise.
-        let name = name.filter(|name| git_agent::session::name::check(name).is_ok());
-        return Ok((task, name));
+    if !args.command.is_empty() && args.file.is_none() {
+        match (args.task.as_deref(), &args.name) {
+            // A command says itself what is to be done.
+            (None, name) => return Ok((args.command.join(" "), name.clone())),
+            // The words before '--' are the name when they can be one, and the task otherwise.
+            (Some(words), None) if words != "-" => {
+                let name = git_agent::session::name::check(words).is_ok();
+                return Ok((words.to_owned(), name.then(|| words.to_owned())));
+            }
+            _ => {}
+        }
     }
     let text = text::read(context, "task", args.task.as_deref(), args.file.as_deref())?;
     Ok((text, args.name.clone()))
