@@ -30,9 +30,6 @@ use crate::weave::{Manner, Weaver};
 /// Pagers that find what changed within a line by themselves.
 const CLEVER_PAGERS: [&str; 4] = ["delta", "diff-so-fancy", "diff-highlight", "riff"];
 
-/// After this many lines a person has something to read; what comes later may wait for a full buffer.
-const SCREENFUL: usize = 100;
-
 /// Show what a session changed, with the open comments in their places
 #[derive(Debug, Args)]
 pub struct Diff {
@@ -310,15 +307,7 @@ fn show(
         weaver.set_outline(Outline::read(outline(context, args, trees))?);
     }
     about_everything(context, ui, placed)?;
-    let mut seen = 0;
-    stream.lines(&mut |line| {
-        weaver.line(line)?;
-        seen += 1;
-        if seen == SCREENFUL {
-            ui.out().flush().context(cannot_write)?;
-        }
-        Ok(true)
-    })?;
+    stream.lines(&mut |line| weaver.line(line).map(|()| true))?;
     match args.paths.is_empty() && args.scope() == Scope::Branch {
         true => {
             weaver.finish()?;

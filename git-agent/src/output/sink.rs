@@ -13,16 +13,18 @@ use crate::error::{Context, Error, Result};
 
 /// Long answers are written in pieces of this size.
 const BUFFER: usize = 64 * 1024;
+/// About a screenful: whoever reads has something to read, and the pieces grow from there.
+const FIRST: usize = 4 * 1024;
 
 #[derive(Debug)]
 pub(super) enum Sink {
     /// A terminal sees each line as it is written.
     Terminal(LineWriter<Stream>),
     /// A file or a program gets large pieces.
-    Piped(BufWriter<Stream>),
+    Piped(Pieces<Stream>),
     /// stderr holds nothing back.
     Direct(Stream),
-    Pager(BufWriter<Pager>),
+    Pager(Pieces<Pager>),
     /// After the end nothing is taken any more.
     Closed,
     #[cfg(test)]
@@ -34,7 +36,7 @@ impl Sink {
         let stream = Stream::of(rustix::stdio::stdout())?;
         Ok(match is_terminal {
             true => Sink::Terminal(LineWriter::new(stream)),
-            false => Sink::Piped(BufWriter::with_capacity(BUFFER, stream)),
+            false => Sink::Piped(Pieces::new(stream)),
         })
     }
 
@@ -43,7 +45,7 @@ impl Sink {
     }
 
     pub(super) fn pager(pager: Pager) -> Self {
-        Sink::Pager(BufWriter::with_capacity(BUFFER, pager))
+        Sink::Pager(Pieces::new(pager))
     }
 
     #[cfg(test)]
@@ -62,9 +64,9 @@ impl Sink {
     /// Writes out what is buffered, and waits for the pager.
     pub(super) fn finish(&mut self) -> Result<()> {
         match std::mem::replace(self, Sink::Closed) {
-            Sink::Pager(mut buffer) => {
-                let flushed = buffer.flush();
-                let (pager, _) = buffer.into_parts();
+            Sink::Pager(mut pieces) => {
+                let flushed = pieces.flush();
+                let (pager, _) = pieces.buffer.into_parts();
                 let ended = pager.finish();
                 match flushed {
                     // The reader has seen enough; only whether there was a reader matters.
@@ -100,6 +102,41 @@ impl Write for Sink {
             #[cfg(test)]
             Sink::Memory(_) => Ok(()),
         }
+    }
+}
+
+/// A buffer that lets the first of it go soon, and gathers ever larger pieces then.
+#[derive(Debug)]
+pub(super) struct Pieces<W: Write> {
+    buffer: BufWriter<W>,
+    held: usize,
+    limit: usize,
+}
+
+impl<W: Write> Pieces<W> {
+    fn new(to: W) -> Self {
+        Pieces {
+            buffer: BufWriter::with_capacity(BUFFER, to),
+            held: 0,
+            limit: FIRST,
+        }
+    }
+}
+
+impl<W: Write> Write for Pieces<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = self.buffer.write(bytes)?;
+        self.held += taken;
+        if self.held >= self.limit {
+            self.limit = (self.limit * 2).min(BUFFER);
+            self.flush()?;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.held = 0;
+        self.buffer.flush()
     }
 }
 
@@ -182,6 +219,34 @@ impl AsFd for Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_of_a_long_answer_goes_soon() {
+        #[derive(Default)]
+        struct Sizes(Vec<usize>);
+        impl Write for Sizes {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.push(bytes.len());
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut pieces = Pieces::new(Sizes::default());
+        let line = [b'x'; 64];
+        for _ in 0..4096 {
+            pieces.write_all(&line).expect("memory takes all");
+        }
+        pieces.flush().expect("memory takes all");
+        let sizes = &pieces.buffer.get_ref().0;
+        assert_eq!(
+            sizes[..6],
+            [4, 8, 16, 32, 64, 64].map(|kib| kib << 10),
+            "{sizes:?}"
+        );
+        assert_eq!(sizes.iter().sum::<usize>(), 4096 * line.len());
+    }
 
     #[test]
     fn only_the_answers_reader_may_leave() {
