@@ -305,3 +305,60 @@ fn what_git_cannot_keep_is_said() {
     assert!(told(&repo.agent(["review", "approve", "s"]).success()));
     assert!(!marker.exists(), "nothing of it is run");
 }
+
+#[test]
+fn a_diff_for_a_program_can_be_applied() {
+    let sandbox = Sandbox::new();
+    let (repo, tree) = session(&sandbox);
+    tree.write("binary", b"a\0c");
+    tree.write("crlf", "one\r\n2\r\n");
+    std::fs::remove_file(tree.path().join("gone")).expect("ours");
+    repo.agent([
+        "review",
+        "comment",
+        "s",
+        "crlf:2",
+        "-m",
+        "between the lines",
+    ])
+    .success();
+    let patch = repo
+        .agent(["review", "diff", "s", "--no-comments"])
+        .success();
+    repo.command("git")
+        .args(["apply", "--index"])
+        .stdin(patch.stdout_bytes())
+        .run()
+        .success();
+    tree.git(["add", "--all"]).success();
+    let tree_of = |repo: &Repo<'_>| repo.git(["write-tree"]).success().line().to_owned();
+    assert_eq!(tree_of(&repo), tree_of(&tree));
+}
+
+#[test]
+fn work_in_a_submodule_of_a_submodule_is_said() {
+    let sandbox = Sandbox::new();
+    let (repo, tree) = session(&sandbox);
+    let add = |top: &Repo<'_>, name: &str| {
+        top.git(["init", "--quiet", name]).success();
+        Repo::open(&sandbox, top.path().join(name))
+    };
+    let record = |top: &Repo<'_>, name: &str| {
+        top.git(["-c", "advice.addEmbeddedRepo=false", "add", name])
+            .success();
+    };
+    let outer = add(&tree, "outer");
+    outer.write("file", "text\n");
+    outer.commit("file");
+    let inner = add(&outer, "inner");
+    inner.write("deep", "text\n");
+    inner.commit("deep");
+    record(&outer, "inner");
+    outer.git(["commit", "--quiet", "-m", "inner"]).success();
+    record(&tree, "outer");
+    inner.write("deep", "other text\n");
+    // What is that deep is not judged, and that is said.
+    repo.agent(["review", "diff", "s"])
+        .success()
+        .assert_says("what is not committed in it is not part of this");
+}

@@ -180,6 +180,12 @@ fn comments_are_sent_once_whoever_else_sends() {
     ] {
         assert!(prompt.stdout().contains(line), "{line}: {prompt}");
     }
+    let told = repo
+        .agent(["review", "send", "s", "-n", "--json"])
+        .success();
+    let comments = repo.agent(["review", "list", "s", "--json"]).success();
+    let (told, comments) = (told.json(), comments.json());
+    assert_eq!(told["comments"][0]["id"], comments["comments"][0]["id"]);
     let sent = sandbox
         .sh("for n in 1 2 3; do git agent review send s & done; wait")
         .cwd(repo.path())

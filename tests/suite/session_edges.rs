@@ -216,6 +216,22 @@ fn a_command_with_a_name_needs_no_task_in_words() {
     .success();
     assert_eq!(task("piped"), "from elsewhere");
     repo.await_state("piped", "ready");
+    // Nobody types it again for a byte that is no letter.
+    repo.agent_cmd([
+        "new",
+        "-F",
+        "-",
+        "--name",
+        "latin",
+        "--",
+        "fake-agent",
+        "print go",
+    ])
+    .stdin(b"caf\xe9\n")
+    .run()
+    .success();
+    assert_eq!(task("latin"), "caf\u{fffd}");
+    repo.await_state("latin", "ready");
     repo.assert_nothing_left_over();
 }
 

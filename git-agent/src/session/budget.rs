@@ -142,6 +142,12 @@ mod tests {
         spent.cost = 1.01;
         let words = budget.complaint(&spent, "");
         assert_eq!(words.as_deref(), Some("over the budget of $1.00"));
+        let tiny = Budget {
+            cost: Some(0.004),
+            ..Budget::default()
+        };
+        let words = tiny.complaint(&spent, "");
+        assert_eq!(words.as_deref(), Some("over the budget of $0.004000"));
         assert!(Budget::default().is_empty());
         assert_eq!(Budget::default().complaint(&spent, ""), None);
     }
