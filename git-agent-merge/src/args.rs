@@ -1,6 +1,7 @@
 //! What may be typed after `git agent merge`.
 
 use clap::{Parser, Subcommand};
+use git_agent::invoke::Later;
 
 /// Brings what agents changed into a branch: in the right order, tested, and nothing lost
 #[derive(Debug, Parser)]
@@ -22,7 +23,10 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    Conflicts(crate::conflicts::Conflicts),
-    Resolve(crate::resolve::Resolve),
-    Queue(crate::queue::Queue),
+    /// Show what would conflict: every session with the branch it goes to, and every two sessions
+    Conflicts(Later<crate::conflicts::Conflicts>),
+    /// Resolve the conflicts of a session with the branch it goes to
+    Resolve(Later<crate::resolve::Resolve>),
+    /// Let sessions land one batch after the other, as soon as they can
+    Queue(Later<crate::queue::Queue>),
 }

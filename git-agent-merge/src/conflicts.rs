@@ -13,7 +13,6 @@ use git_agent::output::{Format, Ui, human, json, porcelain};
 use git_agent::session::select;
 use git_agent::store::list::{Scope, find_in};
 
-/// Show what would conflict: every session with the branch it goes to, and every two sessions
 #[derive(Debug, Args)]
 pub struct Conflicts {
     /// Only pairs with these sessions (default: all open sessions)

@@ -19,7 +19,6 @@ use git_agent::session::select::{self, Selection};
 use crate::merge::{StyleArgs, TestArgs};
 use crate::view;
 
-/// Let sessions land one batch after the other, as soon as they can
 #[derive(Debug, Args)]
 pub struct Queue {
     #[command(subcommand)]

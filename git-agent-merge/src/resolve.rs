@@ -13,7 +13,6 @@ use git_agent::output::{Options, Ui, resolution};
 use git_agent::session::context::Context;
 use git_agent::session::{Session, select};
 
-/// Resolve the conflicts of a session with the branch it goes to
 #[derive(Debug, Args)]
 pub struct Resolve {
     /// The session (default: the one of this worktree)

@@ -26,7 +26,6 @@ use serde::Serialize;
 
 use crate::report::{self, Form};
 
-/// Let an agent review; what it finds becomes comments
 #[derive(Debug, Args)]
 pub struct Ai {
     /// The session (default: the one of this worktree)

@@ -14,7 +14,6 @@ use git_agent::session::{Ulid, display};
 
 use crate::{draft, threads};
 
-/// Answer a comment
 #[derive(Debug, Args)]
 pub struct Reply {
     /// A comment of the thread: its id or the end of it
@@ -33,7 +32,6 @@ pub struct Reply {
     output: OutputArgs,
 }
 
-/// Which threads
 #[derive(Debug, Args)]
 pub struct Close {
     /// A comment of each thread: its id or the end of it
@@ -43,7 +41,6 @@ pub struct Close {
     output: OutputArgs,
 }
 
-/// Take back own comments
 #[derive(Debug, Args)]
 pub struct Delete {
     /// The comments: their ids or the ends of them

@@ -1,6 +1,7 @@
 //! What may be typed after `git agent review`.
 
 use clap::{Parser, Subcommand};
+use git_agent::invoke::Later;
 
 /// Reviews what agents changed
 #[derive(Debug, Parser)]
@@ -23,23 +24,32 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    Diff(crate::diff::Diff),
-    List(crate::list::List),
-    Comment(crate::comment::Comment),
-    Reply(crate::answer::Reply),
+    /// Show what a session changed, with the open comments in their places
+    Diff(Later<crate::diff::Diff>),
+    /// List comments: open ones, and on request resolved ones
+    List(Later<crate::list::List>),
+    /// Comment on lines, a file, a turn or a session
+    Comment(Later<crate::comment::Comment>),
+    /// Answer a comment
+    Reply(Later<crate::answer::Reply>),
     /// Close threads
-    Resolve(crate::answer::Close),
+    Resolve(Later<crate::answer::Close>),
     /// Open threads again
-    Reopen(crate::answer::Close),
-    Edit(crate::edit::Edit),
-    Delete(crate::answer::Delete),
-    Send(crate::send::Send),
+    Reopen(Later<crate::answer::Close>),
+    /// Comment in the editor, in the whole diff of a session; or give an own comment new words
+    Edit(Later<crate::edit::Edit>),
+    /// Take back own comments
+    Delete(Later<crate::answer::Delete>),
+    /// Send open comments back to a session's agent, as one prompt
+    Send(Later<crate::send::Send>),
     /// Say that the work may land exactly as it is
-    Approve(crate::verdict::Judge),
+    Approve(Later<crate::verdict::Judge>),
     /// Say what must change before the work may land
-    RequestChanges(crate::verdict::Judge),
+    RequestChanges(Later<crate::verdict::Judge>),
     /// Say that the work shall not land
-    Reject(crate::verdict::Judge),
-    Compare(crate::compare::Compare),
-    Ai(crate::ai::Ai),
+    Reject(Later<crate::verdict::Judge>),
+    /// Compare the work of several sessions, side by side
+    Compare(Later<crate::compare::Compare>),
+    /// Let an agent review; what it finds becomes comments
+    Ai(Later<crate::ai::Ai>),
 }

@@ -24,7 +24,6 @@ use crate::{answer, draft, threads};
 /// How much of a line is told.
 const SHOWN: usize = 60;
 
-/// Comment on lines, a file, a turn or a session
 #[derive(Debug, Args)]
 pub struct Comment {
     /// The session

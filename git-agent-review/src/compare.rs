@@ -26,7 +26,6 @@ use serde::Serialize;
 use crate::table::spoken;
 use crate::weave::{Manner, Weaver};
 
-/// Compare the work of several sessions, side by side
 #[derive(Debug, Args)]
 pub struct Compare {
     /// The sessions, at least two, or the name of a group

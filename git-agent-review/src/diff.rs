@@ -30,7 +30,6 @@ use crate::weave::{Manner, Weaver};
 /// Pagers that find what changed within a line by themselves.
 const CLEVER_PAGERS: [&str; 4] = ["delta", "diff-so-fancy", "diff-highlight", "riff"];
 
-/// Show what a session changed, with the open comments in their places
 #[derive(Debug, Args)]
 pub struct Diff {
     /// The session (default: the one of this worktree)

@@ -28,7 +28,6 @@ use crate::{answer, draft, threads};
 /// The mode of a submodule: what a diff shows of one is no text of a file.
 const GITLINK: u32 = 0o160_000;
 
-/// Comment in the editor, in the whole diff of a session; or give an own comment new words
 #[derive(Debug, Args)]
 pub struct Edit {
     /// The session (default: the one of this worktree), or with -m or -F an own comment

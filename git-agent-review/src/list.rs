@@ -24,7 +24,6 @@ use std::collections::BTreeMap;
 
 use crate::threads::{self, Look};
 
-/// List comments: open ones, and on request resolved ones
 #[derive(Debug, Args)]
 pub struct List {
     #[command(flatten)]

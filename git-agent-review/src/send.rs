@@ -18,7 +18,6 @@ use git_agent::session::{Ulid, looked, remark, select};
 
 use crate::{answer, draft};
 
-/// Send open comments back to a session's agent, as one prompt
 #[derive(Debug, Args)]
 pub struct Send {
     /// The session (default: the one of this worktree)

@@ -25,7 +25,6 @@ use serde::Serialize;
 
 use crate::{diff, draft};
 
-/// On which sessions, and why
 #[derive(Debug, Args)]
 pub struct Judge {
     #[command(flatten)]

@@ -4,6 +4,7 @@ mod args;
 pub mod choice;
 pub mod complete;
 mod external;
+mod later;
 mod parse;
 pub mod site;
 pub mod text;
@@ -22,6 +23,7 @@ use crate::output;
 
 pub use args::OutputArgs;
 pub use external::external;
+pub use later::Later;
 pub use parse::{parse, usage};
 
 /// The version of all three binaries.

@@ -45,7 +45,7 @@ fn read<A: Parser>(arguments: &[OsString]) -> Result<A, Stop> {
 }
 
 /// Gives a command and all below it our layout.
-fn dress(command: Command) -> Command {
+pub(super) fn dress(command: Command) -> Command {
     command
         .help_template(TEMPLATE)
         .disable_help_subcommand(true)

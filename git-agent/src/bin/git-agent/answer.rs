@@ -9,7 +9,6 @@ use git_agent::session::{select, steer};
 
 use crate::site;
 
-/// Answer what a session asks
 #[derive(Debug, Args)]
 pub struct Answer {
     /// The session

@@ -8,7 +8,6 @@ use git_agent::session::{attach, select};
 
 use crate::site;
 
-/// Open the agent's own interface on a session's conversation
 #[derive(Debug, Args)]
 pub struct Attach {
     /// The session (default: the one of this worktree)

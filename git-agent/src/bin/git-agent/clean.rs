@@ -16,7 +16,6 @@ use git_agent::session::{archive, ignored};
 use crate::choice::Choice;
 use crate::site;
 
-/// Remove worktrees of sessions that are merged or closed, and merged branches
 #[derive(Debug, Args)]
 #[command(mut_arg("names", |arg| arg.help(
     "Sessions: names, ids, or ends of ids (default: all that are merged or closed)"

@@ -11,7 +11,6 @@ use git_agent::session::{commit, select, steer};
 
 use crate::site;
 
-/// Commit a session's work on its branch
 #[derive(Debug, Args)]
 pub struct Commit {
     /// The session (default: the one of this worktree)

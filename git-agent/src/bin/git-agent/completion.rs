@@ -4,7 +4,6 @@ use clap::{Args, ValueEnum};
 use git_agent::error::Result;
 use git_agent::{install, output};
 
-/// Print what makes a shell complete 'git agent'
 #[derive(Debug, Args)]
 pub struct Completion {
     /// The shell

@@ -20,7 +20,6 @@ use git_agent::session::display;
 
 use crate::site;
 
-/// Show and change settings; list agents and roles
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Config {

@@ -10,7 +10,6 @@ use git_agent::output::sanitize::block;
 use git_agent::output::style::Slot;
 use git_agent::output::{Options, Ui, cannot_write};
 
-/// Show two agents at work, in a repository that is thrown away
 #[derive(Debug, Args)]
 pub struct Demo {
     /// Leave the repository to be looked at

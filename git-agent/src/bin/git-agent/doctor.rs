@@ -15,7 +15,6 @@ use git_agent::share::remote::Remote;
 
 use crate::site;
 
-/// Find what a crash left behind, and repair it
 #[derive(Debug, Args)]
 pub struct Doctor {
     /// Repair what can be repaired; what is taken away is kept in the repository's agents/lost

@@ -14,7 +14,6 @@ use git_agent::session::select;
 
 use crate::site;
 
-/// Print where a session's worktree is
 #[derive(Debug, Args)]
 pub struct Path {
     /// Session: name, id, or end of an id (default: the one of this worktree)
@@ -22,7 +21,6 @@ pub struct Path {
     session: Option<String>,
 }
 
-/// Run a command in a session's worktree, with its environment
 #[derive(Debug, Args)]
 pub struct Exec {
     /// Session: name, id, or end of an id (default: the one of this worktree)
@@ -33,7 +31,6 @@ pub struct Exec {
     command: Vec<OsString>,
 }
 
-/// Open a shell in a session's worktree, with its environment
 #[derive(Debug, Args)]
 pub struct Shell {
     /// Session: name, id, or end of an id (default: the one of this worktree)
@@ -41,7 +38,6 @@ pub struct Shell {
     session: Option<String>,
 }
 
-/// Open a session's worktree in an editor
 #[derive(Debug, Args)]
 pub struct Open {
     /// Session: name, id, or end of an id (default: the one of this worktree)
@@ -52,7 +48,6 @@ pub struct Open {
     editor: Option<String>,
 }
 
-/// Run the project's program (agent.run) in a session's worktree
 #[derive(Debug, Args)]
 pub struct Run {
     /// Session: name, id, or end of an id (default: the one of this worktree)

@@ -18,7 +18,6 @@ use git_agent::store::refname::Month;
 
 use crate::{push, site};
 
-/// Take in the sessions, transcripts and reviews that others share
 #[derive(Debug, Args)]
 pub struct Fetch {
     /// The remote (default: agent.remote, then origin)

@@ -18,7 +18,6 @@ use serde::Serialize;
 
 use crate::{push, site};
 
-/// Delete sessions; what is deleted here is kept for 30 days
 #[derive(Debug, Args)]
 pub struct Forget {
     /// Sessions: names, ids, or ends of ids
@@ -100,7 +99,6 @@ pub fn run(env: &Env, args: &Forget) -> Result<u8> {
     })
 }
 
-/// Take a leaked secret out of one's own records, here and at remotes
 #[derive(Debug, Args)]
 pub struct Purge {
     /// Read the secret from a file, one a line ('-' is standard input); without it only what the rules find goes

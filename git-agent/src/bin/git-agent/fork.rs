@@ -16,7 +16,6 @@ use git_agent::store::list::Listed;
 
 use crate::{new, site, text};
 
-/// Start a new session from an existing conversation and its work
 #[derive(Debug, Args)]
 pub struct Fork {
     /// The session to fork

@@ -13,7 +13,6 @@ use git_agent::output::{Options, Ui};
 use git_agent::session::context::Context;
 use git_agent::session::display;
 
-/// Install the programs, their manual and completion under a prefix
 #[derive(Debug, Args)]
 pub struct Install {
     /// Where to (default: around this program if it lies in a 'bin', else ~/.local)

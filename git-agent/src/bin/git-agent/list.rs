@@ -16,7 +16,6 @@ use crate::choice::Choice;
 use crate::site;
 use crate::watch;
 
-/// List sessions: state, agent, progress, changes, last activity
 #[derive(Debug, Args)]
 pub struct List {
     #[command(flatten)]

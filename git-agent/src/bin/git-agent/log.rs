@@ -15,7 +15,6 @@ use crate::follow;
 use crate::showing::{Form, Show};
 use crate::site;
 
-/// Show what was said and done, of all sessions or some
 #[derive(Debug, Args)]
 pub struct Log {
     #[command(flatten)]

@@ -17,7 +17,6 @@ use git_agent::session::{agents, carry, launch, name};
 
 use crate::text;
 
-/// Start a session: a task, an agent, a branch and a worktree of its own
 #[derive(Debug, Args)]
 pub struct New {
     /// The task in words, or with '--' the session's name

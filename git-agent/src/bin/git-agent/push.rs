@@ -17,7 +17,6 @@ use git_agent::share::remote::Remote;
 
 use crate::site;
 
-/// Share sessions, transcripts and reviews with everyone who can read a remote
 #[derive(Debug, Args)]
 pub struct Push {
     /// The remote (default: agent.remote, then origin)

@@ -10,7 +10,6 @@ use git_agent::session::{budget, launch, select, steer};
 use crate::choice::Choice;
 use crate::site;
 
-/// End a session's turn, if one runs, and go on with the same conversation
 #[derive(Debug, Args)]
 pub struct Restart {
     #[command(flatten)]

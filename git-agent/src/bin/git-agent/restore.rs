@@ -15,7 +15,6 @@ use git_agent::session::{ignored, select, work};
 
 use crate::site;
 
-/// Bring a session's worktree back, uncommitted and untracked files included
 #[derive(Debug, Args)]
 pub struct Restore {
     #[command(flatten)]
@@ -78,7 +77,6 @@ pub fn rewind(env: &Env, args: &Restore) -> Result<u8> {
     })
 }
 
-/// Make a session's worktree anew from its branch
 #[derive(Debug, Args)]
 pub struct Recreate {
     /// The session (default: the one of this worktree)
@@ -111,7 +109,6 @@ pub fn recreate(env: &Env, args: &Recreate) -> Result<u8> {
     })
 }
 
-/// Take a snapshot of a session's worktree, or list them
 #[derive(Debug, Args)]
 pub struct Snapshot {
     /// The session (default: the one of this worktree)

@@ -13,7 +13,6 @@ use git_agent::session::{budget, select};
 
 use crate::{site, text};
 
-/// Send a further prompt to a session
 #[derive(Debug, Args)]
 pub struct Send {
     /// The session

@@ -19,7 +19,6 @@ use git_agent::session::{heal, select};
 
 use crate::site;
 
-/// Show everything about a session
 #[derive(Debug, Args)]
 pub struct Show {
     /// Session: name, id, or end of an id (default: the one of this worktree)

@@ -10,7 +10,6 @@ use git_agent::session::{select, steer};
 use crate::choice::Choice;
 use crate::site;
 
-/// Stop sessions and everything they started
 #[derive(Debug, Args)]
 pub struct Stop {
     #[command(flatten)]

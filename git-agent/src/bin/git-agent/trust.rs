@@ -13,7 +13,6 @@ use git_agent::output::{Options, Ui};
 use git_agent::session::context::Context;
 use git_agent::session::remark;
 
-/// Let the team's file .gitagents decide what runs
 #[derive(Debug, Args)]
 pub struct Trust {
     /// Only show the file and what it would run

@@ -16,7 +16,6 @@ use serde::Serialize;
 use crate::choice::Choice;
 use crate::site;
 
-/// Bring sessions up to date with the branch they go to; uncommitted work stays as it is
 #[derive(Debug, Args)]
 pub struct Update {
     #[command(flatten)]

@@ -21,7 +21,6 @@ use crate::site;
 /// The exit code of a wait that took too long, as of timeout(1).
 const TIMED_OUT: u8 = 124;
 
-/// Wait until sessions are ready, or in another state
 #[derive(Debug, Args)]
 pub struct Wait {
     /// Sessions: names, ids, or ends of ids (default: the one of this worktree, or all that run)

@@ -15,7 +15,6 @@ use git_agent::session::why::{self, Answer, Origin, Question};
 
 use crate::site;
 
-/// Tell why a line or a commit is there: its commit, its session, and what the agent was asked
 #[derive(Debug, Args)]
 pub struct Why {
     /// A line of a file, or a commit
