@@ -218,6 +218,18 @@ fn a_teammates_session_is_gone_on_from_and_its_words_only_after_a_yes() {
     ada.push().success();
     let bob = team.clone("bob");
     bob.fetch().success();
+    // Nobody needs an agent for it.
+    let command = "cat idea; echo \"$GIT_AGENT_PROMPT\"";
+    bob.agent(["fork", "idea", "and on", "--name", "bare", "--", command])
+        .success();
+    bob.agent(["wait", "--timeout", "120s", "bare"]).success();
+    let log = bob.agent(["log", "bare"]).success();
+    assert!(log.stdout().contains("and on"), "{log}");
+    bob.agent(["fork", "bare", "more", "--name", "own", "--", "echo other"])
+        .success();
+    bob.agent(["wait", "--timeout", "120s", "own"]).success();
+    let log = bob.agent(["log", "own"]).success();
+    assert!(log.stdout().contains("other"), "{log}");
     bob.git([
         "config",
         "agent.mine.command",

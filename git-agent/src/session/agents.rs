@@ -65,7 +65,7 @@ pub fn choose(config: &Config<'_>, env: &Env, wish: &Wish<'_>) -> Result<Chosen>
         Some(name) => name,
         None => first_found(config, env).ok_or_else(|| {
             Error::fatal("no agent is chosen and none is installed")
-                .hint("any shell command is an agent: git agent new NAME -- ./my-agent.sh")
+                .hint("any shell command is an agent: put it last, as in '-- ./my-agent.sh'")
                 .hint("or choose one: git config agent.default <agent>")
         })?,
     };

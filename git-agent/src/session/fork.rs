@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::context::Context;
 use super::create::{self, Created, Options};
-use super::{Session, setup};
+use super::{Session, agents, setup};
 use crate::error::{Error, Result};
 use crate::store::list::Listed;
 
@@ -17,6 +17,8 @@ pub struct Changes {
     pub name: Option<String>,
     /// Another agent.
     pub agent: Option<String>,
+    /// A shell command as the agent.
+    pub command: Vec<String>,
     /// Another model.
     pub model: Option<String>,
     /// Whether every permission is asked for, if that is to change.
@@ -54,6 +56,7 @@ pub fn fork_theirs(
         task: changes.prompt.clone(),
         name: changes.name.clone(),
         agent,
+        command: changes.command.clone(),
         model: changes.model.clone(),
         from: Some(start.to_string()),
         parent_session: Some(session.sid),
@@ -68,22 +71,26 @@ pub fn fork_theirs(
 /// Forks a session: the new one starts from all of its work, and its agent is given the conversation so far.
 pub fn fork(context: &Context<'_>, session: &Session, changes: &Changes) -> Result<Created> {
     let start = super::work::as_commit(context, session)?;
-    let same_agent = changes.agent.is_none();
-    let command = super::agents::command_of(&context.store, session).filter(|_| same_agent);
-    if session.agent == super::agents::COMMAND && command.is_none() && same_agent {
+    let another = match changes.command.is_empty() {
+        true => changes.agent.clone(),
+        false => Some(agents::COMMAND.to_owned()),
+    };
+    let same_agent = another.is_none();
+    let command = match same_agent {
+        true => agents::command_of(&context.store, session),
+        false => Some(changes.command.clone()),
+    };
+    if session.agent == agents::COMMAND && command.is_none() {
         return Err(Error::fatal(format!(
             "the command of '{}' is not known here",
             session.name
         ))
-        .hint("git agent fork --agent AGENT …"));
+        .hint("git agent fork SESSION PROMPT -- COMMAND"));
     }
     let options = Options {
         task: changes.prompt.clone(),
         name: changes.name.clone(),
-        agent: changes
-            .agent
-            .clone()
-            .unwrap_or_else(|| session.agent.clone()),
+        agent: another.unwrap_or_else(|| session.agent.clone()),
         command: command.unwrap_or_default(),
         model: changes
             .model

@@ -53,6 +53,9 @@ pub struct Fork {
     no_conversation: bool,
     #[command(flatten)]
     output: OutputArgs,
+    /// A shell command as the agent
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "agent")]
+    command: Vec<String>,
 }
 
 /// Runs the verb.
@@ -69,6 +72,7 @@ pub fn run(env: &Env, args: &Fork) -> Result<u8> {
             prompt,
             name: args.name.clone(),
             agent: args.agent.clone(),
+            command: args.command.clone(),
             model: args.model.clone(),
             ask: args.ask.then_some(true).or(args.no_ask.then_some(false)),
             read_only: args.read_only,
@@ -113,6 +117,7 @@ fn theirs(
         context.env,
         &agents::Wish {
             agent: changes.agent.as_deref(),
+            command: &changes.command,
             model: changes.model.as_deref(),
             ..agents::Wish::default()
         },
