@@ -10,6 +10,7 @@ use crate::session::State;
 use crate::session::bounds::WhenStuck;
 use crate::session::budget::{self, Spent};
 use crate::session::retry;
+use crate::session::running::Running;
 use crate::transcript::Body;
 
 /// How often the memory of a limited process tree is looked at.
@@ -114,6 +115,12 @@ impl Live<'_> {
         if self.clocks.cancel_by.is_some_and(|by| now >= by) && self.process.is_some() {
             // Asked and not done: from here on the process is simply ended, and the driver sees that.
             self.clocks.cancel_by = None;
+            let mute = |running: &Running| running.dialogue && running.stdout.is_none();
+            if self.ending.is_none() && self.process.as_ref().is_some_and(mute) {
+                self.writer.append(Body::Notice {
+                    text: "the agent closed its output without ending: it was ended".to_owned(),
+                })?;
+            }
             let exit = self.end()?;
             self.queue.push_back(Input::Exited(exit));
         }
