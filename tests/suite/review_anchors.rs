@@ -57,6 +57,42 @@ fn what_every_file_begins_with_is_not_followed_into_another() {
 }
 
 #[test]
+fn a_file_that_was_taken_elsewhere_takes_its_comments_along() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["print done"]);
+    repo.await_state("s", "ready");
+    let tree = repo.worktree_of("s");
+    let code: String = (1..=30).map(|n| format!("important line {n}\n")).collect();
+    tree.write("main.c", &code);
+    for at in ["main.c", "main.c:7"] {
+        repo.agent(["review", "comment", "s", at, "-m", "here"])
+            .success();
+    }
+    // It was never committed under its old name.
+    std::fs::rename(tree.path().join("main.c"), tree.path().join("core.c")).expect("ours");
+    tree.commit("moved");
+    let there = [
+        place("open", "core.c", None),
+        place("open", "core.c", Some(7)),
+    ];
+    assert_eq!(places(&repo), there);
+    tree.write("main.c", "#include \"core.c\"\n");
+    tree.commit("a stub with the old name");
+    assert_eq!(places(&repo), there);
+    // A copy is no move.
+    tree.write(
+        "main.c",
+        code.replace("important line 7\n", "another line\n"),
+    );
+    let here = [
+        place("open", "main.c", None),
+        place("outdated", "main.c", None),
+    ];
+    assert_eq!(places(&repo), here);
+}
+
+#[test]
 fn teammates_without_the_file_do_not_guess() {
     let sandbox = Sandbox::new();
     let ada = sandbox.repo("ada").create();

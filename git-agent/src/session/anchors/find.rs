@@ -63,22 +63,18 @@ impl<'c> Finder<'c> {
         let side = place.side;
         let tree = self.side_tree(side)?;
         let entry = self.entry(tree, &path)?;
+        let blob = place
+            .blob
+            .as_deref()
+            .and_then(|hex| self.repo.parse_id(hex).ok());
         let Some(first) = place.line else {
-            if entry.is_some() {
-                return Ok(Spot::File { path, side });
-            }
-            let moved = self.renamed(place, tree, &path)?;
-            return Ok(moved.map_or(Spot::Outdated, |path| Spot::File { path, side }));
+            return self.whole(place, blob, tree, path);
         };
         let last = place.end.unwrap_or(first);
         // Whoever writes such a place points at nothing.
         if first == 0 || last < first {
             return Ok(Spot::Outdated);
         }
-        let blob = place
-            .blob
-            .as_deref()
-            .and_then(|hex| self.repo.parse_id(hex).ok());
         if let (Some(entry), Some(blob)) = (&entry, blob)
             && entry.id == blob
         {
@@ -91,6 +87,7 @@ impl<'c> Finder<'c> {
         }
         let mut candidates = Vec::new();
         let mut elsewhere = false;
+        let from = path.clone();
         match entry {
             Some(entry) => candidates.push((path, entry)),
             None => {
@@ -112,6 +109,11 @@ impl<'c> Finder<'c> {
                 found.push((path, now));
             }
         }
+        if found.is_empty()
+            && let Some(path) = self.taken_along(side, blob, tree, &from)?
+        {
+            found.push((path, first));
+        }
         Ok(match found.pop() {
             Some((path, now)) if found.is_empty() => Spot::Lines {
                 path,
@@ -120,6 +122,48 @@ impl<'c> Finder<'c> {
                 last: now + (last - first),
             },
             _ => Spot::Outdated,
+        })
+    }
+
+    /// Finds a file as a whole.
+    fn whole(
+        &mut self,
+        place: &CodePlace,
+        blob: Option<ObjectId>,
+        tree: ObjectId,
+        path: Vec<u8>,
+    ) -> Result<Spot> {
+        let side = place.side;
+        let path = match self.taken_along(side, blob, tree, &path)? {
+            Some(moved) => Some(moved),
+            None if self.entry(tree, &path)?.is_some() => Some(path),
+            None => self.renamed(place, tree, &path)?,
+        };
+        Ok(path.map_or(Spot::Outdated, |path| Spot::File { path, side }))
+    }
+
+    /// Returns where a file has gone, exactly as it was, when its old name is gone or is that of something else now.
+    fn taken_along(
+        &mut self,
+        side: Side,
+        blob: Option<ObjectId>,
+        tree: ObjectId,
+        path: &[u8],
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(blob) = blob else {
+            return Ok(None);
+        };
+        // A copy is no move: what was changed since stays where it was.
+        if let Some(entry) = self.entry(tree, path)?
+            && (entry.id == blob || self.comes_from(Some(blob), &entry)?)
+        {
+            return Ok(None);
+        }
+        let mut same = self.new_files(side)?;
+        same.retain(|(_, entry)| entry.id == blob);
+        Ok(match same.pop() {
+            Some((path, _)) if same.is_empty() => Some(path),
+            _ => None,
         })
     }
 
