@@ -442,6 +442,7 @@ fn diffs(context: &Context<'_>, ui: &Ui, args: &Compare, versions: &[Version]) -
         }
         let manner = Manner {
             on_screen: ui.table_width().is_some(),
+            colored: ui.palette().is_colored(),
             emphasis: ui.palette().is_colored(),
             words: false,
         };

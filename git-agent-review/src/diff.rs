@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use clap::Args;
 use git_agent::env::Env;
@@ -14,8 +15,8 @@ use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::sanitize::one_line;
 use git_agent::output::style::Slot;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
-use git_agent::review::Review;
 use git_agent::review::path::to_text;
+use git_agent::review::{Review, Side};
 use git_agent::session::anchors::{self, Placed, Spot};
 use git_agent::session::context::Context;
 use git_agent::session::scope::{self, Compared, Scope};
@@ -24,6 +25,7 @@ use git_agent::session::{looked, remark, select};
 use serde::Serialize;
 
 use crate::outline::Outline;
+use crate::pathspec;
 use crate::threads::Look;
 use crate::weave::{Manner, Weaver};
 
@@ -89,13 +91,12 @@ impl Diff {
 
     /// Returns the paths as seen from the top: they are typed as seen from the current directory.
     fn paths(&self, context: &Context<'_>) -> Vec<OsString> {
-        let top = context.repo.work_tree();
-        let below = top.and_then(|top| context.env.cwd.strip_prefix(top).ok());
-        let whole = |path: &OsString| match below {
-            Some(below) if !path.as_bytes().starts_with(b":") => below.join(path).into(),
-            _ => path.clone(),
+        let Some(top) = context.repo.work_tree() else {
+            return self.paths.clone();
         };
-        self.paths.iter().map(whole).collect()
+        let below = context.env.cwd.strip_prefix(top).unwrap_or(Path::new(""));
+        let seen = |path: &OsString| pathspec::from_top(path, below, top);
+        self.paths.iter().map(seen).collect()
     }
 
     fn is_whole(&self) -> bool {
@@ -287,9 +288,11 @@ fn show(
 ) -> Result<()> {
     let on_screen = ui.table_width().is_some();
     let summary = args.stat || args.name_only;
+    let colored = is_colored(context, ui);
     let manner = Manner {
         on_screen,
-        emphasis: is_colored(context, ui) && !args.word_diff && !has_clever_pager(context),
+        colored,
+        emphasis: colored && !args.word_diff && !has_clever_pager(context),
         words: args.word_diff,
     };
     let mut weaver = Weaver::new(context, ui, placed, manner);
@@ -385,7 +388,9 @@ fn machine(
         comments: placed
             .iter()
             .filter(|placed| match &placed.spot {
-                Spot::File { path, .. } | Spot::Lines { path, .. } => *path == delta.path,
+                Spot::File { path, side } | Spot::Lines { path, side, .. } => {
+                    *path == delta.path || (*side == Side::Old && *path == delta.old_path)
+                }
                 _ => false,
             })
             .count(),

@@ -36,14 +36,17 @@ const COLORS: [(&str, &str); 23] = [
 /// Less than this share of a line must be common for a change within it to be worth showing.
 const COMMON_SHARE: usize = 4;
 
-/// The escapes that git uses.
+/// Ends every colour.
+const RESET: &[u8] = b"\x1b[m";
+
+/// The escapes that git uses; none, where it uses no colours.
 #[derive(Debug, Default)]
 pub struct Escapes(Vec<Vec<u8>>);
 
 impl Escapes {
     /// Returns what git uses with this configuration.
     pub fn of(config: &dyn Fn(&str) -> Option<String>) -> Self {
-        let mut escapes = vec![b"\x1b[m".to_vec()];
+        let mut escapes = vec![RESET.to_vec()];
         for (slot, usual) in COLORS {
             let configured = config(&format!("color.diff.{slot}"));
             for words in configured.as_deref().into_iter().chain([usual]) {
@@ -86,7 +89,7 @@ impl Escapes {
         text
     }
 
-    /// Returns a line that may go to a terminal.
+    /// Returns a line that may go to a terminal. A colour ends with it, whoever began it.
     pub fn clean(&self, line: &[u8]) -> Vec<u8> {
         let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t' | b'\n');
         if line.iter().all(is_plain) {
@@ -95,11 +98,13 @@ impl Escapes {
         let mut out = Vec::with_capacity(line.len() + 16);
         let mut start = 0;
         let mut at = 0;
+        let mut open = false;
         while at < line.len() {
             match (line[at] == 0x1b).then(|| self.at(&line[at..])).flatten() {
                 Some(length) => {
                     put(&mut out, &line[start..at]);
                     out.extend_from_slice(&line[at..at + length]);
+                    open = line[at..at + length] != *RESET;
                     at += length;
                     start = at;
                 }
@@ -107,6 +112,11 @@ impl Escapes {
             }
         }
         put(&mut out, &line[start..]);
+        if open {
+            let ended = out.pop_if(|last| *last == b'\n');
+            out.extend_from_slice(RESET);
+            out.extend(ended);
+        }
         out
     }
 }
@@ -213,6 +223,13 @@ mod tests {
             "\x1b[32m+\x1b[m\x1b[32mfoo\\x1b[2J\\x1b]0;x\\x07\\x1b[8mbar\x1b[m\n"
         );
         assert_eq!(escapes.strip(b"\x1b[31m-old\x1b[m\n"), b"-old");
+        assert_eq!(
+            escapes.clean(b" a \x1b[31mred\n"),
+            b" a \x1b[31mred\x1b[m\n"
+        );
+        let none = Escapes::default();
+        assert_eq!(none.clean(b"+a \x1b[31mred\n"), b"+a \\x1b[31mred\n");
+        assert_eq!(none.strip(b"+a \x1b[31mred\n"), b"+a \x1b[31mred");
         assert_eq!(escapes.clean(b"+crlf\r\n"), b"+crlf^M\n");
         let configured = Escapes::of(&|key| (key == "color.diff.old").then(|| "blink blue".into()));
         assert_eq!(configured.strip(b"\x1b[5;34m-x\x1b[m"), b"-x");

@@ -12,6 +12,7 @@ mod emphasis;
 mod list;
 mod outline;
 mod page;
+mod pathspec;
 mod report;
 mod send;
 mod table;

@@ -27,6 +27,8 @@ const FILE_LIMIT: u64 = 16 << 20;
 pub struct Manner {
     /// Whether it goes to a screen, where foreign text must not steer anything.
     pub on_screen: bool,
+    /// Whether git colours it: then some escapes are its own.
+    pub colored: bool,
     /// Whether what changed within a line is to stand out.
     pub emphasis: bool,
     /// Whether changed words are shown within lines, so that lines do not begin with a sign.
@@ -130,7 +132,10 @@ impl<'a, 'r> Weaver<'a, 'r> {
                 now: context.env.now(),
             },
             manner,
-            escapes: Escapes::of(&config),
+            escapes: match manner.colored {
+                true => Escapes::of(&config),
+                false => Escapes::default(),
+            },
             prefixes: outline::prefixes(&config),
             converted: HashSet::new(),
             outline: None,
@@ -303,8 +308,10 @@ impl<'a, 'r> Weaver<'a, 'r> {
             Side::New => &file.texts.1,
         };
         let meant = text.as_ref().and_then(|lines| lines.get(key.1));
+        // A file's own escapes can be those of git.
+        let meant = meant.map(|line| self.escapes.strip(line));
         // What a filter shows of a file has lines of its own.
-        if meant != Some(bare(content)) {
+        if meant.as_deref() != Some(bare(content)) {
             return String::new();
         }
         let found = file.waiting.remove(&key).unwrap_or_default();

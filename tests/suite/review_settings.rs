@@ -123,3 +123,85 @@ fn what_is_converted_keeps_comments_apart() {
         assert!(mine.contains(&format!("│ {place}\n")), "{mine}");
     }
 }
+
+#[test]
+fn an_order_of_files_is_looked_for_where_git_looks() {
+    let sandbox = Sandbox::new();
+    let repo = commented(&sandbox);
+    repo.write("order", "g\nf\n");
+    let diff = shown(&repo, &["diff.orderFile=order"], &["--name-only"]);
+    assert_eq!(diff, "g\nf\na.patch\n");
+}
+
+#[test]
+fn escapes_of_a_file_are_text() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["print done"]);
+    repo.await_state("s", "ready");
+    let tree = repo.worktree_of("s");
+    tree.write("f", "plain\nesc \x1b[32mgreen\n");
+    repo.agent(["review", "comment", "s", "f:2", "-m", "said on f:2"])
+        .success();
+    let expected = expected(&[("f:2", "+esc \x1b[32mgreen")]);
+    assert_eq!(places(&shown(&repo, &[], &[])), expected);
+    let screen = |option: &str| {
+        repo.agent_cmd(["review", "diff", "s", option])
+            .env("GIT_PAGER_IN_USE", "true")
+            .run()
+            .success()
+            .stdout()
+            .to_owned()
+    };
+    let plain = screen("--no-color");
+    assert!(!plain.contains('\x1b'), "{plain:?}");
+    assert_eq!(places(&plain)[0].1, "+esc \\x1b[32mgreen");
+    let colored = screen("--color");
+    assert!(
+        colored.contains("green\x1b[m\n") && !places(&colored)[0].1.contains("plain"),
+        "{colored:?}"
+    );
+}
+
+#[test]
+fn paths_are_those_that_git_would_take() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.write("old", "one\ntwo\nthree\nfour\nfive\n");
+    repo.write("sub/file", "one\n");
+    repo.commit("files");
+    repo.new_session("s", &[], &["print done"]);
+    repo.await_state("s", "ready");
+    let tree = repo.worktree_of("s");
+    tree.write("sub/file", "two\n");
+    tree.git(["mv", "old", "new"]).success();
+    let sub = repo.path().join("sub");
+    let named = |path: &str| {
+        let names = repo
+            .agent_cmd(["review", "diff", "s", "--name-only", "--", path])
+            .cwd(&sub)
+            .run()
+            .success();
+        names.stdout().to_owned()
+    };
+    for path in ["file", ":(icase)FILE", ":/sub", "../sub"] {
+        assert_eq!(named(path), "sub/file\n", "{path}");
+    }
+    let absolute = sub.join("file");
+    assert_eq!(named(absolute.to_str().expect("plain")), "sub/file\n");
+    assert_eq!(named(":!file"), "new\n");
+    // A comment on the side before belongs to the file that was renamed.
+    repo.agent(["review", "comment", "s", "--old", "old:2", "-m", "before"])
+        .success();
+    let files = repo
+        .agent(["review", "diff", "s", "--json"])
+        .success()
+        .json();
+    let counted = |path: &str| {
+        let rows = files["files"].as_array().expect("a list").iter();
+        rows.filter(|row| row["path"] == path)
+            .filter_map(|row| row["comments"].as_u64())
+            .sum::<u64>()
+    };
+    assert_eq!((counted("new"), counted("sub/file")), (1, 0), "{files:#}");
+}

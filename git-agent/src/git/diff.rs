@@ -212,10 +212,21 @@ impl Repo {
         options: &[String],
         paths: &[OsString],
     ) -> Git {
+        // git would look for it from the top of a worktree.
+        let order = self.config_string("diff.orderFile");
+        let order = order
+            .filter(|file| !file.is_empty() && !file.starts_with(['/', '~']))
+            .zip(self.work_tree())
+            .map(|(file, top)| {
+                let mut option = OsString::from("-O");
+                option.push(top.join(file));
+                option
+            });
         self.git_common()
             .env("GIT_ATTR_SOURCE", new.to_string())
             .arg("diff")
             .args(options)
+            .args(order)
             .args([old.to_string(), new.to_string(), "--".to_owned()])
             .args(paths)
     }
