@@ -53,22 +53,22 @@ mod tests {
     #[test]
     fn every_way_to_name_paths_is_understood() {
         let seen = |typed: &str| {
-            let seen = from_top(typed.as_ref(), Path::new("sub"), Path::new("/work/r"));
+            let seen = from_top(typed.as_ref(), Path::new("sub"), Path::new("/top/r"));
             seen.into_string().expect("text")
         };
         for (typed, meant) in [
             ("b.txt", "sub/b.txt"),
             ("*.c", "sub/*.c"),
             ("../a.txt", "sub/../a.txt"),
-            ("/work/r/sub/b.txt", "sub/b.txt"),
-            ("/work/r", "."),
+            ("/top/r/sub/b.txt", "sub/b.txt"),
+            ("/top/r", "."),
             (":!b.txt", ":(exclude)sub/b.txt"),
             (":^b.txt", ":(exclude)sub/b.txt"),
             (":/a.txt", ":/a.txt"),
             (":!/a.txt", ":!/a.txt"),
             (":(icase)B.TXT", ":(icase)sub/B.TXT"),
             (":(top,icase)A.TXT", ":(top,icase)A.TXT"),
-            (":(exclude)/work/r/sub/b.txt", ":(exclude)sub/b.txt"),
+            (":(exclude)/top/r/sub/b.txt", ":(exclude)sub/b.txt"),
             (":(unclosed", ":(unclosed"),
         ] {
             assert_eq!(seen(typed), meant, "{typed}");

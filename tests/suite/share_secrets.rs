@@ -1,13 +1,19 @@
 //! Secrets and sharing: what must not leave is found before it does, in every version, and can be purged.
 
 use git_agent_tests::team::each_way;
-use git_agent_tests::{Member, Sandbox, Team, Way};
+use git_agent_tests::{Member, Repo, Sandbox, Team, Way};
 
 /// Returns whether bytes hold a text.
 fn holds(bytes: &[u8], text: &str) -> bool {
     bytes
         .windows(text.len())
         .any(|part| part == text.as_bytes())
+}
+
+/// Returns every object of a repository, reachable or not, as one text.
+fn objects(repo: &Repo<'_>) -> Vec<u8> {
+    let all = ["cat-file", "--batch-all-objects", "--batch"];
+    repo.git(all).success().stdout_bytes().to_vec()
 }
 
 #[test]
@@ -387,6 +393,62 @@ fn what_one_copy_of_a_clone_purged_no_other_brings_back() {
             assert_eq!(member.hammer(["events", &sid]).lines().count(), 5);
         }
     }
+}
+
+#[test]
+fn no_remote_keeps_a_purged_secret_without_a_word() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let leak = "correct-horse-battery-staple-46";
+    let purge = || {
+        let purge = ["agent", "purge", "--value-file", "-"];
+        ada.command("git").args(purge).stdin(leak).run()
+    };
+    let leaky = |name: &str| {
+        let sid = ada.hammer(["create", name, "1"]);
+        ada.hammer(["append", &sid, "1", leak]);
+        sid
+    };
+    let two = sandbox.repo("two.git").bare().create();
+    let address = two.path().to_str().expect("plain").to_owned();
+    ada.git(["remote", "add", "two", &address]).success();
+    let give = || {
+        ada.push().success();
+        ada.agent(["push", "--yes", "two"]).success();
+    };
+    // Folded here and at one remote, the other still has it under its own name.
+    let folded = leaky("folded");
+    give();
+    ada.hammer(["close", &folded]);
+    ada.hammer(["fold"]);
+    ada.push().success();
+    purge().success();
+    for hub in [&team.hub, &two] {
+        hub.git(["gc", "--quiet", "--prune=now"]).success();
+    }
+    assert!(!holds(&team.everything(), leak), "the first has it");
+    assert!(!holds(&objects(&two), leak), "the second has it");
+
+    // A remote that was away is caught up with by the next purge.
+    leaky("away");
+    give();
+    let aside = sandbox.work().join("aside.git");
+    std::fs::rename(two.path(), &aside).expect("ours");
+    purge().code(1).assert_says("'two' still has it");
+    std::fs::rename(&aside, two.path()).expect("ours");
+    purge().success().assert_says("'two': 1 ref rewritten");
+    two.git(["gc", "--quiet", "--prune=now"]).success();
+    assert!(!holds(&objects(&two), leak), "it was not caught up with");
+
+    // What is only at a remote any more is named.
+    let only = leaky("only");
+    give();
+    ada.agent(["forget", "only"]).success();
+    let told = purge().code(1);
+    let hint = format!("hint: git agent forget {only} --remote");
+    assert!(told.stderr().contains(&hint), "{told}");
+    ada.agent(["forget", &only, "--remote"]).success();
 }
 
 #[test]

@@ -78,7 +78,10 @@ pub(super) fn unpushed(
             let folded = match gone.get(sid) {
                 Some(Gone::Forgotten) => false,
                 // What somebody with the same writer added there after the fold is not in the archive.
-                Some(Gone::Folded(tip)) if context.repo.is_ancestor(*id, *tip).unwrap_or(false) => {
+                Some(Gone::Folded(tip))
+                    if context.repo.is_ancestor(*id, *tip).unwrap_or(false)
+                        || context.store.is_replaced(*tip, *id).unwrap_or(false) =>
+                {
                     true
                 }
                 _ => continue,

@@ -5,10 +5,11 @@
 use std::collections::BTreeSet;
 
 use super::change::Change;
-use super::fetch::own_refs;
+use super::fetch::{self, own_refs};
 use super::inspect::{Branches, CleanCode, Looker, look_ahead, look_into_code};
 use super::push::{self, Options};
 use super::reach;
+use super::remote::Remote;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::refs::{Expected, RefChange};
@@ -37,6 +38,8 @@ pub struct Purged {
     pub pushed: Vec<(String, Vec<Change>)>,
     /// Remotes that could not be reached, and why.
     pub unreached: Vec<(String, String)>,
+    /// What remotes still have of this clone's that holds something.
+    pub left: Vec<(String, RefName)>,
 }
 
 /// Returns the versions of a ref that remotes have, as far as is known here.
@@ -89,7 +92,7 @@ pub fn purge(
     display::refresh(context)?;
     purged.code = code_with(context, &redactor)?;
     if !local {
-        push_all(context, &mut purged, audience)?;
+        push_all(context, &redactor, &mut purged, audience)?;
     }
     Ok(purged)
 }
@@ -162,15 +165,17 @@ fn drop_kept(context: &Context<'_>, rewritten: &[Rewritten]) -> Result<()> {
     Ok(())
 }
 
-fn push_all(context: &Context<'_>, purged: &mut Purged, audience: &mut Audience<'_>) -> Result<()> {
-    let refs: BTreeSet<RefName> = purged.refs.iter().map(|one| one.name.clone()).collect();
-    if refs.is_empty() {
-        return Ok(());
-    }
+fn push_all(
+    context: &Context<'_>,
+    redactor: &Redactor,
+    purged: &mut Purged,
+    audience: &mut Audience<'_>,
+) -> Result<()> {
+    let rewritten: BTreeSet<RefName> = purged.refs.iter().map(|one| one.name.clone()).collect();
     let places = reach::places(context)?;
     for name in places.unknown {
-        let held = super::fetch::copies(context.repo, &name)?;
-        let copies = held.iter().filter(|(copied, _)| refs.contains(copied));
+        let held = fetch::copies(context.repo, &name)?;
+        let copies = held.iter().filter(|(copied, _)| rewritten.contains(copied));
         let changes: Vec<RefChange> = copies
             .map(|(copied, id)| RefChange {
                 name: copied.at_remote(&name),
@@ -186,25 +191,78 @@ fn push_all(context: &Context<'_>, purged: &mut Purged, audience: &mut Audience<
         }
     }
     for remote in places.remotes {
-        let pushed = reach::ask_alone(context, &remote.name, &refs).and_then(|answer| {
-            let there = answer.there;
-            let options = Options {
-                refs: Some(there.clone()),
-                ..Options::default()
-            };
-            match there.is_empty() {
-                true => Ok(None),
-                false => push::push(context, &remote, &options, audience).map(Some),
-            }
-        });
+        let pushed = push_to(context, &remote, &rewritten, audience);
         match pushed {
             Ok(None) => {}
-            Ok(Some(changes)) => purged.pushed.push((remote.name, changes)),
+            Ok(Some(changes)) => purged.pushed.push((remote.name.clone(), changes)),
             Err(error) => {
                 let reason = error.message().to_owned();
                 purged.unreached.push((remote.name, reason));
+                continue;
+            }
+        }
+        for (name, id) in of_own(context, &remote.name)? {
+            // What cannot be read is refused by everybody's fetch, too.
+            if context.store.holds(&name, id, redactor).unwrap_or(false) {
+                purged.left.push((remote.name.clone(), name));
             }
         }
     }
     Ok(())
+}
+
+/// Brings to a remote what was written again, now or earlier, as far as it has the version before.
+fn push_to(
+    context: &Context<'_>,
+    remote: &Remote,
+    rewritten: &BTreeSet<RefName>,
+    audience: &mut Audience<'_>,
+) -> Result<Option<Vec<Change>>> {
+    let own = own_refs(context.repo)?;
+    let mut names = rewritten.clone();
+    for (name, copy) in of_own(context, &remote.name)? {
+        let stale = match own.get(&name) {
+            Some(id) => *id != copy && context.store.is_replaced(*id, copy)?,
+            None => true,
+        };
+        if stale {
+            names.insert(name);
+        }
+    }
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let mut there = reach::ask_alone(context, &remote.name, &names)?.there;
+    if there.is_empty() {
+        return Ok(None);
+    }
+    // A session goes there only with the archive that has it now.
+    if there.iter().any(|name| !own.contains_key(name)) {
+        let archives = own
+            .into_keys()
+            .filter(|name| matches!(name, RefName::Archive { .. }));
+        there.extend(archives);
+    }
+    let options = Options {
+        refs: Some(there),
+        ..Options::default()
+    };
+    let changes = push::push(context, remote, &options, audience)?;
+    Ok((!changes.is_empty()).then_some(changes))
+}
+
+/// Returns the copies of a remote's refs that this clone's writers wrote.
+fn of_own(context: &Context<'_>, remote: &str) -> Result<Vec<(RefName, ObjectId)>> {
+    let writers = context.store.own_writers()?;
+    let mut copies: Vec<(RefName, ObjectId)> =
+        fetch::copies(context.repo, remote)?.into_iter().collect();
+    copies.retain(|(name, id)| match (name, name.writer()) {
+        (RefName::Session(sid), _) => {
+            let state = context.store.state_at(*id, *sid);
+            state.is_ok_and(|state| writers.contains(&state.writer))
+        }
+        (_, Some(writer)) => writers.contains(writer),
+        _ => false,
+    });
+    Ok(copies)
 }

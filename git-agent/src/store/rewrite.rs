@@ -145,6 +145,49 @@ impl Store<'_> {
         }
     }
 
+    /// Returns whether the redactor finds something in a version of a ref.
+    pub fn holds(&self, name: &RefName, tip: ObjectId, redactor: &Redactor) -> Result<bool> {
+        match name {
+            RefName::Session(_) => self.log_holds(tip, redactor),
+            RefName::Archive { month, .. } => {
+                let mut sessions = Vec::new();
+                read_archive(self.repo, tip, month, &mut |archived| {
+                    sessions.push(archived);
+                    true
+                })?;
+                for archived in sessions {
+                    let value = to_value(&archived.session)?;
+                    if *redactor.json(value.clone()).get() != value
+                        || self.log_holds(archived.tip, redactor)?
+                    {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            RefName::ReviewNotes(_) | RefName::ProvenanceNotes(_) => {
+                Ok(self.clean_notes(tip, redactor, "")?.is_some())
+            }
+        }
+    }
+
+    fn log_holds(&self, tip: ObjectId, redactor: &Redactor) -> Result<bool> {
+        // What is made of it is thrown away.
+        let mut batch = self.repo.batch();
+        let mut next = Some(tip);
+        for _ in 0..limits::CHAIN {
+            let Some(id) = next else { break };
+            let commit = self.repo.read_commit(id)?;
+            if self.clean_tree(&mut batch, &commit, redactor)?.1
+                || redactor.text(&commit.message).into_inner() != commit.message
+            {
+                return Ok(true);
+            }
+            next = self.log_before(id)?;
+        }
+        Ok(false)
+    }
+
     /// Writes an old version of one of this clone's refs that is kept for a while again, without what the redactor finds
     /// in it. Returns whether that was anything.
     pub fn rewrite_lost(&self, lost: &Lost, redactor: &Redactor) -> Result<bool> {
@@ -292,7 +335,9 @@ impl Store<'_> {
         })?;
         let mut clean = Vec::new();
         for (_, archived) in sessions {
-            let log = self.clean_log(batch, archived.tip, redactor, "")?;
+            // A remote may still have it under a name of its own.
+            let replaced = format!("{REPLACES}: {}\n", archived.tip);
+            let log = self.clean_log(batch, archived.tip, redactor, &replaced)?;
             let mut value = to_value(&archived.session)?;
             if let Value::Object(fields) = &mut value {
                 let tip = log.unwrap_or(archived.tip);

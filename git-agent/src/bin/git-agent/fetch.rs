@@ -155,7 +155,10 @@ fn tell(ui: &Ui, remote: &str, fetched: &Fetched) {
             remote,
             human::count(gone as u64, "ref")
         ));
-        ui.hint(format!("git agent fetch --prune {}", remote));
+        ui.hint(format!(
+            "git agent fetch --prune {}",
+            human::shell_word(remote)
+        ));
     }
     if fetched.changes.is_empty() && ui.format() == Format::Human {
         ui.narrate(format!("nothing new at '{}'", remote));

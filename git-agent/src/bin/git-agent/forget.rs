@@ -14,6 +14,7 @@ use git_agent::output::{Format, Ui, cannot_write, human, json};
 use git_agent::session::context::Context;
 use git_agent::session::select::{self, Selection};
 use git_agent::share::{forget, purge};
+use git_agent::store::refname::RefName;
 use serde::Serialize;
 
 use crate::{push, site};
@@ -75,7 +76,7 @@ pub fn run(env: &Env, args: &Forget) -> Result<u8> {
                     "'{remote}' may still have {name}: {}",
                     one_line(reason)
                 ));
-                ui.hint(format!("git agent push {remote}"));
+                ui.hint(format!("git agent push {}", human::shell_word(&remote)));
             }
             for remote in &done.left {
                 let remote = without_password(remote);
@@ -129,7 +130,8 @@ pub fn purge(env: &Env, args: &Purge) -> Result<u8> {
         let purged = purge::purge(context, &secrets, args.local, &mut audience)?;
         ui.clear_progress();
         write(ui, &purged)?;
-        let trouble = !purged.kept.is_empty() || !purged.unreached.is_empty();
+        let whole = purged.kept.is_empty() && purged.unreached.is_empty();
+        let trouble = !whole || !purged.left.is_empty();
         Ok(u8::from(trouble))
     })
 }
@@ -190,7 +192,16 @@ fn write(ui: &Ui, purged: &purge::Purged) -> Result<()> {
     for (remote, reason) in &purged.unreached {
         let remote = without_password(remote);
         ui.error(format!("'{remote}' still has it: {}", one_line(reason)));
-        ui.hint(format!("git agent push {remote}"));
+        ui.hint(format!("git agent push {}", human::shell_word(&remote)));
+    }
+    for (remote, name) in &purged.left {
+        let remote = without_password(remote);
+        let label = push::label(&name.to_string(), None);
+        ui.error(format!("'{remote}' still has it: {label}"));
+        match name {
+            RefName::Session(sid) => ui.hint(format!("git agent forget {sid} --remote")),
+            _ => ui.hint(format!("git agent push {}", human::shell_word(&remote))),
+        }
     }
     for sid in &purged.commands {
         ui.narrate(format!(
@@ -208,7 +219,8 @@ fn write(ui: &Ui, purged: &purge::Purged) -> Result<()> {
         ));
     }
     let records = purged.refs.len() + purged.kept.len() + purged.kept_versions.len();
-    if records + purged.commands.len() + purged.code.len() == 0 {
+    let elsewhere = purged.pushed.len() + purged.unreached.len() + purged.left.len();
+    if records + elsewhere + purged.commands.len() + purged.code.len() == 0 {
         ui.narrate("nothing of this clone's records holds it");
         return Ok(());
     }

@@ -131,7 +131,10 @@ fn agree(context: &Context<'_>, ui: &Ui, remote: &mut Remote, yes: bool) -> Resu
         .hint(
             "everyone who can read it will see prompts, answers, tool output, review comments and code",
         )
-        .hint(format!("git agent push --yes {}", remote.name))
+        .hint(format!(
+            "git agent push --yes {}",
+            human::shell_word(&remote.name)
+        ))
         .hint("git config agent.remote <name>    for a remote with fewer readers"));
     }
     let shown = remote.addresses.iter().map(|one| one_line(one).to_string());
