@@ -102,6 +102,9 @@ impl KnownSecrets {
                 forms.insert(encoded.replace("%20", "+").into_bytes());
                 forms.insert(encoded.into_bytes());
             }
+            let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+            forms.insert(hex.to_ascii_uppercase().into_bytes());
+            forms.insert(hex.into_bytes());
             for shift in 0..3 {
                 let plain = base64_inside(value, shift);
                 if plain.len() >= SHORTEST {

@@ -19,6 +19,7 @@
 //! What is found becomes `[REDACTED:<rule>]`. A placeholder is never looked into again, and a text is gone over until
 //! nothing more is found, so that redacting twice changes nothing.
 
+mod colors;
 mod context;
 mod entropy;
 mod headers;

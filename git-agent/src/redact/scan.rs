@@ -9,6 +9,7 @@ use aho_corasick::automaton::Automaton;
 use aho_corasick::dfa::DFA;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Anchored, MatchKind};
 
+use super::colors::Plain;
 use super::known::KnownSecrets;
 use super::rules::{Found, SHAPES};
 use super::text::{Class, starts_token};
@@ -258,6 +259,18 @@ impl Scanner {
 
     fn cut(&self, text: &[u8], layer: Layer) -> Option<Vec<u8>> {
         let (mut spans, placeholders) = self.find(text, layer);
+        if let Some(plain) = Plain::of(text) {
+            let (found, _) = self.find(&plain.text, Layer::Shape);
+            let certain = found.into_iter().filter(|span| span.layer <= Layer::Shape);
+            spans.extend(
+                certain
+                    .filter(|span| span.start < span.end)
+                    .filter_map(|span| {
+                        let (start, end) = plain.stood(span.start, span.end)?;
+                        Some(Span { start, end, ..span })
+                    }),
+            );
+        }
         spans.retain(|span| span.layer <= layer && span.start < span.end);
         let spans = merged(text, spans, &placeholders);
         if spans.is_empty() {

@@ -173,6 +173,29 @@ fn the_corpus_redacts_to_itself() {
 }
 
 #[test]
+fn colours_hide_nothing() {
+    let token = concat!("ghp_", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+    let mut known = KnownSecrets::new();
+    known.add_value(b"Tr0ub4dor-And-3xtra-Horse");
+    let redactor = Redactor::new(known);
+    let clean = |text: &str| redactor.text(text).into_inner();
+    assert_eq!(
+        clean("pw \x1b[01;31m\x1b[KTr0ub\x1b[m\x1b[K4dor-And-3xtra-Horse end"),
+        "pw \x1b[01;31m\x1b[K[REDACTED:known-secret] end"
+    );
+    let (head, tail) = token.split_at(9);
+    let shown = clean(&format!("token {head}\x1b[0m{tail}"));
+    assert!(
+        !shown.contains(tail) && shown.contains("[REDACTED:"),
+        "{shown}"
+    );
+    let coloured = "an \x1b[32mordinary\x1b[m line";
+    assert_eq!(clean(coloured), coloured);
+    let hex = "54723075623464 6f722d416e642d33787472612d486f727365".replace(' ', "");
+    assert_eq!(clean(&format!("00{hex}00")), "00[REDACTED:known-secret]00");
+}
+
+#[test]
 fn known_values_are_found_in_every_form() {
     let value = "pâ/ss \"w\\ord\"\n+9 &x";
     let redactor = knowing(value);
