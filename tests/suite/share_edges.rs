@@ -278,8 +278,20 @@ fn what_one_copy_of_a_clone_folded_no_other_gives_again() {
     ada.hammer(["fold"]);
     ada.push().success();
     twin.push().success().assert_says("has everything");
-    assert!(team.hub.refs("refs/agents/sessions").is_empty());
-    assert_eq!(team.hub.refs("refs/agents/archive").len(), 1);
+    let folded = || {
+        assert!(team.hub.refs("refs/agents/sessions").is_empty());
+        assert_eq!(team.hub.refs("refs/agents/archive").len(), 1);
+    };
+    folded();
+    twin.fetch().success();
+    twin.push().success();
+    folded();
+    // What goes on there is given all the same.
+    twin.hammer(["append", &sid, "1", "elsewhere"]);
+    twin.push().success();
+    let bob = team.clone("bob");
+    bob.fetch().success();
+    bob.shows(&["log", "closed"], "elsewhere 0");
 }
 
 #[test]

@@ -58,6 +58,7 @@ pub(super) fn unpushed(
         .filter(|(name, id)| wanted(name) && copies.get(name) != Some(id))
         .map(|(name, id)| Item::given(name, *id, copies))
         .collect();
+    drop_folded(context, copies, &mut items)?;
     refuse_others(context, &mut items)?;
     let absent = |name: &RefName| !own.contains_key(name);
     let dropped: Vec<(&RefName, &ObjectId)> = copies
@@ -102,6 +103,38 @@ pub(super) fn unpushed(
         }
     }
     Ok(items)
+}
+
+/// Leaves out sessions that the remote has in an archive of this clone's writer: a copy of this clone folded them.
+fn drop_folded(context: &Context<'_>, copies: &Copies, items: &mut Vec<Item>) -> Result<()> {
+    let is_new = |item: &Item| matches!(item.name, RefName::Session(_)) && item.copy.is_none();
+    if !items.iter().any(is_new) {
+        return Ok(());
+    }
+    let writers = context.store.own_writers()?;
+    let mut folded: BTreeMap<SessionId, ObjectId> = BTreeMap::new();
+    for (name, id) in copies {
+        if let RefName::Archive { month, writer } = name
+            && writers.contains(writer)
+        {
+            archive::read_archive(context.repo, *id, month, &mut |archived| {
+                folded.entry(archived.session.sid).or_insert(archived.tip);
+                true
+            })?;
+        }
+    }
+    items.retain(|item| {
+        let (RefName::Session(sid), Some(new), None) = (&item.name, item.new, item.copy) else {
+            return true;
+        };
+        let Some(tip) = folded.get(sid) else {
+            return true;
+        };
+        // What was added here since is not in it.
+        let inside = context.repo.is_ancestor(new, *tip).unwrap_or(false);
+        !inside && !context.store.is_replaced(*tip, new).unwrap_or(false)
+    });
+    Ok(())
 }
 
 /// Returns what a remote has in a version that nobody here has seen, although it has all that is here: trying to push it
