@@ -42,6 +42,30 @@ fn verdict(repo: &Repo<'_>, name: &str) -> Value {
 }
 
 #[test]
+fn a_turn_is_what_the_agent_did_in_it() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let script =
+        "n=$(ls t* 2>/dev/null | wc -l); echo $n >t$n; git add -A; git commit -qm t$n; echo done";
+    repo.agent(["new", "s", "--", script]).success();
+    repo.await_state("s", "ready");
+    repo.write("of-the-parent", "news\n");
+    repo.commit("the parent goes on");
+    repo.agent(["update", "s"]).success();
+    repo.worktree_of("s").write("of-a-person", "text\n");
+    repo.agent(["send", "s", "again"]).success();
+    wait_until("both turns are over", || {
+        repo.session("s")["turns"] == 2 && repo.state("s") == "ready"
+    });
+    for (turn, files) in [("1", "t0\n"), ("2", "t1\n")] {
+        let shown = repo
+            .agent(["review", "diff", "s", "--name-only", "--turn", turn])
+            .success();
+        shown.assert_stdout(files);
+    }
+}
+
+#[test]
 fn the_loop_from_the_first_prompt_to_the_approval() {
     let sandbox = Sandbox::new();
     sandbox.program("coder", CODER);

@@ -1,11 +1,13 @@
 //! Which part of a session's work is looked at: all of it, what is staged or not, what is new, or what one turn did.
 
 use super::context::Context;
+use super::setup::BEFORE_TURN;
 use super::work::Work;
-use super::{events, looked};
+use super::{Millis, events, looked};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::store::list::Listed;
+use crate::store::snapshot::Kept;
 use crate::transcript::Body;
 
 /// A part of a session's work.
@@ -100,8 +102,12 @@ fn of_turn(
     };
     // The record of each turn's end tells its files; a turn that is not over ends with the files as they are.
     let mut ends: Vec<(u64, ObjectId)> = Vec::new();
+    let mut begun = None;
     for event in events::all(context, listed)? {
         let event = event?;
+        if u64::from(event.turn) == turn {
+            begun.get_or_insert(event.ts);
+        }
         if let Body::Snapshot { tree, head, .. } = event.body {
             let files = context.repo.parse_id(&tree).ok();
             let files = files.filter(|id| matches!(context.repo.object_header(*id), Ok(Some(_))));
@@ -117,7 +123,9 @@ fn of_turn(
             .rfind(|(of, _)| *of == turn)
             .map(|(_, tree)| *tree)
     };
-    let before = (1..turn).rev().find_map(end_of).unwrap_or(start);
+    let before = begin_of(context, listed, (turn, begun), end_of(turn))
+        .or_else(|| (1..turn).rev().find_map(end_of))
+        .unwrap_or(start);
     let after = end_of(turn).or((turn == u64::from(session.turns)).then_some(work.tree));
     let after = after.ok_or_else(|| {
         Error::fatal(format!(
@@ -126,4 +134,32 @@ fn of_turn(
         ))
     })?;
     Ok((before, after))
+}
+
+/// Returns the files with which a turn began, where its snapshots are: what a person, a setup or an update did since the turn
+/// before is not the turn's. `end` are those with which it ended, if it has.
+fn begin_of(
+    context: &Context<'_>,
+    listed: &Listed,
+    (turn, begun): (u64, Option<Millis>),
+    end: Option<ObjectId>,
+) -> Option<ObjectId> {
+    if !listed.is_mine() {
+        return None;
+    }
+    // The newest comes first.
+    let chain = context.store.snapshots(listed.session.sid).ok()?;
+    let older = match (chain.iter().position(|kept| kept.turn == Some(turn)), end) {
+        (Some(at), _) => &chain[at + 1..],
+        // It changed nothing, so no snapshot was needed.
+        (None, Some(end)) if !chain.is_empty() => return Some(end),
+        (None, _) => &chain[..],
+    };
+    // Nothing is taken twice: what a review kept before may be what the turn began with.
+    let earlier = |kept: &Kept| {
+        let time = u64::try_from(kept.snapshot.time).unwrap_or(0) * 1000;
+        begun.is_some_and(|begun| time + 1000 <= begun.0)
+    };
+    let begins = |kept: &&Kept| kept.turn.is_some() || kept.reason == BEFORE_TURN || earlier(kept);
+    older.iter().find(begins).map(|kept| kept.snapshot.tree)
 }

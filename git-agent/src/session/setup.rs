@@ -247,6 +247,9 @@ fn record(live: &mut Live<'_>, stream: &str, line: &[u8]) -> Result<()> {
     })
 }
 
+/// Why the snapshot was taken with which a turn begins.
+pub const BEFORE_TURN: &str = "before the turn";
+
 /// Looks at a session's worktree before a turn.
 pub fn before_turn(
     context: &Context<'_>,
@@ -255,10 +258,9 @@ pub fn before_turn(
 ) -> Result<Before> {
     let state = match super::work::checkout(context, session)? {
         Some(checkout) => {
-            let taken =
-                context
-                    .store
-                    .take_snapshot(session.sid, None, "before the turn", &checkout)?;
+            let taken = context
+                .store
+                .take_snapshot(session.sid, None, BEFORE_TURN, &checkout)?;
             let kept = context.repo.read_snapshot(taken.id)?;
             Some((kept.tree, kept.head))
         }
