@@ -166,3 +166,45 @@ fn files_are_named_from_where_one_stands_and_as_they_are_shown() {
         .assert_says("no outdated comments, but 3 others")
         .assert_says("--everything s");
 }
+
+#[test]
+fn an_answer_stands_anywhere_in_its_thread() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["write f one\\ntwo\\n", "print done"]);
+    repo.await_state("s", "ready");
+    let text = "please rename\n\nit is\n\nodd";
+    repo.agent(["review", "comment", "s", "f:2", "-m", text])
+        .success();
+    let last = || {
+        let said = comments(&repo)[0]["comments"].clone();
+        let said = said.as_array().and_then(|said| said.last());
+        said.expect("an answer")["text"].clone()
+    };
+    for (script, answer) in [
+        ("s/^\\[ \\] .*/&\\nno, keep it/", "no, keep it"),
+        ("0,/^> it is$/s//&\\nhere/", "here"),
+        (
+            "0,/^> it is$/s//&\\nabove/;0,/^> odd$/s//&\\nbelow/",
+            "above\n\nbelow",
+        ),
+        (
+            "0,/^> odd$/s//&\\n> please rename\\nwhy?/",
+            "> please rename\nwhy?",
+        ),
+        (
+            "s/^\\[ \\] .*/&\\n> odd\\n>\\n> so what?\\nno/",
+            "> odd\n>\n> so what?\nno",
+        ),
+        ("0,/^>$/{/^>$/d};0,/^> odd$/s//&\\nshort/", "short"),
+        (
+            "s/^> it is$/> it was/;s/^> odd$/&\\nthen/",
+            "> it was\n\nthen",
+        ),
+    ] {
+        edit(&sandbox, &repo, &format!("sed -i -e '{script}' \"$1\""))
+            .success()
+            .assert_says("0 comments, 1 reply, 0 resolved");
+        assert_eq!(last(), answer, "{script}");
+    }
+}

@@ -4,6 +4,7 @@
 //! a box with their id, then their comments quoted with `>`. Everything else was typed: under a line it is a comment on
 //! it, under a thread an answer. A changed bar cannot be understood and is said, instead of guessing what was meant.
 
+mod quotes;
 mod reader;
 
 use std::collections::{BTreeMap, HashSet};
@@ -15,7 +16,8 @@ use git_agent::review::path::to_text;
 use git_agent::session::anchors::{Placed, Pointed, Spot};
 use git_agent::session::{Ulid, WriterId};
 
-use self::reader::{Reader, boxed};
+use self::quotes::Shown;
+use self::reader::Reader;
 use crate::threads::short;
 
 /// What stands at the top of a page.
@@ -73,8 +75,8 @@ pub struct Page {
     pub text: String,
     bars: Vec<(String, Meaning)>,
     threads: BTreeMap<String, Named>,
-    /// What threads say, line for line.
-    quoted: HashSet<String>,
+    /// The threads as the page shows them.
+    shown: Vec<Shown>,
     /// The boxes of threads that a draft shows and that are gone.
     gone: HashSet<String>,
 }
@@ -122,7 +124,7 @@ impl Page {
             text: format!("{OURS} {head}\n{HELP}"),
             bars: Vec::new(),
             threads: BTreeMap::new(),
-            quoted: HashSet::new(),
+            shown: Vec::new(),
             gone: HashSet::new(),
         };
         for thread in placed {
@@ -190,6 +192,7 @@ impl Page {
         }
         page.rest_of(placed, &before, &after);
         page.threads_at(placed, &|_| true);
+        page.shown = quotes::shown(&page.text);
         page
     }
 
@@ -240,22 +243,19 @@ impl Page {
     fn quote(&mut self, line: &str) {
         let line = format!("> {}", clean(line)).trim_end().to_owned();
         let _ = writeln!(self.text, "{line}");
-        self.quoted.insert(line);
     }
 
     /// Takes over what a draft was shown at first: its threads may have been edited or deleted since, and what they said
     /// then was not typed.
     pub fn recall(&mut self, shown: &str) {
-        for line in shown.lines() {
-            if line.starts_with('>') {
-                self.quoted.insert(line.to_owned());
-            } else if let Some((_, rest)) = boxed(line) {
-                let name = rest.split(' ').next().unwrap_or_default();
-                if !self.threads.contains_key(name) {
-                    self.gone.insert(name.to_owned());
-                }
-            }
+        // A draft of a page that was not kept shows about what a page shows now.
+        if shown.is_empty() {
+            return;
         }
+        self.shown = quotes::shown(shown);
+        let names = self.shown.iter().map(|thread| &thread.name);
+        let gone = names.filter(|name| !self.threads.contains_key(*name));
+        self.gone.extend(gone.cloned());
     }
 
     /// Reads a page back.

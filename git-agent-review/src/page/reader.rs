@@ -4,7 +4,7 @@ use git_agent::session::anchors::Pointed;
 
 use super::{
     HEADING, Meaning, Mistake, NO_ANSWER, NO_BOX, NO_FILE, NO_LINE, NO_PLACE, NO_THREAD, Named,
-    Page, Wish, is_mark, is_ours,
+    Page, Wish, is_mark, is_ours, quotes,
 };
 
 /// What typed text belongs to.
@@ -19,7 +19,10 @@ pub(super) struct Reader<'p> {
     page: &'p Page,
     next: usize,
     target: Target,
-    typed: Vec<(usize, String)>,
+    /// Which of the threads that the page showed the target is.
+    shown: Option<usize>,
+    /// The lines under the target.
+    lines: Vec<(usize, String)>,
     wishes: Vec<Wish>,
 }
 
@@ -29,13 +32,14 @@ impl<'p> Reader<'p> {
             page,
             next: 0,
             target: Target::At(None),
-            typed: Vec::new(),
+            shown: None,
+            lines: Vec::new(),
             wishes: Vec::new(),
         }
     }
 
     pub(super) fn finish(mut self) -> Result<Vec<Wish>, Mistake> {
-        self.settle()?;
+        self.settle(None)?;
         Ok(self.wishes)
     }
 
@@ -45,7 +49,7 @@ impl<'p> Reader<'p> {
             return Ok(());
         }
         if line.starts_with('|') {
-            self.settle()?;
+            self.settle(None)?;
             let bar = line.trim_end();
             let coming = &self.page.bars[self.next..];
             let mut fitting = (0..coming.len()).filter(|at| coming[*at].0 == bar);
@@ -68,8 +72,10 @@ impl<'p> Reader<'p> {
         }
         if let Some((mark, rest)) = boxed(line) {
             let name = rest.split(' ').next().unwrap_or_default();
+            let mut threads = self.page.shown.iter();
+            let shown = threads.position(|thread| thread.name == name);
             if let Some(named) = self.page.threads.get(name) {
-                self.settle()?;
+                self.settle(shown)?;
                 match mark {
                     ' ' => {}
                     'x' | 'X' => self.wishes.push(Wish::Resolve(named.id)),
@@ -78,55 +84,66 @@ impl<'p> Reader<'p> {
                     }
                 }
                 self.target = Target::Thread(named.clone());
+                self.shown = shown;
                 return Ok(());
             }
             if self.page.gone.contains(name) {
-                self.settle()?;
+                self.settle(shown)?;
                 self.target = Target::Gone;
+                self.shown = shown;
                 return Ok(());
             }
-        }
-        // What the page says itself; whatever else is quoted was typed.
-        if self.page.quoted.contains(line.trim_end())
-            && matches!(self.target, Target::Thread(_) | Target::Gone)
-            && self.is_blank()
-        {
-            return Ok(());
         }
         if matches!(self.target, Target::Nothing) && !line.trim().is_empty() {
             return Err(mistake(NO_PLACE.to_owned()));
         }
-        if matches!(self.target, Target::Gone) && !line.trim().is_empty() {
-            return Err(mistake(NO_THREAD.to_owned()));
-        }
-        self.typed.push((number, line.to_owned()));
+        self.lines.push((number, line.to_owned()));
         Ok(())
     }
 
-    fn is_blank(&self) -> bool {
-        self.typed.iter().all(|(_, line)| line.trim().is_empty())
+    /// Returns what of the lines under the target was typed, and the number of its first line. `next` is the thread that
+    /// comes next.
+    fn typed(&mut self, next: Option<usize>) -> Option<(usize, String)> {
+        let lines = std::mem::take(&mut self.lines);
+        let shown = match self.shown.take() {
+            Some(at) => quotes::under(&self.page.shown, at, next),
+            None => Vec::new(),
+        };
+        let plain: Vec<&str> = lines.iter().map(|(_, line)| line.trim_end()).collect();
+        let mut first = None;
+        let mut typed: Vec<&str> = Vec::new();
+        for ((number, line), is_own) in lines.iter().zip(quotes::own(&plain, &shown)) {
+            if !is_own {
+                if !line.trim().is_empty() {
+                    first = first.or(Some(*number));
+                }
+                typed.push(line);
+            } else if typed.last().is_some_and(|line| !line.trim().is_empty()) {
+                // What was typed above and below the page's own words stays apart.
+                typed.push("");
+            }
+        }
+        first.map(|number| (number, typed.join("\n").trim().to_owned()))
     }
 
-    /// Makes a wish of what was typed so far.
-    fn settle(&mut self) -> Result<(), Mistake> {
-        let typed = std::mem::take(&mut self.typed);
-        let text: Vec<&str> = typed.iter().map(|(_, line)| line.as_str()).collect();
-        let text = text.join("\n").trim().to_owned();
-        if text.is_empty() {
+    /// Makes a wish of what was typed so far; `next` is the thread that comes next.
+    fn settle(&mut self, next: Option<usize>) -> Result<(), Mistake> {
+        let Some((line, text)) = self.typed(next) else {
             return Ok(());
-        }
+        };
+        let mistake = |what: &str| Mistake {
+            line,
+            what: what.to_owned(),
+        };
         match &self.target {
             Target::At(at) => self.wishes.push(Wish::Comment(at.clone(), text)),
             // A line of the thread that was changed by mistake is no answer to it.
             Target::Thread(_) if is_quote_alone(&text) => {
-                let filled = typed.iter().find(|(_, line)| !line.trim().is_empty());
-                return Err(Mistake {
-                    line: filled.map_or(0, |(number, _)| *number),
-                    what: NO_ANSWER.to_owned(),
-                });
+                return Err(mistake(NO_ANSWER));
             }
             Target::Thread(named) => self.wishes.push(Wish::Reply(named.clone(), text)),
-            Target::Gone | Target::Nothing => {}
+            Target::Gone => return Err(mistake(NO_THREAD)),
+            Target::Nothing => {}
         }
         Ok(())
     }
