@@ -191,7 +191,7 @@ fn ask(
     let mut shown: Option<String> = None;
     loop {
         editor::open(context, path)?;
-        let typed = std::fs::read(path).context(|| format!("cannot read '{}'", path.display()))?;
+        let typed = editor::read(path)?;
         let typed = String::from_utf8_lossy(&typed).into_owned();
         let mistake: Mistake = match page.read(&typed) {
             Ok(wishes) => return Ok(wishes),

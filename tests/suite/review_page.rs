@@ -208,3 +208,32 @@ fn an_answer_stands_anywhere_in_its_thread() {
         assert_eq!(last(), answer, "{script}");
     }
 }
+
+#[test]
+fn a_byte_order_mark_is_no_text() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["write f one\\ntwo\\n", "print done"]);
+    repo.await_state("s", "ready");
+    edit(&sandbox, &repo, r#"sed -i '1s/^/\xef\xbb\xbf/' "$1""#)
+        .success()
+        .assert_says("nothing was typed");
+    edit(&sandbox, &repo, r#"sed -i '1s/^/\xef\xbb\xbfA\n/' "$1""#).success();
+    sandbox.program(
+        "typist",
+        "#!/bin/sh\nprintf '\\357\\273\\277# none\\nB\\n' > \"$1\"\n",
+    );
+    repo.agent_cmd(["review", "comment", "s"])
+        .env("GIT_EDITOR", "typist")
+        .on_terminal()
+        .run()
+        .success();
+    repo.write("words", "\u{feff}C\n");
+    repo.agent(["review", "comment", "s", "-F", "words"])
+        .success();
+    let texts: Vec<_> = comments(&repo)
+        .iter()
+        .map(|row| row["comments"][0]["text"].clone())
+        .collect();
+    assert_eq!(texts, ["A", "B", "C"]);
+}

@@ -22,9 +22,7 @@ pub fn read(
         }
         (Some(words), None) if words != "-" => words.to_owned(),
         (_, Some(path)) if path.as_os_str() != "-" => {
-            let path = context.env.absolute(path);
-            std::fs::read_to_string(&path)
-                .context(|| format!("cannot read '{}'", path.display()))?
+            editor::read_text(&context.env.absolute(path))?
         }
         (None, None) if std::io::stdin().is_terminal() => {
             let note = format!("\n# Type the {what}. Lines that begin with '#' are left out.\n");

@@ -6,6 +6,9 @@ use std::process::Command;
 use super::context::Context;
 use crate::error::{Context as _, Error, Result};
 
+/// What some editors put before a text to say that it is UTF-8. It is no part of the text.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Opens the editor on a text and returns what it was left with, without the lines that begin with `#`.
 pub fn ask(context: &Context<'_>, name: &str, text: &str) -> Result<String> {
     let dir = context.store.require_dir("drafts")?;
@@ -13,14 +16,27 @@ pub fn ask(context: &Context<'_>, name: &str, text: &str) -> Result<String> {
     let cannot = || format!("cannot write '{}'", path.display());
     std::fs::write(&path, text).context(cannot)?;
     open(context, &path)?;
-    let typed =
-        std::fs::read_to_string(&path).context(|| format!("cannot read '{}'", path.display()))?;
+    let typed = read_text(&path)?;
     let kept: Vec<&str> = typed
         .lines()
         .filter(|line| !line.starts_with('#'))
         .collect();
     let _ = std::fs::remove_file(&path);
     Ok(kept.join("\n").trim().to_owned())
+}
+
+/// Reads what an editor wrote to a file, in whatever encoding.
+pub fn read(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = std::fs::read(path).context(|| format!("cannot read '{}'", path.display()))?;
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        bytes.drain(..BYTE_ORDER_MARK.len());
+    }
+    Ok(bytes)
+}
+
+/// Reads a text that an editor wrote to a file.
+pub fn read_text(path: &Path) -> Result<String> {
+    String::from_utf8(read(path)?).context(|| format!("cannot read '{}'", path.display()))
 }
 
 /// Opens the editor on a file and returns when it was left. The file is the caller's.
