@@ -22,7 +22,7 @@ use git_agent::session::{Ulid, display, editor, remark, select};
 use git_agent::store::list::Listed;
 
 use crate::outline::Hunk;
-use crate::page::{Line, Mistake, Named, Page, Wish, marked};
+use crate::page::{self, Line, Named, Page, Wish, marked};
 use crate::{answer, draft, threads};
 
 /// The mode of a submodule: what a diff shows of one is no text of a file.
@@ -109,7 +109,6 @@ fn type_in(
         true => None,
         false => std::fs::read(path).ok(),
     };
-    let left = left.map(|left| String::from_utf8_lossy(&left).into_owned());
     let mut work = work::look(context, listed, Keep::Snapshot)?;
     if let Some(left) = &left {
         ui.narrate(format!("going on with the draft in '{}'", path.display()));
@@ -149,8 +148,8 @@ fn type_in(
     };
     match left {
         None => {
-            save(&first, &page.text)?;
-            save(path, &page.text)?;
+            save(&first, page.text.as_bytes())?;
+            save(path, page.text.as_bytes())?;
         }
         Some(_) => page.recall(&std::fs::read_to_string(&first).unwrap_or_default()),
     }
@@ -188,12 +187,11 @@ fn ask(
     path: &Path,
     page: &Page,
 ) -> Result<Vec<Wish>> {
-    let mut shown: Option<String> = None;
+    let mut shown: Option<Vec<u8>> = None;
     loop {
         editor::open(context, path)?;
         let typed = editor::read(path)?;
-        let typed = String::from_utf8_lossy(&typed).into_owned();
-        let mistake: Mistake = match page.read(&typed) {
+        let mistake = match page::plain(&typed).and_then(|typed| page.read(typed)) {
             Ok(wishes) => return Ok(wishes),
             Err(mistake) => mistake,
         };
@@ -201,7 +199,7 @@ fn ask(
         save(path, &again)?;
         // Without a person there is nobody who could mend it.
         let nobody = !context.env.terminals.stdin;
-        if nobody || shown.as_deref() == Some(typed.as_str()) {
+        if nobody || shown.as_ref() == Some(&typed) {
             return Err(
                 Error::fatal(format!("line {}: {}", mistake.line + 1, mistake.what))
                     .hint(format!("what was typed is kept in '{}'", path.display()))
@@ -217,7 +215,7 @@ fn ask(
 }
 
 /// Writes a file so that it is there whole or as it was.
-fn save(path: &Path, text: &str) -> Result<()> {
+fn save(path: &Path, text: &[u8]) -> Result<()> {
     let cannot = || format!("cannot write '{}'", path.display());
     let temporary = path.with_extension("new");
     let mut file = std::fs::OpenOptions::new()
@@ -227,16 +225,19 @@ fn save(path: &Path, text: &str) -> Result<()> {
         .mode(0o600)
         .open(&temporary)
         .context(cannot)?;
-    file.write_all(text.as_bytes())
+    file.write_all(text)
         .and_then(|()| file.sync_all())
         .and_then(|()| std::fs::rename(&temporary, path))
         .context(cannot)
 }
 
 /// Takes the trees over that a draft was made of, if they are still there.
-fn take_over(context: &Context<'_>, work: &mut Work, draft: &str) {
+fn take_over(context: &Context<'_>, work: &mut Work, draft: &[u8]) {
     let repo = context.repo;
-    let head = draft.lines().next().unwrap_or_default();
+    let draft = String::from_utf8_lossy(draft);
+    // Something may have been typed, or a mistake marked, above it.
+    let head = draft.lines().find(|line| page::is_head(line));
+    let head = head.unwrap_or_default();
     let ids: Vec<ObjectId> = head
         .split(' ')
         .filter_map(|word| repo.parse_id(word).ok())

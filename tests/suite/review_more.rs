@@ -142,24 +142,6 @@ fn the_page_takes_comments_on_everything_it_shows() {
 }
 
 #[test]
-fn what_is_typed_in_any_encoding_stays_a_draft() {
-    let sandbox = Sandbox::new();
-    let repo = sandbox.repo("r").create();
-    repo.new_session("s", &[], &["write f one\\ntwo\\n", "print done"]);
-    repo.await_state("s", "ready");
-    let edit = |script: &str| {
-        sandbox.program("typist", &format!("#!/bin/sh\n{script}\n"));
-        repo.agent_cmd(["review", "edit", "s"])
-            .env("GIT_EDITOR", "typist")
-            .run()
-    };
-    edit(r#"printf 'na\357ve words\n' >> "$1"; exit 1"#).code(128);
-    edit("exit 0").success().assert_says("1 comment");
-    let text = comments(&repo)[0]["comments"][0]["text"].clone();
-    assert_eq!(text, "na\u{fffd}ve words");
-}
-
-#[test]
 fn comments_are_sent_once_whoever_else_sends() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();

@@ -237,3 +237,40 @@ fn a_byte_order_mark_is_no_text() {
         .collect();
     assert_eq!(texts, ["A", "B", "C"]);
 }
+
+#[test]
+fn what_is_typed_and_no_text_stays_a_draft() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["write f one\\ntwo\\n", "print done"]);
+    repo.await_state("s", "ready");
+    // What a file holds is not typed.
+    let file = repo.worktree_of("s").path().join("f");
+    std::fs::write(&file, b"one\ntw\xf6\n").expect("ours");
+    edit(&sandbox, &repo, "exit 0")
+        .success()
+        .assert_says("nothing was typed");
+    edit(
+        &sandbox,
+        &repo,
+        r#"sed -i -e '1s/^/na\xefve\n/' -e '/+one$/s/$/\ncaf\xe9/' "$1""#,
+    )
+    .code(128)
+    .assert_says("line 1: this line is not UTF-8")
+    .assert_says("what was typed is kept");
+    assert_eq!(comments(&repo).len(), 0);
+    std::fs::write(&file, b"one\nmore\n").expect("ours");
+    edit(&sandbox, &repo, "LC_ALL=C sed -i 's/na.ve/naive/' \"$1\"")
+        .code(128)
+        .assert_says("the work has changed since")
+        .assert_says("this line is not UTF-8");
+    edit(&sandbox, &repo, "LC_ALL=C sed -i 's/^caf.$/tea/' \"$1\"")
+        .success()
+        .assert_says("2 comments");
+    assert_eq!(drafts(&repo), Vec::<String>::new());
+    let texts: Vec<_> = comments(&repo)
+        .iter()
+        .map(|row| row["comments"][0]["text"].clone())
+        .collect();
+    assert_eq!(texts, ["naive", "tea"]);
+}

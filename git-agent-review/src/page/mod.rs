@@ -36,6 +36,7 @@ const IDS: usize = 3;
 const HEADING: &str = "|= ";
 
 /// What can be wrong with a page.
+const NO_TEXT: &str = "this line is not UTF-8: type it again, or save the page as UTF-8";
 const NO_LINE: &str = "this line is not, or no more, a line of the diff";
 const NO_FILE: &str = "several files have this line, and the name of its file above it is gone";
 const NO_PLACE: &str = "text under this line belongs to nothing: type it under a line with numbers";
@@ -285,37 +286,57 @@ fn is_on(spot: &Spot, before: &[u8], after: &[u8]) -> bool {
     }
 }
 
+/// Returns a page as the text that it is. What is no text is not guessed: it was typed, as a page shows only text.
+pub fn plain(page: &[u8]) -> Result<&str, Mistake> {
+    std::str::from_utf8(page).map_err(|error| Mistake {
+        line: lines(&page[..error.valid_up_to()]).count() - 1,
+        what: NO_TEXT.to_owned(),
+    })
+}
+
+/// Returns the lines of a page, with a last one that is empty when it ends with a line's end.
+fn lines(page: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = page.split(|byte| *byte == b'\n');
+    lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+}
+
+/// Returns whether a line is the first of a page, or of a draft of an older one: it ends in the ids that it was made of.
+pub fn is_head(line: &str) -> bool {
+    let is_id = |word: &str| word.len() >= 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let words = line.trim_end().rsplit(' ').take(IDS);
+    line.starts_with(OURS) && words.filter(|word| is_id(word)).count() == IDS
+}
+
 /// Returns whether a line is one that we wrote above the diff, not one that was typed.
 fn is_ours(line: &str) -> bool {
-    // The first line of a page, and of a draft of an older one, ends in the ids that it was made of.
-    let is_id = |word: &str| word.len() >= 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let is_head = || {
-        line.trim_end()
-            .rsplit(' ')
-            .take(IDS)
-            .filter(|word| is_id(word))
-            .count()
-            == IDS
-    };
-    line.starts_with(OURS) && (HELP.lines().any(|help| help == line.trim_end()) || is_head())
+    is_head(line) || HELP.lines().any(|help| help == line.trim_end())
 }
 
 /// Returns whether a line is a mark that we left.
 fn is_mark(line: &str) -> bool {
     let what = line.strip_prefix(MISTAKE).map(str::trim_end);
     what.is_some_and(|what| {
-        [NO_LINE, NO_FILE, NO_PLACE, NO_ANSWER, NO_THREAD].contains(&what) || what.ends_with(NO_BOX)
+        [NO_TEXT, NO_LINE, NO_FILE, NO_PLACE, NO_ANSWER, NO_THREAD].contains(&what)
+            || what.ends_with(NO_BOX)
     })
 }
 
 /// Returns a page with a mistake marked above its line.
-pub fn marked(text: &str, mistake: &Mistake) -> String {
-    let mut marked = String::new();
-    for (number, line) in text.lines().enumerate().filter(|(_, line)| !is_mark(line)) {
-        if number == mistake.line {
-            let _ = writeln!(marked, "{MISTAKE}{}", mistake.what);
+pub fn marked(page: &[u8], mistake: &Mistake) -> Vec<u8> {
+    let mut marked = Vec::new();
+    let mut put = |line: &[u8]| {
+        marked.extend_from_slice(line);
+        marked.push(b'\n');
+    };
+    let page = page.strip_suffix(b"\n").unwrap_or(page);
+    for (number, line) in lines(page).enumerate() {
+        if std::str::from_utf8(line).is_ok_and(is_mark) {
+            continue;
         }
-        let _ = writeln!(marked, "{line}");
+        if number == mistake.line {
+            put(format!("{MISTAKE}{}", mistake.what).as_bytes());
+        }
+        put(line);
     }
     marked
 }
@@ -378,6 +399,23 @@ mod tests {
             lines: Some((line, line)),
             side,
         })
+    }
+
+    fn shown(page: &str, mistake: &Mistake) -> String {
+        String::from_utf8(marked(page.as_bytes(), mistake)).expect("a text")
+    }
+
+    #[test]
+    fn what_is_no_text_is_marked_and_kept() {
+        for (typed, line) in [(&b"caf\xe9"[..], 0), (b"a\nb\n\xe9\nc\n", 2)] {
+            let mistake = plain(typed).expect_err("no text");
+            assert_eq!(mistake.line, line);
+            let mark = format!("#! {NO_TEXT}\n").into_bytes();
+            let draft = marked(typed, &mistake);
+            assert!(draft.windows(mark.len()).any(|at| at == mark));
+            let again = plain(&draft).expect_err("no text");
+            assert_eq!(marked(&draft, &again), draft, "marked once");
+        }
     }
 
     #[test]
@@ -467,7 +505,7 @@ mod tests {
         let bare = "|           1 +same\nabout b\n";
         let mistake = page.read(bare).expect_err("of which file?");
         assert_eq!(mistake.what, NO_FILE);
-        assert!(page.read(&marked(bare, &mistake)).is_err());
+        assert!(page.read(&shown(bare, &mistake)).is_err());
         let named = format!("|= b.rs\n{bare}");
         let [Wish::Comment(Some(at), _)] = &page.read(&named).expect("told")[..] else {
             panic!("one comment");
@@ -512,11 +550,11 @@ mod tests {
         let page = Page::new(HEAD, &lines(), &[]);
         let broken = page.text.replace("+new", "+newer\nmy thoughts");
         let mistake = page.read(&broken).expect_err("a changed bar");
-        let shown = marked(&broken, &mistake);
-        assert!(shown.contains("#! this line is not"), "{shown}");
-        assert!(shown.contains("my thoughts\n"), "{shown}");
-        let again = page.read(&shown).expect_err("still broken");
-        assert_eq!(marked(&shown, &again).matches("#! ").count(), 1);
+        let draft = shown(&broken, &mistake);
+        assert!(draft.contains("#! this line is not"), "{draft}");
+        assert!(draft.contains("my thoughts\n"), "{draft}");
+        let again = page.read(&draft).expect_err("still broken");
+        assert_eq!(shown(&draft, &again).matches("#! ").count(), 1);
         let note = page.text.replace("|  binary", "|  binary\nhm");
         assert!(page.read(&note).is_err());
     }
