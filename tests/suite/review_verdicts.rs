@@ -104,6 +104,10 @@ fn plain_git_shows_reviews_once_it_is_asked_for() {
         "as it was",
     ])
     .success();
+    repo.agent(["review", "comment", "s", "-m", "all of it"])
+        .success();
+    repo.agent(["review", "comment", "s", "--turn", "1", "-m", "a turn"])
+        .success();
     let notes = || {
         let log = repo.git(["log", "-2", "--notes=agents/review", "agent/s"]);
         log.success().stdout().to_owned()
@@ -127,6 +131,15 @@ fn plain_git_shows_reviews_once_it_is_asked_for() {
         shown.contains("s: README.md:1 (open, before the change)"),
         "{shown}"
     );
+    let newest = repo.git(["log", "-1", "--notes=agents/review", "agent/s"]);
+    let newest = newest.success();
+    for (place, text) in [
+        ("s: the session as a whole (open)", "    all of it\n"),
+        ("s: turn 1 of the conversation (open)", "    a turn\n"),
+    ] {
+        let shown = newest.stdout();
+        assert!(shown.contains(place) && shown.contains(text), "{newest}");
+    }
     let said = install(&["--uninstall"]);
     assert!(said.stdout().contains("unset agent.displayNotes"), "{said}");
 }

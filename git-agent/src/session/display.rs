@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::context::Context;
 use super::feedback::plain;
-use super::remark;
+use super::{remark, work};
 use crate::env::Millis;
 use crate::error::Result;
 use crate::git::{ObjectId, ObjectKind};
@@ -25,12 +25,12 @@ pub fn refresh(context: &Context<'_>) -> Result<()> {
 /// Renders all reviews.
 pub fn render(context: &Context<'_>) -> Result<()> {
     let reviews = remark::load(context)?;
-    let names: BTreeMap<_, _> = context
+    let sessions: BTreeMap<_, _> = context
         .store
         .list(crate::store::list::Scope::All)?
         .sessions
         .into_iter()
-        .map(|listed| (listed.session.sid, listed.session.name))
+        .map(|listed| (listed.session.sid, listed))
         .collect();
     let mut notes: BTreeMap<ObjectId, String> = BTreeMap::new();
     let mut last = Millis(0);
@@ -40,14 +40,17 @@ pub fn render(context: &Context<'_>) -> Result<()> {
         matches!(repo.object_header(id), Ok(Some((ObjectKind::Commit, _)))).then_some(id)
     };
     for (sid, review) in &reviews.sessions {
-        let name = names
-            .get(sid)
-            .map_or_else(|| sid.to_string(), |name| line(name));
+        let listed = sessions.get(sid);
+        let name = listed.map_or_else(|| sid.to_string(), |listed| line(&listed.session.name));
         for thread in review.threads.iter().filter(|thread| thread.is_visible()) {
-            let Some(Place::Code(code)) = &thread.at else {
-                continue;
+            let commit = match &thread.at {
+                Some(Place::Code(code)) => known(&code.commit),
+                // What is about no commit stands where the session is now.
+                Some(Place::Event { .. }) | None => {
+                    listed.and_then(|listed| work::tip(context, listed).ok())
+                }
             };
-            let Some(commit) = known(&code.commit) else {
+            let Some(commit) = commit else {
                 continue;
             };
             let note = notes.entry(commit).or_default();
@@ -76,27 +79,38 @@ pub fn render(context: &Context<'_>) -> Result<()> {
 }
 
 fn rendered(thread: &Thread, session: &str) -> String {
-    let mut text = String::new();
-    if let Some(Place::Code(code)) = &thread.at {
-        let path = line(code.path.as_deref().unwrap_or_default());
-        let lines = match (code.line, code.end) {
-            (Some(first), Some(last)) => format!(":{first}-{last}"),
-            (Some(first), None) => format!(":{first}"),
-            _ => String::new(),
-        };
-        let state = if thread.is_open() { "open" } else { "resolved" };
-        let before = match code.side {
-            Side::Old => ", before the change",
-            Side::New => "",
-        };
-        text += &format!("{session}: {path}{lines} ({state}{before})\n");
-    }
+    let state = if thread.is_open() { "open" } else { "resolved" };
+    let (place, before) = place(thread);
+    let mut text = format!("{session}: {place} ({state}{before})\n");
     let shown = |comment: &&Comment| !comment.deleted;
     for comment in thread.comments.iter().filter(shown) {
         text += &format!("  {}:\n", line(&comment.who.name));
         text += &indented(&comment.body);
     }
     text
+}
+
+/// Returns what a thread is about, and what to add to its state.
+fn place(thread: &Thread) -> (String, &'static str) {
+    let code = match &thread.at {
+        Some(Place::Code(code)) => code,
+        Some(Place::Event { turn, .. }) => {
+            let turn = turn.map_or_else(String::new, |turn| format!("turn {turn} of "));
+            return (format!("{turn}the conversation"), "");
+        }
+        None => return ("the session as a whole".to_owned(), ""),
+    };
+    let path = line(code.path.as_deref().unwrap_or_default());
+    let lines = match (code.line, code.end) {
+        (Some(first), Some(last)) => format!(":{first}-{last}"),
+        (Some(first), None) => format!(":{first}"),
+        _ => String::new(),
+    };
+    let before = match code.side {
+        Side::Old => ", before the change",
+        Side::New => "",
+    };
+    (format!("{path}{lines}"), before)
 }
 
 /// Returns text that stays on one line.

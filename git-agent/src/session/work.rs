@@ -185,17 +185,21 @@ pub fn look(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Work> 
 /// Returns where a session's work begins and its last commit, as trees, without looking at any file.
 pub fn committed(context: &Context<'_>, listed: &Listed) -> Result<(ObjectId, ObjectId)> {
     let repo = context.repo;
-    let at = place(context, listed)?;
-    let head = match &at {
-        Some(at) => repo.head_of(at)?,
-        None => None,
-    };
-    let tip = match head {
-        Some(head) => head,
-        None => last_commit(context, listed)?,
-    };
+    let tip = tip(context, listed)?;
     let base = base(context, listed, tip)?;
     Ok((repo.tree_of(base)?, repo.tree_of(tip)?))
+}
+
+/// Returns a session's last commit, without looking at any file.
+pub fn tip(context: &Context<'_>, listed: &Listed) -> Result<ObjectId> {
+    let head = match place(context, listed)? {
+        Some(at) => context.repo.head_of(&at)?,
+        None => None,
+    };
+    match head {
+        Some(head) => Ok(head),
+        None => last_commit(context, listed),
+    }
 }
 
 /// Returns the last commit of a session without a worktree here.
