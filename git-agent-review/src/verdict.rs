@@ -72,36 +72,54 @@ pub fn run(env: &Env, args: &Judge, verdict: Verdict) -> Result<u8> {
         let cases = draft::keeping(context, "message", &why, || {
             cases(context, ui, args, verdict)
         })?;
+        // What was named is judged together or not at all, as far as that can be told before.
+        let several = cases.len() > 1;
+        for case in (cases.iter()).filter(|case| several && case.seen.is_none()) {
+            draft::keeping(context, "message", &why, || {
+                opinion::require(context, &case.listed, verdict)
+            })?;
+        }
         let mut judged = Vec::new();
-        let mut rows = Vec::new();
+        let mut failure = None;
         for case in &cases {
             let given = draft::keeping(context, "message", &why, || {
                 give(context, ui, case, verdict, &why)
             });
             match given {
-                Ok(work) => {
-                    judged.push(&case.listed);
-                    rows.push(row(&case.listed, verdict, &work));
-                }
+                Ok(work) => judged.push((&case.listed, work)),
                 // What a filter found is judged as far as it goes.
                 Err(error) if case.seen.is_some() => ui.error(error.message()),
-                Err(error) => return Err(error),
+                Err(error) if judged.is_empty() => return Err(error),
+                // What was decided before it is told all the same.
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
             }
         }
         next_steps(ui, verdict, &judged);
+        let rows: Vec<Row> = (judged.iter())
+            .map(|(listed, work)| row(listed, verdict, work))
+            .collect();
+        write(ui, &rows)?;
         display::refresh(context)?;
-        match ui.format() {
-            Format::Human => {}
-            Format::Json => json::write_list(ui, "verdicts", &rows)?,
-            Format::Porcelain { nul } => {
-                for row in &rows {
-                    let fields = [&row.session, row.verdict, &row.commit, &row.tree];
-                    porcelain::write_record(&mut ui.out(), nul, fields).context(cannot_write)?;
-                }
-            }
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(u8::from(judged.len() < cases.len())),
         }
-        Ok(u8::from(judged.len() < cases.len()))
     })
+}
+
+/// Tells machines what was decided.
+fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
+    match ui.format() {
+        Format::Human => Ok(()),
+        Format::Json => json::write_list(ui, "verdicts", rows),
+        Format::Porcelain { nul } => rows.iter().try_for_each(|row| {
+            let fields = [&row.session, row.verdict, &row.commit, &row.tree];
+            porcelain::write_record(&mut ui.out(), nul, fields).context(cannot_write)
+        }),
+    }
 }
 
 /// Returns the sessions to judge: those that were named, or those that were found, shown and agreed to.
@@ -204,11 +222,7 @@ fn row(listed: &Listed, verdict: Verdict, work: &Work) -> Row {
     Row {
         session: listed.session.sid.to_string(),
         name: listed.session.name.clone(),
-        verdict: match verdict {
-            Verdict::Approve => "approve",
-            Verdict::RequestChanges => "request-changes",
-            Verdict::Reject => "reject",
-        },
+        verdict: verdict.as_str(),
         commit: work.tip.to_string(),
         tree: work.tree.to_string(),
     }
@@ -235,12 +249,12 @@ fn give(context: &Context<'_>, ui: &Ui, case: &Case, verdict: Verdict, why: &str
 }
 
 /// Says what to type next.
-fn next_steps(ui: &Ui, verdict: Verdict, judged: &[&Listed]) {
-    let name = |listed: &&Listed| one_line(&listed.session.name).to_string();
+fn next_steps(ui: &Ui, verdict: Verdict, judged: &[(&Listed, Work)]) {
+    let name = |listed: &Listed| one_line(&listed.session.name).to_string();
     match verdict {
         Verdict::Approve => {
             let mut targets: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-            for listed in judged {
+            for (listed, _) in judged {
                 let into = listed.session.parent.as_deref().unwrap_or("BRANCH");
                 targets.entry(into).or_default().push(name(listed));
             }
@@ -250,13 +264,13 @@ fn next_steps(ui: &Ui, verdict: Verdict, judged: &[&Listed]) {
             }
         }
         Verdict::RequestChanges => {
-            for listed in judged {
+            for (listed, _) in judged {
                 ui.hint(format!("git agent review send {}", name(listed)));
             }
         }
         Verdict::Reject if judged.is_empty() => {}
         Verdict::Reject => {
-            let names: Vec<String> = judged.iter().map(name).collect();
+            let names: Vec<String> = judged.iter().map(|(listed, _)| name(listed)).collect();
             ui.hint(format!("git agent clean {}", names.join(" ")));
         }
     }

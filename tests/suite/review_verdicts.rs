@@ -1,4 +1,5 @@
-//! Verdicts on several sessions at once: shown first, never more than was shown, and only what is ready is approved.
+//! Verdicts: what they say and who gets to read it; and on several sessions at once, shown first, never more than was
+//! shown, and only what is ready is approved.
 
 use git_agent_tests::Sandbox;
 
@@ -254,4 +255,40 @@ fn what_is_said_fits_the_work() {
     repo.agent(["review", "send", "added", "-m", "my words"])
         .code(1)
         .assert_says("the text is kept in");
+}
+
+#[test]
+fn sessions_that_are_named_are_judged_together() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    for name in ["one", "two"] {
+        repo.new_session(name, &[], &["write f text", "print done"]);
+        repo.await_state(name, "ready");
+    }
+    let busy = sandbox.root().join("busy");
+    let script = format!("while ! test -e '{}'; do sleep 0.1; done", busy.display());
+    repo.agent(["new", "three", "--", "sh", "-c", &script])
+        .success();
+    let refused = repo
+        .agent(["review", "approve", "one", "three", "--json"])
+        .code(128);
+    refused.assert_says("session 'three' is at work");
+    assert_eq!(refused.stdout(), "");
+    assert!(repo.session("one")["verdict"].is_null(), "nor is the other");
+    std::fs::write(&busy, "").expect("the sandbox is writable");
+
+    // What cannot be foreseen: the work of one cannot be kept.
+    repo.worktree_of("two").write("f", "other\n");
+    let id = repo.session("two")["id"].as_str().map(str::to_owned);
+    let lock = format!(
+        "refs/agents-local/snapshots/{}.lock",
+        id.expect("a session has an id")
+    );
+    std::fs::write(repo.common_dir().join(lock), "").expect("the sandbox is writable");
+    let half = repo
+        .agent(["review", "approve", "one", "two", "--json"])
+        .code(128);
+    let told = half.json();
+    assert_eq!(told["verdicts"][0]["name"], "one", "{half}");
+    assert_eq!(repo.session("one")["verdict"], "approve");
 }

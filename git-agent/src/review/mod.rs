@@ -241,6 +241,17 @@ pub enum Verdict {
     Reject,
 }
 
+impl Verdict {
+    /// Returns the word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Approve => "approve",
+            Verdict::RequestChanges => "request-changes",
+            Verdict::Reject => "reject",
+        }
+    }
+}
+
 /// The fields every record has; the action's are beside them.
 #[derive(Serialize, Deserialize)]
 struct Header {

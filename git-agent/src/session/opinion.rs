@@ -87,15 +87,7 @@ pub fn give(
     seen: Option<&Work>,
 ) -> Result<Work> {
     let session = &listed.session;
-    forbid_own(context, listed, verdict)?;
-    forbid_over(listed, verdict)?;
-    if listed.is_mine() {
-        // A supervisor whose turn is over is waited for in any case, so that the state can follow.
-        let idle = steer::require_idle(context, session);
-        if verdict != Verdict::RequestChanges {
-            idle?;
-        }
-    }
+    require_open(context, listed, verdict)?;
     let work = work::look(context, listed, Keep::Snapshot)?;
     if let Some(seen) = seen
         && (seen.tip, seen.tree) != (work.tip, work.tree)
@@ -123,6 +115,27 @@ pub fn give(
         set_state(context, session.sid, state, reason)?;
     }
     Ok(work)
+}
+
+/// Makes sure that a verdict can be given, as far as that can be told before.
+pub fn require(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Result<()> {
+    require_open(context, listed, verdict)?;
+    work::look(context, listed, Keep::Nothing)?;
+    Ok(())
+}
+
+/// Makes sure that a session is one for a verdict of whoever gives it.
+fn require_open(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Result<()> {
+    forbid_own(context, listed, verdict)?;
+    forbid_over(listed, verdict)?;
+    if listed.is_mine() {
+        // A supervisor whose turn is over is waited for in any case, so that the state can follow.
+        let idle = steer::require_idle(context, &listed.session);
+        if verdict != Verdict::RequestChanges {
+            idle?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses to let land, or to keep from landing, what has landed or was given up.
