@@ -1,4 +1,4 @@
-//! `git agent review list`: comments and what became of them.
+//! `git agent review list`: verdicts with what was said of them, comments and what became of them.
 
 use std::io::Write;
 
@@ -16,7 +16,8 @@ use git_agent::review::{Place, Review, Side};
 use git_agent::session::anchors::{self, Placed, Spot};
 use git_agent::session::context::Context;
 use git_agent::session::feedback::{self, Sent};
-use git_agent::session::work::{self, Keep};
+use git_agent::session::judgement::{self, Judgement};
+use git_agent::session::work::{self, Keep, Work};
 use git_agent::session::{Ulid, remark, select};
 use git_agent::store::list::{Listed, Scope};
 use serde::Serialize;
@@ -110,6 +111,17 @@ pub struct Said {
     pub edited: bool,
 }
 
+/// A verdict, for machines.
+#[derive(Debug, Serialize)]
+struct Judged {
+    /// The session's id.
+    session: String,
+    /// The session's name.
+    name: String,
+    #[serde(flatten)]
+    judgement: Judgement,
+}
+
 /// Runs the verb.
 pub fn run(env: &Env, args: &List) -> Result<u8> {
     let mut options = args.output.options();
@@ -122,34 +134,48 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
                 problem.name, problem.what
             ));
         }
-        let (mut shown, mut others) = (0, 0);
-        let mut rows = Vec::new();
-        for listed in chosen(context, args)? {
+        let (mut shown, mut others, mut decided) = (0, 0, 0);
+        let (mut rows, mut verdicts) = (Vec::new(), Vec::new());
+        let (chosen, all) = chosen(context, args)?;
+        for listed in chosen {
             let Some(review) = reviews.sessions.get(&listed.session.sid) else {
                 continue;
             };
-            let placed = placed(context, &listed, review)?;
+            let work = work::look(context, &listed, Keep::Nothing).ok();
+            let judgements = match args.wants_verdicts(&listed, all) {
+                true => judgements(&listed, review, work.as_ref()),
+                false => Vec::new(),
+            };
+            decided += judgements.len();
+            let placed = placed(context, work.as_ref(), review)?;
             let wanted: Vec<&Placed<'_>> =
                 placed.iter().filter(|placed| args.wants(placed)).collect();
             shown += wanted.len();
             others += placed.len() - wanted.len();
             match ui.format() {
-                Format::Human => write_human(context, ui, &listed, &wanted)?,
+                Format::Human => write_human(context, ui, &listed, &judgements, &wanted)?,
                 _ => {
+                    let judged = |judgement| Judged {
+                        session: listed.session.sid.to_string(),
+                        name: listed.session.name.clone(),
+                        judgement,
+                    };
+                    verdicts.extend(judgements.into_iter().map(judged));
                     let sent = feedback::sent(context, &listed)?;
                     rows.extend(wanted.iter().map(|placed| row(&listed, placed, &sent)));
                 }
             }
         }
         match ui.format() {
-            Format::Json => json::write_list(ui, "comments", &rows)?,
+            Format::Json => write_json(ui, &rows, &verdicts)?,
             Format::Porcelain { nul } => {
                 for row in &rows {
                     porcelain::write_record(&mut ui.out(), nul, record(row))
                         .context(cannot_write)?;
                 }
             }
-            Format::Human if shown == 0 && others == 0 => ui.narrate("no comments"),
+            Format::Human if shown + others + decided == 0 => ui.narrate("no comments"),
+            Format::Human if others == 0 => {}
             Format::Human if shown == 0 => {
                 let others = count(others as u64, "other");
                 ui.narrate(format!("no {} comments, but {others}", args.wanted()));
@@ -179,6 +205,14 @@ impl List {
         }
     }
 
+    /// Returns whether the verdicts on a session are asked for. Among all sessions, those that are over would only be in the
+    /// way.
+    fn wants_verdicts(&self, listed: &Listed, all: bool) -> bool {
+        let comments_only = self.open || self.resolved || self.outdated;
+        let over = all && listed.session.status.is_closed();
+        !comments_only && (self.everything || !over)
+    }
+
     fn wants(&self, placed: &Placed<'_>) -> bool {
         let state = threads::state(placed);
         let none = !self.open && !self.resolved && !self.outdated;
@@ -190,28 +224,29 @@ impl List {
     }
 }
 
-fn chosen(context: &Context<'_>, args: &List) -> Result<Vec<Listed>> {
+/// Returns the sessions that are meant, and whether that is all of them.
+fn chosen(context: &Context<'_>, args: &List) -> Result<(Vec<Listed>, bool)> {
     let selection = args.choice.selection();
     if !selection.is_empty() && !selection.all {
-        return select::select(context, &selection);
+        return Ok((select::select(context, &selection)?, false));
     }
     if !selection.all
         && let Ok(here) = select::select(context, &selection)
     {
-        return Ok(here);
+        return Ok((here, false));
     }
-    Ok(select::list(context, Scope::All)?.sessions)
+    Ok((select::list(context, Scope::All)?.sessions, true))
 }
 
 /// Finds where the threads of a session hang; where its work is not here, everything on code is outdated.
-pub fn placed<'r>(
+fn placed<'r>(
     context: &Context<'_>,
-    listed: &Listed,
+    work: Option<&Work>,
     review: &'r Review,
 ) -> Result<Vec<Placed<'r>>> {
-    match work::look(context, listed, Keep::Nothing) {
-        Ok(work) => anchors::place_all(context, &work, review),
-        Err(_) => Ok(review
+    match work {
+        Some(work) => anchors::place_all(context, work, review),
+        None => Ok(review
             .threads
             .iter()
             .filter(|thread| thread.is_visible())
@@ -227,13 +262,37 @@ pub fn placed<'r>(
     }
 }
 
+/// Returns the verdicts on a session, seen from its work where that is here.
+fn judgements(listed: &Listed, review: &Review, work: Option<&Work>) -> Vec<Judgement> {
+    let files = work.map(|work| (work.tip.to_string(), work.tree.to_string()));
+    let files = files
+        .as_ref()
+        .map(|(tip, tree)| (tip.as_str(), tree.as_str()));
+    judgement::all(review, listed.session.sid, files)
+}
+
+/// Writes comments and verdicts into one object.
+fn write_json(ui: &Ui, rows: &[Row], verdicts: &[Judged]) -> Result<()> {
+    let mut out = ui.out();
+    let mut list = json::List::begin(&mut out, "comments", ui.table_width().is_some())?;
+    for row in rows {
+        list.item(row)?;
+    }
+    list.next("verdicts")?;
+    for judged in verdicts {
+        list.item(judged)?;
+    }
+    list.end()
+}
+
 fn write_human(
     context: &Context<'_>,
     ui: &Ui,
     listed: &Listed,
+    judgements: &[Judgement],
     wanted: &[&Placed<'_>],
 ) -> Result<()> {
-    if wanted.is_empty() {
+    if wanted.is_empty() && judgements.is_empty() {
         return Ok(());
     }
     let look = Look {
@@ -242,6 +301,9 @@ fn write_human(
     };
     let name = one_line(&listed.session.name).to_string();
     writeln!(ui.out(), "{}", ui.palette().paint(Slot::Header, name)).context(cannot_write)?;
+    if !judgements.is_empty() {
+        writeln!(ui.out(), "{}", look.verdicts(judgements)).context(cannot_write)?;
+    }
     for placed in wanted {
         let text = look.block(placed, Some(&Look::place(placed)));
         writeln!(ui.out(), "{text}").context(cannot_write)?;

@@ -1,13 +1,14 @@
 //! Threads as people read them: in a diff under the line they are about, or in a list.
 
 use git_agent::env::Millis;
-use git_agent::output::human;
 use git_agent::output::sanitize::{block, one_line};
 use git_agent::output::style::{Palette, Slot};
-use git_agent::review::{Place, Thread};
+use git_agent::output::{human, sessions};
+use git_agent::review::{Place, Thread, Verdict};
 use git_agent::session::Ulid;
 use git_agent::session::anchors::{Placed, Spot};
 use git_agent::session::feedback;
+use git_agent::session::judgement::Judgement;
 
 /// How many characters of an id are shown: the end, which is random.
 const SHOWN: usize = 8;
@@ -90,6 +91,30 @@ impl Look<'_> {
             let body = block(&comment.body).to_text();
             lines.extend(body.trim_end().lines().map(shown));
         }
+        self.barred(&lines)
+    }
+
+    /// Returns verdicts as such a block, each with what was said of it.
+    pub fn verdicts(&self, judgements: &[Judgement]) -> String {
+        let mut lines = Vec::new();
+        for judgement in judgements {
+            let slot = match judgement.verdict {
+                _ if judgement.stale == Some(true) => Slot::Dim,
+                Verdict::Approve => Slot::Good,
+                Verdict::RequestChanges => Slot::Waiting,
+                Verdict::Reject => Slot::Bad,
+            };
+            let head = self
+                .palette
+                .paint(slot, sessions::verdict(judgement, self.now));
+            lines.push(head.to_string());
+            let body = block(&judgement.message).to_text();
+            lines.extend(body.trim_end().lines().map(shown));
+        }
+        self.barred(&lines)
+    }
+
+    fn barred(&self, lines: &[String]) -> String {
         let bar = self.palette.paint(Slot::Dim, "│").to_string();
         lines.iter().map(|line| format!("{bar} {line}\n")).collect()
     }

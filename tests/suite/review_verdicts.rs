@@ -258,6 +258,52 @@ fn what_is_said_fits_the_work() {
 }
 
 #[test]
+fn why_changes_are_requested_is_shown() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["write f one", "print done"]);
+    repo.await_state("s", "ready");
+    repo.agent(["review", "approve", "s", "-m", "good as it is"])
+        .success();
+    let why = "mend \x1b[2Jit\nand test it";
+    repo.agent(["review", "request-changes", "s", "-m", why])
+        .success();
+
+    let listed = repo.agent(["review", "list", "s"]).success();
+    let lines = listed.lines();
+    let tip = &repo.id("agent/s")[..10];
+    assert!(
+        lines[1].contains(&format!(" requests changes at {tip}, ")),
+        "{listed}"
+    );
+    assert!(
+        lines[2].starts_with("│   mend ") && lines[3] == "│   and test it",
+        "{listed}"
+    );
+    let shown = repo.agent(["show", "s"]).success();
+    assert!(
+        shown.stdout().contains(" requests changes at ")
+            && shown.stdout().contains("            and test it\n"),
+        "{shown}"
+    );
+    for text in [listed.stdout(), shown.stdout()] {
+        assert!(!text.contains('\x1b'), "it stays escaped: {text:?}");
+    }
+    let machines = |words: &[&str]| repo.agent(words).success().json();
+    for told in [
+        &machines(&["review", "list", "s", "--json"])["verdicts"],
+        &machines(&["show", "s", "--json"])["sessions"][0]["verdicts"],
+    ] {
+        let one = &told[0];
+        assert_eq!(told.as_array().map(Vec::len), Some(1), "{told:#}");
+        assert_eq!(one["verdict"], "request-changes", "{one:#}");
+        assert_eq!(one["message"], why, "{one:#}");
+        assert_eq!(one["tip"], repo.id("agent/s"), "{one:#}");
+        assert_eq!(one["stale"], false, "{one:#}");
+    }
+}
+
+#[test]
 fn sessions_that_are_named_are_judged_together() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use super::human;
 use super::moment::Clock;
+use super::sanitize::one_line;
 use super::style::Slot;
 use super::table::{Cell, Column, Table};
 use crate::env::Millis;
+use crate::review::Verdict;
 use crate::session::State;
+use crate::session::judgement::Judgement;
 use crate::session::summary::{Finding, Summary};
 
 /// How the time of the last activity is told.
@@ -201,5 +204,50 @@ pub fn activity(row: &Summary) -> &str {
     match row.session.activity.as_str() {
         "" => &row.task,
         activity => activity,
+    }
+}
+
+/// How much of a commit's id people are shown with a verdict.
+const TIP_SHOWN: usize = 10;
+
+/// Returns who decided what, about which commit and when, in one line.
+pub fn verdict(judgement: &Judgement, now: Millis) -> String {
+    let does = match judgement.verdict {
+        Verdict::Approve => "approves",
+        Verdict::RequestChanges => "requests changes",
+        Verdict::Reject => "rejects",
+    };
+    let tip: String = judgement.tip.chars().take(TIP_SHOWN).collect();
+    let (who, tip) = (one_line(&judgement.who), one_line(&tip));
+    let ago = human::ago(now, judgement.at);
+    let stale = match judgement.stale {
+        Some(true) => ", stale",
+        _ => "",
+    };
+    format!("{who} {does} at {tip}, {ago}{stale}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_is_one_line_without_tricks() {
+        let mut judgement = Judgement {
+            id: String::new(),
+            verdict: Verdict::RequestChanges,
+            message: String::new(),
+            who: "Ada\n\x1b[2J".into(),
+            writer: "ada-1a2b".into(),
+            at: Millis(5),
+            tip: "0123456789abcdef".into(),
+            stale: Some(false),
+        };
+        let words = verdict(&judgement, Millis(5));
+        let end = " requests changes at 0123456789, 0 seconds ago";
+        assert!(words.ends_with(end), "{words}");
+        assert!(!words.contains(['\x1b', '\n']), "{words}");
+        judgement.stale = Some(true);
+        assert!(verdict(&judgement, Millis(5)).ends_with(", stale"));
     }
 }

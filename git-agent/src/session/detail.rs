@@ -6,7 +6,8 @@ use serde_json::Value;
 use super::backlog;
 use super::context::Context;
 use super::events;
-use super::summary::{self, Summary, timestamp};
+use super::judgement::{self, Judgement};
+use super::summary::{self, Finding, Summary, timestamp};
 use super::{SessionId, State};
 use crate::env::Millis;
 use crate::error::Result;
@@ -40,6 +41,9 @@ pub struct Detail {
     /// What it asks, while it waits for an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Request>,
+    /// What each reviewer decided, and why.
+    #[serde(skip_serializing_if = "Finding::is_nothing")]
+    pub verdicts: Finding<Vec<Judgement>>,
     /// What the signature of its newest record is worth; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signature: Option<Standing>,
@@ -113,6 +117,7 @@ pub fn gather(
             State::Waiting => open_request(context, listed)?,
             _ => None,
         },
+        verdicts: judgement::of(context, listed),
         signature: signature(context, listed, summary.mine),
         snapshots: snapshots(context, listed),
         events: last,

@@ -33,6 +33,7 @@ pub mod id;
 pub mod ignored;
 pub mod inbox;
 pub mod include;
+pub mod judgement;
 pub mod launch;
 pub mod leftovers;
 pub mod live;

@@ -70,6 +70,21 @@ fn files_judged(repo: &Repo, at: &Checkout, review: &Review) -> Result<(String, 
     Ok((tip.to_string(), seen.tree.to_string()))
 }
 
+/// Returns the last commit of a session and its files as they are now, as verdicts name them.
+pub fn files_now(
+    context: &Context<'_>,
+    listed: &Listed,
+    review: &Review,
+) -> Result<(String, String)> {
+    match work::place(context, listed)? {
+        Some(at) => files_judged(context.repo, &at, review),
+        None => {
+            let work = work::look(context, listed, Keep::Nothing)?;
+            Ok((work.tip.to_string(), work.tree.to_string()))
+        }
+    }
+}
+
 /// Returns what records say about some work.
 pub fn about(review: &Review, sid: SessionId, work: &Work) -> Opinion {
     judge(review, sid, &work.tip.to_string(), &work.tree.to_string())

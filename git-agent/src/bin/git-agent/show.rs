@@ -121,6 +121,10 @@ fn write(context: &Context<'_>, ui: &Ui, detail: &Detail) -> Result<()> {
     if let Some(text) = review(row) {
         sheet.line("review", text)?;
     }
+    for judgement in detail.verdicts.known().into_iter().flatten() {
+        sheet.line("verdict", sessions::verdict(judgement, now))?;
+        sheet.block("", &judgement.message)?;
+    }
     if row.turns > 0 {
         let worked = Duration::from_secs(row.elapsed_seconds.unwrap_or(0));
         let turns = human::count(row.turns.into(), "turn");
