@@ -1,5 +1,6 @@
-//! `git agent review send`: open comments go back to the agent, in the same conversation.
+//! `git agent review send`: open comments, and why changes were requested, go back to the agent, in the same conversation.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::Args;
@@ -8,13 +9,16 @@ use git_agent::error::{Context as _, Error, Result};
 use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::human::count;
 use git_agent::output::sanitize::{block, one_line};
-use git_agent::output::{Format, Ui, cannot_write};
+use git_agent::output::{Format, Ui, cannot_write, json};
+use git_agent::review::Review;
+use git_agent::review::standing::{Judged, Opinion};
 use git_agent::session::anchors::{self, Placed, Spot};
 use git_agent::session::context::Context;
-use git_agent::session::feedback::{self, Whose};
+use git_agent::session::feedback::{self, Sent, Whose};
 use git_agent::session::prompts::Delivery;
-use git_agent::session::work::{self, Keep};
-use git_agent::session::{Ulid, looked, remark, select};
+use git_agent::session::work::{self, Keep, Work};
+use git_agent::session::{SessionId, Ulid, WriterId, looked, opinion, remark, select};
+use git_agent::store::list::Listed;
 
 use crate::{answer, draft};
 
@@ -23,7 +27,7 @@ pub struct Send {
     /// The session (default: the one of this worktree)
     #[arg(value_name = "SESSION")]
     session: Option<String>,
-    /// Say something before the comments
+    /// Say something before everything else
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
     /// Send what teammates wrote too, marked as theirs
@@ -70,53 +74,134 @@ fn send(context: &Context<'_>, ui: &Ui, args: &Send) -> Result<u8> {
         Keep::Snapshot
     };
     let work = work::look(context, &listed, keep)?;
-    let placed = anchors::place_all(context, &work, &review)?;
-    let me = context.store.writer()?;
+    let said = Said::of(context, sid, &work, &review)?;
     let whose = if args.others {
         Whose::Everybody
     } else {
         Whose::Mine
     };
     let sent = match args.again {
-        true => Default::default(),
+        true => Sends::new(),
         false => feedback::sent(context, &listed)?,
     };
-    let threads = feedback::unsent(&placed, sid, me.as_ref(), whose, &sent);
-    if threads.is_empty() {
+    let (requests, threads) = (said.requests(whose, &sent), said.threads(whose, &sent));
+    if requests.is_empty() && threads.is_empty() {
         let error = Error::negative(format!(
             "session '{name}' has no open comment that was not sent"
         ));
-        let open = placed
-            .iter()
-            .filter(|placed| placed.thread.is_open())
-            .count();
-        return Err(match open {
-            0 => error.hint(format!(
-                "git agent review comment {name} FILE:LINE -m \"<text>\""
-            )),
-            _ if args.others => error.hint("send them again: --again"),
-            _ => error.hint("send them again: --again, or those of teammates: --others"),
-        });
+        return Err(error.hint(instead(&said, &name, whose, &sent)));
     }
     let preface = args.message.as_deref().unwrap_or_default().trim();
     let around = |spot: &Spot| anchors::around(context.repo, &work, spot);
-    let prompt = feedback::prompt(&threads, &around, sid, me.as_ref(), whose, preface);
+    let me = said.me.as_ref();
+    let prompt = feedback::prompt(&requests, &threads, &around, sid, me, whose, preface);
     let first = |placed: &&Placed<'_>| placed.thread.comments.first().map(|said| said.id);
     let ids: Vec<Ulid> = threads.iter().filter_map(first).collect();
     if args.dry_run {
         if ui.format() == Format::Human {
             write!(ui.out(), "{}", block(&prompt)).context(cannot_write)?;
         }
-        answer::tell(ui, &ids)?;
+        tell(ui, &requests, &ids)?;
         return Ok(0);
     }
-    let number = count(threads.len() as u64, "comment");
+    let comments = count(threads.len() as u64, "comment");
+    let what = match (requests.is_empty(), threads.is_empty()) {
+        (true, _) => comments,
+        (false, true) => "the request for changes".to_owned(),
+        (false, false) => format!("the request for changes and {comments}"),
+    };
     match feedback::send(context, sid, prompt)? {
-        Delivery::Queued => ui.narrate(format!("{number} queued for '{name}'")),
-        Delivery::Started => ui.narrate(format!("{number} sent to '{name}'")),
+        Delivery::Queued => ui.narrate(format!("{what} queued for '{name}'")),
+        Delivery::Started => ui.narrate(format!("{what} sent to '{name}'")),
     }
     looked::remember(context, sid, &work)?;
     ui.hint(format!("git agent log -f {name}"));
-    answer::tell(ui, &ids)?;
+    tell(ui, &requests, &ids)?;
     Ok(0)
+}
+
+/// What was sent, and when.
+type Sends = BTreeMap<Ulid, Sent>;
+
+/// What a review says about a session's work as it is.
+struct Said<'r> {
+    sid: SessionId,
+    placed: Vec<Placed<'r>>,
+    opinion: Opinion,
+    me: Option<WriterId>,
+}
+
+impl<'r> Said<'r> {
+    fn of(
+        context: &Context<'_>,
+        sid: SessionId,
+        work: &Work,
+        review: &'r Review,
+    ) -> Result<Said<'r>> {
+        Ok(Said {
+            sid,
+            placed: anchors::place_all(context, work, review)?,
+            opinion: opinion::about(review, sid, work),
+            me: context.store.writer()?,
+        })
+    }
+
+    fn requests(&self, whose: Whose, sent: &Sends) -> Vec<&Judged> {
+        feedback::requests(&self.opinion, self.me.as_ref(), whose, sent)
+    }
+
+    fn threads(&self, whose: Whose, sent: &Sends) -> Vec<&Placed<'r>> {
+        feedback::unsent(&self.placed, self.sid, self.me.as_ref(), whose, sent)
+    }
+
+    /// Returns whether there is anything to send.
+    fn has_any(&self, whose: Whose, sent: &Sends) -> bool {
+        !self.requests(whose, sent).is_empty() || !self.threads(whose, sent).is_empty()
+    }
+}
+
+/// Returns whether `send` without options would send something about some work of a session.
+pub fn would_send(context: &Context<'_>, listed: &Listed, work: &Work) -> Result<bool> {
+    let sid = listed.session.sid;
+    let review = remark::load_one(&context.store, sid)?;
+    let said = Said::of(context, sid, work, &review)?;
+    Ok(said.has_any(Whose::Mine, &feedback::sent(context, listed)?))
+}
+
+/// Returns what to type where nothing was sent: only what would send something.
+fn instead(said: &Said<'_>, name: &str, whose: Whose, sent: &Sends) -> String {
+    let nothing = Sends::new();
+    let again = said.has_any(whose, &nothing);
+    let others = said.has_any(Whose::Everybody, sent);
+    let both = said.has_any(Whose::Everybody, &nothing);
+    match (again, others, both) {
+        (true, true, _) => "send them again: --again, or those of teammates: --others".to_owned(),
+        (true, false, _) => "send them again: --again".to_owned(),
+        (false, true, _) => "send those of teammates: --others".to_owned(),
+        (false, false, true) => "send those of teammates again: --others --again".to_owned(),
+        (false, false, false) => comment_on(name),
+    }
+}
+
+/// Returns how to say something that can be sent.
+pub fn comment_on(name: &str) -> String {
+    format!("git agent review comment {name} FILE:LINE -m \"<text>\"")
+}
+
+/// Tells machines what was sent.
+fn tell(ui: &Ui, requests: &[&Judged], comments: &[Ulid]) -> Result<()> {
+    if ui.format() != Format::Json {
+        return answer::tell(ui, comments);
+    }
+    let id = |id: Ulid| serde_json::json!({ "id": id.as_str() });
+    let mut out = ui.out();
+    let mut list = json::List::begin(&mut out, "comments", ui.table_width().is_some())?;
+    for comment in comments {
+        list.item(&id(*comment))?;
+    }
+    list.next("verdicts")?;
+    for judged in requests {
+        list.item(&id(judged.given.id))?;
+    }
+    list.end()
 }

@@ -23,7 +23,7 @@ use git_agent::session::{State, display, looked, opinion, remark, select};
 use git_agent::store::list::Listed;
 use serde::Serialize;
 
-use crate::{diff, draft};
+use crate::{diff, draft, send};
 
 #[derive(Debug, Args)]
 pub struct Judge {
@@ -97,7 +97,7 @@ pub fn run(env: &Env, args: &Judge, verdict: Verdict) -> Result<u8> {
                 }
             }
         }
-        next_steps(ui, verdict, &judged);
+        next_steps(context, ui, verdict, &judged);
         let rows: Vec<Row> = (judged.iter())
             .map(|(listed, work)| row(listed, verdict, work))
             .collect();
@@ -249,7 +249,7 @@ fn give(context: &Context<'_>, ui: &Ui, case: &Case, verdict: Verdict, why: &str
 }
 
 /// Says what to type next.
-fn next_steps(ui: &Ui, verdict: Verdict, judged: &[(&Listed, Work)]) {
+fn next_steps(context: &Context<'_>, ui: &Ui, verdict: Verdict, judged: &[(&Listed, Work)]) {
     let name = |listed: &Listed| one_line(&listed.session.name).to_string();
     match verdict {
         Verdict::Approve => {
@@ -264,8 +264,8 @@ fn next_steps(ui: &Ui, verdict: Verdict, judged: &[(&Listed, Work)]) {
             }
         }
         Verdict::RequestChanges => {
-            for (listed, _) in judged {
-                ui.hint(format!("git agent review send {}", name(listed)));
+            for (listed, work) in judged {
+                ui.hint(changes_next(context, listed, work));
             }
         }
         Verdict::Reject if judged.is_empty() => {}
@@ -273,5 +273,18 @@ fn next_steps(ui: &Ui, verdict: Verdict, judged: &[(&Listed, Work)]) {
             let names: Vec<String> = judged.iter().map(|(listed, _)| name(listed)).collect();
             ui.hint(format!("git agent clean {}", names.join(" ")));
         }
+    }
+}
+
+/// Returns how whoever is to make the changes gets to know of them.
+fn changes_next(context: &Context<'_>, listed: &Listed, work: &Work) -> String {
+    let name = one_line(&listed.session.name).to_string();
+    if !listed.is_mine() {
+        return "git agent push".to_owned();
+    }
+    // A hint that cannot be checked is worth no error: the verdict is given.
+    match send::would_send(context, listed, work) {
+        Ok(true) | Err(_) => format!("git agent review send {name}"),
+        Ok(false) => send::comment_on(&name),
     }
 }

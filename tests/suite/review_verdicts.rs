@@ -258,18 +258,26 @@ fn what_is_said_fits_the_work() {
 }
 
 #[test]
-fn why_changes_are_requested_is_shown() {
+fn why_changes_are_requested_is_shown_and_sent() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();
     repo.new_session("s", &[], &["write f one", "print done"]);
     repo.await_state("s", "ready");
     repo.agent(["review", "approve", "s", "-m", "good as it is"])
         .success();
+    repo.agent(["review", "send", "s"])
+        .code(1)
+        .assert_says("hint: git agent review comment s FILE:LINE");
+    repo.agent(["review", "request-changes", "s"])
+        .success()
+        .assert_says("hint: git agent review comment s FILE:LINE");
     let why = "mend \x1b[2Jit\nand test it";
     repo.agent(["review", "request-changes", "s", "-m", why])
-        .success();
+        .success()
+        .assert_says("hint: git agent review send s");
 
-    let listed = repo.agent(["review", "list", "s"]).success();
+    let list = || repo.agent(["review", "list", "s"]).success();
+    let listed = list();
     let lines = listed.lines();
     let tip = &repo.id("agent/s")[..10];
     assert!(
@@ -300,6 +308,61 @@ fn why_changes_are_requested_is_shown() {
         assert_eq!(one["message"], why, "{one:#}");
         assert_eq!(one["tip"], repo.id("agent/s"), "{one:#}");
         assert_eq!(one["stale"], false, "{one:#}");
+    }
+
+    let sent = repo
+        .agent(["review", "send", "s", "--dry-run", "-m", "Please."])
+        .success();
+    assert!(
+        sent.stdout().starts_with("Please.\n\nChanges to the work"),
+        "{sent}"
+    );
+    assert!(
+        sent.stdout().contains("\n> and test it\n")
+            && !sent.stdout().contains("Review comments")
+            && !sent.stdout().contains("good as it is"),
+        "{sent}"
+    );
+    repo.agent(["review", "comment", "s", "f:1", "-m", "here"])
+        .success();
+    let told = machines(&["review", "send", "s", "--json"]);
+    for key in ["comments", "verdicts"] {
+        assert_eq!(told[key].as_array().map(Vec::len), Some(1), "{told:#}");
+    }
+    repo.agent(["wait", "s"]).success();
+    let prompts = repo.texts("s", "prompt");
+    let last = prompts.last().expect("a prompt");
+    let at = |words: &str| last.find(words).expect(words);
+    assert!(at("> and test it") < at("> here"), "{last}");
+
+    // Once is enough, and what is about other work is not sent at all.
+    let dry = |option: &[&str]| {
+        let words = ["review", "send", "s", "--dry-run"];
+        repo.agent_cmd(words).args(option).run()
+    };
+    dry(&[])
+        .code(1)
+        .assert_says("hint: send them again: --again\n");
+    let again = dry(&["--again"]).success();
+    assert!(again.stdout().contains("> and test it"), "{again}");
+    repo.worktree_of("s").write("f", "two\n");
+    assert!(list().lines()[1].ends_with(", stale"), "{}", list());
+    let again = dry(&["--again"]).success();
+    assert!(!again.stdout().contains("test it"), "{again}");
+}
+
+#[test]
+fn what_an_agent_said_itself_is_no_hint_to_send_it() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let script = "echo one >f; git agent review comment s f:1 -m own";
+    repo.agent(["new", "s", "--", "sh", "-c", script]).success();
+    repo.await_state("s", "ready");
+    for options in [&[][..], &["--again"], &["--others"]] {
+        let sent = repo.agent_cmd(["review", "send", "s"]).args(options).run();
+        let sent = sent.code(1);
+        sent.assert_says("hint: git agent review comment s FILE:LINE");
+        assert!(!sent.stderr().contains("--"), "{sent}");
     }
 }
 
