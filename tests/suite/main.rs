@@ -46,6 +46,7 @@ mod session_clean;
 mod session_contrary;
 mod session_crash;
 mod session_edges;
+mod session_idle;
 mod session_lab;
 mod session_misbehaving;
 mod session_removal;

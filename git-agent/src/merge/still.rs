@@ -3,8 +3,7 @@
 use crate::error::{Error, Result};
 use crate::process::lock::Lock;
 use crate::session::context::Context;
-use crate::session::inbox::Inbox;
-use crate::session::{Session, SessionId, launch, steer};
+use crate::session::{Session, launch, steer};
 
 /// A session in which nothing happens until this is let go.
 #[derive(Debug)]
@@ -14,12 +13,14 @@ pub struct Still {
     lock: Lock,
     /// Keeps away whoever shares its worktree.
     worktree: Lock,
-    sid: SessionId,
+    /// What waited in it before.
+    resting: launch::Resting,
 }
 
 impl Still {
     /// Holds a session; fails while its agent works.
     pub fn hold(context: &Context<'_>, session: &Session) -> Result<Self> {
+        let resting = launch::Resting::look(context, session.sid)?;
         steer::require_idle(context, session)?;
         let name = &session.name;
         let busy = |what: &str| {
@@ -39,23 +40,21 @@ impl Still {
         Ok(Still {
             lock,
             worktree,
-            sid: session.sid,
+            resting,
         })
     }
 
-    /// Lets the session go on. A prompt that came meanwhile was left to this process: its turn begins now.
+    /// Lets the session go on. A prompt that came meanwhile was left to this process: its turn begins now. A session that
+    /// rested with a prompt before goes on resting.
     pub fn let_go(self, context: &Context<'_>) -> Result<()> {
         let Still {
             lock,
             worktree,
-            sid,
+            resting,
         } = self;
         drop(worktree);
         drop(lock);
-        if Inbox::open(&context.store, sid)?.has_prompt()? {
-            launch::launch(context, sid)?;
-        }
-        Ok(())
+        resting.take_up_others(context)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::context::Context;
 use super::ignored::Ignored;
-use super::inbox::Inbox;
 use super::occupy::{self, Alone};
 use super::{Session, steer, work};
 use crate::error::{Error, Result};
@@ -11,7 +10,7 @@ use crate::git::merge::Merged;
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::worktree::{self, Finding, ProvenSafe, Worktree};
 use crate::git::{ObjectId, Repo};
-use crate::merge::still::Still;
+use crate::merge::still::while_still;
 use crate::session::State;
 use crate::store::append::SessionWriter;
 use crate::store::list::{Listed, Scope};
@@ -257,15 +256,9 @@ fn remove_worktree(
         one.worktree = Some(found.path.display().to_string());
         return Ok(true);
     }
-    let waiting = Inbox::open(&context.store, session.sid)?.has_prompt()?;
-    let still = Still::hold(context, session)?;
-    let removed = take_away(context, session, found, ("before clean", &ignored));
-    // A prompt that came meanwhile was left to this process; one that had waited before waits on.
-    match waiting {
-        true => drop(still),
-        false => still.let_go(context)?,
-    }
-    removed?;
+    while_still(context, session, || {
+        take_away(context, session, found, ("before clean", &ignored))
+    })?;
     one.ignored = ignored;
     one.worktree = Some(found.path.display().to_string());
     let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::context::Context;
 use super::inbox::Inbox;
-use super::{Session, SessionId, State};
+use super::{Session, SessionId, State, Ulid};
 use crate::error::{Context as _, Result};
 use crate::process::detach::{self, own_program};
 use crate::process::identity::ProcessId;
@@ -94,17 +94,44 @@ pub fn without_supervisor<T>(
     work: impl FnOnce() -> Result<T>,
 ) -> Result<Option<T>> {
     context.store.require_dir("run")?;
-    let inbox = Inbox::open(&context.store, sid)?;
-    let known = inbox.prompts()?;
+    let resting = Resting::look(context, sid)?;
     let Some(lock) = Lock::try_acquire(context.env, run_lock(&context.store, sid))? else {
         return Ok(None);
     };
     let result = work();
     drop(lock);
-    if inbox.prompts()?.iter().any(|id| !known.contains(id)) {
-        launch(context, sid)?;
-    }
+    resting.take_up_others(context)?;
     result.map(Some)
+}
+
+/// The prompts with which a session rests: it is stopped, say, or was never started. They start nothing by themselves.
+#[derive(Debug)]
+pub struct Resting {
+    sid: SessionId,
+    prompts: Vec<Ulid>,
+}
+
+impl Resting {
+    /// Looks at a session. Must come before its lock is taken.
+    pub fn look(context: &Context<'_>, sid: SessionId) -> Result<Self> {
+        let supervised = lock::is_held(&run_lock(&context.store, sid))?;
+        let recorded = context.store.session(sid)?.map(|session| session.status);
+        // A supervisor that lives takes up what waits, unless it was told not to.
+        let prompts = match supervised && recorded != Some(State::Stopped) {
+            true => Vec::new(),
+            false => Inbox::open(&context.store, sid)?.prompts()?,
+        };
+        Ok(Resting { sid, prompts })
+    }
+
+    /// Begins what came since: whoever sent it saw the lock and left it to this process.
+    pub fn take_up_others(&self, context: &Context<'_>) -> Result<()> {
+        let waiting = Inbox::open(&context.store, self.sid)?.prompts()?;
+        if waiting.iter().any(|id| !self.prompts.contains(id)) {
+            launch(context, self.sid)?;
+        }
+        Ok(())
+    }
 }
 
 /// Writes what is known about a supervisor.

@@ -1,0 +1,41 @@
+//! Sessions that do nothing: what rests goes on resting whatever else is done to it.
+
+use git_agent_tests::{Sandbox, wait_until};
+
+#[test]
+fn what_rests_with_a_prompt_is_not_started_by_something_else() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let script = "echo \"$GIT_AGENT_PROMPT\" >>begun; sleep 60";
+    repo.agent(["new", "--name", "s", "first", "--", script])
+        .success();
+    let tree = repo.worktree_of("s");
+    wait_until("the turn has begun", || tree.path().join("begun").exists());
+    repo.agent(["send", "s", "second"]).success();
+    repo.agent(["stop", "s"]).success();
+    repo.write("elsewhere", "new\n");
+    repo.commit("elsewhere");
+    repo.agent(["update", "s"]).success();
+    assert_eq!(tree.read("elsewhere"), b"new\n");
+    repo.agent(["recreate", "s"]).success();
+    assert_eq!(repo.state("s"), "stopped");
+    repo.agent([
+        "new",
+        "--name",
+        "d",
+        "--no-start",
+        "words",
+        "--",
+        "echo done",
+    ])
+    .success();
+    repo.agent(["recreate", "d"]).failure();
+    assert_eq!(repo.state("d"), "draft");
+    repo.assert_nothing_left_over();
+    let prompts = repo.events("s");
+    let prompts = prompts.iter().filter(|event| event["type"] == "prompt");
+    assert_eq!(prompts.count(), 1);
+    // What waited is begun when somebody wants that.
+    repo.agent(["resume", "d"]).success();
+    repo.await_state("d", "ready");
+}
