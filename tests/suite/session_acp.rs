@@ -245,6 +245,47 @@ fn one_that_stays_serves_the_next_turn_and_may_die_meanwhile() {
 }
 
 #[test]
+fn one_that_stays_makes_room_for_what_needs_the_session() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    repo.git(["config", "agent.linger", "10m"]).success();
+    repo.agent(["new", "--name", "warm", "--agent", "fake", "write made 1"])
+        .success();
+    await_turn(&repo, "warm", 1, "ready");
+    let stays = || {
+        let found = sandbox.survivors();
+        found.iter().any(|one| one.command.contains("fake-acp"))
+    };
+    assert!(stays());
+    // Looking ends nothing.
+    repo.agent(["clean", "--dry-run"]).success();
+    repo.agent(["merge", "--dry-run", "warm"]).whatever();
+    assert!(stays());
+    for (turn, words) in [
+        &["commit", "warm", "-m", "made"][..],
+        &["update", "warm"],
+        &["recreate", "warm"],
+        &["review", "approve", "warm"],
+        &["clean", "warm"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let done = repo.agent(words).success();
+        assert!(done.elapsed().as_secs() < 10, "{words:?} waited");
+        assert!(!stays(), "{words:?}");
+        let state = if turn < 3 { "ready" } else { "approved" };
+        assert_eq!(repo.state("warm"), state, "{words:?}");
+        if turn < 3 {
+            repo.agent(["send", "warm", "say more"]).success();
+            await_turn(&repo, "warm", turn as u64 + 2, "ready");
+            assert!(stays());
+        }
+    }
+    repo.assert_nothing_left_over();
+}
+
+#[test]
 fn what_is_sent_during_an_attach_is_done_after_it() {
     let sandbox = Sandbox::new();
     let repo = lab(&sandbox);

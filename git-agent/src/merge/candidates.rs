@@ -210,7 +210,12 @@ fn examine(
 ) -> Result<Result<Work, Why>> {
     let session = &listed.session;
     let state = session.status;
-    if state.needs_supervisor() || steer::require_idle(context, session).is_err() {
+    // Whoever only looks lets an agent stay that stays for the next prompt.
+    let idle = match choice.look_only {
+        true => steer::is_idle(context, session)?,
+        false => steer::require_idle(context, session).is_ok(),
+    };
+    if state.needs_supervisor() || !idle {
         return Ok(Err(Why::AtWork(state)));
     }
     match state {

@@ -18,6 +18,7 @@ use crate::transcript::Body;
 
 /// How often a worktree is looked at until two looks see the same.
 const LOOKS: usize = 4;
+const AT_WORK: &str = "it is at work";
 
 /// What to take away.
 #[derive(Debug, Clone, Copy, Default)]
@@ -117,8 +118,8 @@ fn clean_one(
         ));
         return Ok(());
     }
-    if steer::require_idle(context, session).is_err() {
-        one.kept.push("it is at work".to_owned());
+    if !steer::is_idle(context, session)? {
+        one.kept.push(AT_WORK.to_owned());
         return Ok(());
     }
     if options.keep_failed && matches!(session.status, State::Failed | State::Interrupted) {
@@ -138,6 +139,10 @@ fn clean_one(
     if shared {
         one.kept
             .push("another session works in its worktree".to_owned());
+        return Ok(());
+    }
+    if !options.dry_run && steer::require_idle(context, session).is_err() {
+        one.kept.push(AT_WORK.to_owned());
         return Ok(());
     }
     if let Some(found) = found

@@ -41,6 +41,8 @@ pub enum Message {
         /// Why, in words.
         reason: String,
     },
+    /// End the supervisor if it only stays for what may come.
+    Leave,
 }
 
 /// A session's messages.

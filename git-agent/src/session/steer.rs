@@ -79,18 +79,38 @@ pub fn wait_until_free(context: &Context<'_>, sid: SessionId, patience: Duration
     }
 }
 
-/// Makes sure that nobody works in a session. A supervisor whose turn is over is given the moment it needs to end.
+/// Makes sure that nobody works in a session. A supervisor whose turn is over is given the moment it needs to end; one
+/// that stays for the next prompt is asked to go.
 pub fn require_idle(context: &Context<'_>, session: &Session) -> Result<()> {
-    let recorded = context.store.session(session.sid)?;
-    let over = recorded.is_none_or(|recorded| !recorded.status.needs_supervisor());
-    let patience = if over { PATIENCE } else { Duration::ZERO };
-    if wait_until_free(context, session.sid, patience)? {
+    if is_idle(context, session)? && make_free(context, session.sid)? {
         return Ok(());
     }
     let name = &session.name;
     Err(Error::fatal(format!("session '{name}' is at work"))
         .hint(format!("git agent wait {name}"))
         .hint(format!("or end its turn: git agent stop {name}")))
+}
+
+/// Returns whether no turn runs in a session; its supervisor may stay for the next prompt.
+pub fn is_idle(context: &Context<'_>, session: &Session) -> Result<bool> {
+    if !lock::is_held(&launch::run_lock(&context.store, session.sid))? {
+        return Ok(true);
+    }
+    let recorded = context.store.session(session.sid)?;
+    Ok(recorded.is_none_or(|recorded| !recorded.status.needs_supervisor()))
+}
+
+/// Lets a supervisor end that has nothing to do. Returns whether none is left.
+fn make_free(context: &Context<'_>, sid: SessionId) -> Result<bool> {
+    if wait_until_free(context, sid, Duration::ZERO)? {
+        return Ok(true);
+    }
+    let inbox = Inbox::open(&context.store, sid)?;
+    let id = inbox.put(context.env, &Message::Leave)?;
+    let free = wait_until_free(context, sid, PATIENCE);
+    // One that was about to end anyway has not read it.
+    inbox.remove(id)?;
+    free
 }
 
 /// Ends what a dead supervisor left running. Returns whether there was anything.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::{Live, Ready};
 use crate::error::Result;
 use crate::process::wait::Poll;
+use crate::session::inbox::Message;
 
 impl Live<'_> {
     /// Waits for a message or a signal, at most until `until`. Returns whether something came.
@@ -17,6 +18,18 @@ impl Live<'_> {
         self.rest(None, until)?;
         self.take_messages()?;
         Ok(self.ending.is_some() || self.inbox.has_prompt()?)
+    }
+
+    /// Returns whether somebody needs the session without its supervisor.
+    pub fn is_unwanted(&self) -> Result<bool> {
+        let mut unwanted = false;
+        for (id, message) in self.inbox.list()? {
+            if message == Message::Leave {
+                self.inbox.remove(id)?;
+                unwanted = true;
+            }
+        }
+        Ok(unwanted)
     }
 
     /// Waits for something of the caller's. `false` when the session shall end instead.

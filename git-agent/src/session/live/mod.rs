@@ -199,11 +199,11 @@ impl<'a> Live<'a> {
             }))
     }
 
-    /// Takes in what may not wait: stops and answers. Prompts stay until the turn is over.
+    /// Takes in what may not wait: stops and answers. The rest stays until the turn is over.
     fn take_messages(&mut self) -> Result<()> {
         for (id, message) in self.inbox.list()? {
             match message {
-                Message::Prompt { .. } => continue,
+                Message::Prompt { .. } | Message::Leave => continue,
                 Message::Stop { reason } => {
                     self.ending.get_or_insert(Ending::Stopped(reason));
                     self.cancel();

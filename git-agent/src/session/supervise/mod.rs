@@ -206,7 +206,8 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             == Some(id.as_str())
     }
 
-    /// Keeps an agent that is slow to start alive for a while after a turn. Returns whether there is more to do.
+    /// Keeps an agent that is slow to start alive for a while after a turn, unless somebody needs the session idle. Returns
+    /// whether there is more to do.
     fn linger(&mut self) -> Result<bool> {
         let linger = self
             .context
@@ -219,7 +220,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         self.slot = None;
         self.worktree = None;
         let until = Instant::now() + linger;
-        while Instant::now() < until {
+        while Instant::now() < until && !self.live.is_unwanted()? {
             if self.live.idle(Some(until))? {
                 return Ok(true);
             }
