@@ -99,7 +99,7 @@ fn a_carry_that_fails_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn a_fork_starts_from_all_of_the_work() {
+fn what_comes_from_a_session_starts_from_all_of_its_work() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();
     let script =
@@ -115,6 +115,11 @@ fn a_fork_starts_from_all_of_the_work() {
     assert_eq!(tree.read("b.txt"), b"b\n");
     let (first, second) = (repo.session("first"), repo.session("second"));
     assert_ne!(second["branch"], first["branch"]);
+    repo.new_session("third", &["--from", "first"], &["print here"]);
+    repo.await_state("third", "ready");
+    let tree = repo.worktree_of("third");
+    assert_eq!(tree.read("a.txt"), b"a\n");
+    assert_eq!(tree.read("b.txt"), b"b\n");
     repo.assert_nothing_left_over();
 }
 

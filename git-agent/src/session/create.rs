@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::context::Context;
 use super::launch::{self, Starting};
-use super::{Person, Session, SessionId, State, environment, name, place, setup};
+use super::{Person, Session, SessionId, State, environment, name, place, setup, work};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
@@ -165,7 +165,13 @@ fn find_start(
         if let Ok(listed) = find_in(listing, from)
             && repo.branch_tip(from)?.is_none()
         {
-            return of_session(&listed.session, from);
+            let start = of_session(&listed.session, from)?;
+            // One's own session may have more than it has committed.
+            let commit = match listed.is_mine() {
+                true => work::as_commit(context, &listed.session)?,
+                false => start.commit,
+            };
+            return Ok(Start { commit, ..start });
         }
         let commit = repo.resolve_commit(from)?;
         let parent = options
