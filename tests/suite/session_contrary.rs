@@ -144,6 +144,24 @@ fn only_an_answer_that_fits_is_taken() {
 }
 
 #[test]
+fn a_fork_with_an_agent_that_is_none_is_refused_before_anything_is_made() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["print done"]);
+    repo.await_state("s", "ready");
+    repo.agent(["fork", "s", "go", "--agent", "nosuch"])
+        .code(128)
+        .assert_says("there is no agent 'nosuch'");
+    repo.agent(["fork", "s", "go", "--agent", "command"])
+        .code(129)
+        .assert_says("without a command");
+    repo.agent(["new", "go", "--agent", "command"]).code(129);
+    assert_eq!(repo.sessions().len(), 1);
+    assert_eq!(repo.refs("refs/heads/agent").len(), 1);
+    repo.assert_nothing_left_over();
+}
+
+#[test]
 fn settings_that_make_no_sense_are_refused_before_anything_is_made() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();

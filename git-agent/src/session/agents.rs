@@ -69,6 +69,9 @@ pub fn choose(config: &Config<'_>, env: &Env, wish: &Wish<'_>) -> Result<Chosen>
                 .hint("or choose one: git config agent.default <agent>")
         })?,
     };
+    if name == COMMAND {
+        return Err(no_command());
+    }
     require(config, &name)?;
     Ok(Chosen { name, model })
 }
@@ -79,14 +82,32 @@ pub fn of_session(config: &Config<'_>, store: &Store<'_>, session: &Session) -> 
         return require(config, &session.agent);
     }
     let words = command_of(store, session).unwrap_or_default();
+    of_words(words, &session.name)
+}
+
+/// Returns the agent that the command of a session is.
+fn of_words(words: Vec<String>, name: &str) -> Result<AgentSpec> {
     if words.iter().any(|word| word.contains("[REDACTED:")) {
         return Err(Error::fatal(format!(
-            "the command of '{}' held a secret and was not kept",
-            session.name
+            "the command of '{name}' held a secret and was not kept"
         ))
         .hint("start a new session with the command"));
     }
     AgentSpec::from_words(&words.into_iter().map(OsString::from).collect::<Vec<_>>())
+}
+
+/// Makes sure that a session with this agent, or this command, can go on from the session with a name.
+pub fn check(config: &Config<'_>, agent: &str, command: &[String], name: &str) -> Result<()> {
+    match agent == COMMAND {
+        true if command.is_empty() => Err(no_command()),
+        true => of_words(command.to_vec(), name).map(|_| ()),
+        false => require(config, agent).map(|_| ()),
+    }
+}
+
+fn no_command() -> Error {
+    Error::usage(format!("'{COMMAND}' is no agent without a command"))
+        .hint("put the command last, as in '-- ./my-agent.sh'")
 }
 
 /// Keeps a command as it was typed, for this clone and this user only: the record has it redacted.

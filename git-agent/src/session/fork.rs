@@ -70,7 +70,6 @@ pub fn fork_theirs(
 
 /// Forks a session: the new one starts from all of its work, and its agent is given the conversation so far.
 pub fn fork(context: &Context<'_>, session: &Session, changes: &Changes) -> Result<Created> {
-    let start = super::work::as_commit(context, session)?;
     let another = match changes.command.is_empty() {
         true => changes.agent.clone(),
         false => Some(agents::COMMAND.to_owned()),
@@ -87,11 +86,15 @@ pub fn fork(context: &Context<'_>, session: &Session, changes: &Changes) -> Resu
         ))
         .hint("git agent fork SESSION PROMPT -- COMMAND"));
     }
+    let agent = another.unwrap_or_else(|| session.agent.clone());
+    let command = command.unwrap_or_default();
+    agents::check(&context.config, &agent, &command, &session.name)?;
+    let start = super::work::as_commit(context, session)?;
     let options = Options {
         task: changes.prompt.clone(),
         name: changes.name.clone(),
-        agent: another.unwrap_or_else(|| session.agent.clone()),
-        command: command.unwrap_or_default(),
+        agent,
+        command,
         model: changes
             .model
             .clone()
