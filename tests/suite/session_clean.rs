@@ -296,3 +296,33 @@ fn the_main_worktree_and_the_default_branch_stay_whatever_is_said() {
     }
     assert_eq!(session["branch"], "agent/one");
 }
+
+#[test]
+fn those_who_share_a_worktree_go_together() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    made(&repo, "host", false);
+    repo.new_session("guest", &["--in", "host"], &["write guest.txt x"]);
+    repo.await_state("guest", "ready");
+    let tree = repo.worktree_of("host");
+    for (alone, other) in [("host", "guest"), ("guest", "host")] {
+        let said = clean(&repo, &[alone]);
+        let kept = format!("it shares its worktree with '{other}'");
+        assert_eq!(said[alone]["kept"][0], kept.as_str());
+    }
+    assert!(tree.path().join("guest.txt").exists());
+    for words in [&["--dry-run", "guest", "host"][..], &["guest", "host"]] {
+        let said = clean(&repo, words);
+        for name in ["host", "guest"] {
+            assert_eq!(said[name]["worktree"], tree.path().to_str().expect("plain"));
+        }
+    }
+    assert!(!tree.path().exists());
+    repo.assert_nothing_left_over();
+    // Either can have it back, with what nobody committed.
+    repo.agent(["restore", "guest"]).success();
+    assert_eq!(tree.read("guest.txt"), b"x\n");
+    assert_eq!(tree.read("host.txt"), b"host\n");
+    assert!(clean(&repo, &[]).is_empty());
+    assert!(tree.path().exists());
+}

@@ -5,30 +5,34 @@ use crate::process::lock::Lock;
 use crate::session::context::Context;
 use crate::session::{Session, launch, steer};
 
-/// A session in which nothing happens until this is let go.
+/// Sessions of one worktree in which nothing happens until this is let go.
 #[derive(Debug)]
 #[must_use]
-pub struct Still {
-    /// Keeps its supervisor away.
-    lock: Lock,
-    /// Keeps away whoever shares its worktree.
+struct Still {
+    /// Keeps their supervisors away.
+    locks: Vec<Lock>,
+    /// Keeps away whoever shares their worktree.
     worktree: Lock,
-    /// What waited in it before.
-    resting: launch::Resting,
+    /// What waited in them before.
+    resting: Vec<launch::Resting>,
 }
 
 impl Still {
-    /// Holds a session; fails while its agent works.
-    pub fn hold(context: &Context<'_>, session: &Session) -> Result<Self> {
-        let resting = launch::Resting::look(context, session.sid)?;
-        steer::require_idle(context, session)?;
-        let name = &session.name;
-        let busy = |what: &str| {
+    /// Holds a session and others that share its worktree; fails while the agent of one works.
+    fn hold(context: &Context<'_>, session: &Session, sharers: &[&Session]) -> Result<Self> {
+        let busy = |what: &str, name: &str| {
             Error::fatal(format!("{what} '{name}' is at work"))
                 .hint(format!("git agent wait {name}"))
         };
-        let path = launch::run_lock(&context.store, session.sid);
-        let lock = Lock::try_acquire(context.env, path)?.ok_or_else(|| busy("session"))?;
+        let mut locks = Vec::new();
+        let mut resting = Vec::new();
+        for one in std::iter::once(&session).chain(sharers) {
+            resting.push(launch::Resting::look(context, one.sid)?);
+            steer::require_idle(context, one)?;
+            let path = launch::run_lock(&context.store, one.sid);
+            let lock = Lock::try_acquire(context.env, path)?;
+            locks.push(lock.ok_or_else(|| busy("session", &one.name))?);
+        }
         let host = session.more.get("shares").and_then(|host| host.as_str());
         let host = host.unwrap_or(session.sid.as_str());
         let path = context
@@ -36,25 +40,27 @@ impl Still {
             .require_dir("worktrees")?
             .join(format!("{host}.lock"));
         let worktree = Lock::try_acquire(context.env, path)?
-            .ok_or_else(|| busy("a session in the worktree of"))?;
+            .ok_or_else(|| busy("a session in the worktree of", &session.name))?;
         Ok(Still {
-            lock,
+            locks,
             worktree,
             resting,
         })
     }
 
-    /// Lets the session go on. A prompt that came meanwhile was left to this process: its turn begins now. A session that
+    /// Lets the sessions go on. A prompt that came meanwhile was left to this process: its turn begins now. A session that
     /// rested with a prompt before goes on resting.
-    pub fn let_go(self, context: &Context<'_>) -> Result<()> {
+    fn let_go(self, context: &Context<'_>) -> Result<()> {
         let Still {
-            lock,
+            locks,
             worktree,
             resting,
         } = self;
         drop(worktree);
-        drop(lock);
-        resting.take_up_others(context)
+        drop(locks);
+        let begun = resting.iter().map(|one| one.take_up_others(context));
+        // Trouble with one is no reason to leave the others.
+        begun.fold(Ok(()), Result::and)
     }
 }
 
@@ -64,7 +70,17 @@ pub fn while_still<T>(
     session: &Session,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    let still = Still::hold(context, session)?;
+    while_all_still(context, session, &[], work)
+}
+
+/// Does something while a session and all that share its worktree are held still.
+pub fn while_all_still<T>(
+    context: &Context<'_>,
+    session: &Session,
+    sharers: &[&Session],
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let still = Still::hold(context, session, sharers)?;
     let result = work();
     let freed = still.let_go(context);
     let value = result?;

@@ -10,7 +10,7 @@ use crate::git::merge::Merged;
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::worktree::{self, Finding, ProvenSafe, Worktree};
 use crate::git::{ObjectId, Repo};
-use crate::merge::still::while_still;
+use crate::merge::still::while_all_still;
 use crate::session::State;
 use crate::store::append::SessionWriter;
 use crate::store::list::{Listed, Scope};
@@ -18,6 +18,8 @@ use crate::transcript::Body;
 
 /// How often a worktree is looked at until two looks see the same.
 const LOOKS: usize = 4;
+/// What the last snapshots are called.
+const BEFORE: &str = "before clean";
 const AT_WORK: &str = "it is at work";
 
 /// What to take away.
@@ -68,25 +70,41 @@ pub fn from_outside<T>(
     act(&Context::new(context.env, &repo)?)
 }
 
+/// What one call is about.
+struct Call<'c> {
+    options: Options,
+    chosen: Vec<&'c Session>,
+    everyone: &'c [Listed],
+    /// The worktrees that are gone, or would be.
+    gone: Vec<String>,
+}
+
 fn clean_all(context: &Context<'_>, chosen: &[Listed], options: Options) -> Result<Vec<Cleaned>> {
     let everyone = context.store.list(Scope::Mine)?.sessions;
+    let mine = chosen.iter().filter(|listed| listed.is_mine());
+    let mut mine: Vec<&Session> = mine.map(|listed| &listed.session).collect();
+    // Whose branch it is comes before those that only work in the worktree.
+    mine.sort_by_key(|session| !is_own_branch(session));
+    let mut call = Call {
+        options,
+        chosen: mine.clone(),
+        everyone: &everyone,
+        gone: Vec::new(),
+    };
     let mut cleaned = Vec::new();
-    for listed in chosen.iter().filter(|listed| listed.is_mine()) {
+    for session in mine {
         let mut one = Cleaned {
-            name: listed.session.name.clone(),
+            name: session.name.clone(),
             worktree: None,
             branch: None,
             ignored: Ignored::default(),
             kept: Vec::new(),
         };
-        if let Err(error) = clean_one(context, &listed.session, &everyone, options, &mut one) {
+        if let Err(error) = clean_one(context, session, &call, &mut one) {
             one.kept.push(error.message().to_owned());
         }
-        if one.worktree.is_some()
-            || one.branch.is_some()
-            || (options.named && !one.kept.is_empty())
-            || !one.kept.is_empty()
-        {
+        call.gone.extend(one.worktree.clone());
+        if one.worktree.is_some() || one.branch.is_some() || !one.kept.is_empty() {
             cleaned.push(one);
         }
     }
@@ -96,13 +114,68 @@ fn clean_all(context: &Context<'_>, chosen: &[Listed], options: Options) -> Resu
     Ok(cleaned)
 }
 
+/// Whether a session stays.
+#[derive(Debug, PartialEq, Eq)]
+enum Stay {
+    /// It may go.
+    No,
+    /// It was not asked for, and is still of use: nothing to say about it.
+    Silently,
+    /// Something holds it, in words.
+    Because(String),
+}
+
+fn stays(
+    context: &Context<'_>,
+    session: &Session,
+    options: Options,
+    integrated: bool,
+) -> Result<Stay> {
+    if !steer::is_idle(context, session)? {
+        return Ok(Stay::Because(AT_WORK.to_owned()));
+    }
+    if options.keep_failed && matches!(session.status, State::Failed | State::Interrupted) {
+        return Ok(Stay::Because(format!("it is {}", session.status)));
+    }
+    let wanted = options.named || integrated || session.status.is_closed();
+    Ok(if wanted { Stay::No } else { Stay::Silently })
+}
+
+impl<'c> Call<'c> {
+    /// Returns the other sessions that work in a session's worktree.
+    fn sharers(&self, session: &Session) -> Vec<&'c Session> {
+        let others = self.everyone.iter().map(|listed| &listed.session);
+        others
+            .filter(|other| other.sid != session.sid && other.worktree == session.worktree)
+            .filter(|other| !other.status.is_closed())
+            .collect()
+    }
+
+    /// Returns whether this call takes a session away, too.
+    fn takes(&self, context: &Context<'_>, session: &Session) -> Result<bool> {
+        let Some(chosen) = self.chosen.iter().find(|one| one.sid == session.sid) else {
+            return Ok(false);
+        };
+        let tip = branch_tip(context.repo, chosen)?;
+        let integrated = is_integrated(context.repo, chosen, tip)?;
+        Ok(stays(context, chosen, self.options, integrated)? == Stay::No)
+    }
+}
+
 fn clean_one(
     context: &Context<'_>,
     session: &Session,
-    everyone: &[Listed],
-    options: Options,
+    call: &Call<'_>,
     one: &mut Cleaned,
 ) -> Result<()> {
+    let options = call.options;
+    if let Some(path) = session.worktree.as_ref()
+        && !is_own_branch(session)
+        && call.gone.contains(path)
+    {
+        one.worktree = Some(path.clone());
+        return note_removal(context, session, options);
+    }
     let found = worktree_of(context.repo, session)?;
     let tip = branch_tip(context.repo, session)?;
     if found.is_none() && tip.is_none() {
@@ -118,27 +191,26 @@ fn clean_one(
         ));
         return Ok(());
     }
-    if !steer::is_idle(context, session)? {
-        one.kept.push(AT_WORK.to_owned());
-        return Ok(());
-    }
-    if options.keep_failed && matches!(session.status, State::Failed | State::Interrupted) {
-        one.kept.push(format!("it is {}", session.status));
-        return Ok(());
-    }
     let integrated = is_integrated(context.repo, session, tip)?;
-    if !options.named && !integrated && !session.status.is_closed() {
-        // Not asked for, and still of use: nothing to say about it.
-        return Ok(());
+    match stays(context, session, options, integrated)? {
+        Stay::No => {}
+        Stay::Silently => return Ok(()),
+        Stay::Because(why) => {
+            one.kept.push(why);
+            return Ok(());
+        }
     }
-    let shared = everyone.iter().any(|other| {
-        other.session.sid != session.sid
-            && other.session.worktree == session.worktree
-            && !other.session.status.is_closed()
-    });
-    if shared {
+    let sharers = call.sharers(session);
+    let mut left = Vec::new();
+    for other in &sharers {
+        if !call.takes(context, other)? {
+            left.push(format!("'{}'", other.name));
+        }
+    }
+    if !left.is_empty() {
+        let names = left.join(", ");
         one.kept
-            .push("another session works in its worktree".to_owned());
+            .push(format!("it shares its worktree with {names}"));
         return Ok(());
     }
     if !options.dry_run && steer::require_idle(context, session).is_err() {
@@ -146,7 +218,7 @@ fn clean_one(
         return Ok(());
     }
     if let Some(found) = found
-        && !remove_worktree(context, session, &found, options, one)?
+        && !remove_worktree(context, (session, &sharers), &found, options, one)?
     {
         return Ok(());
     }
@@ -159,6 +231,18 @@ fn clean_one(
         }
         _ => {}
     }
+    Ok(())
+}
+
+fn note_removal(context: &Context<'_>, session: &Session, options: Options) -> Result<()> {
+    if options.dry_run {
+        return Ok(());
+    }
+    let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
+    writer.append(Body::Notice {
+        text: "the worktree was removed; it can be restored".to_owned(),
+    })?;
+    writer.close()?;
     Ok(())
 }
 
@@ -207,7 +291,7 @@ pub fn is_integrated(repo: &Repo, session: &Session, tip: Option<ObjectId>) -> R
 
 fn remove_worktree(
     context: &Context<'_>,
-    session: &Session,
+    (session, sharers): (&Session, &[&Session]),
     found: &Worktree,
     options: Options,
     one: &mut Cleaned,
@@ -261,16 +345,17 @@ fn remove_worktree(
         one.worktree = Some(found.path.display().to_string());
         return Ok(true);
     }
-    while_still(context, session, || {
-        take_away(context, session, found, ("before clean", &ignored))
+    while_all_still(context, session, sharers, || {
+        // Each finds its work in its own snapshots.
+        for other in sharers {
+            let store = &context.store;
+            store.take_snapshot(other.sid, None, BEFORE, &checkout)?;
+        }
+        take_away(context, session, found, (BEFORE, &ignored))
     })?;
     one.ignored = ignored;
     one.worktree = Some(found.path.display().to_string());
-    let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
-    writer.append(Body::Notice {
-        text: "the worktree was removed; it can be restored".to_owned(),
-    })?;
-    writer.close()?;
+    note_removal(context, session, options)?;
     Ok(true)
 }
 
