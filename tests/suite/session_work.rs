@@ -317,6 +317,11 @@ fn a_draft_waits_until_it_is_resumed() {
     .run()
     .success();
     assert_eq!(repo.state("draft"), "draft");
+    // It has no worktree yet that changes could move into.
+    repo.agent(["new", "--carry", "--no-start", "other", "--", "true"])
+        .code(129)
+        .assert_says("--no-start");
+    assert_eq!(repo.sessions().len(), 1);
     assert!(repo.refs("refs/heads/agent").is_empty());
     assert!(sandbox.survivors().is_empty());
     std::fs::remove_file(repo.path().join("task.md")).expect("ours");

@@ -56,7 +56,7 @@ pub struct New {
     #[arg(long)]
     read_only: bool,
     /// Move the uncommitted changes of this checkout into the new worktree
-    #[arg(long)]
+    #[arg(long, conflicts_with = "no_start")]
     carry: bool,
     /// Ask a person before every permission (default: agent.permissions)
     #[arg(long, overrides_with = "no_ask")]
