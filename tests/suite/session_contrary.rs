@@ -185,6 +185,12 @@ fn settings_that_make_no_sense_are_refused_before_anything_is_made() {
     repo.agent(["new", "--model", "a,,b", "x", "--", "true"])
         .code(129);
     none_left(&repo);
+    repo.git(["config", "agent-role.r.branchPrefix", "a..b"])
+        .success();
+    repo.agent(["new", "--role", "r", "x", "--", "true"])
+        .code(128)
+        .assert_says("git config agent-role.r.branchPrefix agent");
+    none_left(&repo);
     // One that is spoilt later says so, and not that its supervisor died.
     repo.new_session("s", &[], &["print done"]);
     repo.await_state("s", "ready");

@@ -63,14 +63,13 @@ fn normalize(path: &Path) -> PathBuf {
 
 /// Returns the branch of a session: the role's prefix or the configured one, then its name.
 pub fn branch(context: &Context<'_>, role: Option<&str>, name: &str) -> Result<String> {
-    let prefix = role
-        .and_then(|role| {
-            context
-                .config
-                .string(&format!("agent-role.{role}.branchPrefix"))
-        })
-        .or_else(|| context.config.string("agent.branchPrefix"))
-        .unwrap_or_else(|| PREFIX.to_owned());
+    let of_role = role.map(|role| format!("agent-role.{role}.branchPrefix"));
+    let keys = of_role.into_iter().chain(["agent.branchPrefix".to_owned()]);
+    let mut set = keys.filter_map(|key| Some((context.config.string(&key)?, key)));
+    let (prefix, key) = match set.next() {
+        Some((prefix, key)) => (prefix, Some(key)),
+        None => (PREFIX.to_owned(), None),
+    };
     let branch = match prefix.trim_end_matches('/') {
         "" => name.to_owned(),
         prefix => format!("{prefix}/{name}"),
@@ -78,8 +77,11 @@ pub fn branch(context: &Context<'_>, role: Option<&str>, name: &str) -> Result<S
     if context.repo.is_valid_branch(&branch) {
         return Ok(branch);
     }
-    Err(Error::fatal(format!("'{branch}' is no branch name"))
-        .hint("git config agent.branchPrefix agent"))
+    let error = Error::fatal(format!("'{branch}' is no branch name"));
+    Err(match key {
+        Some(key) => error.hint(format!("git config {key} {PREFIX}")),
+        None => error,
+    })
 }
 
 #[cfg(test)]
