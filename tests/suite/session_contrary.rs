@@ -115,6 +115,24 @@ fn a_question_nobody_answers_is_asked_once() {
 }
 
 #[test]
+fn what_offers_no_refusal_can_be_refused() {
+    let only = "{\"optionId\":\"go\",\"name\":\"Go\",\"kind\":\"allow_once\"}";
+    for (options, word) in [("", "no"), (only, "never")] {
+        let sandbox = Sandbox::new();
+        let repo = acp(&sandbox, &asking(options));
+        repo.agent(["new", "--ask", "--name", "s", "--agent", "contrary", "x"])
+            .success();
+        repo.await_state("s", "waiting");
+        repo.agent(["answer", "s", word]).success();
+        let tree = repo.worktree_of("s");
+        wait_until("it was answered", || tree.path().join("answer").exists());
+        let answer = String::from_utf8(tree.read("answer")).expect("text");
+        assert!(answer.contains("cancelled"), "{answer}");
+        wait_until("the turn is over", || repo.state("s") != "running");
+    }
+}
+
+#[test]
 fn only_an_answer_that_fits_is_taken() {
     let sandbox = Sandbox::new();
     let options = "{\"optionId\":\"go\",\"name\":\"Allow\",\"kind\":\"allow_once\"},\

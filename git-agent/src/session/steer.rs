@@ -7,19 +7,23 @@ use super::inbox::{Inbox, Message};
 use super::launch::{self, RunFile};
 use super::prompts::{self, Delivery, USER};
 use super::{Session, SessionId, State, detail, events};
+use crate::agent::NOBODY;
 use crate::error::{Error, Result};
 use crate::process::identity::{Signal, Stat};
 use crate::process::lock;
 use crate::process::tree::{self, Care};
 use crate::process::wait::{Change, Poll, Watch};
 use crate::store::append::SessionWriter;
-use crate::transcript::Body;
+use crate::transcript::{Body, Choice};
 
 /// How long a supervisor may take to end its agent and itself before it is made to.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The kind of request that may be answered in any words.
 const QUESTION: &str = "question";
+
+/// The words that say no.
+const REFUSALS: [&str; 5] = ["n", "no", "reject", "deny", "never"];
 
 /// What an agent is told that remembers what it was doing.
 pub const GO_ON: &str =
@@ -284,10 +288,11 @@ pub fn answer(context: &Context<'_>, session: &Session, choice: &str) -> Result<
 }
 
 /// Understands an answer: an option's id, its number, its label's beginning, yes or no; to a question, or where there are
-/// no options, it is free text otherwise.
+/// no options, it is free text otherwise. A permission can be refused also where no option says so.
 fn choose(request: &detail::Request, answer: &str) -> Option<String> {
     let options = &request.options;
     let wanted = answer.trim().to_lowercase();
+    let refuses = request.kind != QUESTION && REFUSALS.contains(&wanted.as_str());
     let by_kind = |kind: &str| options.iter().find(|option| option.kind.starts_with(kind));
     let found = options
         .iter()
@@ -296,7 +301,7 @@ fn choose(request: &detail::Request, answer: &str) -> Option<String> {
             "y" | "yes" | "allow" | "ok" => by_kind("allow_once").or_else(|| by_kind("allow")),
             "always" => by_kind("allow_always"),
             "n" | "no" | "reject" | "deny" => by_kind("reject_once").or_else(|| by_kind("reject")),
-            "never" => by_kind("reject_always"),
+            "never" => by_kind("reject_always").or_else(|| by_kind("reject")),
             _ => None,
         })
         .or_else(|| {
@@ -304,19 +309,29 @@ fn choose(request: &detail::Request, answer: &str) -> Option<String> {
             options.get(number)
         })
         .or_else(|| {
-            options.iter().find(|option| {
-                !wanted.is_empty() && option.label.to_lowercase().starts_with(&wanted)
+            options.iter().find(|option| match refuses {
+                // "Notify me" is no "no".
+                true => is_refusal(option),
+                false => !wanted.is_empty() && option.label.to_lowercase().starts_with(&wanted),
             })
         });
+    let refused = || refuses.then(|| NOBODY.to_owned());
     let is_free = request.kind == QUESTION || options.is_empty();
     let free = || (is_free && !wanted.is_empty()).then(|| answer.to_owned());
-    found.map(|option| option.id.clone()).or_else(free)
+    let found = found.map(|option| option.id.clone());
+    found.or_else(refused).or_else(free)
+}
+
+/// Returns whether an option that does not say its kind refuses, by its first word.
+fn is_refusal(option: &Choice) -> bool {
+    let label = option.label.to_lowercase();
+    let first = label.split(|c: char| !c.is_alphanumeric()).next();
+    !option.kind.starts_with("allow") && first.is_some_and(|word| REFUSALS.contains(&word))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{QUESTION, choose, detail};
-    use crate::transcript::Choice;
+    use super::{Choice, NOBODY, QUESTION, choose, detail};
 
     #[test]
     fn answers_are_understood() {
@@ -358,5 +373,18 @@ mod tests {
         assert_eq!(free.as_deref(), Some("use the other file"));
         let free = choose(&request("permission", &[]), "9");
         assert_eq!(free.as_deref(), Some("9"));
+        let never = choose(&request("permission", &options), "never");
+        assert_eq!(never.as_deref(), Some("no"));
+        let only = [option("go", "Notify me and go", "allow_once")];
+        for said in ["no", "N", "never", "deny"] {
+            for options in [&[][..], &only] {
+                let refused = choose(&request("permission", options), said);
+                assert_eq!(refused.as_deref(), Some(NOBODY), "{said}");
+            }
+        }
+        let plain = [option("a", "Yes", ""), option("b", "No, stop", "")];
+        let chosen = choose(&request("permission", &plain), "no");
+        assert_eq!(chosen.as_deref(), Some("b"));
+        assert_eq!(choose(&request(QUESTION, &[]), "no").as_deref(), Some("no"));
     }
 }

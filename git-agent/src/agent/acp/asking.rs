@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::dialogue::Dialogue;
 use super::permission::{self, Request};
 use super::wire;
-use crate::agent::NOBODY;
 use crate::error::Result;
 use crate::transcript::{Body, Choice};
 
@@ -51,15 +50,14 @@ impl Dialogue<'_> {
         self.send(&wire::answer(&request.id, &permission::outcome(choice)))
     }
 
-    /// Passes on a person's answer; one that fits nothing is asked for again, unless nobody is there.
+    /// Passes on a person's answer; one that fits nothing is asked for again. A refusal always fits: where no option
+    /// refuses, nothing is chosen.
     pub(super) fn answered(&mut self, name: &str, answer: &str) -> Result<()> {
         let Some(request) = self.asked.remove(name) else {
             return Ok(());
         };
-        let is_nobody = answer == NOBODY;
-        let refusal = request.refusing().filter(|_| is_nobody);
-        let choice = request.chosen(answer).or(refusal);
-        if choice.is_none() && !is_nobody {
+        let choice = request.chosen(answer);
+        if choice.is_none() && !permission::is_no(answer) {
             self.link.event(question(name, &request))?;
             self.asked.insert(name.to_owned(), request);
             return Ok(());

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::agent::NOBODY;
 use crate::transcript::Choice;
 
 /// A request that waits for its answer.
@@ -86,7 +87,8 @@ impl Request {
             })
             .or_else(|| match answer.to_ascii_lowercase().as_str() {
                 "y" | "yes" | "ok" | "allow" => self.allowing(),
-                "n" | "no" | "deny" | "reject" => self.refusing(),
+                "never" => self.by_kind("reject_always").or_else(|| self.refusing()),
+                _ if is_no(answer) => self.refusing(),
                 _ => None,
             })
     }
@@ -96,6 +98,12 @@ impl Request {
             .iter()
             .find(|choice| !kind.is_empty() && choice.kind == kind)
     }
+}
+
+/// Returns whether an answer refuses, whatever the options are.
+pub fn is_no(answer: &str) -> bool {
+    let answer = answer.trim().to_ascii_lowercase();
+    answer == NOBODY || ["n", "no", "never", "deny", "reject"].contains(&answer.as_str())
 }
 
 /// Returns the protocol's words for a chosen option; without one, that nobody chose.
@@ -133,6 +141,7 @@ mod tests {
             ("YES", Some("once")),
             ("n", Some("no")),
             ("reject", Some("no")),
+            ("Never", Some("no")),
             ("maybe", None),
             ("", None),
         ] {
