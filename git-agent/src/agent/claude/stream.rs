@@ -193,16 +193,18 @@ impl Stream {
         if message["is_api_error_message"] == true {
             return Ok(());
         }
-        let helper = is_of_helper(message);
-        for block in message["message"]["content"]
-            .as_array()
-            .into_iter()
-            .flatten()
-        {
+        let voice = match is_of_helper(message) {
+            true => Voice::Reasoning,
+            false => Voice::Assistant,
+        };
+        let content = &message["message"]["content"];
+        if content.is_string() {
+            return self.say(voice, content.as_str(), link);
+        }
+        for block in content.as_array().into_iter().flatten() {
             let text = |key: &str| block.get(key).and_then(Value::as_str);
             match text("type").unwrap_or_default() {
-                "text" if helper => self.say(Voice::Reasoning, text("text"), link)?,
-                "text" => self.say(Voice::Assistant, text("text"), link)?,
+                "text" => self.say(voice, text("text"), link)?,
                 "thinking" => self.say(Voice::Reasoning, text("thinking"), link)?,
                 "tool_use" => self.tool_use(block, link)?,
                 "redacted_thinking" => {}
@@ -287,16 +289,20 @@ impl Stream {
 
     fn result(&mut self, message: &Value, used: Usage, link: &mut dyn Link) -> Result<Ending> {
         self.text.end(link)?;
-        let usage = usage_after(message, used);
-        if usage != used {
-            link.event(Body::Usage { usage })?;
-        }
         let text = message["result"].as_str().unwrap_or_default().to_owned();
         // `subtype` says "success" also when the provider refused; only `is_error` tells.
         let error = match message["is_error"].as_bool() {
             Some(error) => error,
             None => message["subtype"] != "success",
         };
+        // Words that were not said before would be recorded nowhere.
+        if !error && self.text.last().trim().is_empty() {
+            self.say(Voice::Assistant, Some(&text), link)?;
+        }
+        let usage = usage_after(message, used);
+        if usage != used {
+            link.event(Body::Usage { usage })?;
+        }
         if !error {
             return Ok(Ending {
                 text,

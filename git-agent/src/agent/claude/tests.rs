@@ -117,6 +117,21 @@ fn text_that_came_in_pieces_is_not_said_twice() {
 }
 
 #[test]
+fn words_that_stand_in_another_place_are_recorded() {
+    let mut link = script(&[result(json!({"result": "only here"}))]);
+    driver().turn(&turn(), &mut link).expect("a claim");
+    assert_eq!(said(&link), ["only here"]);
+    let plain = json!({"type": "assistant", "message": {"content": "as a string"}});
+    let mut link = script(&[plain, result(json!({"result": "as a string"}))]);
+    driver().turn(&turn(), &mut link).expect("a claim");
+    assert_eq!(said(&link), ["as a string"]);
+    let failed = result(json!({"is_error": true, "result": "overloaded"}));
+    let mut link = script(&[failed]);
+    driver().turn(&turn(), &mut link).expect("a claim");
+    assert!(said(&link).is_empty(), "{:?}", said(&link));
+}
+
+#[test]
 fn helpers_of_the_agent_do_not_speak_for_it() {
     let mut link = script(&[
         json!({"type": "assistant", "parent_tool_use_id": "t", "message": {"content": [{"type": "text", "text": "inner"}]}}),
@@ -125,7 +140,7 @@ fn helpers_of_the_agent_do_not_speak_for_it() {
         result(json!({})),
     ]);
     driver().turn(&turn(), &mut link).expect("a claim");
-    assert!(said(&link).is_empty());
+    assert_eq!(said(&link), ["done"]);
     assert!(link.kinds().contains(&"reasoning"));
 }
 
@@ -235,7 +250,10 @@ fn a_request_of_an_unknown_kind_is_refused_and_a_line_that_is_too_long_is_surviv
     link.push(exited(0));
     let claim = driver().turn(&turn(), &mut link).expect("a claim");
     assert!(claim.ok && link.stdin_closed);
-    assert_eq!(link.kinds(), ["vendor", "raw", "raw", "output"]);
+    assert_eq!(
+        link.kinds(),
+        ["vendor", "raw", "raw", "assistant", "output"]
+    );
     let refusal: Value = serde_json::from_slice(&link.written[1]).expect("JSON");
     assert_eq!(refusal["response"]["subtype"], "error");
 }
