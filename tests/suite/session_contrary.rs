@@ -180,6 +180,31 @@ fn a_fork_with_an_agent_that_is_none_is_refused_before_anything_is_made() {
 }
 
 #[test]
+fn words_that_no_program_could_be_given_are_refused_at_once() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let script = "printf %s \"$GIT_AGENT_PROMPT\" | wc -c; wc -c <\"$GIT_AGENT_PROMPT_FILE\"";
+    repo.agent_cmd(["new", "-F", "-", "--name", "s", "--", script])
+        .stdin(b"one\0two")
+        .run()
+        .code(129)
+        .assert_says("NUL");
+    none_left(&repo);
+    repo.agent_cmd(["new", "-F", "-", "--name", "s", "--", script])
+        .stdin("long ".repeat(50_000))
+        .run()
+        .success();
+    repo.await_state("s", "ready");
+    let notices = repo.texts("s", "notice").join("\n");
+    assert!(notices.contains("GIT_AGENT_PROMPT_FILE"), "{notices}");
+    repo.agent_cmd(["send", "s", "-"])
+        .stdin(b"\0two\n")
+        .run()
+        .code(129);
+    assert_eq!(repo.session("s")["turns"], 1);
+}
+
+#[test]
 fn settings_that_make_no_sense_are_refused_before_anything_is_made() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();

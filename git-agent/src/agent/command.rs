@@ -21,6 +21,10 @@ use crate::transcript::Body;
 /// The kernel takes at most 128 KiB in one argument or variable.
 const LONGEST_WORD: usize = 100 * 1024;
 
+fn fits_a_word(prompt: &str) -> bool {
+    prompt.len() < LONGEST_WORD
+}
+
 /// Drives any program.
 #[derive(Debug)]
 pub struct Command {
@@ -35,7 +39,7 @@ impl Command {
 
     fn program(&self, turn: &Turn, prompt_file: PathBuf, session: Option<&str>) -> Program {
         let model = self.spec.model_of(turn);
-        let short = turn.prompt.len() < LONGEST_WORD;
+        let short = fits_a_word(&turn.prompt);
         let prompt = if short {
             OsString::from(&turn.prompt)
         } else {
@@ -132,6 +136,13 @@ impl Driver for Command {
             Some(session) => Some(session.clone()),
             None => template::has(&self.spec.argv, "new_session").then(|| conversation_id(turn, 0)),
         };
+        if !fits_a_word(&turn.prompt) {
+            let text = format!(
+                "the prompt is too long for a variable ({} KiB at most): it is in the file that GIT_AGENT_PROMPT_FILE names",
+                LONGEST_WORD / 1024
+            );
+            link.event(Body::Notice { text })?;
+        }
         let program = self.program(turn, prompt_file, session.as_deref());
         if let (None, Some(session)) = (&turn.resume, session) {
             // Said before the start, so that a run that is killed can still be resumed.
@@ -344,6 +355,10 @@ mod tests {
         let program = &link.started[0];
         assert_eq!(variable(program, "GIT_AGENT_PROMPT"), None);
         assert!(program.argv[1].len() < 4096);
+        let [Body::Notice { text }] = &link.events[..] else {
+            panic!("it is said")
+        };
+        assert!(text.contains("GIT_AGENT_PROMPT_FILE"), "{text}");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use crate::error::{Context as _, Error, Result};
 use crate::session::context::Context;
 use crate::session::editor;
 
-/// Reads text from wherever it was given; `what` names it in messages. Text that is empty is an error.
+/// Reads text from wherever it was given; `what` names it in messages. Text that is empty, or that no program could be
+/// given, is an error.
 pub fn read(
     context: &Context<'_>,
     what: &str,
@@ -40,6 +41,10 @@ pub fn read(
     let text = text.trim().to_owned();
     if text.is_empty() {
         return Err(Error::usage(format!("the {what} is empty")));
+    }
+    // No argument and no variable of a program can hold one.
+    if text.contains('\0') {
+        return Err(Error::usage(format!("the {what} holds a NUL byte")));
     }
     Ok(text)
 }
