@@ -29,8 +29,23 @@ fn what_rests_with_a_prompt_is_not_started_by_something_else() {
         "echo done",
     ])
     .success();
-    repo.agent(["recreate", "d"]).failure();
-    assert_eq!(repo.state("d"), "draft");
+    for words in [
+        &["recreate", "d"][..],
+        &["restore", "d"],
+        &["rewind", "d", "--turn", "0"],
+        &["path", "d"],
+        &["exec", "d", "--", "true"],
+        &["run", "d"],
+        &["commit", "d"],
+        &["snapshot", "d"],
+        &["attach", "d"],
+    ] {
+        repo.agent(words)
+            .failure()
+            .assert_says("session 'd' has not started")
+            .assert_says("git agent resume d");
+        assert_eq!(repo.state("d"), "draft", "{words:?}");
+    }
     repo.assert_nothing_left_over();
     let prompts = repo.events("s");
     let prompts = prompts.iter().filter(|event| event["type"] == "prompt");

@@ -18,10 +18,7 @@ pub fn attach(context: &Context<'_>, session: &Session) -> Result<i32> {
 
 fn hand_over(context: &Context<'_>, session: &Session) -> Result<i32> {
     let name = &session.name;
-    let checkout = work::checkout(context, session)?.ok_or_else(|| {
-        Error::fatal(format!("session '{name}' has no worktree"))
-            .hint(format!("git agent restore {name}"))
-    })?;
+    let checkout = work::require_checkout(context, session)?;
     let spec = agents::of_session(&context.config, &context.store, session)?;
     let mut environment = setup::environment(context, &spec, session)?;
     let guard = setup::guard(context, session, &mut environment)?;

@@ -3,7 +3,7 @@
 use super::Session;
 use super::context::Context;
 use super::work;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::git::ObjectId;
 
 /// Commits everything in a session's worktree, with hooks and identity as `git commit` there would. `None` when there is
@@ -13,10 +13,7 @@ pub fn commit(
     session: &Session,
     message: Option<&str>,
 ) -> Result<Option<ObjectId>> {
-    let checkout = work::checkout(context, session)?.ok_or_else(|| {
-        Error::fatal(format!("session '{}' has no worktree", session.name))
-            .hint(format!("git agent restore {}", session.name))
-    })?;
+    let checkout = work::require_checkout(context, session)?;
     let git = || {
         context
             .repo

@@ -54,11 +54,7 @@ pub fn require_worktree(context: &Context<'_>, session: &Session) -> Result<Path
 }
 
 fn certain(context: &Context<'_>, session: &Session) -> Result<Worktree> {
-    let name = &session.name;
-    let missing = || {
-        Error::fatal(format!("session '{name}' has no worktree"))
-            .hint(format!("git agent restore {name}"))
-    };
+    let missing = || work::no_worktree(context, session);
     let path = session.worktree.as_deref().map(Path::new);
     let path = path.ok_or_else(missing)?;
     let known = worktree::list(context.repo)?;

@@ -73,6 +73,7 @@ pub fn restore(context: &Context<'_>, session: &Session, which: &Which) -> Resul
             )),
         );
     }
+    work::require_started(context, session)?;
     let kept = find(context, session, which)?;
     let checkout = add_again(context, session, kept.snapshot.head)?;
     if context.repo.head_of(&checkout)? != kept.snapshot.head {
@@ -156,10 +157,7 @@ fn add_again(context: &Context<'_>, session: &Session, head: Option<ObjectId>) -
 /// Goes back to an earlier state in a worktree that is there. What is there now is snapshotted first.
 pub fn rewind(context: &Context<'_>, session: &Session, which: &Which) -> Result<Kept> {
     steer::require_idle(context, session)?;
-    let checkout = work::checkout(context, session)?.ok_or_else(|| {
-        Error::fatal(format!("session '{}' has no worktree", session.name))
-            .hint(format!("git agent restore {}", session.name))
-    })?;
+    let checkout = work::require_checkout(context, session)?;
     let kept = find(context, session, which)?;
     let taken = context
         .store
@@ -222,6 +220,7 @@ pub struct Recreated {
 /// Makes a session's worktree anew from its branch; what was in it is in a snapshot. Refused where that would lose ignored
 /// files that were written there, unless they may go.
 pub fn recreate(context: &Context<'_>, session: &Session, drop_ignored: bool) -> Result<Recreated> {
+    work::require_started(context, session)?;
     clean::from_outside(context, |context| {
         while_still(context, session, || {
             recreate_still(context, session, drop_ignored)

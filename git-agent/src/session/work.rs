@@ -30,6 +30,42 @@ pub fn checkout(context: &Context<'_>, session: &Session) -> Result<Option<Check
     }))
 }
 
+/// Returns a session's worktree as git knows it; having none is an error.
+pub fn require_checkout(context: &Context<'_>, session: &Session) -> Result<Checkout> {
+    checkout(context, session)?.ok_or_else(|| no_worktree(context, session))
+}
+
+/// Returns what to say when a session has no worktree.
+pub fn no_worktree(context: &Context<'_>, session: &Session) -> Error {
+    let name = &session.name;
+    match require_started(context, session) {
+        Err(error) => error,
+        Ok(()) => Error::fatal(format!("session '{name}' has no worktree"))
+            .hint(format!("git agent restore {name}")),
+    }
+}
+
+/// Makes sure that a session has been started: one that has not has no branch, no worktree and no snapshot to go back to.
+pub fn require_started(context: &Context<'_>, session: &Session) -> Result<()> {
+    let branch = session.branch.as_deref();
+    let tip = branch.map(|branch| context.repo.branch_tip(branch));
+    let started = session.turns > 0
+        || tip.transpose()?.flatten().is_some()
+        || context.store.last_snapshot(session.sid)?.is_some();
+    if started {
+        return Ok(());
+    }
+    let name = &session.name;
+    Err(
+        Error::fatal(format!("session '{name}' has not started")).hint(
+            match session.status.needs_supervisor() {
+                true => format!("git agent log -f {name}"),
+                false => format!("git agent resume {name}"),
+            },
+        ),
+    )
+}
+
 /// Returns a session's worktree that was moved from where its record says, still on the session's branch.
 pub fn moved(context: &Context<'_>, session: &Session) -> Result<Option<Worktree>> {
     let (Some(path), Some(branch)) = (session.worktree.as_deref(), session.branch.as_deref())

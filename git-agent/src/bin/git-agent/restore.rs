@@ -129,10 +129,7 @@ pub fn snapshot(env: &Env, args: &Snapshot) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let session = select::select_mine(context, args.session.as_deref())?.session;
         if !args.list {
-            let checkout = work::checkout(context, &session)?.ok_or_else(|| {
-                Error::fatal(format!("session '{}' has no worktree", session.name))
-                    .hint(format!("git agent restore {}", session.name))
-            })?;
+            let checkout = work::require_checkout(context, &session)?;
             let taken = context
                 .store
                 .take_snapshot(session.sid, None, &args.message, &checkout)?;
