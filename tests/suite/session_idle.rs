@@ -1,4 +1,4 @@
-//! Sessions that do nothing: what rests goes on resting whatever else is done to it.
+//! Sessions that do nothing: what rests goes on resting whatever else is done to it, and what was done is told.
 
 use git_agent_tests::{Sandbox, wait_until};
 
@@ -53,4 +53,39 @@ fn what_rests_with_a_prompt_is_not_started_by_something_else() {
     // What waited is begun when somebody wants that.
     repo.agent(["resume", "d"]).success();
     repo.await_state("d", "ready");
+}
+
+#[test]
+fn what_acts_on_sessions_tells_them_as_json() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["write made x"]);
+    repo.agent(["wait", "s"]).success();
+    let tell = |words: &[&str]| {
+        let told = repo.agent_cmd(words).arg("--json").run().success().json();
+        assert_eq!(told["version"], 1, "{words:?}");
+        assert_eq!(told["sessions"][0]["name"], "s", "{words:?}");
+        told
+    };
+    let taken = tell(&["snapshot", "s"]);
+    assert_eq!(taken["snapshots"].as_array().map(Vec::len), Some(1));
+    let made = tell(&["commit", "s"]);
+    assert_eq!(made["commits"][0], repo.id("agent/s").as_str());
+    let none = tell(&["commit", "s"]);
+    assert_eq!(none["commits"].as_array().map(Vec::len), Some(0));
+    tell(&["rewind", "s", "--turn", "0"]);
+    let path = repo.session("s")["worktree"].clone();
+    assert_eq!(tell(&["recreate", "s"])["sessions"][0]["worktree"], path);
+    repo.agent(["clean", "s"]).success();
+    assert_eq!(tell(&["restore", "s"])["sessions"][0]["worktree"], path);
+    for words in [
+        &["send", "s", "more"][..],
+        &["restart", "s"],
+        &["resume", "s"],
+    ] {
+        tell(words);
+        repo.agent(["wait", "s"]).whatever();
+    }
+    let stopped = tell(&["stop", "s"]);
+    assert_eq!(stopped["sessions"][0]["state"], repo.state("s").as_str());
 }

@@ -9,7 +9,7 @@ use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::session::{commit, select, steer};
 
-use crate::site;
+use crate::{acted, site};
 
 #[derive(Debug, Args)]
 pub struct Commit {
@@ -38,9 +38,14 @@ pub fn run(env: &Env, args: &Commit) -> Result<u8> {
                 ))
             })?;
         }
-        match commit::commit(context, &session, args.message.as_deref())? {
-            Some(id) => writeln!(ui.out(), "{id}")?,
-            None => ui.narrate(format!("nothing to commit in '{name}'")),
+        let made = commit::commit(context, &session, args.message.as_deref())?;
+        if made.is_none() {
+            ui.narrate(format!("nothing to commit in '{name}'"));
+        }
+        let commits = made.iter().map(|id| id.to_string().into()).collect();
+        let told = acted::tell_with(context, ui, [session.sid], Some(("commits", commits)))?;
+        if let Some(id) = made.filter(|_| !told) {
+            writeln!(ui.out(), "{id}")?;
         }
         Ok(0)
     })

@@ -1,5 +1,6 @@
 //! `git agent`: the command line.
 
+mod acted;
 mod answer;
 mod args;
 mod attach;

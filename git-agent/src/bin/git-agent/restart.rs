@@ -8,7 +8,7 @@ use git_agent::output::sanitize::one_line;
 use git_agent::session::{budget, launch, select, steer};
 
 use crate::choice::Choice;
-use crate::site;
+use crate::{acted, site};
 
 #[derive(Debug, Args)]
 pub struct Restart {
@@ -36,6 +36,7 @@ fn go_on(env: &Env, args: &Restart, force: bool) -> Result<u8> {
         let mut chosen = select::select(context, &args.choice.selection())?;
         chosen.retain(|listed| listed.is_mine());
         let mut left = false;
+        let mut started = Vec::new();
         for listed in &chosen {
             let session = &listed.session;
             let name = one_line(session.name.as_str());
@@ -51,7 +52,9 @@ fn go_on(env: &Env, args: &Restart, force: bool) -> Result<u8> {
             }
             steer::restart(context, session, args.message.as_deref())?;
             ui.narrate(format!("started '{name}'"));
+            started.push(session.sid);
         }
+        acted::tell(context, ui, started)?;
         Ok(u8::from(left))
     })
 }

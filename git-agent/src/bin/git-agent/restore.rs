@@ -13,7 +13,7 @@ use git_agent::output::{Format, human, json, porcelain};
 use git_agent::session::restore::{self, Which};
 use git_agent::session::{ignored, select, work};
 
-use crate::site;
+use crate::{acted, site};
 
 #[derive(Debug, Args)]
 pub struct Restore {
@@ -53,7 +53,9 @@ pub fn restore(env: &Env, args: &Restore) -> Result<u8> {
         let session = select::select_mine(context, args.moment.session.as_deref())?.session;
         let checkout = restore::restore(context, &session, &args.moment.which())?;
         let path = checkout.top.display().to_string();
-        writeln!(ui.out(), "{}", one_line(path.as_str()))?;
+        if !acted::tell(context, ui, [session.sid])? {
+            writeln!(ui.out(), "{}", one_line(path.as_str()))?;
+        }
         Ok(0)
     })
 }
@@ -73,6 +75,7 @@ pub fn rewind(env: &Env, args: &Restore) -> Result<u8> {
             one_line(session.name.as_str()),
             one_line(kept.reason.as_str())
         ));
+        acted::tell(context, ui, [session.sid])?;
         Ok(0)
     })
 }
@@ -95,7 +98,9 @@ pub fn recreate(env: &Env, args: &Recreate) -> Result<u8> {
         let session = select::select_mine(context, args.session.as_deref())?.session;
         let made = restore::recreate(context, &session, args.yes)?;
         let path = made.checkout.top.display().to_string();
-        writeln!(ui.out(), "{}", one_line(path.as_str()))?;
+        if !acted::tell(context, ui, [session.sid])? {
+            writeln!(ui.out(), "{}", one_line(path.as_str()))?;
+        }
         let gone = [made.ignored.kept, made.ignored.gone].concat();
         if !gone.is_empty() {
             let names = ignored::name_some(&gone);
@@ -133,7 +138,11 @@ pub fn snapshot(env: &Env, args: &Snapshot) -> Result<u8> {
             let taken = context
                 .store
                 .take_snapshot(session.sid, None, &args.message, &checkout)?;
-            writeln!(ui.out(), "{}", taken.id)?;
+            let made = serde_json::json!({"id": taken.id.to_string(), "new": taken.is_new});
+            let made = Some(("snapshots", vec![made]));
+            if !acted::tell_with(context, ui, [session.sid], made)? {
+                writeln!(ui.out(), "{}", taken.id)?;
+            }
             for left in &taken.left_out {
                 ui.warning(format!("not in the snapshot: {left}"));
             }

@@ -11,7 +11,7 @@ use git_agent::session::inbox::Message;
 use git_agent::session::prompts::{self, Delivery, USER};
 use git_agent::session::{budget, select};
 
-use crate::{site, text};
+use crate::{acted, site, text};
 
 #[derive(Debug, Args)]
 pub struct Send {
@@ -50,6 +50,7 @@ pub fn run(env: &Env, args: &Send) -> Result<u8> {
             Delivery::Started => ui.narrate(format!("started '{name}'")),
         }
         ui.hint(format!("git agent log -f {name}"));
+        acted::tell(context, ui, [listed.session.sid])?;
         Ok(0)
     })
 }

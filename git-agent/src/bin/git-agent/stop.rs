@@ -8,7 +8,7 @@ use git_agent::output::sanitize::one_line;
 use git_agent::session::{select, steer};
 
 use crate::choice::Choice;
-use crate::site;
+use crate::{acted, site};
 
 #[derive(Debug, Args)]
 pub struct Stop {
@@ -39,6 +39,7 @@ pub fn run(env: &Env, args: &Stop) -> Result<u8> {
                 ui.narrate(format!("'{name}' was not running"));
             }
         }
+        acted::tell(context, ui, chosen.iter().map(|listed| listed.session.sid))?;
         Ok(0)
     })
 }

@@ -1,0 +1,45 @@
+//! What a verb that acts on sessions answers as JSON: the sessions as they are afterwards.
+
+use git_agent::error::Result;
+use git_agent::output::{Format, Ui, json};
+use git_agent::session::SessionId;
+use git_agent::session::context::Context;
+use git_agent::session::launch;
+use git_agent::session::summary::Summary;
+use serde_json::Value;
+
+/// Writes the sessions, if JSON is wanted. Returns whether it is.
+pub fn tell(
+    context: &Context<'_>,
+    ui: &Ui,
+    sessions: impl IntoIterator<Item = SessionId>,
+) -> Result<bool> {
+    tell_with(context, ui, sessions, None)
+}
+
+/// Does the same with a further list of what was made.
+pub fn tell_with(
+    context: &Context<'_>,
+    ui: &Ui,
+    sessions: impl IntoIterator<Item = SessionId>,
+    made: Option<(&str, Vec<Value>)>,
+) -> Result<bool> {
+    if !matches!(ui.format(), Format::Json) {
+        return Ok(false);
+    }
+    let mut out = ui.out();
+    let mut list = json::List::begin(&mut out, "sessions", ui.table_width().is_some())?;
+    for sid in sessions {
+        if let Some(session) = launch::current(&context.store, sid)? {
+            list.item(&Summary::of_own(&session, context.env.now()))?;
+        }
+    }
+    if let Some((key, items)) = made {
+        list.next(key)?;
+        for item in &items {
+            list.item(item)?;
+        }
+    }
+    list.end()?;
+    Ok(true)
+}
