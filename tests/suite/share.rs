@@ -218,6 +218,11 @@ fn a_teammates_session_is_gone_on_from_and_its_words_only_after_a_yes() {
     ada.push().success();
     let bob = team.clone("bob");
     bob.fetch().success();
+    for verb in ["stop", "restart", "resume"] {
+        bob.agent([verb, "idea"])
+            .code(128)
+            .assert_says("belongs to somebody else");
+    }
     // Nobody needs an agent for it.
     let command = "cat idea; echo \"$GIT_AGENT_PROMPT\"";
     bob.agent(["fork", "idea", "and on", "--name", "bare", "--", command])

@@ -132,16 +132,26 @@ pub fn select_one(context: &Context<'_>, name: Option<&str>) -> Result<Listed> {
 /// Returns exactly one session that this clone writes.
 pub fn select_mine(context: &Context<'_>, name: Option<&str>) -> Result<Listed> {
     let listed = select_one(context, name)?;
-    match &listed.remote {
-        None => Ok(listed),
-        Some(remote) => {
-            let name = &listed.session.name;
-            Err(Error::fatal(format!(
-                "session '{name}' belongs to somebody else (from '{remote}')"
-            ))
-            .hint(format!("git agent fork {name}")))
-        }
-    }
+    require_mine(&listed)?;
+    Ok(listed)
+}
+
+/// Returns the selected sessions, all of which this clone writes.
+pub fn select_all_mine(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed>> {
+    let chosen = select(context, selection)?;
+    chosen.iter().try_for_each(require_mine)?;
+    Ok(chosen)
+}
+
+fn require_mine(listed: &Listed) -> Result<()> {
+    let Some(remote) = &listed.remote else {
+        return Ok(());
+    };
+    let name = &listed.session.name;
+    Err(Error::fatal(format!(
+        "session '{name}' belongs to somebody else (from '{remote}')"
+    ))
+    .hint(format!("git agent fork {name}")))
 }
 
 /// Returns the session whose worktree the command was started in: the newest, where several share it.

@@ -33,8 +33,7 @@ pub fn resume(env: &Env, args: &Restart) -> Result<u8> {
 
 fn go_on(env: &Env, args: &Restart, force: bool) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        let mut chosen = select::select(context, &args.choice.selection())?;
-        chosen.retain(|listed| listed.is_mine());
+        let chosen = select::select_all_mine(context, &args.choice.selection())?;
         let mut left = false;
         let mut started = Vec::new();
         for listed in &chosen {

@@ -29,8 +29,7 @@ pub struct Stop {
 /// Runs the verb.
 pub fn run(env: &Env, args: &Stop) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        let mut chosen = select::select(context, &args.choice.selection())?;
-        chosen.retain(|listed| listed.is_mine());
+        let chosen = select::select_all_mine(context, &args.choice.selection())?;
         for listed in &chosen {
             let name = one_line(listed.session.name.as_str());
             if steer::stop(context, listed.session.sid, &args.message)? {
