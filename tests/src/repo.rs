@@ -349,6 +349,13 @@ impl<'a> Repo<'a> {
         ))
     }
 
+    /// Returns every object, reachable or not, as one text.
+    #[track_caller]
+    pub fn everything(&self) -> Vec<u8> {
+        let all = ["cat-file", "--batch-all-objects", "--batch"];
+        self.git(all).success().stdout_bytes().to_vec()
+    }
+
     /// Asserts that git finds nothing missing and nothing broken.
     ///
     /// `git fsck` lists the objects before it reads the refs: what a session writes in between looks missing to it. What

@@ -123,8 +123,7 @@ impl<'a> Team<'a> {
 
     /// Returns every object of the shared repository, reachable or not, as one text.
     pub fn everything(&self) -> Vec<u8> {
-        let all = ["cat-file", "--batch-all-objects", "--batch"];
-        self.hub.git(all).success().stdout_bytes().to_vec()
+        self.hub.everything()
     }
 }
 

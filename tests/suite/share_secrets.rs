@@ -1,19 +1,13 @@
 //! Secrets and sharing: what must not leave is found before it does, in every version, and can be purged.
 
 use git_agent_tests::team::each_way;
-use git_agent_tests::{Member, Repo, Sandbox, Team, Way};
+use git_agent_tests::{Member, Sandbox, Team, Way};
 
 /// Returns whether bytes hold a text.
 fn holds(bytes: &[u8], text: &str) -> bool {
     bytes
         .windows(text.len())
         .any(|part| part == text.as_bytes())
-}
-
-/// Returns every object of a repository, reachable or not, as one text.
-fn objects(repo: &Repo<'_>) -> Vec<u8> {
-    let all = ["cat-file", "--batch-all-objects", "--batch"];
-    repo.git(all).success().stdout_bytes().to_vec()
 }
 
 #[test]
@@ -428,7 +422,7 @@ fn no_remote_keeps_a_purged_secret_without_a_word() {
         hub.git(["gc", "--quiet", "--prune=now"]).success();
     }
     assert!(!holds(&team.everything(), leak), "the first has it");
-    assert!(!holds(&objects(&two), leak), "the second has it");
+    assert!(!holds(&two.everything(), leak), "the second has it");
 
     // A remote that was away is caught up with by the next purge.
     leaky("away");
@@ -439,7 +433,7 @@ fn no_remote_keeps_a_purged_secret_without_a_word() {
     std::fs::rename(&aside, two.path()).expect("ours");
     purge().success().assert_says("'two': 1 ref rewritten");
     two.git(["gc", "--quiet", "--prune=now"]).success();
-    assert!(!holds(&objects(&two), leak), "it was not caught up with");
+    assert!(!holds(&two.everything(), leak), "it was not caught up with");
 
     // What is only at a remote any more is named.
     let only = leaky("only");

@@ -72,10 +72,6 @@ pub(super) fn unpushed(
             let RefName::Session(sid) = name else {
                 continue;
             };
-            let is_own = || {
-                let state = context.store.state_at(*id, *sid);
-                state.is_ok_and(|state| writers.contains(&state.writer))
-            };
             let folded = match gone.get(sid) {
                 Some(Gone::Forgotten) => false,
                 // What somebody with the same writer added there after the fold is not in the archive.
@@ -88,7 +84,7 @@ pub(super) fn unpushed(
                 _ => continue,
             };
             // What somebody else wrote is theirs to delete, whatever was fetched by hand and folded or forgotten here.
-            if !is_own() {
+            if !is_by(context, &writers, name, *id) {
                 continue;
             }
             items.push(Item {
@@ -146,22 +142,32 @@ pub(super) fn unseen(
     names: &BTreeSet<RefName>,
 ) -> Result<Vec<Item>> {
     let writers = context.store.own_writers()?;
-    let is_own = |name: &RefName, id: ObjectId| match name {
-        RefName::Session(sid) => {
-            let state = context.store.state_at(id, *sid);
-            state.is_ok_and(|state| writers.contains(&state.writer))
-        }
-        _ => true,
-    };
     let mut items: Vec<Item> = own_refs(context.repo)?
         .iter()
         .filter(|(name, id)| names.contains(name) && copies.get(name) == Some(id))
-        .filter(|(name, id)| is_wanted(name, only) && is_own(name, **id))
+        .filter(|(name, id)| is_wanted(name, only) && is_by(context, &writers, name, **id))
         .map(|(name, id)| Item::given(name, *id, copies))
         .collect();
     refuse_others(context, &mut items)?;
     items.retain(|item| item.refused.is_none());
     Ok(items)
+}
+
+/// Returns whether one of these writers wrote a version of a ref: a session says so itself, of others the name does.
+pub(super) fn is_by(
+    context: &Context<'_>,
+    writers: &[WriterId],
+    name: &RefName,
+    id: ObjectId,
+) -> bool {
+    match (name, name.writer()) {
+        (RefName::Session(sid), _) => {
+            let state = context.store.state_at(id, *sid);
+            state.is_ok_and(|state| writers.contains(&state.writer))
+        }
+        (_, Some(writer)) => writers.contains(writer),
+        (_, None) => false,
+    }
 }
 
 /// Returns whether a ref is among what shall be pushed.

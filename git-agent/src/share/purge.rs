@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use super::change::Change;
 use super::fetch::{self, own_refs};
 use super::inspect::{Branches, CleanCode, Looker, look_ahead, look_into_code};
+use super::plan;
 use super::push::{self, Options};
 use super::reach;
 use super::remote::Remote;
@@ -256,13 +257,6 @@ fn of_own(context: &Context<'_>, remote: &str) -> Result<Vec<(RefName, ObjectId)
     let writers = context.store.own_writers()?;
     let mut copies: Vec<(RefName, ObjectId)> =
         fetch::copies(context.repo, remote)?.into_iter().collect();
-    copies.retain(|(name, id)| match (name, name.writer()) {
-        (RefName::Session(sid), _) => {
-            let state = context.store.state_at(*id, *sid);
-            state.is_ok_and(|state| writers.contains(&state.writer))
-        }
-        (_, Some(writer)) => writers.contains(writer),
-        _ => false,
-    });
+    copies.retain(|(name, id)| plan::is_by(context, &writers, name, *id));
     Ok(copies)
 }
