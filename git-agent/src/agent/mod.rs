@@ -44,6 +44,9 @@ use crate::transcript::Body;
 
 /// What is answered when nobody does in time: it is refused, this once.
 pub const NOBODY: &str = "reject_once";
+
+/// The words by which a person says no.
+pub const REFUSALS: [&str; 5] = ["n", "no", "never", "deny", "reject"];
 /// The longest id of a conversation that an agent may give, in bytes.
 pub const LONGEST_ID: usize = 512;
 

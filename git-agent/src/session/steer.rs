@@ -7,7 +7,7 @@ use super::inbox::{Inbox, Message};
 use super::launch::{self, RunFile};
 use super::prompts::{self, Delivery, USER};
 use super::{Session, SessionId, State, detail, events};
-use crate::agent::NOBODY;
+use crate::agent::{NOBODY, REFUSALS};
 use crate::error::{Error, Result};
 use crate::process::identity::{Signal, Stat};
 use crate::process::lock;
@@ -21,9 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The kind of request that may be answered in any words.
 const QUESTION: &str = "question";
-
-/// The words that say no.
-const REFUSALS: [&str; 5] = ["n", "no", "reject", "deny", "never"];
 
 /// What an agent is told that remembers what it was doing.
 pub const GO_ON: &str =

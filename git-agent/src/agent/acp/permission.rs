@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::NOBODY;
+use crate::agent::{NOBODY, REFUSALS};
 use crate::transcript::Choice;
 
 /// A request that waits for its answer.
@@ -103,7 +103,7 @@ impl Request {
 /// Returns whether an answer refuses, whatever the options are.
 pub fn is_no(answer: &str) -> bool {
     let answer = answer.trim().to_ascii_lowercase();
-    answer == NOBODY || ["n", "no", "never", "deny", "reject"].contains(&answer.as_str())
+    answer == NOBODY || REFUSALS.contains(&answer.as_str())
 }
 
 /// Returns the protocol's words for a chosen option; without one, that nobody chose.
