@@ -14,6 +14,7 @@ mod outline;
 mod page;
 mod pathspec;
 mod report;
+mod screen;
 mod send;
 mod table;
 mod threads;
