@@ -13,15 +13,17 @@ use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
 use git_agent::review::path::to_text;
 use git_agent::review::{Review, Side};
-use git_agent::session::anchors::{self, Placed, Spot};
+use git_agent::session::anchors::{Placed, Spot};
 use git_agent::session::context::Context;
 use git_agent::session::scope::{self, Compared, Scope};
 use git_agent::session::work::{self, Keep, Work};
 use git_agent::session::{looked, remark, select};
+use git_agent::store::list::Listed;
 use serde::Serialize;
 
+use crate::ahead;
 use crate::pathspec;
-use crate::screen;
+use crate::screen::Screen;
 
 #[derive(Debug, Args)]
 pub struct Diff {
@@ -60,7 +62,7 @@ pub struct Diff {
     pub no_comments: bool,
     /// Show resolved comments too
     #[arg(long, conflicts_with = "no_comments")]
-    resolved: bool,
+    pub resolved: bool,
     #[command(flatten)]
     output: OutputArgs,
     /// Only these paths
@@ -118,56 +120,26 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
     options.pager = true;
     site::run(env, options, |context, ui| {
         let listed = select::select_one(context, args.session.as_deref())?;
+        let screen = Screen { context, ui, args };
         let human = ui.format() == Format::Human;
-        // git begins with what is committed while the files and the comments are looked at; usually that is all there is.
-        let early = (human && args.scope() == Scope::Branch)
-            .then(|| work::committed(context, &listed))
-            .transpose()?;
-        let early = match early {
-            Some(trees) => Some((trees, screen::program(context, ui, args, trees).stream()?)),
-            None => None,
+        let work = match human && args.scope() == Scope::Branch {
+            true => ahead::show(&screen, &listed)?,
+            false => {
+                let (work, review) = look(&screen, &listed)?;
+                let compared = scope::compared(context, &listed, &work, args.scope())?;
+                let placed = screen.placed(&work, &review)?;
+                if !human {
+                    return machine(context, ui, args, &compared, &placed);
+                }
+                if let Some(note) = &compared.note {
+                    ui.narrate(note);
+                }
+                warn_left_out(context, ui, &work);
+                let trees = (compared.old, compared.new);
+                screen.show(trees, screen.program(trees, &[]).stream()?, &placed)?;
+                work
+            }
         };
-        // Reading what was said takes many small pieces of memory, which are cheapest in the first thread.
-        let (work, review) = std::thread::scope(|scope| {
-            let (env, repo, listed) = (context.env, context.repo.clone(), &listed);
-            let looking = scope.spawn(move || {
-                let context = Context::new(env, &repo)?;
-                work::look(&context, listed, Keep::Nothing)
-            });
-            let review = match args.no_comments {
-                true => Ok(Review::default()),
-                false => remark::load_one(&context.store, listed.session.sid),
-            };
-            let work = looking
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (work, review)
-        });
-        let (work, review) = (work?, review?);
-        let compared = scope::compared(context, &listed, &work, args.scope())?;
-        let trees = (compared.old, compared.new);
-        let stream = match early {
-            Some((known, stream)) if known == trees => Some(stream),
-            _ => None,
-        };
-        let placed = anchors::place_all(context, &work, &review)?;
-        let wanted: Vec<Placed<'_>> = placed
-            .into_iter()
-            .filter(|placed| args.resolved || placed.thread.is_open())
-            .collect();
-        match ui.format() {
-            Format::Human => {}
-            _ => return machine(context, ui, args, &compared, &wanted),
-        }
-        if let Some(note) = &compared.note {
-            ui.narrate(note);
-        }
-        warn_left_out(context, ui, &work);
-        let stream = match stream {
-            Some(stream) => stream,
-            None => screen::program(context, ui, args, trees).stream()?,
-        };
-        screen::show(context, ui, args, trees, stream, &wanted)?;
         // An agent that reads its own diff is not the reviewer.
         if args.is_whole()
             && !context.repo.is_read_only()
@@ -177,6 +149,24 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
             looked::remember(context, listed.session.sid, &work)?;
         }
         Ok(0)
+    })
+}
+
+/// Looks at the files while what was said is read.
+fn look(screen: &Screen<'_>, listed: &Listed) -> Result<(Work, Review)> {
+    let context = screen.context;
+    // Reading what was said takes many small pieces of memory, which are cheapest in the first thread.
+    std::thread::scope(|scope| {
+        let (env, repo) = (context.env, context.repo.clone());
+        let looking = scope.spawn(move || {
+            let context = Context::new(env, &repo)?;
+            work::look(&context, listed, Keep::Nothing)
+        });
+        let review = screen.said(listed)?;
+        let work = looking
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok((work, review))
     })
 }
 

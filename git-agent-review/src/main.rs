@@ -1,5 +1,6 @@
 //! `git agent review`: the command line.
 
+mod ahead;
 mod ai;
 mod answer;
 mod args;

@@ -159,6 +159,16 @@ impl<'a, 'r> Weaver<'a, 'r> {
         self.outline = Some(outline);
     }
 
+    /// Returns the files of the diff, once git has announced them.
+    pub fn deltas(&self) -> &[Delta] {
+        &self.deltas
+    }
+
+    /// Returns whether a line of git's output begins a file; only where lines have a sign before them.
+    pub fn is_heading(&self, line: &[u8]) -> bool {
+        self.escapes.strip(line).starts_with(outline::HEADING)
+    }
+
     /// Takes the next line of git's output.
     pub fn line(&mut self, line: &[u8]) -> Result<()> {
         if !self.in_patch {
@@ -195,7 +205,7 @@ impl<'a, 'r> Weaver<'a, 'r> {
         {
             return self.put(line);
         }
-        if text.starts_with(b"diff --git ") {
+        if text.starts_with(outline::HEADING) {
             self.end_file()?;
             self.begin_file(text)?;
             return self.put(line);

@@ -31,6 +31,7 @@ mod merge_land;
 mod merge_obstacles;
 mod merge_resolve;
 mod readme;
+mod review_ahead;
 mod review_anchors;
 mod review_exchange;
 mod review_files;

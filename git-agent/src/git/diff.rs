@@ -272,7 +272,7 @@ impl RawMeta {
 #[derive(Debug)]
 pub struct Stream {
     child: Child,
-    output: Option<ChildStdout>,
+    output: Option<BufReader<ChildStdout>>,
     complaints: Option<JoinHandle<Vec<u8>>>,
 }
 
@@ -288,6 +288,7 @@ impl Git {
             })
         });
         let output = child.stdout.take();
+        let output = output.map(|output| BufReader::with_capacity(64 << 10, output));
         Ok(Stream {
             child,
             output,
@@ -304,24 +305,24 @@ impl Git {
 impl Stream {
     /// Hands over the output line by line, with their ends, until `each` has seen enough.
     pub fn lines(mut self, each: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<()> {
+        let mut line = Vec::new();
+        while self.next_line(&mut line)? && each(&line)? {}
+        Ok(())
+    }
+
+    /// Reads the next line with its end; `false` when there is none, and the call has ended well.
+    pub fn next_line(&mut self, line: &mut Vec<u8>) -> Result<bool> {
         let cannot = || "cannot read the answer of git".to_owned();
-        if let Some(output) = self.output.take() {
-            let mut reader = BufReader::with_capacity(64 << 10, output);
-            let mut line = Vec::new();
-            loop {
-                line.clear();
-                if reader.read_until(b'\n', &mut line).context(cannot)? == 0 {
-                    break;
-                }
-                if !each(&line)? {
-                    return Ok(());
-                }
-            }
+        line.clear();
+        if let Some(output) = &mut self.output
+            && output.read_until(b'\n', line).context(cannot)? > 0
+        {
+            return Ok(true);
         }
         let status = self.child.wait().context(cannot)?;
         let said = self.complaints.take().and_then(|thread| thread.join().ok());
         if status.success() {
-            return Ok(());
+            return Ok(false);
         }
         let said = said.unwrap_or_default();
         let said = String::from_utf8_lossy(&said);

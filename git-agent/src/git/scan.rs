@@ -3,10 +3,12 @@
 //! The rule is git's: an entry whose recorded stat data equals the file's, and that is not too young to be sure, is
 //! unchanged. Where git's rule leaves room, the stricter reading is taken: a file looked at twice costs time only.
 
+use gix::bstr::ByteSlice;
 use gix::index::entry::{Flags, Mode, Stage};
 use rustix::fs::{FileType, Stat};
 
 use super::capture::{Checkout, is_sparse};
+use super::diff::Delta;
 use super::disk::{Disk, is_safe};
 use super::{ObjectId, Repo};
 use crate::cores;
@@ -112,15 +114,7 @@ impl Repo {
         disk: &Disk,
         manner: Manner,
     ) -> Result<Scan> {
-        let written = index.timestamp();
-        let rules = Rules {
-            manner,
-            trust_ctime: self.config_bool("core.trustctime")?.unwrap_or(true),
-            minimal: self.config_string("core.checkStat").as_deref() == Some("minimal"),
-            empty_blob: ObjectId::empty_blob(self.hash_kind()),
-            index_written: i128::from(written.unix_seconds()) * 1_000_000_000
-                + i128::from(written.nanoseconds()),
-        };
+        let rules = self.rules(index, manner)?;
         let parts = cores::parts(
             index.entries(),
             ENTRIES_OF_A_CORE,
@@ -144,6 +138,52 @@ impl Repo {
         scan.deleted.dedup();
         scan.left_out.dedup();
         Ok(scan)
+    }
+
+    /// Returns how many of the first files of a diff lie in a working tree exactly as its later side has them, whatever else
+    /// is there. Where submodules are checked out, none counts: what is to be said about those comes first.
+    pub fn first_unchanged(&self, at: &Checkout, deltas: &[Delta]) -> Result<usize> {
+        let index = self.read_index(&at.admin_dir.join("index"))?;
+        let rules = self.rules(&index, Manner::of(at, Hidden::Look))?;
+        if index
+            .entries()
+            .iter()
+            .any(|entry| entry.mode == Mode::COMMIT)
+        {
+            return Ok(0);
+        }
+        let mut disk =
+            Disk::open(&at.top).context(|| format!("cannot open '{}'", at.top.display()))?;
+        for (count, delta) in deltas.iter().enumerate() {
+            let entry = index.entry_by_path_and_stage(delta.path.as_bstr(), Stage::Unconflicted);
+            let as_compared = entry.filter(|entry| {
+                matches!(delta.status, 'M' | 'A')
+                    && Some(entry.id) == delta.new_id
+                    && entry.mode.bits() == delta.new_mode
+                    && !entry.flags.contains(Flags::INTENT_TO_ADD)
+                    && is_safe(&delta.path)
+            });
+            let Some(entry) = as_compared else {
+                return Ok(count);
+            };
+            match disk.stat(&delta.path) {
+                Ok(Some(stat)) if is_unchanged(entry, &stat, rules) => {}
+                _ => return Ok(count),
+            }
+        }
+        Ok(deltas.len())
+    }
+
+    fn rules(&self, index: &gix::index::File, manner: Manner) -> Result<Rules> {
+        let written = index.timestamp();
+        Ok(Rules {
+            manner,
+            trust_ctime: self.config_bool("core.trustctime")?.unwrap_or(true),
+            minimal: self.config_string("core.checkStat").as_deref() == Some("minimal"),
+            empty_blob: ObjectId::empty_blob(self.hash_kind()),
+            index_written: i128::from(written.unix_seconds()) * 1_000_000_000
+                + i128::from(written.nanoseconds()),
+        })
     }
 }
 

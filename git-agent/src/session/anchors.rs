@@ -63,6 +63,16 @@ pub struct Placed<'r> {
     pub spot: Spot,
 }
 
+impl Placed<'_> {
+    /// Returns the file it hangs on, as it is called now.
+    pub fn path(&self) -> Option<&[u8]> {
+        match &self.spot {
+            Spot::File { path, .. } | Spot::Lines { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+}
+
 /// What a person points at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pointed {

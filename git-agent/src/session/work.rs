@@ -218,12 +218,19 @@ pub fn look(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Work> 
     })
 }
 
-/// Returns where a session's work begins and its last commit, as trees, without looking at any file.
-pub fn committed(context: &Context<'_>, listed: &Listed) -> Result<(ObjectId, ObjectId)> {
-    let repo = context.repo;
+/// Returns a session's work as if everything were committed, without looking at any file.
+pub fn committed(context: &Context<'_>, listed: &Listed) -> Result<Work> {
     let tip = tip(context, listed)?;
-    let base = base(context, listed, tip)?;
-    Ok((repo.tree_of(base)?, repo.tree_of(tip)?))
+    let tree = context.repo.tree_of(tip)?;
+    Ok(Work {
+        base: base(context, listed, tip)?,
+        tip,
+        committed: tree,
+        staged: tree,
+        tree,
+        checkout: place(context, listed)?,
+        left_out: Vec::new(),
+    })
 }
 
 /// Returns a session's last commit, without looking at any file.

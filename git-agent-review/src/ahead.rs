@@ -1,0 +1,195 @@
+//! The diff of all of a session's work, begun before all of its files were looked at.
+//!
+//! git begins with what is committed; usually that is all there is. The first files of it look the same whatever else is in
+//! the worktree, as long as they lie there as they were committed: those are shown at once, however many files there are.
+//! Before the first file of which that is not known, everything is looked at. Then the diff goes on, or another one begins
+//! with what was not shown yet.
+
+use std::collections::HashSet;
+use std::io::Write;
+
+use git_agent::error::{Context as _, Result};
+use git_agent::git::capture::Checkout;
+use git_agent::git::diff::Delta;
+use git_agent::git::{ObjectId, Repo};
+use git_agent::output::cannot_write;
+use git_agent::review::Review;
+use git_agent::session::anchors::{Placed, Spot};
+use git_agent::session::context::Context;
+use git_agent::session::work::{self, Keep, Work};
+use git_agent::store::list::Listed;
+
+use crate::diff::warn_left_out;
+use crate::screen::Screen;
+use crate::weave::Weaver;
+
+/// So many files fill any screen.
+const MOST: usize = 50;
+/// The mode of a submodule, which git may show in another way than files.
+const SUBMODULE: u32 = 0o160_000;
+
+/// Shows all of a session's work and returns it.
+pub fn show(screen: &Screen<'_>, listed: &Listed) -> Result<Work> {
+    let (context, ui) = (screen.context, screen.ui);
+    let guess = work::committed(context, listed)?;
+    let before = trees(context.repo, &guess)?;
+    let mut stream = screen.program(before, &[]).stream()?;
+    std::thread::scope(|scope| {
+        let look = || {
+            let (env, repo) = (context.env, context.repo.clone());
+            scope.spawn(move || {
+                let context = Context::new(env, &repo)?;
+                work::look(&context, listed, Keep::Nothing)
+            })
+        };
+        let at = guess.checkout.as_ref().filter(|_| is_plain(screen));
+        // What is shown at once must not wait for a processor.
+        let looking = at.is_none().then(look);
+        let review = screen.said(listed)?;
+        let placed = screen.placed(&guess, &review)?;
+        let looking = looking.unwrap_or_else(look);
+
+        let mut weaver = screen.begin(before, &placed)?;
+        let mut gate = Gate::new(context.repo, at);
+        let mut line = Vec::new();
+        let mut more = stream.next_line(&mut line)?;
+        while more && gate.lets(&weaver, &line)? {
+            screen.line(&mut weaver, &line)?;
+            more = stream.next_line(&mut line)?;
+        }
+        ui.out().flush().context(cannot_write)?;
+        let work = looking
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        warn_left_out(context, ui, &work);
+        if trees(context.repo, &work)? != before {
+            weaver.end()?;
+            let shown = &weaver.deltas()[..gate.files];
+            rest(screen, &work, shown, &placed, &review)?;
+            return Ok(work);
+        }
+        while more {
+            screen.line(&mut weaver, &line)?;
+            more = stream.next_line(&mut line)?;
+        }
+        screen.finish(weaver, &placed)?;
+        Ok(work)
+    })
+}
+
+/// Shows what was not shown yet: after files of which some may have changed meanwhile, and threads among them.
+fn rest(
+    screen: &Screen<'_>,
+    work: &Work,
+    shown: &[Delta],
+    placed: &[Placed<'_>],
+    review: &Review,
+) -> Result<()> {
+    let repo = screen.context.repo;
+    let mut done: HashSet<&[u8]> = HashSet::new();
+    for delta in shown {
+        let entry = repo.entry_at(work.tree, &delta.path)?;
+        if entry.is_some_and(|entry| Some(entry.id) == delta.new_id) {
+            done.insert(&delta.path);
+        }
+    }
+    let was_shown = |placed: &&Placed<'_>| match placed.spot {
+        Spot::Session | Spot::Event(_) => true,
+        _ => placed.path().is_some_and(|path| done.contains(path)),
+    };
+    let said: HashSet<_> = placed
+        .iter()
+        .filter(was_shown)
+        .map(|placed| std::ptr::from_ref(placed.thread))
+        .collect();
+    let mut left = screen.placed(work, review)?;
+    left.retain(|placed| !said.contains(&std::ptr::from_ref(placed.thread)));
+    let done: Vec<&[u8]> = done.into_iter().collect();
+    let now = trees(repo, work)?;
+    let stream = screen.program(now, &done).stream()?;
+    screen.show(now, stream, &left)
+}
+
+/// Returns what is compared.
+fn trees(repo: &Repo, work: &Work) -> Result<(ObjectId, ObjectId)> {
+    Ok((repo.tree_of(work.base)?, work.tree))
+}
+
+/// Returns whether git shows each file under a heading and by itself, so that one can be shown without the others.
+fn is_plain(screen: &Screen<'_>) -> bool {
+    let (context, args) = (screen.context, screen.args);
+    let set = |key: &str| {
+        context
+            .repo
+            .config_string(key)
+            .filter(|value| !value.is_empty())
+    };
+    let renames = set("diff.renames").unwrap_or_default().to_ascii_lowercase();
+    let external = context
+        .env
+        .var_os("GIT_EXTERNAL_DIFF")
+        .is_some_and(|program| !program.is_empty());
+    let drivers = context.repo.config_subsections("diff");
+    let command = |name: &String| set(&format!("diff.{name}.command")).is_some();
+    !args.stat
+        && !args.name_only
+        && !args.word_diff
+        && args.paths.is_empty()
+        && !external
+        && set("diff.external").is_none()
+        // A copy may be of any file.
+        && !renames.starts_with("cop")
+        && !drivers.iter().any(command)
+}
+
+/// Lets files of a diff pass as long as nothing can change them any more.
+struct Gate<'a> {
+    repo: &'a Repo,
+    /// The worktree; without one nothing passes.
+    at: Option<&'a Checkout>,
+    /// How many files may pass, once git has announced them.
+    sure: Option<usize>,
+    /// How many have passed.
+    files: usize,
+}
+
+impl<'a> Gate<'a> {
+    fn new(repo: &'a Repo, at: Option<&'a Checkout>) -> Self {
+        Gate {
+            repo,
+            at,
+            sure: None,
+            files: 0,
+        }
+    }
+
+    /// Returns whether the next line of git's diff may be shown.
+    fn lets(&mut self, weaver: &Weaver<'_, '_>, line: &[u8]) -> Result<bool> {
+        let Some(at) = self.at else {
+            return Ok(false);
+        };
+        let sure = match self.sure {
+            Some(sure) => sure,
+            None if line.starts_with(b":") => return Ok(true),
+            None => {
+                let deltas = weaver.deltas();
+                let first = &deltas[..deltas.len().min(MOST)];
+                let mut sure = self.repo.first_unchanged(at, first)?;
+                let is_submodule =
+                    |delta: &Delta| [delta.old_mode, delta.new_mode].contains(&SUBMODULE);
+                while sure > 0 && deltas.get(sure).is_some_and(is_submodule) {
+                    sure -= 1;
+                }
+                self.sure = Some(sure);
+                return Ok(line == b"\n");
+            }
+        };
+        if weaver.is_heading(line) {
+            if self.files == sure {
+                return Ok(false);
+            }
+            self.files += 1;
+        }
+        Ok(self.files > 0)
+    }
+}
