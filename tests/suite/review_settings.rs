@@ -116,6 +116,10 @@ fn what_is_converted_keeps_comments_apart() {
         "it says where it belongs: {turned}"
     );
     assert_eq!(found[2].1, "+FOUR", "other files are as ever");
+    // As git, from the top of the worktree.
+    repo.write("turn.sh", "exec sed -n '1!G;h;$p' \"$1\"\n");
+    let below = shown(&repo, &["diff.turned.textconv=sh ./turn.sh"], &[]);
+    assert_eq!(below, turned);
     sandbox.program("mine", "#!/bin/sh\necho \"mine says $1\"\n");
     let mine = shown(&repo, &["diff.external=mine"], &[]);
     assert!(mine.contains("mine says f"), "{mine}");

@@ -212,23 +212,18 @@ impl Repo {
         options: &[String],
         paths: &[OsString],
     ) -> Git {
-        // git would look for it from the top of a worktree.
-        let order = self.config_string("diff.orderFile");
-        let order = order
-            .filter(|file| !file.is_empty() && !file.starts_with(['/', '~']))
-            .zip(self.work_tree())
-            .map(|(file, top)| {
-                let mut option = OsString::from("-O");
-                option.push(top.join(file));
-                option
-            });
-        self.git_common()
+        let git = self
+            .git_common()
             .env("GIT_ATTR_SOURCE", new.to_string())
             .arg("diff")
             .args(options)
-            .args(order)
             .args([old.to_string(), new.to_string(), "--".to_owned()])
-            .args(paths)
+            .args(paths);
+        // Programs and files that the configuration names may be seen from there, as for git.
+        match self.work_tree() {
+            Some(top) => git.current_dir(top),
+            None => git,
+        }
     }
 }
 
