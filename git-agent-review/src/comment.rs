@@ -19,7 +19,7 @@ use git_agent::session::{Ulid, anchors, display, events, remark, select};
 use git_agent::store::list::Listed;
 use git_agent::transcript::Body;
 
-use crate::{answer, draft, threads};
+use crate::{answer, draft, send, threads};
 
 /// How much of a line is told.
 const SHOWN: usize = 60;
@@ -66,7 +66,7 @@ pub fn run(env: &Env, args: &Comment) -> Result<u8> {
             args.message.as_deref(),
             args.file.as_deref(),
         )?;
-        let (id, listed, about) = draft::keeping(context, "comment", &body, || {
+        let (id, listed, work, about) = draft::keeping(context, "comment", &body, || {
             let listed = listed?;
             let (work, at) = place(context, &listed, args)?;
             let about = about(context, ui, &listed, at.as_ref());
@@ -80,14 +80,16 @@ pub fn run(env: &Env, args: &Comment) -> Result<u8> {
             let who = remark::author(context)?;
             let sid = listed.session.sid;
             let ids = remark::write(context, sid, work.tip, &who, vec![action])?;
-            Ok((ids[0], listed, about))
+            Ok((ids[0], listed, work, about))
         })?;
         display::refresh(context)?;
         let name = one_line(&listed.session.name).to_string();
         let short = threads::short(id);
         ui.narrate(format!("comment {short} on '{name}'{about}"));
-        if ui.format() == Format::Human {
-            ui.hint(format!("git agent review send {name}"));
+        if ui.format() == Format::Human
+            && let Some(step) = send::next_step(context, &listed, &work)
+        {
+            ui.hint(step);
         }
         answer::tell(ui, &[id])?;
         Ok(0)

@@ -23,7 +23,7 @@ use git_agent::store::list::Listed;
 
 use crate::outline::Hunk;
 use crate::page::{self, Line, Named, Page, Wish, marked};
-use crate::{answer, draft, threads};
+use crate::{answer, draft, send, threads};
 
 /// The mode of a submodule: what a diff shows of one is no text of a file.
 const GITLINK: u32 = 0o160_000;
@@ -172,10 +172,9 @@ fn type_in(
     forget();
     ui.narrate(done);
     answer::tell(ui, &ids)?;
-    ui.hint(format!(
-        "git agent review send {}",
-        one_line(&listed.session.name)
-    ));
+    if let Some(step) = send::next_step(context, listed, &work) {
+        ui.hint(step);
+    }
     Ok(())
 }
 

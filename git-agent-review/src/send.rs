@@ -160,8 +160,23 @@ impl<'r> Said<'r> {
     }
 }
 
+/// Returns how whoever made a session's work gets to know what was said about it; `None` when there is nothing to be told,
+/// or whoever asks is the agent itself. What cannot be found out is worth no error: it is only a hint.
+pub fn next_step(context: &Context<'_>, listed: &Listed, work: &Work) -> Option<String> {
+    if !listed.is_mine() {
+        return Some("git agent push".to_owned());
+    }
+    let sid = listed.session.sid;
+    let inside = remark::marks(context)
+        .iter()
+        .any(|mark| mark == sid.as_str());
+    let name = one_line(&listed.session.name);
+    (!inside && would_send(context, listed, work).unwrap_or(true))
+        .then(|| format!("git agent review send {name}"))
+}
+
 /// Returns whether `send` without options would send something about some work of a session.
-pub fn would_send(context: &Context<'_>, listed: &Listed, work: &Work) -> Result<bool> {
+fn would_send(context: &Context<'_>, listed: &Listed, work: &Work) -> Result<bool> {
     let sid = listed.session.sid;
     let review = remark::load_one(&context.store, sid)?;
     let said = Said::of(context, sid, work, &review)?;

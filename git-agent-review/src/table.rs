@@ -16,9 +16,14 @@ use git_agent::output::table::{Cell, Column, Table as Grid};
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
 use git_agent::session::context::Context;
 use git_agent::session::summary::{self, Finding, Summary};
-use git_agent::session::{State, select};
+use git_agent::session::{State, select, work};
 use git_agent::store::list::{Listed, Scope};
 use serde::Serialize;
+
+use crate::send;
+
+/// So many sessions are asked whether there is something to send to them.
+const ASKED: usize = 5;
 
 /// Which sessions
 #[derive(Debug, Args)]
@@ -43,7 +48,10 @@ pub fn run(env: &Env, args: &Table) -> Result<u8> {
                         .context(cannot_write)?;
                 }
             }
-            Format::Human => write(ui, &rows)?,
+            Format::Human => {
+                write(ui, &rows)?;
+                next_steps(context, ui, &chosen, &rows);
+            }
         }
         Ok(0)
     })
@@ -249,13 +257,11 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
     if clashes > 0 {
         total += &format!(", {clashes} in conflict");
     }
-    writeln!(ui.out(), "{}", ui.palette().paint(Slot::Dim, total)).context(cannot_write)?;
-    next_steps(ui, rows);
-    Ok(())
+    writeln!(ui.out(), "{}", ui.palette().paint(Slot::Dim, total)).context(cannot_write)
 }
 
 /// Says what to type next, for the sessions at hand.
-fn next_steps(ui: &Ui, rows: &[Row]) {
+fn next_steps(context: &Context<'_>, ui: &Ui, chosen: &[Listed], rows: &[Row]) {
     let named = |row: &Row| one_line(&row.name).to_string();
     let verdict = |row: &Row| row.verdict.known().cloned().unwrap_or_default();
     let open = |row: &Row| {
@@ -277,8 +283,17 @@ fn next_steps(ui: &Ui, rows: &[Row]) {
             ui.hint("git agent review approve --ready    all that are ready, after a question");
         }
     }
-    if let Some(row) = rows.iter().find(|row| row.mine && open(row)) {
-        ui.hint(format!("git agent review send {}", named(row)));
+    // Where a comment hangs now does not matter for this, so no file is looked at.
+    let to_send = |row: &Row| {
+        let listed = chosen
+            .iter()
+            .find(|listed| listed.session.sid == row.session.sid)?;
+        let work = work::committed(context, listed).ok()?;
+        send::next_step(context, listed, &work)
+    };
+    let commented = rows.iter().filter(|row| row.mine && open(row));
+    if let Some(step) = commented.take(ASKED).find_map(to_send) {
+        ui.hint(step);
     }
     // Each goes where it came from.
     let mut targets: BTreeMap<&str, Vec<String>> = BTreeMap::new();

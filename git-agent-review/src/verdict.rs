@@ -279,12 +279,5 @@ fn next_steps(context: &Context<'_>, ui: &Ui, verdict: Verdict, judged: &[(&List
 /// Returns how whoever is to make the changes gets to know of them.
 fn changes_next(context: &Context<'_>, listed: &Listed, work: &Work) -> String {
     let name = one_line(&listed.session.name).to_string();
-    if !listed.is_mine() {
-        return "git agent push".to_owned();
-    }
-    // A hint that cannot be checked is worth no error: the verdict is given.
-    match send::would_send(context, listed, work) {
-        Ok(true) | Err(_) => format!("git agent review send {name}"),
-        Ok(false) => send::comment_on(&name),
-    }
+    send::next_step(context, listed, work).unwrap_or_else(|| send::comment_on(&name))
 }

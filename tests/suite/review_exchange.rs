@@ -66,7 +66,8 @@ fn two_clones_come_to_the_same() {
     ada.agent(["review", "comment", "shared", "code.txt:2", "-m", "by ada"])
         .success();
     bob.agent(["review", "comment", "shared", "code.txt:3", "-m", "by bob"])
-        .success();
+        .success()
+        .assert_says("hint: git agent push");
     fetch(&bob, &ada, "ada");
     fetch(&ada, &bob, "bob");
     assert_eq!(threads(&ada), threads(&bob));

@@ -401,3 +401,34 @@ fn sessions_that_are_named_are_judged_together() {
     assert_eq!(told["verdicts"][0]["name"], "one", "{half}");
     assert_eq!(repo.session("one")["verdict"], "approve");
 }
+
+#[test]
+fn only_what_would_be_sent_is_hinted_at() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["write f one", "print done"]);
+    repo.await_state("s", "ready");
+    let send = "hint: git agent review send s";
+    let table = || repo.agent(["review"]).success();
+    assert!(!table().stderr().contains(send));
+    repo.agent(["review", "comment", "s", "f:1", "-m", "better"])
+        .success()
+        .assert_says(send);
+    table().assert_says(send);
+    repo.agent(["review", "send", "s"]).success();
+    repo.agent(["wait", "s", "--timeout", "60s"]).success();
+    let sent = table();
+    assert!(
+        !sent.stderr().contains(send),
+        "it is open, and sent: {sent}"
+    );
+    assert!(sent.stdout().contains(" 1 "), "{sent}");
+    // The agent speaks about its own work, and cannot send to itself.
+    let said = repo
+        .agent_cmd([
+            "exec", "s", "--", "git", "agent", "review", "comment", "s", "-m", "mine",
+        ])
+        .run()
+        .success();
+    assert!(!said.stderr().contains("review send"), "{said}");
+}
