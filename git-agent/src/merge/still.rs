@@ -33,12 +33,8 @@ impl Still {
             let lock = Lock::try_acquire(context.env, path)?;
             locks.push(lock.ok_or_else(|| busy("session", &one.name))?);
         }
-        let host = session.more.get("shares").and_then(|host| host.as_str());
-        let host = host.unwrap_or(session.sid.as_str());
-        let path = context
-            .store
-            .require_dir("worktrees")?
-            .join(format!("{host}.lock"));
+        let locked = context.store.require_dir("worktrees")?;
+        let path = locked.join(format!("{}.lock", session.host()));
         let worktree = Lock::try_acquire(context.env, path)?
             .ok_or_else(|| busy("a session in the worktree of", &session.name))?;
         Ok(Still {

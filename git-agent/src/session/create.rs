@@ -317,7 +317,8 @@ fn reserve(
         );
     }
     if let Some(host) = host {
-        more("shares", host.sid.to_string().into());
+        // One lock for all, also where the host is a guest itself.
+        more("shares", host.host().into());
     }
     if options.read_only {
         more("read_only", true.into());

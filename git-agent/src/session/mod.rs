@@ -384,6 +384,12 @@ pub struct Session {
 }
 
 impl Session {
+    /// Returns the id of the session in whose worktree it works: its own, unless it shares another's.
+    pub fn host(&self) -> &str {
+        let shared = self.more.get("shares").and_then(|host| host.as_str());
+        shared.unwrap_or(self.sid.as_str())
+    }
+
     /// Returns a new draft.
     pub fn new(sid: SessionId, writer: WriterId, name: impl Into<String>, author: Person) -> Self {
         Session {

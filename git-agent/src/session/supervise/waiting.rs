@@ -120,13 +120,8 @@ impl Supervisor<'_, '_> {
         if setup::is_read_only(self.session()) {
             return Ok(true);
         }
-        let shared = self
-            .session()
-            .more
-            .get("shares")
-            .and_then(|host| host.as_str());
-        let host = shared.unwrap_or(self.session().sid.as_str());
         let locks = self.context.store.require_dir("worktrees")?;
+        let host = self.session().host();
         let path = locks.join(format!("{host}.lock"));
         let watch = Watch::new()?;
         watch.add(&locks, Change::Settled)?;
