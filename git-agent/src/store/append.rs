@@ -28,6 +28,8 @@ use crate::transcript::{Body, Event};
 const FLUSH_TURNS: u32 = 20;
 const FLUSH_BYTES: u64 = 256 << 10;
 const FLUSH_MILLIS: u64 = 60_000;
+/// How long a state may wait for what comes next: many turns are over by then, and go to git once.
+const STATUS_MILLIS: u64 = 3_000;
 /// How often a lost race for the ref is run again.
 const ATTEMPTS: u32 = 8;
 /// How long a short-lived writer waits for another.
@@ -52,7 +54,7 @@ struct Pending {
     bytes: u64,
     turns: u32,
     since: Option<Millis>,
-    status: bool,
+    status: Option<Millis>,
 }
 
 impl<'a> SessionWriter<'a> {
@@ -209,7 +211,8 @@ impl<'a> SessionWriter<'a> {
         self.flush()
     }
 
-    /// Changes the state, if it is another one. It goes to git with what comes next: for a state that hardly lasts.
+    /// Changes the state, if it is another one. It goes to git with what comes next, or by itself soon: for a state that may
+    /// hardly last. Whoever looks sees it at once.
     pub fn note_status(&mut self, to: State, reason: &str) -> Result<()> {
         let from = self.session.status;
         if from != to {
@@ -240,9 +243,7 @@ impl<'a> SessionWriter<'a> {
 
     /// Returns when the oldest event that is not in git must be flushed at the latest.
     pub fn flush_deadline(&self) -> Option<Millis> {
-        self.pending
-            .since
-            .map(|since| Millis(since.0 + FLUSH_MILLIS))
+        self.pending.deadline()
     }
 
     /// Brings everything into git.
@@ -277,15 +278,24 @@ impl Pending {
         self.events += 1;
         self.bytes += bytes;
         self.turns += u32::from(matches!(event.body, Body::Prompt { .. }));
-        self.status |= matches!(event.body, Body::Status { .. } | Body::Created { .. });
+        if matches!(event.body, Body::Status { .. } | Body::Created { .. }) {
+            self.status = self.status.or(Some(event.ts));
+        }
         self.since = self.since.or(Some(event.ts));
     }
 
     fn is_due(&self, now: Millis) -> bool {
-        let old = self
-            .since
-            .is_some_and(|since| now.0.saturating_sub(since.0) >= FLUSH_MILLIS);
-        self.status || old || self.turns >= FLUSH_TURNS || self.bytes >= FLUSH_BYTES
+        let late = self.deadline().is_some_and(|deadline| now >= deadline);
+        late || self.turns >= FLUSH_TURNS || self.bytes >= FLUSH_BYTES
+    }
+
+    fn deadline(&self) -> Option<Millis> {
+        let after = |since: Option<Millis>, wait| since.map(|since| Millis(since.0 + wait));
+        let (any, status) = (
+            after(self.since, FLUSH_MILLIS),
+            after(self.status, STATUS_MILLIS),
+        );
+        any.into_iter().chain(status).min()
     }
 }
 

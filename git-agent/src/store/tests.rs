@@ -134,6 +134,29 @@ fn a_session_reads_back_on_every_format() {
 }
 
 #[test]
+fn a_state_that_may_not_last_is_seen_at_once_and_goes_to_git_soon() {
+    let fixture = Fixture::new(&[]);
+    let repo = fixture.repo();
+    let store = Store::new(&fixture.env, &repo);
+    let made = session(&store, "short");
+    let sid = made.sid;
+    let mut writer = SessionWriter::create(&store, made, redactor()).expect("creates");
+    writer.set_status(State::Queued, "").expect("changes");
+    writer.note_status(State::Running, "").expect("changes");
+    writer.flush_if_due().expect("looks");
+    let in_git = || store.log_tip(sid).expect("reads").expect("exists");
+    assert_eq!(in_git().session.status, State::Queued);
+    let seen = store.session(sid).expect("reads").expect("exists");
+    assert_eq!(seen.status, State::Running);
+    let deadline = writer.flush_deadline().expect("something is to be flushed");
+    assert!(deadline.0 <= fixture.env.now().0 + 3_000);
+    // What comes next takes it along.
+    writer.set_status(State::Ready, "").expect("changes");
+    assert_eq!(in_git().session.status, State::Ready);
+    assert_eq!(writer.flush_deadline(), None);
+}
+
+#[test]
 fn what_a_dead_writer_left_in_the_spool_is_recovered_once() {
     let fixture = Fixture::new(&[]);
     let repo = fixture.repo();

@@ -191,7 +191,9 @@ impl<'c, 'a> Supervisor<'c, 'a> {
                 text: prompt.text.clone(),
                 from: prompt.from,
             })?;
-            self.live.writer.set_status(State::Running, "")?;
+            self.live.writer.note_status(State::Running, "")?;
+            // What is in the inbox is only removed once it is safe elsewhere.
+            self.live.writer.sync()?;
             self.live.inbox().remove(id)?;
             self.turn(prompt.text, prompt.again)?;
         }
