@@ -125,6 +125,41 @@ fn what_one_copy_of_a_clone_deleted_no_other_gives_back() {
 }
 
 #[test]
+fn a_copy_of_a_clone_learns_of_a_deletion_when_it_has_nothing_to_push() {
+    each_way(|sandbox, team| {
+        let ada = team.clone("ada");
+        let sid = ada.hammer(["create", "regretted", "2"]);
+        ada.hammer(["create", "kept", "2"]);
+        ada.push().success();
+        let copied = |to: &str| {
+            let copy = sandbox.work().join(to);
+            let cp = sandbox.command("cp").arg("-a").arg(ada.repo.path());
+            cp.arg(&copy).run().success();
+            Member::at(sandbox, copy, "ada")
+        };
+        let (silent, noted) = (copied("silent"), copied("noted"));
+        // One has notes of its own, which the remote has, too.
+        noted.hammer(["note", "1", "a word"]);
+        noted.push().success();
+        ada.agent(["forget", "--remote", "regretted"]).success();
+        let there = || team.hub.refs("refs/agents/sessions");
+        assert_eq!(there().len(), 1);
+        for twin in [&silent, &noted] {
+            for _ in 0..2 {
+                twin.agent(["push"]).code(1).assert_says("it was deleted");
+                assert_eq!(there().len(), 1, "it came back");
+            }
+            assert!(twin.hammer(["events", &sid]).contains("event 0"));
+            twin.agent(["forget", &sid]).success();
+            twin.push().success();
+            assert_eq!(twin.names(), ["kept"]);
+        }
+        assert!(noted.hammer(["notes"]).contains("a word-0"));
+        silent.repo.assert_user_can_work();
+    });
+}
+
+#[test]
 fn what_somebody_rewrote_is_said_and_the_old_version_kept() {
     let sandbox = Sandbox::new();
     let team = Team::new(&sandbox, Way::Path);

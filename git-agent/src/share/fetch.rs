@@ -77,6 +77,18 @@ struct Wanted {
 }
 
 impl Wanted {
+    fn new(name: &RefName, id: ObjectId, copy: Option<ObjectId>) -> Self {
+        Wanted {
+            name: name.clone(),
+            id,
+            copy,
+            own: None,
+            refused: None,
+            session: None,
+            standing: None,
+        }
+    }
+
     fn change(&self, what: What) -> Change {
         let author = self.session.as_ref().map(|session| {
             let (name, email) = (&session.author.name, &session.author.email);
@@ -196,15 +208,7 @@ pub fn fetch(
             fetched.unchanged += 1;
             continue;
         }
-        wanted.push(Wanted {
-            name: name.clone(),
-            id: *id,
-            copy,
-            own: None,
-            refused: None,
-            session: None,
-            standing: None,
-        });
+        wanted.push(Wanted::new(name, *id, copy));
     }
     let gone: Vec<(RefName, ObjectId)> = copies
         .iter()
@@ -218,20 +222,39 @@ pub fn fetch(
         left_behind.let_go(context);
         return Ok(fetched);
     }
-    let own = own_refs(repo)?;
-    for one in &mut wanted {
-        one.own = own.get(&one.name).copied();
-    }
-    let quarantine = left_behind.fill(context, remote, &mut wanted, audience)?;
-    audience.hear("checking");
-    check_all(repo, &mut wanted);
-    sign::judge_all(context, &mut wanted_tips(&mut wanted))?;
-    let promoted = promote(context, remote, &copies, &wanted, (&gone, options.prune));
-    quarantine.let_go(context);
-    fetched.changes = promoted?;
+    let gone = (gone.as_slice(), options.prune);
+    fetched.changes = left_behind.take(context, remote, &copies, wanted, gone, audience)?;
     tidy(context, remote);
     context.store.expire_lost()?;
     Ok(fetched)
+}
+
+/// Takes in these versions of refs that a remote said it has, as a fetch would. What is refused stays there. The caller
+/// holds the remote's lock.
+pub(super) fn take_in(
+    context: &Context<'_>,
+    remote: &str,
+    versions: &BTreeMap<RefName, ObjectId>,
+    audience: &mut Audience<'_>,
+) -> Result<()> {
+    if versions.is_empty() {
+        return Ok(());
+    }
+    let copies = copies(context.repo, remote)?;
+    let wanted = versions
+        .iter()
+        .map(|(name, id)| Wanted::new(name, *id, copies.get(name).copied()));
+    let quarantine = Quarantine::left_behind(context.repo, remote)?;
+    let nothing = (&[] as &[_], false);
+    quarantine.take(
+        context,
+        remote,
+        &copies,
+        wanted.collect(),
+        nothing,
+        audience,
+    )?;
+    Ok(())
 }
 
 /// Lets go of copies under names that are no remotes any more, because they were renamed or removed: nothing brings them up
@@ -330,6 +353,29 @@ impl Quarantine {
         Ok(Quarantine {
             held: held.collect(),
         })
+    }
+
+    /// Fetches what is wanted, checks it and names what is good. Nothing is held any more afterwards.
+    fn take(
+        self,
+        context: &Context<'_>,
+        remote: &str,
+        copies: &Copies,
+        mut wanted: Vec<Wanted>,
+        gone: (&[(RefName, ObjectId)], bool),
+        audience: &mut Audience<'_>,
+    ) -> Result<Vec<Change>> {
+        let own = own_refs(context.repo)?;
+        for one in &mut wanted {
+            one.own = own.get(&one.name).copied();
+        }
+        let filled = self.fill(context, remote, &mut wanted, audience)?;
+        audience.hear("checking");
+        check_all(context.repo, &mut wanted);
+        sign::judge_all(context, &mut wanted_tips(&mut wanted))?;
+        let promoted = promote(context, remote, copies, &wanted, gone);
+        filled.let_go(context);
+        promoted
     }
 
     /// Fetches what is not here yet. What git refuses is marked as refused, and costs no other ref anything.

@@ -8,7 +8,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use super::change::{Change, What};
-use super::fetch::{Copies, copies, lock, own_refs, tidy};
+use super::fetch::{Copies, copies, lock, own_refs, take_in, tidy};
 use super::inspect::{Branches, CleanCode, Looker, inspect_all, look_ahead, look_into_code};
 use super::plan::{self, Item};
 use super::reach;
@@ -103,6 +103,7 @@ pub fn push(
         // Somebody may have deleted it there, or the remote be another one than it was.
         let own = own_refs(context.repo)?.into_keys().collect();
         let answer = reach::ask(context, &remote.name, &own)?;
+        take_in(context, &remote.name, &answer.notes, audience)?;
         known = copies(context.repo, &remote.name)?;
         items = plan::unpushed(context, &known, options.sessions.as_ref())?;
         let unseen = plan::unseen(context, &known, options.sessions.as_ref(), &answer.unseen)?;

@@ -56,6 +56,8 @@ pub(super) struct Answer {
     pub there: BTreeSet<RefName>,
     /// Those of them that it has in a version that nobody here has seen.
     pub unseen: BTreeSet<RefName>,
+    /// This clone's review notes, asked for or not, in such a version: they say what a copy of this clone deleted.
+    pub notes: BTreeMap<RefName, ObjectId>,
 }
 
 /// Does what [`ask`] does once no push or fetch of this clone is under way there: what one is about to give would be missed.
@@ -81,8 +83,14 @@ pub(super) fn ask(
         RefName::Archive { writer, .. } => writers.contains(writer),
         _ => false,
     };
+    let own_notes = |name: &RefName| match name {
+        RefName::ReviewNotes(writer) => writers.contains(writer),
+        _ => false,
+    };
     let interest = |name: &str| match RefName::parse(name) {
-        Some(name) if names.contains(&name) || own_archive(&name) => Interest::Wanted,
+        Some(name) if names.contains(&name) || own_archive(&name) || own_notes(&name) => {
+            Interest::Wanted
+        }
         _ => Interest::None,
     };
     let asking = repo.ask_remote(remote, &refname::SHARED)?;
@@ -95,20 +103,25 @@ pub(super) fn ask(
     let own = own_refs(repo)?;
     let before = copies(repo, remote)?;
     let mut changes = Vec::new();
+    let known = |name: &RefName, id: ObjectId| {
+        let versions = own.get(name).into_iter().chain(before.get(name));
+        versions
+            .copied()
+            .any(|of| of == id || repo.is_ancestor(id, of).unwrap_or(false))
+    };
     let mut answer = Answer::default();
+    for (name, id) in there.iter().filter(|(name, _)| own_notes(name)) {
+        if !known(name, *id) {
+            answer.notes.insert(name.clone(), *id);
+        }
+    }
     for name in names {
         let (copy, now) = (before.get(name).copied(), there.get(name).copied());
-        let versions: Vec<ObjectId> = own.get(name).copied().into_iter().chain(copy).collect();
-        let known = |id: ObjectId| {
-            versions
-                .iter()
-                .any(|of| *of == id || repo.is_ancestor(id, *of).unwrap_or(false))
-        };
         if copy == now {
             continue;
         }
         // A version that nobody here has seen is for a fetch to look at, or for a push to join.
-        if now.is_some_and(|now| !known(now)) {
+        if now.is_some_and(|now| !known(name, now)) {
             answer.unseen.insert(name.clone());
             continue;
         }
