@@ -100,6 +100,36 @@ fn nothing_runs_before_it_is_trusted_and_after_it_changed() {
 }
 
 #[test]
+fn what_it_has_no_say_in_is_not_offered_for_trust() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let file =
+        "[agent]\n\tshare = /srv/elsewhere\n\twriter = somebody-abcd\n[core]\n\tpager = less\n";
+    repo.write(".gitagents", file);
+    let told = |run: &git_agent_tests::Output| {
+        run.assert_says("has no say in agent.share: only a person agrees");
+        run.assert_says("has no say in agent.writer");
+        assert!(!run.stderr().contains("git agent trust"), "{run}");
+        assert!(!run.stderr().contains("core.pager"), "{run}");
+    };
+    told(&repo.agent(["list"]).success());
+    let shown = repo.agent(["trust", "--show"]).success();
+    let shown = shown.stdout();
+    assert!(shown.contains("agent.share (only a person"), "{shown}");
+    assert!(shown.contains("core.pager (git-agent knows no"), "{shown}");
+    assert!(shown.contains("Nothing in it runs anything"), "{shown}");
+    // Nor does it get a say by being trusted.
+    repo.agent(["trust", "--yes"]).success();
+    let config = repo.agent(["config", "--json"]).success();
+    told(&config);
+    assert!(!config.stdout().contains("elsewhere"), "{config}");
+    assert!(!config.stdout().contains("somebody"), "{config}");
+    repo.write(".gitagents", format!("{file}[agent]\n\tsetup = true\n"));
+    let warned = repo.agent(["list"]).success();
+    warned.assert_says("ignored: agent.setup\n");
+}
+
+#[test]
 fn it_is_shown_escaped_and_trust_can_be_taken_back() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();

@@ -485,6 +485,27 @@ pub const OF_ROLE: &[Key] = &[
     ),
 ];
 
+/// The settings that a team file has no say in, trusted or not, and why.
+const PERSONAL: &[(&str, &str)] = &[
+    (
+        "agent.share",
+        "only a person agrees to who may read sessions",
+    ),
+    ("agent.writer", "every clone writes under a name of its own"),
+];
+
+/// Says why a team file has no say in a setting, if it has none.
+pub fn no_say(name: &str) -> Option<&'static str> {
+    let personal = PERSONAL
+        .iter()
+        .find(|(key, _)| key.eq_ignore_ascii_case(name));
+    match (personal, find(name)) {
+        (Some((_, why)), _) => Some(why),
+        (None, Some(_)) => None,
+        (None, None) => Some("git-agent knows no such setting"),
+    }
+}
+
 /// Returns the setting of a full name such as `agent.maxParallel` or `agent-role.api.model`. Case does not matter where
 /// it does not matter to git.
 pub fn find(name: &str) -> Option<&'static Key> {
@@ -530,6 +551,16 @@ mod tests {
         ] {
             assert!(find(unknown).is_none(), "{unknown}");
         }
+    }
+
+    #[test]
+    fn what_is_personal_is_a_setting_and_no_team_decides_it() {
+        for (key, why) in PERSONAL {
+            assert!(find(key).is_some_and(|key| !key.harmless), "{key}");
+            assert_eq!(no_say(&key.to_uppercase()), Some(*why));
+        }
+        assert_eq!(no_say("agent.setup"), None);
+        assert!(no_say("core.pager").is_some());
     }
 
     #[test]

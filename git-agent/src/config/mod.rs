@@ -2,7 +2,8 @@
 //! team's `.gitagents` file.
 //!
 //! The team file travels with the code, so anybody who can commit can write it. Until `git agent trust` has recorded its
-//! hash, only settings that run nothing and open no path are taken from it; the others are ignored and said to be.
+//! hash, only settings that run nothing and open no path are taken from it; the others are ignored and said to be. A few
+//! are a person's own, and never taken from it.
 
 pub mod keys;
 mod report;
@@ -39,6 +40,8 @@ pub struct Team {
     pub trusted: bool,
     /// The keys that are ignored because nobody trusted the file.
     pub ignored: Vec<String>,
+    /// The keys that it has no say in, trusted or not, and why.
+    pub powerless: Vec<(String, &'static str)>,
     /// What the file says, as it was read.
     pub text: String,
     file: ConfigFile,
@@ -122,14 +125,24 @@ impl Team {
     /// Returns what takes effect only when the file is trusted, as keys and values.
     pub fn needs_trust(&self) -> Vec<(String, String)> {
         let mut settings = self.file.settings();
-        settings.retain(|(key, _)| !is_harmless(key));
+        settings.retain(|(key, _)| needs_trust(key));
         settings
+    }
+
+    /// Returns the known keys that only a person's own settings decide, and why.
+    pub fn personal(&self) -> impl Iterator<Item = &(String, &'static str)> {
+        let all = self.powerless.iter();
+        all.filter(|(key, _)| keys::find(key).is_some())
     }
 
     /// Returns whether a key may be taken from this file.
     fn allows(&self, key: &str) -> bool {
-        self.trusted || is_harmless(key)
+        is_harmless(key) || self.trusted && needs_trust(key)
     }
+}
+
+fn needs_trust(key: &str) -> bool {
+    !is_harmless(key) && keys::no_say(key).is_none()
 }
 
 fn is_harmless(key: &str) -> bool {
@@ -172,14 +185,20 @@ fn load_team(repo: &Repo) -> Result<Option<Team>> {
     } else {
         file.keys()
             .into_iter()
-            .filter(|key| !is_harmless(key))
+            .filter(|key| needs_trust(key))
             .collect()
     };
+    let powerless = file
+        .keys()
+        .into_iter()
+        .filter_map(|key| keys::no_say(&key).map(|why| (key, why)))
+        .collect();
     Ok(Some(Team {
         path,
         hash,
         trusted,
         ignored,
+        powerless,
         text: String::from_utf8_lossy(&bytes).into_owned(),
         file,
     }))

@@ -1,6 +1,6 @@
 //! What a verb of any of the programs begins with: the repository, its settings, and where the answer goes.
 
-use crate::config::TEAM_FILE;
+use crate::config::{TEAM_FILE, Team};
 use crate::env::Env;
 use crate::error::Result;
 use crate::git::Repo;
@@ -26,6 +26,10 @@ pub fn run(
             team.ignored.join(", ")
         ));
         ui.hint("look at it, then: git agent trust");
+    }
+    let team = context.config.team();
+    for (key, why) in team.into_iter().flat_map(Team::personal) {
+        ui.warning(format!("'{TEAM_FILE}' has no say in {key}: {why}"));
     }
     if context.store.is_closed() {
         ui.warning("this repository belongs to somebody else: its sessions are shown as they were last recorded");

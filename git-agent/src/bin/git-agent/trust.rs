@@ -80,6 +80,13 @@ fn show(ui: &Ui, team: &Team) -> Result<()> {
     for line in team.text.lines() {
         writeln!(out, "    {}", block(line))?;
     }
+    if !team.powerless.is_empty() {
+        writeln!(out, "\nIt has no say in these, trusted or not:\n")?;
+        for (key, why) in &team.powerless {
+            let key = one_line(key.as_bytes()).to_string();
+            writeln!(out, "    {} ({why})", ui.palette().paint(Slot::Name, key))?;
+        }
+    }
     let needs = team.needs_trust();
     if needs.is_empty() {
         writeln!(
