@@ -157,3 +157,30 @@ impl<T, E: Into<Box<dyn std::error::Error + Send + Sync>>> Context<T>
         self.map_err(|source| Error::fatal(message()).because(source))
     }
 }
+
+/// Returns a text as one word that a shell takes for what it is: for commands in hints.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=./:@%,".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_for_a_shell_are_quoted_where_they_must_be() {
+        for (text, word) in [
+            ("origin", "origin"),
+            ("git@host:a/b.git", "git@host:a/b.git"),
+            ("my hub", "'my hub'"),
+            ("it's", "'it'\\''s'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(text), word);
+        }
+    }
+}

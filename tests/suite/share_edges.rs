@@ -448,6 +448,21 @@ fn a_remote_that_is_gone_is_not_one_that_nobody_agreed_to() {
 }
 
 #[test]
+fn a_hint_names_a_remote_as_a_shell_wants_it() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    ada.hammer(["create", "one", "1"]);
+    for (name, word) in [("it's;there", "'it'\\''s;there'"), ("my hub", "'my hub'")] {
+        let key = |key: &str| format!("remote.{name}.{key}");
+        ada.git(["config", &key("url"), team.address()]).success();
+        ada.git(["config", &key("receivepack"), "false"]).success();
+        let run = ada.agent(["push", "--yes", name]).code(128);
+        run.assert_says(&format!("hint: git agent doctor --remote {word}\n"));
+    }
+}
+
+#[test]
 fn what_is_asked_for_and_not_there_is_said_and_a_password_is_not() {
     let sandbox = Sandbox::new();
     let team = Team::new(&sandbox, Way::Path);

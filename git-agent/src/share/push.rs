@@ -14,7 +14,7 @@ use super::plan::{self, Item};
 use super::reach;
 use super::remote::{CONSENT, Remote};
 use super::sign;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::git::ObjectId;
 use crate::git::asking::Interest;
 use crate::git::refs::{Expected, RefChange, Swap};
@@ -61,9 +61,12 @@ pub fn push(
             "nobody has agreed to share sessions with '{}'",
             remote.name
         ))
-        .hint("git agent push --yes");
+        .hint(format!("git agent push --yes {}", shell_word(&remote.name)));
         return Err(remote.addresses.iter().fold(error, |error, address| {
-            error.hint(format!("git config --add {CONSENT} {address}"))
+            error.hint(format!(
+                "git config --add {CONSENT} {}",
+                shell_word(address)
+            ))
         }));
     }
     let _lock = lock(context, &remote.name)?;
@@ -472,7 +475,10 @@ impl Given<'_, '_> {
                 "cannot push to '{}': {}",
                 self.remote.name, pushed.said
             ))
-            .hint(format!("git agent doctor --remote {}", self.remote.name)));
+            .hint(format!(
+                "git agent doctor --remote {}",
+                shell_word(&self.remote.name)
+            )));
         }
         let mut left = Vec::new();
         for item in items {

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Context as _, Error, Result};
+use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::git::remote::without_password;
 use git_agent::git::talk::Audience;
 use git_agent::invoke::OutputArgs;
@@ -155,10 +155,7 @@ fn tell(ui: &Ui, remote: &str, fetched: &Fetched) {
             remote,
             human::count(gone as u64, "ref")
         ));
-        ui.hint(format!(
-            "git agent fetch --prune {}",
-            human::shell_word(remote)
-        ));
+        ui.hint(format!("git agent fetch --prune {}", shell_word(remote)));
     }
     if fetched.changes.is_empty() && ui.format() == Format::Human {
         ui.narrate(format!("nothing new at '{}'", remote));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Context as _, Error, Result};
+use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::git::remote::without_password;
 use git_agent::git::talk::Audience;
 use git_agent::invoke::OutputArgs;
@@ -76,7 +76,7 @@ pub fn run(env: &Env, args: &Forget) -> Result<u8> {
                     "'{remote}' may still have {name}: {}",
                     one_line(reason)
                 ));
-                ui.hint(format!("git agent push {}", human::shell_word(&remote)));
+                ui.hint(format!("git agent push {}", shell_word(&remote)));
             }
             for remote in &done.left {
                 let remote = without_password(remote);
@@ -192,7 +192,7 @@ fn write(ui: &Ui, purged: &purge::Purged) -> Result<()> {
     for (remote, reason) in &purged.unreached {
         let remote = without_password(remote);
         ui.error(format!("'{remote}' still has it: {}", one_line(reason)));
-        ui.hint(format!("git agent push {}", human::shell_word(&remote)));
+        ui.hint(format!("git agent push {}", shell_word(&remote)));
     }
     for (remote, name) in &purged.left {
         let remote = without_password(remote);
@@ -200,7 +200,7 @@ fn write(ui: &Ui, purged: &purge::Purged) -> Result<()> {
         ui.error(format!("'{remote}' still has it: {label}"));
         match name {
             RefName::Session(sid) => ui.hint(format!("git agent forget {sid} --remote")),
-            _ => ui.hint(format!("git agent push {}", human::shell_word(&remote))),
+            _ => ui.hint(format!("git agent push {}", shell_word(&remote))),
         }
     }
     for sid in &purged.commands {

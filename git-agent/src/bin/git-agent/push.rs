@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Context as _, Error, Result};
+use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::git::talk::Audience;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
@@ -133,7 +133,7 @@ fn agree(context: &Context<'_>, ui: &Ui, remote: &mut Remote, yes: bool) -> Resu
         )
         .hint(format!(
             "git agent push --yes {}",
-            human::shell_word(&remote.name)
+            shell_word(&remote.name)
         ))
         .hint("git config agent.remote <name>    for a remote with fewer readers"));
     }
