@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | known values | `known` | what the environment and `.env` files hold, in plain, escaped and encoded form |
 //! | shapes | `rules` | tokens that providers give a prefix of their own |
+//! | broken shapes | `wrapped` | such tokens of a fixed length, broken over lines |
 //! | armour | `pem` | private keys, also cut off and escaped |
 //! | URLs | `url` | passwords and tokens in the user part |
 //! | headers, programs | `headers` | `Authorization`, `Cookie`, `curl -u` |
@@ -33,6 +34,7 @@ mod rules;
 mod scan;
 mod text;
 mod url;
+mod wrapped;
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use super::colors::Plain;
 use super::known::KnownSecrets;
 use super::rules::{Found, SHAPES};
 use super::text::{Class, starts_token};
-use super::{KNOWN, OPENING, context, entropy, headers, names, pem, url};
+use super::{KNOWN, OPENING, context, entropy, headers, names, pem, url, wrapped};
 
 /// A stretch of text that one rule found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -369,6 +369,9 @@ impl Walk<'_> {
             Trigger::Shape(index, prefix) => {
                 if self.shape_ends.get(index).is_some_and(|end| start < *end) {
                     return;
+                }
+                if let Some(end) = wrapped::at(text, prefix, start) {
+                    self.add(Layer::Shape, (start, end, SHAPES[index].rule));
                 }
                 let looked = match SHAPES[index].at(text, prefix, start) {
                     Found::Token(from, to) => {

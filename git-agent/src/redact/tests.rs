@@ -13,7 +13,7 @@ use crate::env::Millis;
 use crate::session::Ulid;
 
 /// What the corpus holds and how many look-alike lines are wrongly touched today: a change here is a change of quality.
-const PLANTED: usize = 319;
+const PLANTED: usize = 327;
 const LOOKALIKES: usize = 2983;
 const FALSE_ALARMS: usize = 0;
 
