@@ -289,6 +289,85 @@ fn what_one_remote_has_does_not_go_to_another_unsearched() {
 }
 
 #[test]
+fn what_a_host_was_cleaned_of_does_not_come_back_with_a_session() {
+    each_way(|_, team| {
+        let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+        let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+        let first = ada.repo.id("main");
+        ada.repo.write("env", format!("TOKEN={secret}\n"));
+        ada.git(["add", "env"]).success();
+        ada.git(["commit", "-qm", "add env"]).success();
+        ada.git(["push", "--quiet", "origin", "main", "main:beside"])
+            .success();
+        let script = "echo fine >fine && git add fine && git commit -qm fine; echo done";
+        // What the remote has goes on being its affair, also after somebody else has added to it.
+        ada.session("published", "tidy up", script);
+        let pushed = ada.push().success();
+        assert!(!pushed.stderr().contains("stays here"), "{pushed}");
+        bob.git(["pull", "--quiet"]).success();
+        let add = |name: &str| {
+            bob.repo.write(name, name);
+            bob.git(["add", name]).success();
+            bob.git(["commit", "-qm", name]).success();
+        };
+        add("theirs");
+        bob.git(["push", "--quiet", "origin", "main", ":beside"])
+            .success();
+        let before = ada.repo.refs("refs/remotes");
+        ada.session("behind", "tidy up", script);
+        let pushed = ada.push().success();
+        assert!(!pushed.stderr().contains("stays here"), "{pushed}");
+        assert_eq!(ada.repo.refs("refs/remotes"), before);
+        ada.session("remembered", "tidy up", script);
+        ada.git(["push", "--quiet", "origin", "agent/remembered"])
+            .success();
+        // The host is cleaned: one branch rewritten, others gone, and so is what was shared.
+        bob.git(["reset", "--quiet", "--hard", &first]).success();
+        add("clean");
+        bob.git(["push", "-qf", "origin", "main", ":agent/remembered"])
+            .success();
+        for name in team.hub.refs("refs/agents").into_keys() {
+            team.hub.git(["update-ref", "-d", &name]).success();
+        }
+        team.hub.git(["gc", "--quiet", "--prune=now"]).success();
+        assert!(!holds(&team.everything(), &secret));
+        ada.session("cleaned", "tidy up", script);
+        let pushed = ada.push().success();
+        pushed.assert_says("cleaned: its code stays here: file 'env'");
+        pushed.assert_says("remembered: its code stays here: file 'env'");
+        assert!(!holds(&team.everything(), &secret), "{pushed}");
+    });
+}
+
+#[test]
+fn a_remote_that_hides_what_it_has_gets_what_is_clean() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+    for (at, hidden) in ["refs/agents", "refs/heads", "refs"]
+        .into_iter()
+        .enumerate()
+    {
+        let hide = ["config", "--replace-all", "uploadpack.hideRefs", hidden];
+        team.hub.git(hide).success();
+        let name = format!("clean-{at}");
+        let script = "date +%N >fine && git add fine && git commit -qm fine; echo done";
+        ada.session(&name, "tidy up", script);
+        let pushed = ada.push().success();
+        assert!(!pushed.stderr().contains("stays here"), "{pushed}");
+        let code = ada.repo.id(&format!("agent/{name}"));
+        team.hub.git(["cat-file", "-e", &code]).success();
+        let name = format!("leaky-{at}");
+        let script = format!("echo {secret} >env && git add env && git commit -qm env; echo done");
+        ada.session(&name, "add a file", &script);
+        let pushed = ada.push().success();
+        pushed.assert_says(&format!("{name}: its code stays here: file 'env'"));
+    }
+    assert!(!holds(&team.everything(), &secret));
+}
+
+#[test]
 fn what_is_replaced_here_alone_does_not_go_as_it_was() {
     let sandbox = Sandbox::new();
     let team = Team::new(&sandbox, Way::Path);

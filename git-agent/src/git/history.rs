@@ -131,6 +131,32 @@ impl Repo {
             .collect()
     }
 
+    /// Returns these commits, and where their history first meets what is published.
+    pub fn first_reached(
+        &self,
+        tips: &[ObjectId],
+        published: &[ObjectId],
+    ) -> Result<BTreeSet<ObjectId>> {
+        let text = self.beyond(tips, published, "--boundary")?;
+        let met = text.lines().filter_map(|line| line.strip_prefix('-'));
+        let met = met.map(|id| self.parse_id(id));
+        tips.iter().copied().map(Ok).chain(met).collect()
+    }
+
+    /// Returns whether any of some commits reaches a commit.
+    pub fn reaches_any(&self, from: &[ObjectId], commit: ObjectId) -> Result<bool> {
+        Ok(self.beyond(&[commit], from, "--max-count=1")?.is_empty())
+    }
+
+    /// Lists the commits that some reach and published ones do not, as [`Repo::unpublished_objects`] does.
+    fn beyond(&self, tips: &[ObjectId], published: &[ObjectId], how: &str) -> Result<String> {
+        let mut wanted: String = tips.iter().map(|tip| format!("{tip}\n")).collect();
+        wanted.extend(published.iter().map(|id| format!("^{id}\n")));
+        let git = self.git_common().env(NO_REPLACE, "1");
+        let answer = git.args(["rev-list", how, "--stdin"]).input(wanted).run()?;
+        Ok(answer.text())
+    }
+
     /// Returns the tree of a commit.
     pub fn tree_of(&self, commit: ObjectId) -> Result<ObjectId> {
         if let Some(known) = self.trees.borrow().get(&commit) {

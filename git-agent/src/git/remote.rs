@@ -6,10 +6,9 @@ use std::cmp::Reverse;
 use std::path::Path;
 use std::process::Stdio;
 
-use super::asking::Interest;
 use super::quarantine::Quarantine;
 use super::talk::{Audience, converse};
-use super::{Git, ObjectId, ObjectKind, Repo};
+use super::{Git, ObjectId, Repo};
 use crate::error::{Error, Result};
 
 /// Blobs larger than this are streamed to the disk instead of being held in memory.
@@ -146,9 +145,9 @@ impl Repo {
             && values("url").len() <= 1
     }
 
-    /// Returns what the branches that are known here of a remote point at, if whoever reads what is pushed there can read
-    /// them: another remote's readers may be others.
-    pub fn branches_of(&self, remote: &str) -> Result<Vec<ObjectId>> {
+    /// Returns the branches that are remembered here of a remote, by their names there, and what they pointed at, if whoever
+    /// reads what is pushed there can read them: another remote's readers may be others.
+    pub fn branches_of(&self, remote: &str) -> Result<Vec<(String, ObjectId)>> {
         let names = self.remote_names();
         let place = format!("refs/remotes/{remote}/");
         // What is somewhere else than where it goes says nothing.
@@ -159,8 +158,12 @@ impl Repo {
                 .any(|name| name != remote && self.may_fetch_into(name, &place));
         match certain {
             true => {
-                let known = self.refs_under(&place)?.refs;
-                Ok(known.into_iter().map(|found| found.id).collect())
+                let known = self.refs_under(&place)?.refs.into_iter();
+                Ok(known
+                    .filter_map(|found| {
+                        Some((found.name.strip_prefix(&place)?.to_owned(), found.id))
+                    })
+                    .collect())
             }
             false => Ok(Vec::new()),
         }
@@ -175,23 +178,6 @@ impl Repo {
             !into.is_empty() && (into.starts_with(place) || place.starts_with(into))
         };
         format!("refs/remotes/{remote}/").starts_with(place) || refspecs.iter().any(overlaps)
-    }
-
-    /// Asks a remote for its branches, at most so many, and returns the commits of them that are here.
-    pub fn common_branches(&self, remote: &str, most: usize) -> Result<Vec<ObjectId>> {
-        let branches = "refs/heads/";
-        let interest = |name: &str| match name.starts_with(branches) {
-            true => Interest::Wanted,
-            false => Interest::None,
-        };
-        let asking = self.ask_remote(remote, &[branches])?;
-        let mut common = Vec::new();
-        for branch in asking.finish(&interest, most)?.refs {
-            if let Some((ObjectKind::Commit, _)) = self.object_header(branch.id)? {
-                common.push(branch.id);
-            }
-        }
-        Ok(common)
     }
 
     /// Returns the same where nothing can rewrite addresses: then it is what stands in the settings.

@@ -2,11 +2,12 @@
 //! known, and what cannot be taken back deserves a second look.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
 use super::plan::{Item, not_own};
+use super::published::Published;
 use crate::cores;
 use crate::error::{Context as _, Error, Result};
 use crate::git::object::Commit;
@@ -108,51 +109,10 @@ pub(super) struct Looker<'a> {
     pub redactor: &'a Redactor,
     /// Under which ids this clone writes.
     pub writers: &'a [WriterId],
-    /// What the remote has already, as far as is known here.
-    pub there: &'a [ObjectId],
-    /// What else it has.
-    pub branches: &'a Branches,
+    /// What the remote has already.
+    pub published: &'a Published,
     /// Code that this very push found to be clean.
     pub code: &'a CleanCode,
-}
-
-/// The branches that a remote says it has: asked for when there is code to be searched, and nothing tells what it has.
-#[derive(Debug)]
-pub(super) struct Branches {
-    /// Whom to ask.
-    remote: Option<String>,
-    answer: OnceLock<Vec<ObjectId>>,
-}
-
-impl Branches {
-    /// Returns none, and asks nobody.
-    pub fn unasked() -> Self {
-        Branches {
-            remote: None,
-            answer: OnceLock::new(),
-        }
-    }
-
-    /// Returns the branches of a remote of which nothing is known here.
-    pub fn of(repo: &Repo, remote: &str) -> Self {
-        // What is somewhere else than where it goes says nothing.
-        let asks = repo.pushes_where_it_fetches(remote);
-        Branches {
-            remote: asks.then(|| remote.to_owned()),
-            answer: OnceLock::new(),
-        }
-    }
-
-    /// Returns those that are here, too. A remote that does not say has none.
-    fn get(&self, repo: &Repo) -> &[ObjectId] {
-        let Some(remote) = &self.remote else {
-            return &[];
-        };
-        self.answer.get_or_init(|| {
-            repo.common_branches(remote, limits::REMOTE_REFS)
-                .unwrap_or_default()
-        })
-    }
 }
 
 /// Commits of code that bring no secrets along.
@@ -281,14 +241,8 @@ pub(super) fn look_ahead(
 
 /// Searches everything that commits reach and the remote does not have, on all cores.
 fn search(repo: &Repo, looker: Looker<'_>, code: &[ObjectId]) -> Result<()> {
-    let mut objects = repo.unpublished_objects(code, looker.there)?;
-    if !objects.is_empty() {
-        let branches = looker.branches.get(repo);
-        if !branches.is_empty() {
-            let there: Vec<ObjectId> = looker.there.iter().chain(branches).copied().collect();
-            objects = repo.unpublished_objects(code, &there)?;
-        }
-    }
+    let there = looker.published.for_code(repo, code);
+    let objects = repo.unpublished_objects(code, &there)?;
     let own = || repo.unreplaced();
     cores::parts(&objects, PER_THREAD, own, |repo, part| {
         search_part(&repo, looker, part)

@@ -6,6 +6,7 @@
 //! | `reach` | which remotes have something of this clone's, as they say themselves |
 //! | `plan` | what a remote lacks, found by comparing refs; there is no list of what is still to be pushed |
 //! | `inspect` | a last look at what is about to leave: secrets, sizes |
+//! | `published` | what a remote has already, so that it need not be searched |
 //! | `push` | giving, in batches that go whole or not at all |
 //! | `change` | what became of one ref in a push or a fetch |
 //! | `fetch` | taking in: fetched, checked, and only then named |
@@ -20,6 +21,7 @@ pub mod forget;
 mod inspect;
 pub mod plan;
 pub mod probe;
+mod published;
 pub mod purge;
 pub mod push;
 mod reach;

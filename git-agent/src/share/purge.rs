@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 
 use super::change::Change;
 use super::fetch::{self, own_refs};
-use super::inspect::{Branches, CleanCode, Looker, look_ahead, look_into_code};
+use super::inspect::{CleanCode, Looker, look_ahead, look_into_code};
 use super::plan;
+use super::published::Published;
 use super::push::{self, Options};
 use super::reach;
 use super::remote::Remote;
@@ -118,12 +119,11 @@ fn code_with(context: &Context<'_>, redactor: &Redactor) -> Result<Vec<(String, 
     let clean = CleanCode::default();
     // Nothing goes anywhere here: what any remote's branches have is out of reach for a purge.
     let published = context.repo.refs_under("refs/remotes/")?.refs;
-    let published: Vec<ObjectId> = published.into_iter().map(|found| found.id).collect();
+    let published = Published::known(published.into_iter().map(|found| found.id).collect());
     let looker = Looker {
         redactor,
         writers: &[],
-        there: &published,
-        branches: &Branches::unasked(),
+        published: &published,
         code: &clean,
     };
     let mut carried = Vec::new();

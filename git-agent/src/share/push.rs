@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use super::change::{Change, What};
 use super::fetch::{Copies, copies, lock, own_refs, take_in, tidy};
-use super::inspect::{Branches, CleanCode, Looker, inspect_all, look_ahead, look_into_code};
+use super::inspect::{CleanCode, Looker, inspect_all, look_ahead, look_into_code};
 use super::plan::{self, Item};
+use super::published::Published;
 use super::reach;
 use super::remote::{CONSENT, Remote};
 use super::sign;
@@ -74,20 +75,12 @@ pub fn push(
     let code = CleanCode::default();
     let writers = context.store.own_writers()?;
     let mut known = copies(context.repo, &remote.name)?;
-    let there = match options.ask {
-        // What is known under this name may be of another address.
-        true => Vec::new(),
-        false => there(context, remote, &known)?,
-    };
-    let branches = match there.is_empty() {
-        true => Branches::of(context.repo, &remote.name),
-        false => Branches::unasked(),
-    };
+    // What is known under the name of one that is to be asked first may be of another address.
+    let published = Published::at(context.repo, &remote.name, &known, options.ask)?;
     let looker = Looker {
         redactor: &redactor,
         writers: &writers,
-        there: &there,
-        branches: &branches,
+        published: &published,
         code: &code,
     };
     let mut codeless = BTreeMap::new();
@@ -157,15 +150,6 @@ pub fn push(
     pushed.and(written)?;
     tidy(context, &remote.name);
     Ok(given.changes)
-}
-
-/// Returns what a remote has already, as far as is known here.
-fn there(context: &Context<'_>, remote: &Remote, known: &Copies) -> Result<Vec<ObjectId>> {
-    let mut there = context.repo.branches_of(&remote.name)?;
-    // One without branches that are known here still has the code of what was pushed before: without it all of the history
-    // would be searched again every time.
-    there.extend(known.values());
-    Ok(there)
 }
 
 fn kind(item: &Item) -> What {
