@@ -160,6 +160,47 @@ fn a_copy_of_a_clone_learns_of_a_deletion_when_it_has_nothing_to_push() {
 }
 
 #[test]
+fn what_goes_on_after_it_was_deleted_elsewhere_does_not_go() {
+    each_way(|sandbox, team| {
+        let ada = team.clone("ada");
+        let sid = ada.hammer(["create", "regretted", "2"]);
+        let lost = ada.hammer(["create", "lost", "2"]);
+        let closed = ada.hammer(["create", "closed", "1"]);
+        ada.push().success();
+        let copy = sandbox.work().join("copy");
+        let cp = sandbox.command("cp").arg("-a").arg(ada.repo.path());
+        cp.arg(&copy).run().success();
+        let twin = Member::at(sandbox, copy, "ada");
+        ada.agent(["forget", "--remote", "regretted"]).success();
+        // Nobody deleted this one: the host has lost it.
+        let there = || team.hub.refs("refs/agents/sessions");
+        let name = there().into_keys().find(|name| name.ends_with(&lost));
+        let name = name.expect("it is there");
+        team.hub.git(["update-ref", "-d", &name]).success();
+        for sid in [&sid, &lost] {
+            twin.hammer(["append", sid, "1", "more"]);
+        }
+        twin.hammer(["create", "new", "1"]);
+        twin.hammer(["close", &closed]);
+        twin.hammer(["fold"]);
+        let pushed = twin.agent(["push", "--json"]).code(1);
+        let told = told(&pushed.json());
+        let expected = ["new lost", "new new", "folded closed", "refused regretted"];
+        assert!(expected.iter().all(|one| told.contains(*one)), "{told:?}");
+        pushed.assert_says("it was deleted");
+        assert_eq!(there().len(), 2);
+        assert!(there().keys().all(|name| !name.ends_with(&sid)));
+        assert!(twin.hammer(["events", &sid]).contains("more 0"));
+        // What a copy gave meanwhile is no reason to refuse what grew from it.
+        ada.fetch().success();
+        twin.hammer(["append", &lost, "1", "again"]);
+        twin.agent(["push", &lost]).success();
+        ada.agent(["push"]).success();
+        assert!(ada.hammer(["events", &lost]).contains("again 0"));
+    });
+}
+
+#[test]
 fn what_somebody_rewrote_is_said_and_the_old_version_kept() {
     let sandbox = Sandbox::new();
     let team = Team::new(&sandbox, Way::Path);

@@ -181,7 +181,7 @@ fn is_wanted(name: &RefName, only: Option<&BTreeSet<SessionId>>) -> bool {
 
 /// Refuses what somebody fetched by hand to where this clone's own refs are, and sessions that a copy of this clone has
 /// deleted: nobody would be shown them.
-fn refuse_others(context: &Context<'_>, items: &mut [Item]) -> Result<()> {
+pub(super) fn refuse_others(context: &Context<'_>, items: &mut [Item]) -> Result<()> {
     if items.is_empty() {
         return Ok(());
     }

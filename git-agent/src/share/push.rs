@@ -304,7 +304,7 @@ impl Given<'_, '_> {
                 .map(|item| Update {
                     name: item.name.to_string(),
                     new: item.new,
-                    over: item.over,
+                    over: item.over.or_else(|| self.grown_from(item)),
                 })
                 .collect();
             let repo = self.context.repo;
@@ -331,10 +331,20 @@ impl Given<'_, '_> {
         Ok(())
     }
 
+    /// Returns the version of a session that must still be there for a newer one to follow it. Where it is not, a copy of this
+    /// clone may have deleted it, and git alone would make it anew.
+    fn grown_from(&self, item: &Item) -> Option<ObjectId> {
+        let (RefName::Session(_), Some(copy), Some(new)) = (&item.name, item.copy, item.new) else {
+            return None;
+        };
+        let grown = self.context.repo.is_ancestor(copy, new).unwrap_or(false);
+        grown.then_some(copy)
+    }
+
     /// Looks at what the remote has now. What it has already is done; what diverged is joined.
     fn look_again(
         &mut self,
-        items: Vec<Item>,
+        mut items: Vec<Item>,
         audience: &mut Audience<'_>,
     ) -> Result<(Vec<Item>, bool)> {
         let repo = self.context.repo;
@@ -351,19 +361,32 @@ impl Given<'_, '_> {
             .iter()
             .map(|found| (found.name.as_str(), found.id))
             .collect();
+        let theirs = |item: &Item| there.get(item.name.to_string().as_str()).copied();
+        let lost =
+            |item: &Item| item.copy.is_some() && item.new.is_some() && theirs(item).is_none();
+        if items.iter().any(lost) {
+            items = self.without_deleted(items, audience)?;
+        }
         let mut left = Vec::new();
         let mut moved = false;
-        for (mut item, name) in items.into_iter().zip(&names) {
-            let theirs = there.get(name.as_str()).copied();
+        for mut item in items {
+            let theirs = theirs(&item);
             if theirs == item.new {
                 self.taken(std::slice::from_ref(&item))?;
                 continue;
             }
-            let Some(theirs) = theirs else {
-                left.push(item);
-                continue;
+            let settled = match (theirs, item.copy.take()) {
+                (Some(theirs), copy) => {
+                    item.copy = copy;
+                    self.settle(&mut item, theirs, audience)
+                }
+                (None, Some(_)) => {
+                    item.over = None;
+                    Ok(true)
+                }
+                (None, None) => Ok(false),
             };
-            match self.settle(&mut item, theirs, audience) {
+            match settled {
                 Ok(false) => left.push(item),
                 Ok(true) => {
                     moved = true;
@@ -393,7 +416,7 @@ impl Given<'_, '_> {
         };
         let here = repo.object_header(theirs)?.is_some();
         if here && repo.is_ancestor(theirs, new)? {
-            return Ok(false);
+            return Ok(item.copy.replace(theirs) != Some(theirs));
         }
         if self.context.store.is_replaced(new, theirs)? {
             item.over = Some(theirs);
@@ -433,6 +456,24 @@ impl Given<'_, '_> {
                 Ok(true)
             }
         }
+    }
+
+    /// Takes out what a copy of this clone deleted, which the notes that are there now tell.
+    fn without_deleted(
+        &mut self,
+        items: Vec<Item>,
+        audience: &mut Audience<'_>,
+    ) -> Result<Vec<Item>> {
+        let (context, remote) = (self.context, &self.remote.name);
+        let notes = reach::ask(context, remote, &BTreeSet::new())?.notes;
+        take_in(context, remote, &notes, audience)?;
+        self.known = copies(context.repo, remote)?;
+        let (mut given, deletions): (Vec<Item>, Vec<Item>) =
+            items.into_iter().partition(|item| item.new.is_some());
+        plan::refuse_others(context, &mut given)?;
+        let mut left = self.without_refused(given);
+        left.extend(deletions);
+        Ok(left)
     }
 
     fn require_same_writer(&self, name: &RefName, theirs: ObjectId) -> Result<()> {
