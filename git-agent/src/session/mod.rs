@@ -21,6 +21,7 @@ pub mod depend;
 pub mod detail;
 pub mod display;
 pub mod editor;
+pub mod elsewhere;
 pub mod enter;
 pub mod environment;
 pub mod events;

@@ -5,6 +5,10 @@
 //! later of the two, and no redactor that knows one machine's secrets is asked again.
 //!
 //! Where one side was purged the other is not joined but grafted: only its news go on top, and what was purged stays gone.
+//!
+//! Whoever may push can have written the other version in this clone's name. What it says about how and where a session runs
+//! stays in the transcript as words: where it changed the state, a commit on top puts back what this clone had, in the same
+//! step, so that no moment is left in which the ref says something else.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -20,7 +24,7 @@ use crate::git::object::{self, Batch, Signature, TreeEntry};
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::process::lock::Lock;
 use crate::redact::Redactor;
-use crate::session::{Session, SessionId};
+use crate::session::{Session, SessionId, Ulid};
 use crate::transcript::{Body, Event, to_ascii_json};
 
 const NAME: &str = "git-agent";
@@ -126,13 +130,14 @@ impl Store<'_> {
             RefName::ReviewNotes(_) | RefName::ProvenanceNotes(_) => return Ok(Joined::At(ours)),
         };
         self.repo.write_batch(&version.batch)?;
+        let new = self.keep_own(name, ours, version.commit)?;
         let change = RefChange {
             name: name.to_string(),
             expected: Expected::At(ours),
-            new: Some(version.commit),
+            new: Some(new),
         };
         match self.repo.swap_ref(&change)? {
-            Swap::Done => Ok(Joined::At(version.commit)),
+            Swap::Done => Ok(Joined::At(new)),
             Swap::Stale => Ok(Joined::Busy),
         }
     }
@@ -143,10 +148,9 @@ impl Store<'_> {
         theirs: ObjectId,
         join: &dyn Fn(ObjectId, ObjectId) -> Result<Version>,
     ) -> Result<Joined> {
-        let name = name.to_string();
         for _ in 0..ATTEMPTS {
-            let tip = self.repo.find_ref(&name)?;
-            let new = match tip {
+            let tip = self.repo.find_ref(&name.to_string())?;
+            let mut new = match tip {
                 None => theirs,
                 Some(ours) if self.repo.is_ancestor(theirs, ours)? => return Ok(Joined::At(ours)),
                 Some(ours) if self.repo.is_ancestor(ours, theirs)? => theirs,
@@ -156,8 +160,11 @@ impl Store<'_> {
                     version.commit
                 }
             };
+            if let Some(ours) = tip {
+                new = self.keep_own(name, ours, new)?;
+            }
             let change = RefChange {
-                name: name.clone(),
+                name: name.to_string(),
                 expected: tip.map_or(Expected::Absent, Expected::At),
                 new: Some(new),
             };
@@ -166,6 +173,44 @@ impl Store<'_> {
             }
         }
         Err(Error::fatal(format!("ref '{name}' keeps moving")).hint("git agent doctor"))
+    }
+
+    /// Puts back on top of a log what this clone's version says and no other may. Returns the tip.
+    fn keep_own(&self, name: &RefName, ours: ObjectId, new: ObjectId) -> Result<ObjectId> {
+        let RefName::Session(sid) = name else {
+            return Ok(new);
+        };
+        let (own, told) = (self.state_at(ours, *sid)?, self.state_at(new, *sid)?);
+        let mut session = own.with_news_of(&told);
+        let (fields, mut bodies) = session.put_back(&told);
+        if fields.is_empty() {
+            return Ok(new);
+        }
+        let text = format!(
+            "a version of this session from elsewhere says otherwise about: {}; here it stays as it was",
+            fields.join(", ")
+        );
+        bodies.push(Body::Notice { text });
+        session.spool.bytes = 0;
+        let mut chunk = Chunk::default();
+        for body in bodies {
+            session.seq += 1;
+            session.lc += 1;
+            let event = Event {
+                id: Ulid::new(self.env),
+                seq: session.seq,
+                lc: session.lc,
+                ts: self.env.now(),
+                turn: session.turns,
+                body,
+            };
+            chunk.add(self, new, event)?;
+        }
+        let mut batch = self.repo.batch();
+        let signature = self.joint_signature(ours, new)?;
+        let commit = self.log_chunk(&mut batch, &session, &chunk, (&[new], None), &signature)?;
+        self.repo.write_batch(&batch)?;
+        Ok(commit)
     }
 
     /// Puts the events that only the second log has behind those of the first.
