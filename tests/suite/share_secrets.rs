@@ -581,3 +581,47 @@ fn purging_reaches_every_place_and_tells_of_the_others() {
         }
     }
 }
+
+#[test]
+fn what_the_settings_hand_to_an_agent_never_reaches_the_remote() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let (set, given, served) = ("Zq8vLw2pXr5t", "Kd7mQx3vTz9s", "Wn4bRy6cHj8g");
+    let (copied, rotated) = ("Pf5gUx2kLe7w", "Ms9tVb4qNz6h");
+    for (key, value) in [
+        (
+            "agent.mine.command",
+            "sh -c 'echo $DB_PASSWORD $SITE_LOGIN $MODEL; cat .env'".to_owned(),
+        ),
+        ("agent.mine.env", format!("DB_PASSWORD={set}")),
+        ("agent.mine.env", "MODEL=gpt-4o-mini".to_owned()),
+        ("agent.env", "SITE_LOGIN".to_owned()),
+        ("agent-mcp.docs.env", format!("DOCS_ACCOUNT={served}")),
+    ] {
+        ada.git(["config", "--add", key, &value]).success();
+    }
+    ada.repo.write(".worktreeinclude", ".env\n");
+    ada.repo.write(".env", format!("REDIS_PASSWORD={copied}\n"));
+    let given_here = |args: &[&str]| {
+        let command = ada.command("git").arg("agent").args(args);
+        command.env("SITE_LOGIN", given).run().success()
+    };
+    given_here(&["new", "--name", "told", "--agent", "mine", "look around"]);
+    given_here(&["wait", "--timeout", "120s", "told"]);
+    let said = "[REDACTED:known-secret] [REDACTED:known-secret] gpt-4o-mini";
+    ada.shows(&["log", "told"], said);
+    ada.shows(&["log", "told"], "REDIS_PASSWORD=[REDACTED:");
+    // The copy still holds what the original held.
+    ada.repo
+        .write(".env", format!("REDIS_PASSWORD={rotated}\n"));
+    let prompt = format!("never say {set}, {given}, {served}, {copied} or {rotated} aloud");
+    given_here(&["send", "told", &prompt]);
+    given_here(&["wait", "--timeout", "120s", "told"]);
+    given_here(&["push", "--yes"]);
+    assert_eq!(team.hub.refs("refs/agents/sessions").len(), 1);
+    let there = team.everything();
+    for secret in [set, given, served, copied, rotated] {
+        assert!(!holds(&there, secret), "the remote holds '{secret}'");
+    }
+}

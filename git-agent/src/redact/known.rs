@@ -1,11 +1,11 @@
-//! Secrets known by value: what the environment and the `.env` files handed to an agent hold.
+//! Secrets known by value: what the environment, the settings and the `.env` files handed to an agent hold.
 //!
 //! These are the strongest rule: no shape is needed, and a value is found in the forms programs give it on the way.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-use super::entropy::reads_as_words;
+use super::entropy::{named, reads_as_words, segments};
 use super::judge::is_stand_in;
 use super::names;
 
@@ -17,6 +17,8 @@ pub struct KnownSecrets {
 
 /// The shortest value worth knowing: shorter ones occur by chance.
 const SHORTEST: usize = 8;
+/// The same for what somebody hands to an agent by name.
+const SHORTEST_HANDED: usize = 6;
 
 impl KnownSecrets {
     /// Returns an empty collection.
@@ -37,10 +39,22 @@ impl KnownSecrets {
         }
     }
 
-    /// Takes every value of a `.env` file whose name sounds secret, and the passwords of URLs in it.
+    /// Takes a variable that somebody hands to an agent by name: whatever it is called, its value is secret unless it
+    /// is plainly not.
+    pub fn add_handed(&mut self, name: &[u8], value: &[u8]) {
+        self.add_variable(name, value);
+        let value = value.trim_ascii();
+        let public = super::text::contains_ignoring_case(name, "public");
+        let plain = !sounds_secret(name) && (public || is_ordinary(value));
+        if value.len() >= SHORTEST_HANDED && !is_common(value) && !plain {
+            self.insert(value);
+        }
+    }
+
+    /// Takes the variables of a `.env` file, which is handed over whole.
     pub fn add_env_file(&mut self, contents: &[u8]) {
         for (name, value) in variables(contents) {
-            self.add_variable(&name, &value);
+            self.add_handed(&name, &value);
         }
     }
 
@@ -50,6 +64,10 @@ impl KnownSecrets {
         if value.len() < SHORTEST || is_common(value) {
             return;
         }
+        self.insert(value);
+    }
+
+    fn insert(&mut self, value: &[u8]) {
         // A multi-line value is seen whole or, more often, a line at a time.
         for line in value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
             if line.len() >= 16 && line.len() < value.len() && !line.starts_with(b"-----") {
@@ -212,6 +230,18 @@ fn is_common(value: &[u8]) -> bool {
     path || number || word || names || url || stand_in
 }
 
+/// Returns whether a value is made of words, numbers and names such as `gpt-4o`, `en_US.UTF-8` or `db:5432`.
+fn is_ordinary(value: &[u8]) -> bool {
+    let word = |segment: &[u8]| {
+        let digits = |byte: &&u8| byte.is_ascii_digit();
+        let from = segment.iter().take_while(digits).count();
+        let after = segment[from..].iter().rev().take_while(digits).count();
+        let letters = &segment[from..segment.len() - after];
+        segment.len() <= 3 || letters.len() < 3 && from + after < 12 || named(letters) >= 0
+    };
+    reads_as_words(value) || segments(value).all(word)
+}
+
 /// Reads the assignments of a `.env` file.
 fn variables(contents: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut found = Vec::new();
@@ -370,6 +400,45 @@ mod tests {
             ("DATABASE_URL", "postgres://me:kQ3vR8wZ1pLx@db/x"),
         ]);
         assert_eq!(known.len(), 2);
+    }
+
+    #[test]
+    fn what_is_handed_over_is_secret_unless_it_is_plainly_not() {
+        let mut known = KnownSecrets::new();
+        for value in [
+            "true",
+            "8080",
+            "db:5432",
+            "v18.17.0",
+            "gpt-4o-mini-2024-07-18",
+            "claude-sonnet-4-20250514",
+            "production",
+            "en_US.UTF-8",
+            "xterm-256color",
+            "us-east-1",
+            "Europe/Berlin",
+            "info,hyper=warn",
+            "--max-old-space-size=4096",
+            "x86_64-unknown-linux-gnu",
+            "Ada Lovelace",
+            "ada@example.com",
+            "https://api.example.com/v1",
+            "postgres://localhost:5432/shop_dev2",
+            "0.0.0.0:8080",
+            "{\"edit\":\"ask\"}",
+            "/usr/local/share/shop",
+            "Zq8v",
+        ] {
+            known.add_handed(b"SITE_LOGIN", value.as_bytes());
+            assert!(known.is_empty(), "{value}");
+        }
+        known.add_handed(b"NEXT_PUBLIC_ID", b"Zq8vLw2pXr5t");
+        assert!(known.is_empty());
+        known.add_handed(b"SITE_LOGIN", b"Zq8vLw2pXr5t");
+        known.add_handed(b"PIN_CODE", b"k9Q2x7");
+        known.add_handed(b"DB_PASSWORD", b"hunter22");
+        known.add_env_file(b"REDIS_PASSWORD='vT4nK8wQ'\nAPP_NAME=shop\n");
+        assert_eq!(known.len(), 4, "{known:?}");
     }
 
     #[test]

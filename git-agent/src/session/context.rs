@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::env::Env;
 use crate::error::Result;
 use crate::git::Repo;
-use crate::redact::{KnownSecrets, Redactor};
+use crate::redact::Redactor;
 use crate::store::Store;
 
 /// What a use case cannot run without.
@@ -31,10 +31,8 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Returns a redactor that knows the secrets of this process's environment.
+    /// Returns a redactor that knows every secret an agent of this repository may have been given.
     pub fn redactor(&self) -> Redactor {
-        let mut known = KnownSecrets::new();
-        known.add_environment(self.env.vars_os());
-        Redactor::new(known)
+        Redactor::new(super::secrets::known(self))
     }
 }

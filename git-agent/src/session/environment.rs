@@ -129,7 +129,13 @@ pub fn environment(env: &Env, session: &Particulars<'_>) -> BTreeMap<OsString, O
     variables
 }
 
-fn matches_any<'a>(name: &OsStr, mut patterns: impl Iterator<Item = &'a str>) -> bool {
+/// Returns whether every session inherits a variable.
+pub fn is_inherited(name: &OsStr) -> bool {
+    matches_any(name, INHERITED.iter().copied())
+}
+
+/// Returns whether a name is among those given, or begins as one that ends in `*`.
+pub fn matches_any<'a>(name: &OsStr, mut patterns: impl Iterator<Item = &'a str>) -> bool {
     patterns.any(|pattern| match pattern.strip_suffix('*') {
         Some(prefix) => name.as_encoded_bytes().starts_with(prefix.as_bytes()),
         None => name == pattern,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::context::Context;
+use super::secrets;
 use crate::error::Result;
 use crate::git::capture::Checkout;
 use crate::git::include::{self, Large, LeftOut, Reason};
@@ -35,6 +36,7 @@ fn copy_from(context: &Context<'_>, main: &Path, to: &Checkout) -> Result<Vec<St
         (&to.top, &ours),
         Large::default(),
     )?;
+    secrets::remember(context.repo, &included.env_files)?;
     Ok(included.left_out.iter().filter_map(tell).collect())
 }
 

@@ -51,6 +51,7 @@ pub mod restore;
 pub mod retry;
 mod running;
 pub mod scope;
+pub mod secrets;
 pub mod select;
 pub mod servers;
 pub mod setup;

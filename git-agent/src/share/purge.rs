@@ -18,7 +18,7 @@ use crate::git::refs::{Expected, RefChange};
 use crate::git::talk::Audience;
 use crate::redact::{KnownSecrets, Redactor};
 use crate::session::context::Context;
-use crate::session::{SessionId, agents, display};
+use crate::session::{SessionId, agents, display, secrets};
 use crate::store::list::Scope;
 use crate::store::refname::{self, RefName};
 use crate::store::rewrite::Rewritten;
@@ -99,18 +99,18 @@ pub fn purge(
     Ok(purged)
 }
 
-fn redactor(context: &Context<'_>, secrets: &[Vec<u8>]) -> Result<Redactor> {
-    let mut known = KnownSecrets::new();
-    for secret in secrets {
-        let before = known.len();
+fn redactor(context: &Context<'_>, wanted: &[Vec<u8>]) -> Result<Redactor> {
+    let mut known = secrets::known(context);
+    for secret in wanted {
+        let mut alone = KnownSecrets::new();
+        alone.add_value(secret);
         known.add_value(secret);
-        if known.len() == before {
+        if alone.is_empty() {
             return Err(Error::fatal(
                 "a value to be purged is too short or too common to be told from other text",
             ));
         }
     }
-    known.add_environment(context.env.vars_os());
     Ok(Redactor::new(known))
 }
 

@@ -116,6 +116,11 @@ impl<'a> SessionWriter<'a> {
         &self.store
     }
 
+    /// Looks for these secrets from now on: an agent may be given more before its next turn.
+    pub fn set_redactor(&mut self, redactor: Redactor) {
+        self.redactor = redactor;
+    }
+
     /// Appends an event to the spool and returns it as recorded.
     pub fn append(&mut self, body: Body) -> Result<Event> {
         // A failed append uses up its number too: part of it may be on disk, and no number may come twice.

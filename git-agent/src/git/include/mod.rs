@@ -82,6 +82,8 @@ pub struct Included {
     pub bytes: u64,
     /// How many of them share their blocks with the original.
     pub shared: usize,
+    /// The files among what was named that assign variables, copied or there already.
+    pub env_files: Vec<BString>,
     /// What was named but not copied, in the order met.
     pub left_out: Vec<LeftOut>,
 }
@@ -134,6 +136,12 @@ pub fn read_patterns(top: &Path) -> Result<Option<Vec<u8>>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).context(|| format!("cannot read '{}'", path.display())),
     }
+}
+
+/// Returns whether a file's name says that it assigns variables: `.env`, `.env.local`, `.envrc`, `app.env`.
+fn is_env_file(path: &BStr) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    name.starts_with(b".env") || name.ends_with(b".env")
 }
 
 fn read_index(repo: &Repo, path: &Path) -> Result<gix::index::State> {
@@ -252,6 +260,9 @@ impl Walk {
             let _ = self.copier.directory(directory.as_ref());
         }
         for path in &bundle.files {
+            if is_env_file(path.as_ref()) {
+                self.done.env_files.push(path.clone());
+            }
             match self.copier.copy(path.as_ref(), must_share) {
                 Ok(Outcome::Copied { bytes, shared }) => {
                     self.done.files += 1;

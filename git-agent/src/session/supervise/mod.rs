@@ -329,6 +329,8 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             }
             self.set_base(start)?;
         }
+        // The worktree may have brought files with secrets.
+        self.live.writer.set_redactor(self.context.redactor());
         setup::choose_port(self.context, &mut self.live)?;
         let environment = setup::environment(self.context, &self.spec, self.session())?;
         if let Err(reason) = setup::run(self.context, &mut self.live, path, environment)? {
@@ -359,6 +361,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         let context = self.context;
         let worktree = self.place()?;
         self.mend_link(&worktree)?;
+        self.live.writer.set_redactor(context.redactor());
         let session = self.session().clone();
         let mut environment = setup::environment(context, &self.spec, &session)?;
         let guard = setup::guard(context, &session, &mut environment)?;
