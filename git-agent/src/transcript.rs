@@ -218,6 +218,14 @@ pub struct Choice {
     pub kind: String,
 }
 
+/// Text of one message up to about this size is shown as one.
+const LONGEST_WHOLE: usize = 64 << 10;
+
+/// Returns whether a recorded text is only a piece of a message: pieces end after a blank or a newline, messages hardly ever.
+pub fn is_unfinished(text: &str) -> bool {
+    text.ends_with([' ', '\t', '\n'])
+}
+
 impl Body {
     /// Returns the kind as written in the record.
     pub fn kind(&self) -> &str {
@@ -248,6 +256,20 @@ impl Body {
                 .and_then(Value::as_str)
                 .unwrap_or("unknown"),
         }
+    }
+
+    /// Puts what comes next behind this, if it is more of the same message. Returns whether it was.
+    pub fn take_more(&mut self, next: &Body) -> bool {
+        let (said, more) = match (self, next) {
+            (Body::Assistant { text }, Body::Assistant { text: more })
+            | (Body::Reasoning { text }, Body::Reasoning { text: more }) => (text, more),
+            _ => return false,
+        };
+        let goes_on = is_unfinished(said) && said.len() < LONGEST_WHOLE;
+        if goes_on {
+            said.push_str(more);
+        }
+        goes_on
     }
 
     /// Returns how much of a plan is done.
@@ -398,6 +420,17 @@ mod tests {
             turn: 1,
             body,
         }
+    }
+
+    #[test]
+    fn pieces_of_a_message_are_put_together_and_messages_are_not() {
+        let said = |text: &str| Body::Assistant { text: text.into() };
+        let mut whole = said("I ");
+        assert!(whole.take_more(&said("see:\n")) && whole.take_more(&said("done")));
+        assert_eq!(whole, said("I see:\ndone"));
+        assert!(!whole.take_more(&said("Next")));
+        let thought = Body::Reasoning { text: "x".into() };
+        assert!(!said("I ").take_more(&thought));
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod tools;
 mod trouble;
 
 pub use spec::{AgentSpec, Family};
+pub use streamed::words_end;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

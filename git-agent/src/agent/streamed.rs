@@ -1,7 +1,9 @@
 //! Text that arrives in pieces of a few letters, gathered into events of a readable size.
 //!
-//! The events of one message, put together, are exactly what was said. A piece ends at a newline where that is
-//! possible, so that whoever shows one event a line shows it well.
+//! The events of one message, put together, are exactly what was said. The first words of a message are recorded at once,
+//! and the rest a few times a second: whoever watches sees the agent speak, and a transcript does not become one event for
+//! each token. A piece ends at a newline where that is possible, or else where a word does, so that whoever shows one event
+//! a line shows it well.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +15,10 @@ use crate::transcript::Body;
 const FULL: usize = 2 * 1024;
 /// At this size a piece ends, newline or not.
 const LARGEST: usize = 16 * 1024;
-/// How long the first lines of a message may wait: whoever watches sees at once that the agent speaks.
+/// How long the first words of a message may wait: whoever watches sees at once that the agent speaks.
 const FIRST: Duration = Duration::from_millis(10);
 /// How long text may wait to be recorded.
-const WAIT: Duration = Duration::from_secs(1);
+const WAIT: Duration = Duration::from_millis(250);
 /// How much of the last message is kept to tell what the agent said at the end.
 const KEPT: usize = 64 * 1024;
 
@@ -72,7 +74,7 @@ impl Streamed {
 
     /// Returns when waiting text must be recorded.
     pub fn due(&self) -> Option<Instant> {
-        let first = !self.told && self.text.contains('\n');
+        let first = !self.told && words_end(self.text.as_bytes()).is_some();
         let wait = if first { FIRST } else { WAIT };
         self.pending.map(|(_, since)| since + wait)
     }
@@ -80,11 +82,7 @@ impl Streamed {
     /// Records text that has waited long enough.
     pub fn flush_due(&mut self, now: Instant, link: &mut dyn Link) -> Result<()> {
         if self.due().is_some_and(|due| due <= now) {
-            let end = self
-                .text
-                .rfind('\n')
-                .map_or(self.text.len(), |newline| newline + 1);
-            self.told = true;
+            let end = words_end(self.text.as_bytes()).unwrap_or(self.text.len());
             self.record(end, link)?;
         }
         Ok(())
@@ -93,8 +91,9 @@ impl Streamed {
     /// Records all that waits: the message is over, something else happened.
     pub fn end(&mut self, link: &mut dyn Link) -> Result<()> {
         self.ended = true;
+        self.record(self.text.len(), link)?;
         self.told = false;
-        self.record(self.text.len(), link)
+        Ok(())
     }
 
     /// Returns the last message of the assistant, or its end when it is very long.
@@ -112,11 +111,21 @@ impl Streamed {
         if text.is_empty() {
             return Ok(());
         }
+        self.told = true;
         link.event(match voice {
             Voice::Assistant => Body::Assistant { text },
             Voice::Reasoning => Body::Reasoning { text },
         })
     }
+}
+
+/// Returns where a piece of unfinished text may end: after its last newline, or else after its last blank. The word after
+/// that may not be whole yet.
+pub fn words_end(text: &[u8]) -> Option<usize> {
+    let after = |found: usize| found + 1;
+    let newline = text.iter().rposition(|byte| *byte == b'\n');
+    let blank = || text.iter().rposition(|byte| matches!(byte, b' ' | b'\t'));
+    newline.or_else(blank).map(after)
 }
 
 /// Shortens text to its last `limit` bytes.
@@ -189,6 +198,33 @@ mod tests {
         assert!(pieces.len() > 10);
         assert!(pieces.iter().all(|piece| piece.len() <= LARGEST));
         assert_eq!(pieces.concat(), whole);
+    }
+
+    #[test]
+    fn the_first_words_of_a_message_are_recorded_at_once_and_the_rest_now_and_then() {
+        let mut link = Script::default();
+        let mut text = Streamed::default();
+        let begun = Instant::now();
+        text.push(Voice::Assistant, "I will lo", &mut link)
+            .expect("recorded");
+        let due = text.due().expect("something waits");
+        assert!(due <= Instant::now() + Duration::from_millis(20));
+        text.flush_due(due, &mut link).expect("recorded");
+        assert_eq!(said(&link), ["I will "]);
+        // A word that is not whole yet waits, and so does what follows.
+        text.push(Voice::Assistant, "ok at it", &mut link)
+            .expect("recorded");
+        let due = text.due().expect("something waits");
+        assert!(due >= begun + WAIT);
+        text.flush_due(due - WAIT / 2, &mut link).expect("recorded");
+        assert_eq!(link.events.len(), 1);
+        text.flush_due(due, &mut link).expect("recorded");
+        assert_eq!(said(&link), ["I will ", "look at "]);
+        text.end(&mut link).expect("recorded");
+        text.push(Voice::Assistant, "next ", &mut link)
+            .expect("recorded");
+        let due = text.due().expect("something waits");
+        assert!(due <= Instant::now() + Duration::from_millis(20));
     }
 
     #[test]

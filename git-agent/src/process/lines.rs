@@ -97,6 +97,8 @@ pub struct Lines {
 struct Unfinished {
     bytes: Vec<u8>,
     cut: u64,
+    /// Whether the line's beginning was handed on.
+    begun: bool,
 }
 
 impl Lines {
@@ -142,6 +144,18 @@ impl Lines {
         }
     }
 
+    /// Hands on the first bytes of a line before the rest of it has come.
+    pub fn hand_on(&mut self, stream: Stream, length: usize, emit: &mut dyn FnMut(Piece)) {
+        let unfinished = self.unfinished(stream);
+        let rest = unfinished.bytes.split_off(length);
+        self.end_line(stream, false, emit);
+        *self.unfinished(stream) = Unfinished {
+            bytes: rest,
+            cut: 0,
+            begun: true,
+        };
+    }
+
     /// Hands on what is left when the output has ended: unfinished lines, then the gap and the tail.
     pub fn finish(&mut self, emit: &mut dyn FnMut(Piece)) {
         for stream in [Stream::Out, Stream::Err] {
@@ -171,7 +185,10 @@ impl Lines {
     }
 
     fn end_line(&mut self, stream: Stream, complete: bool, emit: &mut dyn FnMut(Piece)) {
-        let Unfinished { bytes, cut } = std::mem::take(self.unfinished(stream));
+        let Unfinished { bytes, cut, begun } = std::mem::take(self.unfinished(stream));
+        if begun && bytes.is_empty() && cut == 0 {
+            return;
+        }
         let line = Line {
             stream,
             bytes,
@@ -343,6 +360,28 @@ mod tests {
                 line(Out, b"ab\r", 0, true),
                 line(Out, b"c", 0, false),
                 line(Err, b"y", 0, false),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_line_whose_beginning_was_handed_on_gives_only_the_rest() {
+        let mut pieces = Vec::new();
+        let mut lines = Lines::new(Bounds::default());
+        let mut emit = |piece| pieces.push(piece);
+        lines.push(Stream::Out, b"Continue? ", &mut emit);
+        lines.hand_on(Stream::Out, 10, &mut emit);
+        lines.push(Stream::Out, b"\nName: a", &mut emit);
+        lines.hand_on(Stream::Out, 6, &mut emit);
+        lines.push(Stream::Out, b"nn\n\n", &mut emit);
+        lines.finish(&mut emit);
+        assert_eq!(
+            pieces,
+            [
+                line(Stream::Out, b"Continue? ", 0, false),
+                line(Stream::Out, b"Name: ", 0, false),
+                line(Stream::Out, b"ann", 0, true),
+                line(Stream::Out, b"", 0, true),
             ]
         );
     }

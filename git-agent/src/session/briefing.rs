@@ -8,7 +8,7 @@ use super::{Session, SessionId};
 use crate::agent::spec::{AgentSpec, Family};
 use crate::error::{Context as _, Error, Result};
 use crate::git::ObjectId;
-use crate::transcript::Body;
+use crate::transcript::{Body, is_unfinished};
 
 /// The longest conversation handed over as text; the beginning is cut first.
 const HISTORY: usize = 256 << 10;
@@ -148,6 +148,7 @@ fn render(
             Body::Prompt { text: said, .. } => {
                 write!(text, "\n# prompt {}\n\n{said}\n\n# answer\n\n", event.turn)
             }
+            Body::Assistant { text: said } if is_unfinished(&said) => write!(text, "{said}"),
             Body::Assistant { text: said } | Body::Output { text: said, .. } => {
                 writeln!(text, "{said}")
             }

@@ -8,12 +8,20 @@ use rustix::io::Errno;
 
 use super::Exit;
 use crate::agent::Input;
+use crate::agent::words_end;
 use crate::error::{Context, Result};
 use crate::process::lines::{Bounds, Fill, Lines, Piece, Reader, Stream};
 use crate::process::spawn::Spawned;
 
 /// How long output is waited for after the process that wrote it has ended.
 const DRAIN: Duration = Duration::from_millis(300);
+/// How long a program that is not spoken with may say nothing before the beginning of a line is passed on: it may be a
+/// question.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// Beginnings of lines up to this size are passed on.
+const QUESTION: usize = 16 << 10;
+const BOTH: [Stream; 2] = [Stream::Out, Stream::Err];
 
 /// A running agent.
 #[derive(Debug)]
@@ -25,6 +33,8 @@ pub struct Running {
     /// What it prints on standard error, until it closes that.
     pub stderr: Option<Reader<OwnedFd>>,
     lines: Lines,
+    /// When it last printed something that is not a whole line.
+    paused: Option<Instant>,
     /// What it has not taken yet.
     pub outgoing: VecDeque<u8>,
     /// Whether its input is closed after that.
@@ -63,6 +73,7 @@ impl Running {
                 head: Bounds::default().head.filter(|_| !dialogue),
                 ..Bounds::default()
             }),
+            paused: None,
             outgoing: VecDeque::new(),
             close_after: false,
             dialogue,
@@ -106,7 +117,35 @@ impl Running {
                 *side = None;
             }
         }
+        let begun = !self.dialogue && BOTH.into_iter().any(|side| self.begun(side).is_some());
+        self.paused = begun.then(Instant::now);
         Ok(())
+    }
+
+    /// Returns when the beginnings of lines are passed on.
+    pub fn due(&self) -> Option<Instant> {
+        self.paused.map(|since| since + QUIET)
+    }
+
+    /// Passes on the beginnings of lines that have waited long enough for the rest.
+    pub fn flush_due(&mut self, now: Instant, queue: &mut VecDeque<Input>) {
+        if self.due().is_none_or(|due| due > now) {
+            return;
+        }
+        self.paused = None;
+        for side in BOTH {
+            if let Some(end) = self.begun(side) {
+                let mut emit = |piece| queue.push_back(as_input(piece));
+                self.lines.hand_on(side, end, &mut emit);
+            }
+        }
+    }
+
+    /// Returns how much of a line that is not whole yet may be passed on.
+    fn begun(&self, side: Stream) -> Option<usize> {
+        let bytes = self.lines.unfinished_bytes(side);
+        // What is longer is no question, and would be searched again and again.
+        (bytes.len() < QUESTION).then(|| words_end(bytes)).flatten()
     }
 
     /// Takes what is left of the output, and the status.

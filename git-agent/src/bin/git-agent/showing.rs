@@ -55,11 +55,30 @@ impl Show<'_, '_> {
                     || full
                     || git_agent::output::transcript::is_worth_showing(&event.body))
         };
-        let mut each = |index: usize, event: Event| self.event(&sessions[index], event);
-        match last {
-            Some(count) => backlog::tell_last(context, sessions, count, &wanted, &mut each),
-            None => backlog::tell(context, sessions, &wanted, &mut each),
+        // The pieces of a message are shown as one; as records they stay what they are.
+        let mut held: Option<(usize, Event)> = None;
+        let mut each = |index: usize, event: Event| {
+            if form == Form::Words
+                && let Some((at, earlier)) = &mut held
+                && *at == index
+                && earlier.body.take_more(&event.body)
+            {
+                return Ok(());
+            }
+            match held.replace((index, event)) {
+                Some((index, event)) => self.event(&sessions[index], event),
+                None => Ok(()),
+            }
+        };
+        let ends = match last {
+            Some(count) => backlog::tell_last(context, sessions, count, &wanted, &mut each)?,
+            None => backlog::tell(context, sessions, &wanted, &mut each)?,
+        };
+        match held {
+            Some((index, event)) => self.event(&sessions[index], event)?,
+            None => {}
         }
+        Ok(ends)
     }
 
     /// Shows what there is as one JSON object.

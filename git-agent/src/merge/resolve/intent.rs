@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::git::ObjectId;
 use crate::session::context::Context;
 use crate::session::{Session, SessionId, events};
-use crate::transcript::Body;
+use crate::transcript::{Body, is_unfinished};
 
 /// Commits told of each side at most.
 const COMMITS: usize = 20;
@@ -98,10 +98,14 @@ fn tell_session(context: &Context<'_>, session: &Session, text: &mut String) {
     }
     // A transcript that cannot be read leaves the task and the commits.
     let events = events::tail(context, session.sid, EVENTS).unwrap_or_default();
-    let last = events.into_iter().rev().find_map(|event| match event.body {
-        Body::Assistant { text } if !text.trim().is_empty() => Some(text),
-        _ => None,
-    });
+    let mut last: Option<String> = None;
+    for event in events {
+        match (last.as_mut(), event.body) {
+            (Some(last), Body::Assistant { text }) if is_unfinished(last) => last.push_str(&text),
+            (_, Body::Assistant { text }) if !text.trim().is_empty() => last = Some(text),
+            _ => {}
+        }
+    }
     if let Some(last) = last {
         writeln!(text, "What its agent said in the end: {}", shorten(&last)).ok();
     }

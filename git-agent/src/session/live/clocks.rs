@@ -55,6 +55,7 @@ impl Live<'_> {
             clocks.cancel_by.filter(|_| self.process.is_some()),
             clocks.memory,
             clocks.group,
+            self.process.as_ref().and_then(Running::due),
             stuck.map(|(since, after)| since + after),
             self.flush_at(),
         ]
@@ -72,6 +73,9 @@ impl Live<'_> {
 
     /// Looks at the clocks and acts on those that have run out.
     pub(super) fn ring(&mut self, now: Instant) -> Result<()> {
+        if let Some(running) = &mut self.process {
+            running.flush_due(now, &mut self.queue);
+        }
         if self.clocks.turn_end.is_some_and(|end| now >= end) {
             self.clocks.turn_end = None;
             let limit = self.bounds.timeout.unwrap_or_default().as_secs();

@@ -302,7 +302,10 @@ fn what_others_are_told_and_told_too_late_is_kept_apart() {
         .run(&mut driver, &turn(1, None));
     assert!(claim.ok);
     assert_eq!(claim.final_text, "Ours. And this.");
-    assert_eq!(link.kinds(), ["vendor", "raw", "raw", "assistant"]);
+    let mut kinds = link.kinds();
+    // What is said may come in pieces.
+    kinds.dedup_by(|one, other| one == other && *one == "assistant");
+    assert_eq!(kinds, ["vendor", "raw", "raw", "assistant"]);
     // The end of the last turn is not the end of this one.
     link.steps = Play::default()
         .prompted(4)
