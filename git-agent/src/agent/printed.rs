@@ -1,6 +1,7 @@
 //! Lines that a program printed, gathered into bounded events: what arrives together is one event.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use super::Link;
@@ -10,6 +11,8 @@ use crate::transcript::Body;
 
 /// The largest event.
 const LARGEST: usize = 16 * 1024;
+/// How much of one line is recorded, in bytes as they were printed: those that are no text are told in four letters each.
+const LINE: usize = 1024 * 1024;
 /// How long a line may wait for others.
 const WAIT: Duration = Duration::from_millis(10);
 /// How much of one turn's output is recorded before only its end is.
@@ -59,6 +62,8 @@ impl Printed {
         cut: u64,
         link: &mut dyn Link,
     ) -> Result<()> {
+        let (line, rest) = line.split_at(line.len().min(LINE));
+        let cut = cut + rest.len() as u64;
         let mut text = readable(line);
         if cut > 0 {
             text.push_str(&format!(" [{cut} more bytes in this line]"));
@@ -86,13 +91,15 @@ impl Printed {
             self.text.push('\n');
         }
         self.pending.get_or_insert((stream, Instant::now()));
-        self.text.push_str(&text);
-        while self.text.len() > LARGEST {
-            let rest = self.text.split_off(self.text.floor_char_boundary(LARGEST));
+        let mut rest = text.as_str();
+        while self.text.len() + rest.len() > LARGEST {
+            let end = rest.floor_char_boundary(LARGEST - self.text.len());
+            self.text.push_str(&rest[..end]);
+            rest = &rest[end..];
             self.flush(link)?;
             self.pending = Some((stream, Instant::now()));
-            self.text = rest;
         }
+        self.text.push_str(rest);
         Ok(())
     }
 
@@ -183,7 +190,8 @@ pub(super) fn readable(bytes: &[u8]) -> String {
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
         for byte in chunk.invalid() {
-            text.push_str(&format!("\\x{byte:02x}"));
+            // Writing to a string cannot fail.
+            write!(text, "\\x{byte:02x}").ok();
         }
     }
     text
@@ -267,6 +275,26 @@ mod tests {
                 .last()
                 .is_some_and(|(_, text)| text.ends_with("the end"))
         );
+    }
+
+    #[test]
+    fn of_a_line_that_is_no_text_only_the_beginning_is_recorded() {
+        let mut link = Script::default();
+        let mut printed = Printed::default();
+        printed
+            .line(Stream::Stdout, &vec![0x80; 4 * LINE], 5, &mut link)
+            .expect("recorded");
+        printed.finish(&mut link).expect("recorded");
+        let outputs = outputs(&link);
+        let size: usize = outputs.iter().map(|(_, text)| text.len()).sum();
+        assert!((4 * LINE..4 * LINE + 100).contains(&size), "{size}");
+        let left = format!("[{} more bytes in this line]", 3 * LINE + 5);
+        assert!(
+            outputs
+                .last()
+                .is_some_and(|(_, text)| text.ends_with(&left))
+        );
+        assert!(outputs.iter().all(|(_, text)| text.len() <= LARGEST));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tool calls as the protocol tells them: in any number of updates, in any order, each with some of the facts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::path::Path;
 
@@ -17,6 +17,10 @@ const NAMELESS: &str = "tool";
 /// How much of what a terminal printed is kept.
 const MOST_PRINTED: usize = 256 * 1024;
 
+/// How much may be kept of what calls were given and gave while they go on, in bytes. A turn that begins thousands and
+/// ends none must not fill the memory.
+const MOST_OPEN: usize = 4 << 20;
+
 /// What is known of one call.
 #[derive(Debug, Default)]
 struct Call {
@@ -32,12 +36,20 @@ struct Call {
     /// What was recorded of it: name, kind and what its input looked like.
     told: Option<(String, String, u64)>,
     done: bool,
+    /// What it costs to keep.
+    weight: usize,
+    /// Whether what may be large was let go of.
+    light: bool,
 }
 
 /// The calls of a turn.
 #[derive(Debug, Default)]
 pub struct Calls {
     calls: BTreeMap<String, Call>,
+    /// Those that hold something, oldest first.
+    open: VecDeque<String>,
+    /// What those cost to keep.
+    weight: usize,
 }
 
 impl Calls {
@@ -47,6 +59,7 @@ impl Calls {
             return link.event(super::raw(update));
         };
         let call = self.calls.entry(id.clone()).or_default();
+        self.weight -= call.weight;
         call.take(update);
         // A call that is only announced will be filled in at once: one event is enough for both.
         let announced = matches!(call.status.as_str(), "" | "pending") && call.input.is_null();
@@ -58,7 +71,27 @@ impl Calls {
         } else if matches!(call.status.as_str(), "completed" | "failed") {
             call.finish(&id, worktree, link)?;
         }
+        let held_nothing = call.weight == 0;
+        call.weigh();
+        self.weight += call.weight;
+        if held_nothing && call.weight > 0 {
+            self.open.push_back(id);
+        }
+        self.lighten();
         Ok(())
+    }
+
+    /// Lets go of what the oldest calls hold until little enough is held; the last one keeps what it has.
+    fn lighten(&mut self) {
+        while self.weight > MOST_OPEN && self.open.len() > 1 {
+            let oldest = self.open.pop_front();
+            if let Some(call) = oldest.and_then(|id| self.calls.get_mut(&id)) {
+                self.weight -= call.weight;
+                call.forget();
+                call.weigh();
+                self.weight += call.weight;
+            }
+        }
     }
 
     /// Takes in what a request for permission says about a call: only what was not known, as it may be an abridged form.
@@ -157,8 +190,8 @@ impl Call {
             title => title.to_owned(),
         };
         let input = match &self.told {
-            // It was let go of when the call was over.
-            Some((_, _, input)) if self.done && self.input.is_null() => *input,
+            // It was let go of.
+            Some((_, _, input)) if self.light && self.input.is_null() => *input,
             _ => fingerprint(&self.input),
         };
         let told = (name, self.kind.clone(), input);
@@ -223,6 +256,12 @@ impl Call {
     fn forget(&mut self) {
         (self.input, self.output) = (Value::Null, Value::Null);
         (self.content, self.printed) = (Vec::new(), String::new());
+        self.light = true;
+    }
+
+    fn weigh(&mut self) {
+        let held = [&self.input, &self.output].into_iter().chain(&self.content);
+        self.weight = held.map(weight).sum::<usize>() + self.printed.len();
     }
 
     fn edits(&self) -> Vec<(String, &'static str)> {
@@ -281,6 +320,23 @@ fn fingerprint(input: &Value) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     input.to_string().hash(&mut hasher);
     hasher.finish()
+}
+
+/// Returns about how much memory a value takes.
+fn weight(value: &Value) -> usize {
+    const EACH: usize = 64;
+    if value.is_null() {
+        return 0;
+    }
+    EACH + match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| EACH + key.len() + weight(value))
+            .sum(),
+        _ => 0,
+    }
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -407,6 +463,33 @@ mod tests {
             .filter(|line| line.starts_with("change"))
             .collect();
         assert_eq!(edits, ["change d/f", "change /elsewhere/g", "change b"]);
+    }
+
+    #[test]
+    fn many_open_calls_are_held_within_bounds_and_told_once() {
+        let mut link = Script::default();
+        let mut calls = Calls::default();
+        let call = |id: usize| {
+            json!({"toolCallId": id, "title": "t", "kind": "execute", "status": "pending",
+                "rawInput": {"command": "x".repeat(1 << 16)}})
+        };
+        for id in 0..200 {
+            calls
+                .update(&call(id), Path::new("/w"), &mut link)
+                .expect("recorded");
+        }
+        let held: usize = calls.calls.values().map(|call| call.weight).sum();
+        assert!(held <= MOST_OPEN && held == calls.weight, "{held}");
+        // It was told before, whether or not what it was given is still held.
+        for id in [0, 199] {
+            let update = json!({"toolCallId": id, "status": "completed"});
+            calls
+                .update(&update, Path::new("/w"), &mut link)
+                .expect("recorded");
+        }
+        calls.end(&mut link).expect("recorded");
+        let count = |kind: &str| link.kinds().iter().filter(|told| **told == kind).count();
+        assert_eq!((count("tool_call"), count("tool_result")), (200, 200));
     }
 
     #[test]

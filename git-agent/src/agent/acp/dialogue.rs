@@ -265,8 +265,8 @@ impl<'a> Dialogue<'a> {
     /// Returns the setback that the turn may fail of. While a tool runs or a person is asked, the agent wants nothing of its
     /// model, and what it could not reach was something else.
     pub(super) fn hopeless(&self) -> Option<&(Instant, Trouble)> {
-        let asks_model = self.asked.is_empty() && !self.calls.are_running();
-        self.setback.as_ref().filter(|_| asks_model)
+        let asks_model = || self.asked.is_empty() && !self.calls.are_running();
+        self.setback.as_ref().filter(|_| asks_model())
     }
 
     /// Takes note when the agent says that it tries again. Whatever it does next shows that it overcame the trouble.

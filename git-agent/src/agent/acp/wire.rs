@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::{Trouble, TroubleKind};
+use crate::agent::{Trouble, TroubleKind, bounded};
 
 /// The code for "that is no message".
 pub const INVALID_REQUEST: i64 = -32600;
@@ -132,7 +132,7 @@ pub fn parse(line: &[u8]) -> Message {
     if !text.starts_with(['{', '[']) {
         return Message::Noise;
     }
-    let Ok(mut value) = serde_json::from_str::<Value>(text) else {
+    let Some(mut value) = bounded::parse(text) else {
         // Somebody may wait for it, or for an answer to it.
         return match parse_head(line) {
             (Some(id), method) => Message::Broken { id, method },

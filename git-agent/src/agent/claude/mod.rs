@@ -24,8 +24,8 @@ use super::history::{opening, with_history};
 use super::printed::{self, Printed};
 use super::spec::{AgentSpec, conversation_id};
 use super::{
-    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, foreign,
-    servers, template,
+    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, bounded,
+    foreign, servers, template,
 };
 use crate::error::Result;
 use crate::session::Exit;
@@ -240,8 +240,8 @@ impl Run<'_> {
                 .keep(&foreign::cut_message(line, cut), self.link)?;
             return Ok(Heard::Nothing);
         }
-        match serde_json::from_str::<Value>(&String::from_utf8_lossy(line)) {
-            Ok(message) if message.is_object() => {
+        match bounded::parse(&String::from_utf8_lossy(line)) {
+            Some(message) if message.is_object() => {
                 self.stream
                     .message(&message, &self.turn.worktree, self.turn.used, self.link)
             }

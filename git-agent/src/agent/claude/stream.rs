@@ -15,6 +15,10 @@ use crate::transcript::Body;
 
 /// After so many refusals of the key the agent will not be accepted later either; by itself it tries for minutes.
 const HOPELESS_ATTEMPTS: u64 = 3;
+/// How much of blocks that came in pieces is kept, in bytes: longer ones cannot come whole, no line is so long.
+const MOST_PIECES: usize = 4 << 20;
+/// How many of them are kept.
+const MOST_BLOCKS: usize = 64;
 
 /// What a line asks the driver to do.
 #[derive(Debug)]
@@ -168,7 +172,7 @@ impl Stream {
         let event = &message["event"];
         match event["type"].as_str().unwrap_or_default() {
             "message_start" => self.pieces.clear(),
-            "content_block_start" => self.pieces.push(String::new()),
+            "content_block_start" => self.begin_block(),
             "content_block_delta" => {
                 let delta = &event["delta"];
                 let (voice, text) = match delta["type"].as_str() {
@@ -178,7 +182,9 @@ impl Stream {
                 };
                 let text = text.as_str().unwrap_or_default();
                 if let Some(piece) = self.pieces.last_mut() {
-                    piece.push_str(text);
+                    if piece.len() < MOST_PIECES {
+                        piece.push_str(text);
+                    }
                     self.text.push(voice, text, link)?;
                 }
             }
@@ -186,6 +192,16 @@ impl Stream {
             _ => self.keep(message, link)?,
         }
         Ok(())
+    }
+
+    /// Makes room for the pieces of a block; at worst, the oldest block is recorded a second time when it comes whole.
+    fn begin_block(&mut self) {
+        while self.pieces.len() >= MOST_BLOCKS
+            || self.pieces.iter().map(String::len).sum::<usize>() >= MOST_PIECES
+        {
+            self.pieces.remove(0);
+        }
+        self.pieces.push(String::new());
     }
 
     fn assistant(&mut self, message: &Value, link: &mut dyn Link) -> Result<()> {

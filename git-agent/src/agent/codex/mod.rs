@@ -11,7 +11,7 @@ mod tests;
 use std::ffi::{OsStr, OsString};
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::stream::{Ending, Stream};
 use super::farewell::{self, FAREWELL};
@@ -20,7 +20,7 @@ use super::printed::{self, Printed};
 use super::spec::AgentSpec;
 use super::{
     Capabilities, Claim, Driver, Input, Link, McpServer, Program, Trouble, TroubleKind, Turn,
-    foreign,
+    bounded, foreign,
 };
 use crate::error::Result;
 use crate::session::Exit;
@@ -100,8 +100,8 @@ impl Codex {
             let due = [printed.due(), patience].into_iter().flatten().min();
             match link.next(due)? {
                 Input::Stdout { line, cut: 0 } => {
-                    match serde_json::from_str::<Value>(&String::from_utf8_lossy(&line)) {
-                        Ok(event) if event.is_object() => {
+                    match bounded::parse(&String::from_utf8_lossy(&line)) {
+                        Some(event) if event.is_object() => {
                             stream.event(&event, &turn.worktree, turn.used, link)?;
                         }
                         _ => printed.line(printed::Stream::Stdout, &line, 0, link)?,

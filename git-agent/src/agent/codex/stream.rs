@@ -1,5 +1,6 @@
 //! What the events of `codex exec --json` mean.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -29,7 +30,7 @@ pub struct Stream {
     thread: Option<String>,
     resumed: bool,
     /// Items that began and have not ended.
-    open: Vec<String>,
+    open: BTreeSet<String>,
     /// Whether the agent said that the turn is over.
     over: bool,
 }
@@ -42,7 +43,7 @@ impl Stream {
             ending: None,
             last_said: String::new(),
             thread,
-            open: Vec::new(),
+            open: BTreeSet::new(),
             over: false,
         }
     }
@@ -215,10 +216,9 @@ impl Stream {
         link: &mut dyn Link,
     ) -> Result<()> {
         let id = item["id"].as_str().unwrap_or_default();
-        if self.open.iter().any(|open| open == id) {
+        if !self.open.insert(id.to_owned()) {
             return Ok(());
         }
-        self.open.push(id.to_owned());
         link.event(Body::ToolCall {
             call: id.to_owned(),
             name: name.to_owned(),
@@ -239,7 +239,7 @@ impl Stream {
             return Ok(());
         }
         let id = item["id"].as_str().unwrap_or_default();
-        self.open.retain(|open| open != id);
+        self.open.remove(id);
         link.event(Body::ToolResult {
             call: id.to_owned(),
             ok,

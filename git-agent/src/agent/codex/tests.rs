@@ -1,6 +1,6 @@
 //! Turns against scripted streams: what recordings of the real program do not show.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::agent::testing::{Script, exited};

@@ -1,0 +1,153 @@
+//! JSON read in bounded memory: a message of a few megabytes may hold a million little values, each of which costs a
+//! hundred times the bytes it was written in.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// Shorter messages are read as they are.
+const SHORT: usize = 32 * 1024;
+/// How many values inside its members a message may have.
+const MOST: usize = 20_000;
+
+/// Reads a message. Of one that has too many values the first ones are kept, and all members of the outermost object that
+/// are no lists or objects; `cut` then tells its size. Returns nothing for what is no JSON.
+pub fn parse(text: &str) -> Option<Value> {
+    if text.len() <= SHORT {
+        return serde_json::from_str(text).ok();
+    }
+    let mut left = MOST;
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let reading = Reading {
+        depth: 0,
+        left: &mut left,
+    };
+    let mut value = reading.deserialize(&mut reader).ok()?;
+    reader.end().ok()?;
+    if let Some(fields) = value.as_object_mut().filter(|_| left == 0) {
+        fields.insert("cut".to_owned(), text.len().into());
+    }
+    Some(value)
+}
+
+struct Reading<'a> {
+    depth: usize,
+    left: &'a mut usize,
+}
+
+impl Reading<'_> {
+    /// Returns how to read a value inside this one; nothing when there were too many.
+    fn inner(&mut self) -> Option<Reading<'_>> {
+        if self.depth > 0 {
+            *self.left = self.left.saturating_sub(1);
+        }
+        (self.depth == 0 || *self.left > 0).then_some(Reading {
+            depth: self.depth + 1,
+            left: self.left,
+        })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Reading<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reading<'_> {
+    type Value = Value;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        loop {
+            let Some(inner) = self.inner() else {
+                while items.next_element::<IgnoredAny>()?.is_some() {}
+                return Ok(Value::Array(list));
+            };
+            match items.next_element_seed(inner)? {
+                Some(item) => list.push(item),
+                None => return Ok(Value::Array(list)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(key) = members.next_key::<String>()? {
+            match self.inner() {
+                Some(inner) => {
+                    let value = members.next_value_seed(inner)?;
+                    fields.insert(key, value);
+                }
+                None => {
+                    members.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_long_message_is_read_as_any_other() {
+        let message = json!({"type": "x", "text": "ä\n".repeat(SHORT), "n": [1, -2, 0.5, null, true, {"a": {}}]});
+        assert_eq!(parse(&message.to_string()), Some(message));
+        let text = format!(r#"{{"type":"{}""#, "x".repeat(SHORT));
+        assert_eq!(parse(&text), None);
+        assert_eq!(parse(&format!("{{}} {}", "x".repeat(SHORT))), None);
+        assert_eq!(parse(&"[".repeat(SHORT * 2)), None);
+    }
+
+    #[test]
+    fn of_a_million_values_the_first_are_kept_and_the_end_is_heard() {
+        let pad = [r#"{"":0}"#; 500_000].join(",");
+        let text = format!(r#"{{"pad":[{pad}],"list":[7],"type":"result","result":"done"}}"#);
+        let message = parse(&text).expect("a message");
+        assert_eq!(message["type"], "result");
+        assert_eq!(message["result"], "done");
+        assert_eq!(message["cut"], text.len());
+        assert_eq!(message["pad"].as_array().map(Vec::len), Some(MOST / 2));
+        assert_eq!(message["list"], json!([]));
+    }
+}
