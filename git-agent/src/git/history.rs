@@ -79,6 +79,18 @@ impl Repo {
         Ok(bases.first().map(|id| id.detach()))
     }
 
+    /// Returns the full names of the branches here, copies of remotes' included, that a commit is on.
+    pub fn branches_with(&self, commit: ObjectId) -> Result<Vec<String>> {
+        let answer = self
+            .git_common()
+            .args(["for-each-ref", "--format=%(refname)"])
+            .arg(format!("--contains={commit}"))
+            .args(["refs/heads/", "refs/remotes/"])
+            .run()?;
+        let names = String::from_utf8_lossy(&answer.stdout);
+        Ok(names.lines().map(str::to_owned).collect())
+    }
+
     /// Returns how many commits each of two has that the other has not.
     pub fn ahead_behind(&self, ours: ObjectId, theirs: ObjectId) -> Result<(u64, u64)> {
         if ours == theirs {

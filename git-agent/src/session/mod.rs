@@ -6,6 +6,7 @@ pub mod anchors;
 pub mod archive;
 pub mod attach;
 pub mod backlog;
+pub mod begin;
 pub mod bounds;
 pub mod branch;
 pub mod briefing;

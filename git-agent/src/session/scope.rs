@@ -92,11 +92,9 @@ fn of_turn(
             session.name, session.turns
         )));
     }
-    let start = match session
-        .base
-        .as_deref()
-        .and_then(|hex| context.repo.parse_id(hex).ok())
-    {
+    // Where somebody else says that it began may hide a part of what was done.
+    let recorded = session.base.as_deref().filter(|_| listed.is_mine());
+    let start = match recorded.and_then(|hex| context.repo.parse_id(hex).ok()) {
         Some(base) => context.repo.tree_of(base)?,
         None => context.repo.tree_of(work.base)?,
     };

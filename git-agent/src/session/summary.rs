@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use serde::{Serialize, Serializer};
 
+use super::begin::{self, Branches};
 use super::context::Context;
 use super::{Exit, Progress, Session, State, Usage, launch, remark, work};
 use crate::env::Millis;
@@ -371,6 +372,8 @@ struct Facts<'a> {
     worktrees: HashMap<String, Worktree>,
     /// All branches, where asking for one costs a process.
     branches: Option<HashMap<String, ObjectId>>,
+    /// What tells where the work of others begins.
+    known: Branches<'a>,
 }
 
 impl<'a> Facts<'a> {
@@ -400,6 +403,7 @@ impl<'a> Facts<'a> {
             repo,
             worktrees,
             branches,
+            known: Branches::of(repo),
         }
     }
 
@@ -418,8 +422,7 @@ impl<'a> Facts<'a> {
 
     /// Returns a commit named in a record, if it is here.
     fn recorded(&self, hex: Option<&str>) -> Option<ObjectId> {
-        let id = self.repo.parse_id(hex?).ok()?;
-        self.repo.tree_of(id).ok().map(|_| id)
+        begin::recorded(self.repo, hex)
     }
 
     fn head(&self, session: &Session) -> Option<ObjectId> {
@@ -455,10 +458,12 @@ impl<'a> Facts<'a> {
         let session = &row.session;
         let closed = row.state.is_closed();
         if !row.mine {
-            let base = self.recorded(session.base.as_deref());
-            return match (base, self.recorded(session.code.as_deref())) {
-                (Some(base), Some(head)) => Place::Commits { base, head },
-                _ => Place::Nowhere,
+            let Some(head) = self.recorded(session.code.as_deref()) else {
+                return Place::Nowhere;
+            };
+            return match self.known.base(session, head) {
+                Ok(Some(base)) => Place::Commits { base, head },
+                _ => Place::Lost,
             };
         }
         let unmade = matches!(row.state, State::Draft | State::Queued | State::Preparing);

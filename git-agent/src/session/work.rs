@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use super::Session;
+use super::begin::{self, Branches};
 use super::context::Context;
 use crate::error::{Error, Result};
-use crate::git::ObjectId;
 use crate::git::capture::Checkout;
 use crate::git::scan::{Hidden, LeftOut};
 use crate::git::worktree::{self, Worktree};
+use crate::git::{ObjectId, Repo};
 use crate::store::append::SessionWriter;
 use crate::store::list::Listed;
 use crate::transcript::Body;
@@ -270,14 +271,28 @@ fn last_commit(context: &Context<'_>, listed: &Listed) -> Result<ObjectId> {
     }
 }
 
-/// Returns where a session's work begins: where it left its parent, or where its record says that it began.
+/// Returns where a session's work begins: where it left its parent, or where its record says that it began. The records of
+/// others are not believed.
 fn base(context: &Context<'_>, listed: &Listed, tip: ObjectId) -> Result<ObjectId> {
     let (repo, session) = (context.repo, &listed.session);
-    let recorded = session
-        .base
-        .as_deref()
-        .and_then(|hex| repo.parse_id(hex).ok())
-        .filter(|id| repo.tree_of(*id).is_ok());
+    let found = match listed.is_mine() {
+        true => own_base(repo, session, tip)?,
+        false => Branches::of(repo).base(session, tip)?,
+    };
+    found.ok_or_else(|| {
+        let parent = match session.parent.as_deref() {
+            Some(parent) => format!(": it has nothing in common with its parent '{parent}' here"),
+            None => String::new(),
+        };
+        Error::fatal(format!(
+            "cannot tell where the work of session '{}' begins{parent}",
+            session.name
+        ))
+        .hint("git fetch")
+    })
+}
+
+fn own_base(repo: &Repo, session: &Session, tip: ObjectId) -> Result<Option<ObjectId>> {
     let parent = match session.parent.as_deref() {
         Some(parent) if !session.status.is_closed() => repo.branch_tip(parent)?,
         _ => None,
@@ -286,20 +301,7 @@ fn base(context: &Context<'_>, listed: &Listed, tip: ObjectId) -> Result<ObjectI
         Some(parent) => repo.merge_base(parent, tip)?,
         None => None,
     };
-    match (shared, recorded) {
-        // A parent that is behind here says less than the record of whoever has the newer one.
-        (Some(shared), Some(recorded)) if !listed.is_mine() => {
-            match repo.is_ancestor(recorded, shared)? {
-                true => Ok(shared),
-                false => Ok(recorded),
-            }
-        }
-        (Some(found), _) | (None, Some(found)) => Ok(found),
-        (None, None) => Err(Error::fatal(format!(
-            "cannot tell where the work of session '{}' begins",
-            session.name
-        ))),
-    }
+    Ok(shared.or_else(|| begin::recorded(repo, session.base.as_deref())))
 }
 
 /// Returns a commit subject for a session's work: the first line of its task.
