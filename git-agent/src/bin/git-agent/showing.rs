@@ -74,9 +74,8 @@ impl Show<'_, '_> {
             Some(count) => backlog::tell_last(context, sessions, count, &wanted, &mut each)?,
             None => backlog::tell(context, sessions, &wanted, &mut each)?,
         };
-        match held {
-            Some((index, event)) => self.event(&sessions[index], event)?,
-            None => {}
+        if let Some((index, event)) = held {
+            self.event(&sessions[index], event)?;
         }
         Ok(ends)
     }
