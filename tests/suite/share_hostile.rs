@@ -617,3 +617,69 @@ fn nobody_else_decides_what_ones_own_session_runs_and_where() {
         bob.shows(&["log", "own"], "ran as mine");
     }
 }
+
+#[test]
+fn what_is_fetched_by_hand_runs_nothing_and_takes_nothing_away() {
+    let sandbox = Sandbox::new();
+    let lair = Lair::new(&sandbox, Way::Path);
+    let bob = lair.team.clone("bob");
+    bob.session(
+        "mine",
+        "a task",
+        "echo x >mine && git add mine && git commit -qm mine",
+    );
+    let mine = state_of(&bob, &ref_of(&bob, "mine"));
+    let pwned = sandbox.work().join("pwned");
+    let mut names = Vec::new();
+    for status in ["ready", "running", "merged"] {
+        let sid = lair.sid();
+        let mut state = lair.state(&sid, &format!("eve-{status}"));
+        state["writer"] = json!("eve-1a2b");
+        state["status"] = json!(status);
+        state["agent"] = json!("command");
+        state["worktree"] = mine["worktree"].clone();
+        state["branch"] = mine["branch"].clone();
+        state["parent"] = json!("main");
+        state["turns"] = json!(1);
+        state["more"] = json!({"command": [format!("touch {}", pwned.display())], "set_up": true});
+        lair.log_with_files(&sid, b"", state.to_string().as_bytes());
+        let name = format!("refs/agents/sessions/{}/{sid}", lair.month);
+        let fetch = ["fetch", "--quiet", "origin", &format!("{name}:{name}")];
+        bob.git(fetch).success();
+        names.push((format!("eve-{status}"), name));
+    }
+    for (name, _) in &names {
+        let name = name.as_str();
+        for words in [
+            ["send", name, "go on"].as_slice(),
+            &["restart", name],
+            &["resume", name],
+            &["stop", name],
+            &["restore", name],
+            &["exec", name, "--", "true"],
+            &["commit", name],
+            &["merge", name],
+            &["review", "send", name],
+        ] {
+            let run = bob.agent(words).failure();
+            run.assert_says("belongs to somebody else");
+        }
+        let _ = bob.agent(["clean", name]);
+        let _ = bob.agent(["update", name]);
+        bob.shows(&["show", name], "(claimed)");
+    }
+    let _ = bob.agent(["clean"]);
+    let _ = bob.agent(["restart", "--all"]);
+    let _ = bob.agent(["doctor", "--fix"]);
+    let place = mine["worktree"].as_str().expect("a path");
+    assert!(std::path::Path::new(place).is_dir(), "{place}");
+    bob.repo.id(mine["branch"].as_str().expect("a branch"));
+    assert!(!pwned.exists());
+    let listed = bob.agent(["list", "--json"]).success().json();
+    let listed = listed["sessions"].as_array().expect("a list").clone();
+    assert!(listed.iter().all(|one| one["mine"] == true), "{listed:?}");
+    // It can be let go of.
+    let (name, full) = &names[0];
+    bob.agent(["forget", name]).success();
+    assert!(!bob.repo.refs("refs/agents/sessions").contains_key(full));
+}

@@ -91,8 +91,9 @@ pub(super) fn interrupted(visit: &mut Visit<'_, '_>) -> Result<()> {
         );
     }
     for listed in listing.sessions {
+        let is_mine = listed.is_mine();
         let mut session = listed.session;
-        if listed.remote.is_some()
+        if !is_mine
             || launch::true_state(&visit.context.store, &session)? != State::Interrupted
             || session.status == State::Interrupted
         {

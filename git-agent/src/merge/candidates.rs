@@ -316,12 +316,7 @@ pub fn clashes(context: &Context<'_>, candidates: &[Candidate]) -> Result<Confli
     }
     let listed: Vec<Listed> = candidates
         .iter()
-        .map(|candidate| Listed {
-            tip: None,
-            session: candidate.session.clone(),
-            remote: None,
-            archived: false,
-        })
+        .map(|candidate| Listed::own(candidate.session.clone()))
         .collect();
     let matrix = conflicts::matrix(context, &listed, &conflicts::Options::default())?;
     for pair in &matrix.between {

@@ -160,12 +160,7 @@ fn answer(context: &Context<'_>, sid: super::SessionId) -> Result<String> {
 /// Takes away what the review needed. The branch goes only if nothing was added to it.
 fn put_away(context: &Context<'_>, session: &Session, start: ObjectId) -> Result<()> {
     opinion::set_state(context, session.sid, State::Discarded, "the review is over")?;
-    let listed = Listed {
-        tip: None,
-        session: session.clone(),
-        remote: None,
-        archived: false,
-    };
+    let listed = Listed::own(session.clone());
     let options = clean::Options {
         named: true,
         ..clean::Options::default()

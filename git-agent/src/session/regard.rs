@@ -56,6 +56,7 @@ fn listed(row: &Summary) -> Listed {
         tip: None,
         session: row.session.clone(),
         remote: row.remote.clone(),
+        by_hand: row.remote.is_none() && !row.mine,
         archived: row.archived,
     }
 }

@@ -144,12 +144,16 @@ pub fn select_all_mine(context: &Context<'_>, selection: &Selection) -> Result<V
 }
 
 fn require_mine(listed: &Listed) -> Result<()> {
-    let Some(remote) = &listed.remote else {
+    if listed.is_mine() {
         return Ok(());
-    };
+    }
     let name = &listed.session.name;
+    let from = match &listed.remote {
+        Some(remote) => format!("from '{remote}'"),
+        None => format!("its writer is {}", listed.session.writer),
+    };
     Err(Error::fatal(format!(
-        "session '{name}' belongs to somebody else (from '{remote}')"
+        "session '{name}' belongs to somebody else ({from})"
     ))
     .hint(format!("git agent fork {name}")))
 }

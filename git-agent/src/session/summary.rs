@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::begin::{self, Branches};
 use super::context::Context;
-use super::{Exit, Progress, Session, State, Usage, launch, remark, work};
+use super::{Exit, Progress, Session, State, Usage, launch, remark};
 use crate::env::Millis;
 use crate::error::Result;
 use crate::git::capture::Checkout;
@@ -222,13 +222,7 @@ impl Summary {
 
     /// Returns what the record of one of this clone's sessions alone tells.
     pub fn of_own(session: &Session, now: Millis) -> Self {
-        let listed = Listed {
-            tip: None,
-            session: session.clone(),
-            remote: None,
-            archived: false,
-        };
-        Summary::of_record(&listed, now)
+        Summary::of_record(&Listed::own(session.clone()), now)
     }
 
     /// Brings what changes by the mere passing of time up to date.
@@ -278,24 +272,8 @@ pub fn summarize(context: &Context<'_>, sessions: &[Listed]) -> Vec<Summary> {
     rows
 }
 
-/// Takes from this clone what was fetched by hand to where its own sessions are: somebody else wrote that all the same.
-fn disown_others(context: &Context<'_>, rows: &mut [&mut Summary]) {
-    // Who cannot be told from others owns what is here.
-    let Ok(writers) = context.store.own_writers() else {
-        return;
-    };
-    for row in rows.iter_mut().filter(|row| row.mine) {
-        // A clone that cannot read its id, or has lost it, still has the worktrees that it made.
-        let made_here = || matches!(work::checkout(context, &row.session), Ok(Some(_)));
-        if !writers.contains(&row.session.writer) && !made_here() {
-            row.disown();
-        }
-    }
-}
-
 /// Adds to rows what git and the machine know.
 pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
-    disown_others(context, rows);
     let facts = Facts::gather(context, rows);
     let mut scans = Vec::new();
     let mut pairs = Vec::new();

@@ -52,7 +52,7 @@ pub fn forget(
         )));
     }
     if !listed.is_mine() && !everywhere {
-        forgotten.kept = drop_copies(context, sid)?;
+        forgotten.kept = drop_copies(context, sid, listed.by_hand)?;
         return Ok(forgotten);
     }
     let names = names_with(context, listed)?;
@@ -133,14 +133,17 @@ fn keep_copies(context: &Context<'_>, sid: SessionId) -> Result<Vec<String>> {
         .collect()
 }
 
-fn drop_copies(context: &Context<'_>, sid: SessionId) -> Result<Vec<String>> {
+/// Lets go of the copies of a session of somebody else, and of the one that was fetched by hand.
+fn drop_copies(context: &Context<'_>, sid: SessionId, by_hand: bool) -> Result<Vec<String>> {
     let mut changes = Vec::new();
     let mut kept = Vec::new();
-    for found in context.repo.refs_under(refname::REMOTES)?.refs {
-        let Some((_, RefName::Session(one))) = RefName::parse_at_remote(&found.name) else {
-            continue;
-        };
-        if one == sid {
+    let mut refs = context.repo.refs_under(refname::REMOTES)?.refs;
+    if by_hand {
+        refs.extend(context.repo.refs_under(refname::SESSIONS)?.refs);
+    }
+    for found in refs {
+        let copied = RefName::parse_at_remote(&found.name).map(|(_, name)| name);
+        if copied.or_else(|| RefName::parse(&found.name)) == Some(RefName::Session(sid)) {
             let lost = context.store.lost_name(&found.name);
             changes.push(created(&lost, found.id));
             changes.push(RefChange {

@@ -353,6 +353,7 @@ fn take_in(
                 tip: Some(archived.tip),
                 session: archived.session,
                 remote: remote.clone(),
+                by_hand: false,
                 archived: true,
             });
         }

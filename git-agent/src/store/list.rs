@@ -22,16 +22,30 @@ pub struct Listed {
     pub tip: Option<ObjectId>,
     /// Its state, with what is still in the spool taken in.
     pub session: Session,
-    /// The remote it was fetched from; `None` for this clone's own.
+    /// The remote it was fetched from; `None` for what lies among this clone's own.
     pub remote: Option<String>,
+    /// Whether somebody else wrote what lies among this clone's own: it was fetched by hand.
+    pub by_hand: bool,
     /// Whether it is in an archive, without a ref of its own.
     pub archived: bool,
 }
 
 impl Listed {
-    /// Returns whether this clone writes it.
+    /// Returns a session of this clone.
+    pub fn own(session: Session) -> Self {
+        Listed {
+            tip: None,
+            session,
+            remote: None,
+            by_hand: false,
+            archived: false,
+        }
+    }
+
+    /// Returns whether this clone writes it. Where it lies says nothing: what others wrote names commands, worktrees and
+    /// branches of others.
     pub fn is_mine(&self) -> bool {
-        self.remote.is_none()
+        self.remote.is_none() && !self.by_hand
     }
 }
 
@@ -115,8 +129,13 @@ impl Store<'_> {
             wanted.drain(..surplus);
         }
         self.read_all(wanted, &mut listing);
+        self.tell_own(&mut listing)?;
         if scope == Scope::Archived {
             self.take_in_archives(&mut listing)?;
+            self.tell_own(&mut listing)?;
+        }
+        if scope == Scope::Mine {
+            listing.sessions.retain(Listed::is_mine);
         }
         self.take_in_spools(&mut listing)?;
         if scope != Scope::Mine {
@@ -124,6 +143,26 @@ impl Store<'_> {
         }
         listing.sessions.sort_by_key(|listed| listed.session.sid);
         Ok(listing)
+    }
+
+    /// Tells what this clone wrote from what was fetched by hand to the same place.
+    fn tell_own(&self, listing: &mut Listing) -> Result<()> {
+        // A clone that cannot read its id, or has lost it, still has the snapshots that it made.
+        let writers = self.own_writers().unwrap_or_default();
+        for listed in &mut listing.sessions {
+            let session = &listed.session;
+            if listed.remote.is_some() || writers.contains(&session.writer) {
+                continue;
+            }
+            let made_here = self
+                .repo
+                .find_ref(&refname::snapshots(session.sid))?
+                .is_some();
+            // Those of a folded session are no sign that the ref of the same name is its.
+            let apart = listed.archived || matches!(self.find_archived(session.sid), Ok(None));
+            listed.by_hand = !made_here || !apart;
+        }
+        Ok(())
     }
 
     fn take_in_spools(&self, listing: &mut Listing) -> Result<()> {
@@ -135,7 +174,7 @@ impl Store<'_> {
             let known = listing
                 .sessions
                 .iter_mut()
-                .find(|listed| listed.is_mine() && listed.session.sid == sid);
+                .find(|listed| listed.remote.is_none() && listed.session.sid == sid);
             match known {
                 Some(listed) => {
                     let tail = super::spool::read_tail(
@@ -150,12 +189,7 @@ impl Store<'_> {
                 }
                 None => {
                     if let Some(session) = self.session(sid)? {
-                        listing.sessions.push(Listed {
-                            tip: None,
-                            session,
-                            remote: None,
-                            archived: false,
-                        });
+                        listing.sessions.push(Listed::own(session));
                     }
                 }
             }
@@ -289,6 +323,7 @@ fn read_part(repo: &Repo, wanted: &[Wanted], states: &States) -> Part {
                 tip: Some(found.id),
                 session,
                 remote: remote.clone(),
+                by_hand: false,
                 archived: false,
             }),
             Err(error) => part.unreadable.push(Unreadable {

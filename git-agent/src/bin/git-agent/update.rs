@@ -66,7 +66,7 @@ pub fn run(env: &Env, args: &Update) -> Result<u8> {
         let mut failed = false;
         for listed in &chosen {
             let session = &listed.session;
-            if listed.remote.is_some() || (!alone && session.status.is_closed()) {
+            if !listed.is_mine() || (!alone && session.status.is_closed()) {
                 continue;
             }
             match update_one(context, ui, args, session) {

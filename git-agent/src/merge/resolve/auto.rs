@@ -306,13 +306,7 @@ fn test(context: &Context<'_>, options: &Options, commit: ObjectId) -> Result<Ve
 fn close(context: &Context<'_>, resolver: &Session, state: State, reason: &str) -> Result<()> {
     let mut writer = SessionWriter::open(&context.store, resolver.sid, context.redactor())?;
     writer.set_status(state, reason)?;
-    let session = writer.close()?;
-    let listed = Listed {
-        tip: None,
-        session,
-        remote: None,
-        archived: false,
-    };
+    let listed = Listed::own(writer.close()?);
     let options = clean::Options {
         named: true,
         ..clean::Options::default()
