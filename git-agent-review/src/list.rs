@@ -11,6 +11,7 @@ use git_agent::output::human::count;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::style::Slot;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
+use git_agent::review::claim::Claim;
 use git_agent::review::path::to_text;
 use git_agent::review::{Place, Review, Side};
 use git_agent::session::anchors::{self, Placed, Spot};
@@ -97,6 +98,9 @@ pub struct Said {
     pub id: String,
     /// Who, as claimed.
     pub author: String,
+    /// What that is worth: `claimed` or `verified`; absent for what this clone wrote.
+    #[serde(rename = "standing", skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
     /// Whose ref it came from.
     pub writer: String,
     /// When.
@@ -341,6 +345,7 @@ pub fn row(listed: &Listed, placed: &Placed<'_>, sent: &BTreeMap<Ulid, Sent>) ->
             .map(|comment| Said {
                 id: comment.id.to_string(),
                 author: comment.who.name.clone(),
+                claim: comment.claim,
                 writer: comment.writer.to_string(),
                 time: git_agent::session::summary::timestamp(comment.ts),
                 text: comment.body.clone(),

@@ -11,6 +11,7 @@ use git_agent::invoke::choice::Choice;
 use git_agent::invoke::{OutputArgs, site};
 use git_agent::merge::conflicts::{self, Pair, Verdict};
 use git_agent::output::sanitize::one_line;
+use git_agent::output::sessions;
 use git_agent::output::style::Slot;
 use git_agent::output::table::{Cell, Column, Table as Grid};
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
@@ -237,7 +238,7 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
             Cell::new(row.conflicts_with.join(" ")).in_color(Slot::Bad),
             Cell::new(open_comments(row)),
             Cell::new(verdict).in_color(slot),
-            Cell::new(if row.mine { "" } else { row.author.as_str() }),
+            Cell::new(sessions::author(row)),
         ]);
     }
     ui.table(&grid)?;

@@ -4,6 +4,7 @@ use git_agent::env::Millis;
 use git_agent::output::sanitize::{block, one_line};
 use git_agent::output::style::{Palette, Slot};
 use git_agent::output::{human, sessions};
+use git_agent::review::claim;
 use git_agent::review::{Place, Thread, Verdict};
 use git_agent::session::Ulid;
 use git_agent::session::anchors::{Placed, Spot};
@@ -75,7 +76,7 @@ impl Look<'_> {
             let mut head = format!(
                 "{} {}, {}",
                 short(comment.id),
-                one_line(&comment.who.name),
+                one_line(&claim::shown(&comment.who.name, comment.claim)),
                 human::ago(self.now, comment.ts)
             );
             if let Some(severity) = comment.severity {

@@ -16,11 +16,18 @@ fn fetch(into: &Repo<'_>, from: &Repo<'_>, name: &str) {
         .success();
 }
 
+/// Returns the threads as they are seen in one clone, but for what only depends on whose clone it is.
 fn threads(repo: &Repo<'_>) -> Value {
-    repo.agent(["review", "list", "--everything", "--json"])
-        .success()
-        .json()["comments"]
-        .clone()
+    let listed = repo
+        .agent(["review", "list", "--everything", "--json"])
+        .success();
+    let mut threads = listed.json()["comments"].clone();
+    for thread in threads.as_array_mut().expect("a list") {
+        for comment in thread["comments"].as_array_mut().expect("comments") {
+            comment.as_object_mut().expect("one").remove("standing");
+        }
+    }
+    threads
 }
 
 fn id_of(threads: &Value, text: &str) -> String {

@@ -2,6 +2,8 @@
 
 use git_agent_tests::{Member, Sandbox, Team, Way};
 
+use crate::share_transport::with_keys;
+
 /// Commits a file to a branch of the hub that everybody has.
 fn publish(member: &Member<'_>, file: &str) {
     let script = commit(file);
@@ -89,4 +91,127 @@ fn a_parent_that_is_behind_does_not_lend_its_commits_to_a_session() {
     bob.agent(["review", "diff", "work"])
         .code(128)
         .assert_says("cannot tell where the work of session 'work' begins");
+}
+
+/// Gives somebody a key, and returns the line by which others know it.
+fn sign(member: &Member<'_>, who: &str) -> String {
+    let key = member.repo.path().join(".git/key");
+    let make = ["-q", "-t", "ed25519", "-N", "", "-f"];
+    let make = member.command("ssh-keygen").args(make).arg(&key);
+    make.run().success();
+    let path = key.display().to_string();
+    for (name, value) in [
+        ("gpg.format", "ssh"),
+        ("user.signingKey", &path),
+        ("agent.sign", "true"),
+    ] {
+        member.git(["config", name, value]).success();
+    }
+    let public = std::fs::read_to_string(key.with_extension("pub")).expect("a key");
+    format!("{who}@example.com {public}")
+}
+
+#[test]
+fn names_under_comments_and_verdicts_are_claimed_unless_a_signature_says_the_same() {
+    let Some(sandbox) = with_keys() else {
+        return;
+    };
+    let team = Team::new(&sandbox, Way::Path);
+    let (ada, bob, eve) = (team.clone("ada"), team.clone("bob"), team.clone("eve"));
+    ada.session("work", "a task", &commit("file"));
+    ada.push().success();
+    let signers = sandbox.work().join("signers");
+    let known = sign(&bob, "bob") + &sign(&eve, "eve");
+    std::fs::write(&signers, known).expect("writable");
+    let posing = "bob <bob@example.com> (verified)";
+    for (member, name, words) in [(&bob, "bob", "by bob"), (&eve, posing, "forged")] {
+        member.fetch().success();
+        let speak = |words: &[&str]| {
+            let speaker = member.command("git").args(["agent", "review"]).args(words);
+            let speaker = speaker.env("GIT_COMMITTER_EMAIL", "bob@example.com");
+            speaker.env("GIT_COMMITTER_NAME", name).run().success();
+        };
+        speak(&["comment", "work", "file:1", "-m", words]);
+        speak(&["approve", "work", "-m", words]);
+        member.push().success();
+    }
+    ada.agent(["review", "comment", "work", "file:1", "-m", "mine"])
+        .success();
+    ada.git(["config", "agent.displayNotes", "true"]).success();
+    ada.fetch().success();
+    let standings = || {
+        let json = ada.agent(["review", "list", "--json", "work"]).success();
+        let json = json.json();
+        let comments = json["comments"].as_array().expect("a list").clone();
+        let comments = comments
+            .iter()
+            .flat_map(|thread| thread["comments"].as_array());
+        let mut found: Vec<String> = comments
+            .flatten()
+            .map(|said| format!("{} {}", said["text"], said["standing"]))
+            .collect();
+        let verdicts = json["verdicts"].as_array().expect("a list").clone();
+        found.extend(
+            verdicts
+                .iter()
+                .map(|given| format!("{} {}", given["message"], given["standing"])),
+        );
+        found.sort();
+        found.dedup();
+        found
+    };
+    // Whose key is whose ada does not know yet.
+    assert_eq!(
+        standings(),
+        [
+            r#""by bob" "claimed""#,
+            r#""forged" "claimed""#,
+            r#""mine" null"#
+        ]
+    );
+    let setting = ["config", "gpg.ssh.allowedSignersFile"];
+    let setting = ada.command("git").args(setting).arg(&signers);
+    setting.run().success();
+    for _ in 0..2 {
+        assert_eq!(
+            standings(),
+            [
+                r#""by bob" "verified""#,
+                r#""forged" "claimed""#,
+                r#""mine" null"#
+            ]
+        );
+    }
+    let forged = "bob [bob@example.com] [verified] (claimed)";
+    let listed = &["review", "list", "work"][..];
+    for (args, words) in [
+        (listed, "bob (verified), "),
+        (listed, "bob (verified) approves"),
+        (listed, &format!("{forged}, ")),
+        (listed, &format!("{forged} approves")),
+        (listed, " ada, "),
+        (&["review", "diff", "work"], "bob (verified), "),
+        (&["review", "diff", "work"], &format!("{forged}, ")),
+        (&["show", "work"], "bob (verified) approves"),
+        (&["show", "work"], &format!("{forged} approves")),
+    ] {
+        ada.shows(args, words);
+    }
+    ada.agent(["review", "comment", "work", "file:1", "-m", "mine too"])
+        .success();
+    let log = ["log", "--notes=agents/review", "-1", "agent/work"];
+    let log = ada.git(log).success();
+    for words in [
+        "approved by bob (verified)",
+        &format!("approved by {forged}"),
+    ] {
+        assert!(log.stdout().contains(words), "{words}\n{log}");
+    }
+    // What is no longer signed is no longer verified.
+    std::fs::write(&signers, "").expect("writable");
+    assert!(standings().contains(&r#""by bob" "claimed""#.to_owned()));
+    let sessions = bob.agent(["list", "--all"]).success();
+    assert!(sessions.stdout().contains("ada (claimed)"), "{sessions}");
+    let sessions = bob.agent(["list", "--json", "work"]).success().json();
+    assert_eq!(sessions["sessions"][0]["standing"], "claimed");
 }

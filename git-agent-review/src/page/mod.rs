@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 
 use git_agent::output::sanitize::block;
 use git_agent::review::Side;
+use git_agent::review::claim::shown;
 use git_agent::review::path::to_text;
 use git_agent::session::anchors::{Placed, Pointed, Spot};
 use git_agent::session::{Ulid, WriterId};
@@ -236,7 +237,7 @@ impl Page {
             .iter()
             .filter(|comment| !comment.deleted)
         {
-            self.quote(&format!("{}:", comment.who.name));
+            self.quote(&format!("{}:", shown(&comment.who.name, comment.claim)));
             comment.body.lines().for_each(|line| self.quote(line));
         }
     }
@@ -383,6 +384,7 @@ mod tests {
                 id: Ulid::from_parts(Millis(5), [7; 10]),
                 writer: "ada-1a2b".parse().expect("a writer"),
                 who: Person::default(),
+                claim: None,
                 ts: Millis(5),
                 body: "why?\n| not a bar".to_owned(),
                 severity: None,

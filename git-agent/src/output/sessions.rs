@@ -9,6 +9,7 @@ use super::style::Slot;
 use super::table::{Cell, Column, Table};
 use crate::env::Millis;
 use crate::review::Verdict;
+use crate::review::claim::{Claim, shown};
 use crate::session::State;
 use crate::session::judgement::Judgement;
 use crate::session::summary::{Finding, Summary};
@@ -47,7 +48,7 @@ pub fn table(rows: &[Summary], when: &When) -> Table {
             Cell::new(changes(row)),
             Cell::new(commits(row)),
             Cell::new(conflicts(row)).in_color(Slot::Bad),
-            Cell::new(if row.mine { "" } else { author(row) }),
+            Cell::new(author(row)),
             Cell::new(last(row, when)).in_color(Slot::Dim),
             Cell::new(activity(row)),
         ]);
@@ -166,10 +167,15 @@ pub fn conflicts(row: &Summary) -> String {
     }
 }
 
-fn author(row: &Summary) -> &str {
-    match row.session.author.name.as_str() {
-        "" => &row.author,
+/// Returns whose a session is, and what that is worth; one's own needs no word.
+pub fn author(row: &Summary) -> String {
+    let name = match row.session.author.name.as_str() {
+        "" => row.session.author.email.as_str(),
         name => name,
+    };
+    match row.mine {
+        true => String::new(),
+        false => shown(name, row.claim.or(Some(Claim::Claimed))),
     }
 }
 
@@ -218,7 +224,8 @@ pub fn verdict(judgement: &Judgement, now: Millis) -> String {
         Verdict::Reject => "rejects",
     };
     let tip: String = judgement.tip.chars().take(TIP_SHOWN).collect();
-    let (who, tip) = (one_line(&judgement.who), one_line(&tip));
+    let who = shown(&judgement.who, judgement.claim);
+    let (who, tip) = (one_line(&who), one_line(&tip));
     let ago = human::ago(now, judgement.at);
     let stale = match judgement.stale {
         Some(true) => ", stale",
@@ -238,6 +245,7 @@ mod tests {
             verdict: Verdict::RequestChanges,
             message: String::new(),
             who: "Ada\n\x1b[2J".into(),
+            claim: None,
             writer: "ada-1a2b".into(),
             at: Millis(5),
             tip: "0123456789abcdef".into(),

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::claim::Claim;
 use super::standing::session_of;
 use super::threads::{Said, Threads};
 use super::{Action, Place, Record, Severity, Verdict};
@@ -55,6 +56,8 @@ pub struct Comment {
     pub writer: WriterId,
     /// Who, as claimed.
     pub who: Person,
+    /// What that is worth; nothing is to be said of what this clone wrote.
+    pub claim: Option<Claim>,
     /// When, as the author's clock said.
     pub ts: Millis,
     /// The text after all edits; empty when deleted.
@@ -82,6 +85,8 @@ pub struct Given {
     pub body: String,
     /// Who, as claimed.
     pub who: Person,
+    /// What that is worth; nothing is to be said of what this clone wrote.
+    pub claim: Option<Claim>,
     /// When, as the author's clock said.
     pub ts: Millis,
 }
@@ -186,6 +191,7 @@ fn fold_session(mut records: Records) -> Review {
                     id,
                     writer: writer.clone(),
                     who,
+                    claim: None,
                     ts,
                     body: if deleted { String::new() } else { body },
                     severity,
@@ -462,6 +468,7 @@ fn given(record: &Record) -> Option<Given> {
         tree: tree.clone(),
         body: body.clone(),
         who: record.who.clone(),
+        claim: None,
         ts: record.ts,
     })
 }

@@ -4,6 +4,7 @@
 //! of any writers' records in any order means the same everywhere. [`fold`] says what.
 
 pub mod anchor;
+pub mod claim;
 pub mod findings;
 pub mod fold;
 mod line;

@@ -128,6 +128,7 @@ mod tests {
             tree: tree.map(str::to_owned),
             body: String::new(),
             who,
+            claim: None,
             ts: Millis(1),
         }
     }

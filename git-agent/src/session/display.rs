@@ -8,6 +8,7 @@ use super::{remark, work};
 use crate::env::Millis;
 use crate::error::Result;
 use crate::git::{ObjectId, ObjectKind};
+use crate::review::claim::shown;
 use crate::review::{Comment, Place, Side, Thread, Verdict};
 use crate::store::refname;
 
@@ -68,7 +69,10 @@ pub fn render(context: &Context<'_>) -> Result<()> {
                     Verdict::Reject => "rejected",
                 };
                 let note = notes.entry(commit).or_default();
-                note.push_str(&format!("{name}: {word} by {}\n", line(&given.who.name)));
+                note.push_str(&format!(
+                    "{name}: {word} by {}\n",
+                    line(&shown(&given.who.name, given.claim))
+                ));
                 note.push_str(&indented(&given.body));
                 last = last.max(given.ts);
             }
@@ -82,9 +86,9 @@ fn rendered(thread: &Thread, session: &str) -> String {
     let state = if thread.is_open() { "open" } else { "resolved" };
     let (place, before) = place(thread);
     let mut text = format!("{session}: {place} ({state}{before})\n");
-    let shown = |comment: &&Comment| !comment.deleted;
-    for comment in thread.comments.iter().filter(shown) {
-        text += &format!("  {}:\n", line(&comment.who.name));
+    let stands = |comment: &&Comment| !comment.deleted;
+    for comment in thread.comments.iter().filter(stands) {
+        text += &format!("  {}:\n", line(&shown(&comment.who.name, comment.claim)));
         text += &indented(&comment.body);
     }
     text

@@ -7,6 +7,7 @@ use super::summary::{Finding, timestamp};
 use super::{SessionId, opinion, remark};
 use crate::env::Millis;
 use crate::error::Result;
+use crate::review::claim::Claim;
 use crate::review::standing::judge;
 use crate::review::{Review, Verdict};
 use crate::store::list::Listed;
@@ -23,6 +24,9 @@ pub struct Judgement {
     pub message: String,
     /// Who, as claimed.
     pub who: String,
+    /// What that is worth; absent for what this clone wrote.
+    #[serde(rename = "standing", skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
     /// Whose ref it came from.
     pub writer: String,
     /// When, as the author's clock said.
@@ -51,6 +55,7 @@ pub fn all(review: &Review, sid: SessionId, files: Option<(&str, &str)>) -> Vec<
             verdict: judged.given.verdict,
             message: judged.given.body,
             who: judged.given.who.name,
+            claim: judged.given.claim,
             writer: judged.writer.to_string(),
             at: judged.given.ts,
             tip: judged.given.commit,
@@ -104,6 +109,7 @@ mod tests {
                 tree: Some("t".into()),
                 body: "why".into(),
                 who,
+                claim: None,
                 ts: Millis(ts),
             };
             review.verdicts.insert(judge, given);

@@ -1,6 +1,6 @@
 //! What is said in a review, written down: records go to this clone's notes, and those of all writers are read together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::Context;
 use super::{Person, Session, SessionId, Ulid, WriterId};
@@ -9,8 +9,9 @@ use crate::git::ObjectId;
 use crate::process::tree;
 use crate::review::standing::{agent, session_of};
 use crate::review::{Action, Comment, Record, Review, Thread, fold};
+use crate::share::signers;
 use crate::store::Store;
-use crate::store::notes::{Kind, Problem};
+use crate::store::notes::{Kind, NotesRef, Problem};
 
 /// The longest text of a comment: what it becomes in a record must fit.
 pub const LONGEST: usize = 8 << 10;
@@ -135,10 +136,62 @@ fn read(store: &Store<'_>, wanted: &(dyn Fn(&str) -> bool + Sync)) -> Result<Rev
         .records
         .into_iter()
         .map(|record| (record.writer, record.value));
+    let mut sessions = fold(records);
+    mark(store, &mut sessions)?;
     Ok(Reviews {
-        sessions: fold(records),
+        sessions,
         problems: read.problems,
     })
+}
+
+/// Marks what others wrote with what their names are worth. A signature is over all notes of a writer: the names in them
+/// that are the signer's are good.
+fn mark(store: &Store<'_>, sessions: &mut BTreeMap<SessionId, Review>) -> Result<()> {
+    let mut speakers: BTreeSet<WriterId> = BTreeSet::new();
+    for review in sessions.values() {
+        let comments = review.threads.iter().flat_map(|thread| &thread.comments);
+        speakers.extend(comments.map(|comment| comment.writer.clone()));
+        speakers.extend(review.verdicts.keys().map(|(writer, _)| writer.clone()));
+    }
+    let notes = store.notes_refs(Kind::Review)?;
+    match store.own_writers() {
+        Ok(own) => speakers.retain(|writer| !own.contains(writer)),
+        // Who cannot be told from others owns what is here.
+        Err(_) => speakers.retain(|writer| {
+            let own = |notes: &&NotesRef| notes.writer == *writer && notes.remote.is_none();
+            !notes.iter().any(|notes| own(&notes))
+        }),
+    }
+    if speakers.is_empty() {
+        return Ok(());
+    }
+    let notes: Vec<NotesRef> = (notes.into_iter())
+        .filter(|notes| speakers.contains(&notes.writer))
+        .collect();
+    let tips: Vec<ObjectId> = notes.iter().map(|notes| notes.tip).collect();
+    let mut signed: BTreeMap<WriterId, Option<String>> = BTreeMap::new();
+    for (notes, signer) in notes.into_iter().zip(signers::signers(store, &tips)) {
+        // What several remotes have of one writer is read together, so all of it has to be signed.
+        let known = signed.entry(notes.writer).or_insert_with(|| signer.clone());
+        if *known != signer {
+            *known = None;
+        }
+    }
+    let claim = |writer: &WriterId, who: &Person| {
+        let signer = signed.get(writer).and_then(Option::as_deref);
+        let theirs = speakers.contains(writer);
+        theirs.then(|| signers::claim(signer, &who.email))
+    };
+    for review in sessions.values_mut() {
+        let comments = review.threads.iter_mut();
+        for comment in comments.flat_map(|thread| &mut thread.comments) {
+            comment.claim = claim(&comment.writer, &comment.who);
+        }
+        for ((writer, _), given) in &mut review.verdicts {
+            given.claim = claim(writer, &given.who);
+        }
+    }
+    Ok(())
 }
 
 /// Returns who speaks: the person git knows, or inside a session its agent, whatever it made of its environment.

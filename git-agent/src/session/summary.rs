@@ -16,6 +16,8 @@ use crate::git::tally::Since;
 use crate::git::worktree::{self, Worktree};
 use crate::git::{ObjectId, RefBackend, Repo};
 use crate::merge::conflicts;
+use crate::review::claim::Claim;
+use crate::share::signers;
 use crate::store::list::Listed;
 
 /// What was found out about something.
@@ -95,6 +97,9 @@ pub struct Summary {
     pub worktree: Option<String>,
     /// Whose it is, as git writes people.
     pub author: String,
+    /// What that is worth; absent for sessions of this clone.
+    #[serde(rename = "standing", skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
     /// Whether this clone writes it.
     pub mine: bool,
     /// When it was made.
@@ -147,6 +152,9 @@ pub struct Summary {
     /// The remote it was fetched from, for those of others.
     #[serde(skip)]
     pub remote: Option<String>,
+    /// The newest commit of its log.
+    #[serde(skip)]
+    pub tip: Option<ObjectId>,
 }
 
 fn moment<S: Serializer>(at: &Millis, serializer: S) -> Result<S::Ok, S::Error> {
@@ -197,6 +205,7 @@ impl Summary {
             branch: session.branch.clone(),
             worktree: session.worktree.clone().filter(|_| listed.is_mine()),
             author,
+            claim: None,
             mine: listed.is_mine(),
             created: session.created,
             updated: session.updated,
@@ -214,6 +223,7 @@ impl Summary {
             exit: session.exit.clone(),
             archived: listed.archived,
             remote: listed.remote.clone(),
+            tip: listed.tip,
             session,
         };
         summary.touch(now);
@@ -249,6 +259,7 @@ impl Summary {
         self.pid = before.pid;
         self.comments = before.comments;
         self.verdict.clone_from(&before.verdict);
+        self.claim = before.claim;
         if !before.mine {
             self.disown();
         }
@@ -272,8 +283,21 @@ pub fn summarize(context: &Context<'_>, sessions: &[Listed]) -> Vec<Summary> {
     rows
 }
 
+/// Adds what the names of others are worth.
+fn judge_authors(context: &Context<'_>, rows: &mut [&mut Summary]) {
+    let mut theirs: Vec<&mut &mut Summary> = rows.iter_mut().filter(|row| !row.mine).collect();
+    let tips: Vec<ObjectId> = theirs.iter().filter_map(|row| row.tip).collect();
+    let mut signed = signers::signers(&context.store, &tips).into_iter();
+    for row in &mut theirs {
+        let signer = row.tip.and_then(|_| signed.next().flatten());
+        let email = &row.session.author.email;
+        row.claim = Some(signers::claim(signer.as_deref(), email));
+    }
+}
+
 /// Adds to rows what git and the machine know.
 pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
+    judge_authors(context, rows);
     let facts = Facts::gather(context, rows);
     let mut scans = Vec::new();
     let mut pairs = Vec::new();

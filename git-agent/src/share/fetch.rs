@@ -21,6 +21,7 @@ use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::talk::Audience;
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::process::lock::Lock;
+use crate::review::claim;
 use crate::session::context::Context;
 use crate::session::{Session, SessionId};
 use crate::store::refname::{self, Month, RefName};
@@ -90,10 +91,10 @@ impl Wanted {
     }
 
     fn change(&self, what: What) -> Change {
-        let author = self.session.as_ref().map(|session| {
-            let (name, email) = (&session.author.name, &session.author.email);
-            format!("{name} <{email}>")
-        });
+        let author = self
+            .session
+            .as_ref()
+            .map(|session| claim::person(&session.author));
         Change {
             session: self.session.as_ref().map(|session| session.name.clone()),
             author,

@@ -11,6 +11,7 @@
 //! | `change` | what became of one ref in a push or a fetch |
 //! | `fetch` | taking in: fetched, checked, and only then named |
 //! | `sign` | the user's signature on what is shared, and what signatures of others say |
+//! | `signers` | who signed what came, remembered |
 //! | `forget` | deleting a session, here and there |
 //! | `purge` | writing one's own records again without a secret |
 //! | `probe` | what a remote allows, and what it costs |
@@ -27,3 +28,4 @@ pub mod push;
 mod reach;
 pub mod remote;
 pub mod sign;
+pub mod signers;

@@ -69,7 +69,7 @@ impl Standing {
 }
 
 /// Returns whether a signer, `email` or `name <email>`, is a person with this address.
-fn names(signer: &str, email: &str) -> bool {
+pub(super) fn names(signer: &str, email: &str) -> bool {
     let address = match signer.rsplit_once('<') {
         Some((_, rest)) => rest.trim_end_matches('>'),
         None => signer,

@@ -12,6 +12,7 @@ use git_agent::output::sanitize::{block, one_line};
 use git_agent::output::style::Slot;
 use git_agent::output::transcript::{self, Writer};
 use git_agent::output::{Format, Ui, cannot_write, human, json, sessions};
+use git_agent::review::claim;
 use git_agent::session::context::Context;
 use git_agent::session::detail::{self, Detail};
 use git_agent::session::summary::{Finding, Summary};
@@ -150,7 +151,10 @@ fn write(context: &Context<'_>, ui: &Ui, detail: &Detail) -> Result<()> {
     if let Some(port) = detail.port {
         sheet.line("port", port)?;
     }
-    let mut author = one_line(&row.author).to_string();
+    let mut author = match row.mine {
+        true => one_line(&row.author).to_string(),
+        false => one_line(&claim::person(&row.session.author)).to_string(),
+    };
     if let Some(standing) = &detail.signature {
         author += &format!(" ({})", one_line(&standing.words()));
     }
