@@ -306,6 +306,41 @@ fn crafted_objects_are_refused_one_by_one() {
     }
 }
 
+#[test]
+fn many_broken_refs_keep_no_good_one_out() {
+    let sandbox = Sandbox::new();
+    let lair = Lair::new(&sandbox, Way::Path);
+    let mut names = vec!["good".to_owned()];
+    for number in 0..60 {
+        let text = format!("{number}");
+        let blob = lair.object("blob", text.as_bytes());
+        lair.log_with("100644", b"..", &blob);
+        let sid = lair.sid();
+        let name = format!("good{number:02}");
+        let state = lair.state(&sid, &name).to_string();
+        lair.log_with_files(&sid, b"", state.as_bytes());
+        names.push(name);
+    }
+    // What the hub cannot even give is told from the rest all the same.
+    let torn = lair.sid();
+    let tree = lair.object("tree", b"100644 torn");
+    lair.commit(&torn, &tree, "agent-log v1\n", "A <a@example.com>");
+    let bob = team_clone(&lair, "bob");
+    let run = fetch(&bob, &sandbox);
+    assert_eq!(run.status().code(), Some(1), "{run}");
+    assert_eq!(bob.names(), names, "{run}");
+    let refused = |words: &str| {
+        let lines = run.stderr().lines();
+        lines.filter(|line| line.contains(words)).count()
+    };
+    assert_eq!(
+        (refused("refused"), refused("hasDotdot")),
+        (61, 60),
+        "{run}"
+    );
+    bob.repo.assert_user_can_work();
+}
+
 fn team_clone<'a>(lair: &Lair<'a>, who: &str) -> Member<'a> {
     // A clone takes branches only: what is bad there is none of its business.
     lair.team.clone(who)

@@ -17,6 +17,7 @@ pub mod config;
 mod convert;
 pub mod diff;
 mod disk;
+mod faulty;
 pub mod history;
 pub mod hooks;
 pub mod include;
@@ -60,6 +61,9 @@ pub use command::Git;
 pub use gix::ObjectId;
 pub use gix::objs::Kind as ObjectKind;
 pub use object::sha256;
+
+/// So many packs may come while a repository is open.
+const PACKS: usize = 512;
 
 /// How a repository keeps its refs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -289,7 +293,14 @@ fn open_options(env: &Env) -> gix::open::Options {
         .var_os("GIT_CONFIG_PARAMETERS")
         .map(|value| config::parse_parameters(value.as_encoded_bytes()))
         .unwrap_or_default();
-    gix::open::Options::default().cli_overrides(overrides)
+    // One fetch may bring many packs, and gix finds only as many new ones as it left room for.
+    let slots = gix::odb::store::init::Slots::AsNeededByDiskState {
+        multiplier: 1.1,
+        minimum: PACKS,
+    };
+    gix::open::Options::default()
+        .cli_overrides(overrides)
+        .object_store_slots(slots)
 }
 
 fn not_a_repository(env: &Env, error: impl std::fmt::Display) -> Error {

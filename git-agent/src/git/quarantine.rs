@@ -41,6 +41,11 @@ impl Quarantine {
         })
     }
 
+    /// Returns where its objects are.
+    pub(in crate::git) fn objects(&self) -> &Path {
+        &self.objects
+    }
+
     /// Makes a call of git write its objects here, and still find those of the repository.
     pub(in crate::git) fn enter(&self, git: Git) -> Git {
         git.env("GIT_OBJECT_DIRECTORY", &self.objects).env(

@@ -12,7 +12,7 @@ use super::{Git, ObjectId, Repo};
 use crate::error::{Error, Result};
 
 /// Blobs larger than this are streamed to the disk instead of being held in memory.
-const STREAMED: &str = "1m";
+pub(super) const STREAMED: &str = "1m";
 /// A name of somebody in an address that is longer than this is a token.
 const LONGEST_USER: usize = 32;
 
@@ -208,8 +208,21 @@ impl Repo {
         ids: &[ObjectId],
         audience: &mut Audience<'_>,
     ) -> Result<()> {
-        let wanted: String = ids.iter().map(|id| format!("{id}\n")).collect();
         let quarantine = Quarantine::new(self)?;
+        self.fetch_into(&quarantine, remote, ids, true, audience)?;
+        quarantine.release()
+    }
+
+    /// Gets the same into a quarantine, checked or not.
+    pub(super) fn fetch_into(
+        &self,
+        quarantine: &Quarantine,
+        remote: &str,
+        ids: &[ObjectId],
+        checked: bool,
+        audience: &mut Audience<'_>,
+    ) -> Result<()> {
+        let wanted: String = ids.iter().map(|id| format!("{id}\n")).collect();
         let mut git = self.remote_git();
         if self.remote_names().iter().any(|name| name == remote) {
             git = git.config(&format!("remote.{remote}.followRemoteHEAD"), "never");
@@ -217,7 +230,7 @@ impl Repo {
         let child = quarantine
             .enter(git)
             .durable()
-            .config("fetch.fsckObjects", "true")
+            .config("fetch.fsckObjects", if checked { "true" } else { "false" })
             .config("core.bigFileThreshold", STREAMED)
             .config("fetch.recurseSubmodules", "false")
             .config("fetch.writeCommitGraph", "false")
@@ -241,7 +254,7 @@ impl Repo {
             .spawn(Stdio::piped(), Stdio::null(), Stdio::piped())?;
         let (code, _, said) = converse(child, wanted.into_bytes(), audience)?;
         match code {
-            Some(0) => quarantine.release(),
+            Some(0) => Ok(()),
             _ => Err(refused("fetch from", remote, &said)),
         }
     }

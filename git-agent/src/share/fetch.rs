@@ -465,7 +465,8 @@ fn hold(context: &Context<'_>, remote: &str, parents: &[ObjectId]) -> Result<Ref
     }
 }
 
-/// Fetches objects. When git refuses, halves are tried, until what it refuses is known.
+/// Fetches objects. When git refuses, what it finds faults in is left out; where that cannot be told, because the remote
+/// cannot even give it, halves are tried until it is known.
 fn get(
     repo: &Repo,
     remote: &str,
@@ -494,6 +495,17 @@ fn get(
         let reason = said.split_once("': ").map_or(said, |(_, reason)| reason);
         refused.insert(*only, format!("git refuses it: {reason}"));
         return Ok(());
+    }
+    // Most of what git refuses it can name, also where there is much of it.
+    if let Ok(faulty) = repo.faulty(remote, ids, audience)
+        && !faulty.is_empty()
+    {
+        let rest: Vec<ObjectId> = (ids.iter().copied())
+            .filter(|id| !faulty.contains_key(id))
+            .collect();
+        let reason = |what| format!("git refuses it: {what}");
+        refused.extend(faulty.into_iter().map(|(id, what)| (id, reason(what))));
+        return get(repo, remote, &rest, (attempts, refused), audience);
     }
     let (one, other) = ids.split_at(ids.len() / 2);
     get(repo, remote, one, (attempts, refused), audience)?;
