@@ -382,6 +382,30 @@ fn the_doctor_tells_what_a_remote_allows() {
     ada.agent(["doctor", "--remote", "nowhere"])
         .code(128)
         .assert_says("no remote 'nowhere'");
+    // One kind of refs alone does not help.
+    let hook = team.hub.path().join("hooks/update");
+    fs::create_dir_all(hook.parent().expect("a directory")).expect("writable");
+    for (place, told) in [
+        ("sessions", "a session: "),
+        ("notes", "comments: "),
+        ("sessions/2", "a session: "),
+    ] {
+        git_agent_tests::sandbox::write_program(
+            &hook,
+            &format!("#!/bin/sh\ncase $1 in refs/agents/{place}*) exit 1 ;; esac\n"),
+        );
+        let refused = ada.agent(["doctor", "--remote", "origin"]).code(1);
+        let words = format!("it refuses refs of sessions: {told}");
+        assert!(refused.stdout().contains(&words), "{refused}");
+        assert!(team.hub.refs("refs/agents").is_empty(), "{refused}");
+        // Also where the host does not know how to take several together or not at all.
+        let atomic = ["config", "receive.advertiseAtomic", "false"];
+        team.hub.git(atomic).success();
+    }
+    fs::remove_file(&hook).expect("it was there");
+    team.hub
+        .git(["config", "--unset", "receive.advertiseAtomic"])
+        .success();
     team.hub
         .git(["config", "uploadpack.hideRefs", "refs/agents"])
         .success();
