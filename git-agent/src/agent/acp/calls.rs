@@ -25,16 +25,16 @@ const MOST_OPEN: usize = 4 << 20;
 #[derive(Debug, Default)]
 struct Call {
     title: String,
-    kind: String,
+    kind: &'static str,
     input: Value,
     output: Value,
     content: Vec<Value>,
     paths: Vec<String>,
     /// What its terminal printed, for agents that tell it piece by piece.
     printed: String,
-    status: String,
-    /// What was recorded of it: name, kind and what its input looked like.
-    told: Option<(String, String, u64)>,
+    status: &'static str,
+    /// What was recorded of it: whether it had a name, its kind, and what its input looked like.
+    told: Option<(bool, &'static str, u64)>,
     done: bool,
     /// What it costs to keep.
     weight: usize,
@@ -62,13 +62,13 @@ impl Calls {
         self.weight -= call.weight;
         call.take(update);
         // A call that is only announced will be filled in at once: one event is enough for both.
-        let announced = matches!(call.status.as_str(), "" | "pending") && call.input.is_null();
+        let announced = matches!(call.status, "" | "pending") && call.input.is_null();
         if !announced {
             call.tell(&id, link)?;
         }
         if call.done {
             call.forget();
-        } else if matches!(call.status.as_str(), "completed" | "failed") {
+        } else if matches!(call.status, "completed" | "failed") {
             call.finish(&id, worktree, link)?;
         }
         let held_nothing = call.weight == 0;
@@ -104,7 +104,7 @@ impl Calls {
         if let Some(fields) = told.as_object_mut() {
             fields.retain(|key, _| match key.as_str() {
                 "title" => known.title.is_empty(),
-                "kind" => matches!(known.kind.as_str(), "" | "other"),
+                "kind" => matches!(known.kind, "" | "other"),
                 "rawInput" => known.input.is_null(),
                 _ => false,
             });
@@ -117,7 +117,7 @@ impl Calls {
     pub fn kind(&self, id: &str) -> Option<&str> {
         self.calls
             .get(id)
-            .map(|call| call.kind.as_str())
+            .map(|call| call.kind)
             .filter(|kind| !kind.is_empty())
     }
 
@@ -151,11 +151,17 @@ impl Call {
             self.title = title.to_owned();
         }
         if let Some(kind) = text("kind") {
-            self.kind = kind_word(kind).to_owned();
+            self.kind = kind_word(kind);
         }
         // An agent that tells of the call after its end does not mean that it goes on.
         if let Some(status) = text("status").filter(|_| !self.done) {
-            self.status = status.to_owned();
+            self.status = match status {
+                "" => "",
+                "pending" => "pending",
+                "completed" => "completed",
+                "failed" => "failed",
+                _ => "in_progress",
+            };
         }
         let given = |key: &str| update.get(key).filter(|value| !is_empty(value)).cloned();
         self.input = given("rawInput").unwrap_or(std::mem::take(&mut self.input));
@@ -172,8 +178,8 @@ impl Call {
                 keep_tail(&mut self.printed, MOST_PRINTED);
             }
         }
-        if matches!(self.kind.as_str(), "" | "other") {
-            self.kind = self.guessed_kind().unwrap_or(&self.kind).to_owned();
+        if matches!(self.kind, "" | "other") {
+            self.kind = self.guessed_kind().unwrap_or(self.kind);
         }
         if let Some(Value::Array(locations)) = given("locations") {
             self.paths = locations
@@ -185,29 +191,27 @@ impl Call {
     }
 
     fn tell(&mut self, id: &str, link: &mut dyn Link) -> Result<()> {
-        let name = match self.title.as_str() {
-            "" => NAMELESS.to_owned(),
-            title => title.to_owned(),
-        };
         let input = match &self.told {
             // It was let go of.
             Some((_, _, input)) if self.light && self.input.is_null() => *input,
             _ => fingerprint(&self.input),
         };
-        let told = (name, self.kind.clone(), input);
+        let named = !self.title.is_empty();
         // A new title for what is known already says nothing: some agents rename a call whenever it moves on.
-        if let Some((name, kind, input)) = &self.told
-            && (name != NAMELESS || told.0 == NAMELESS)
-            && (kind, input) == (&told.1, &told.2)
+        if let Some((was_named, kind, known)) = self.told
+            && (was_named || !named)
+            && (kind, known) == (self.kind, input)
         {
             return Ok(());
         }
-        let (name, kind) = (told.0.clone(), told.1.clone());
-        self.told = Some(told);
+        self.told = Some((named, self.kind, input));
         link.event(Body::ToolCall {
             call: id.to_owned(),
-            name,
-            kind,
+            name: match named {
+                true => self.title.clone(),
+                false => NAMELESS.to_owned(),
+            },
+            kind: self.kind.to_owned(),
             input: self.input.clone(),
         })
     }
