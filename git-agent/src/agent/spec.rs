@@ -127,7 +127,7 @@ pub struct AgentSpec {
     pub argv: Vec<OsString>,
     /// Variables set for it, in every turn.
     pub env: Vec<(String, String)>,
-    /// Variables set in addition when every request goes to a person.
+    /// Variables set in addition when every request goes to a person, or what changes something is refused.
     pub ask_env: Vec<(String, String)>,
     /// Names of the user's variables it needs. One that ends in `*` stands for all that begin so.
     pub env_names: Vec<String>,
@@ -270,7 +270,9 @@ impl AgentSpec {
 
     /// Returns the variables to set for a turn.
     pub(super) fn variables(&self, turn: &Turn) -> Vec<(OsString, OsString)> {
-        let ask = if turn.ask { &self.ask_env[..] } else { &[] };
+        // Of what is never asked about, nothing can be refused.
+        let asks = turn.ask || turn.read_only;
+        let ask = if asks { &self.ask_env[..] } else { &[] };
         let pair = |(name, value): &(String, String)| (name.into(), value.into());
         let mut variables: Vec<_> = self.env.iter().chain(ask).map(pair).collect();
         variables.extend(self.write_defaults(turn));
@@ -381,6 +383,20 @@ mod tests {
         assert_eq!(parts, [8, 4, 4, 4, 12]);
         assert!(first[14..].starts_with('4'), "{first}");
         assert!("89ab".contains(&first[19..20]), "{first}");
+    }
+
+    #[test]
+    fn what_reads_only_is_asked_about_what_it_does() {
+        let spec = crate::agent::registry::require("goose", &[]).expect("built in");
+        let mode = |turn: &Turn| {
+            let variables = spec.variables(turn);
+            let found = variables.iter().rfind(|(name, _)| name == "GOOSE_MODE");
+            found.map(|(_, value)| value.to_string_lossy().into_owned())
+        };
+        let mut turn = Turn::default();
+        assert_eq!(mode(&turn), None);
+        turn.read_only = true;
+        assert_eq!(mode(&turn).as_deref(), Some("approve"));
     }
 
     #[test]
