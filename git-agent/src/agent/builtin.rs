@@ -236,6 +236,16 @@ fn goose() -> AgentSpec {
 }
 
 fn copilot() -> AgentSpec {
+    let acp = spec(
+        "copilot",
+        Family::Acp,
+        // It refuses servers that a conversation brings, unless they are elsewhere on the network.
+        "copilot --acp --model {model} --additional-mcp-config @{mcp_file}",
+        "npm install -g @github/copilot",
+    );
+    // A request that the provider refused is told as what the agent says.
+    let refused = [400, 402, 403, 404, 413, 422].map(|status| format!("Error: {status} "));
+    let failure_texts = [&acp.failure_texts[..], &refused].concat();
     AgentSpec {
         env: pairs(&[("COPILOT_AUTO_UPDATE", "false")]),
         env_names: names(&["COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN"], false),
@@ -243,13 +253,8 @@ fn copilot() -> AgentSpec {
         provider: Some("github".to_owned()),
         asking: Asking::Always,
         tokens: Tokens::Process,
-        ..spec(
-            "copilot",
-            Family::Acp,
-            // It refuses servers that a conversation brings, unless they are elsewhere on the network.
-            "copilot --acp --model {model} --additional-mcp-config @{mcp_file}",
-            "npm install -g @github/copilot",
-        )
+        failure_texts,
+        ..acp
     }
 }
 

@@ -97,10 +97,11 @@ pub enum Tokens {
 pub const COMMAND: &str = "command";
 
 /// How agents that speak ACP begin the text in which they tell of a failed model, and then end the turn as if all was well.
-const ACP_FAILURES: [&str; 5] = [
+const ACP_FAILURES: [&str; 6] = [
     "Ran into this error:",
     "Error: Failed to get response from the AI model",
     "Error: Authentication failed with provider",
+    "Error: The provider rejected the prompt as too long",
     "exceeded retry limit, last status:",
     "We’re currently experiencing high demand",
 ];
@@ -331,7 +332,7 @@ impl AgentSpec {
     pub(super) fn failure_in(&self, text: &str) -> Option<Trouble> {
         // An agent that tried again several times says so first, in the same breath.
         let text = text
-            .rsplit("Retrying...")
+            .rsplit("etrying...")
             .next()
             .unwrap_or(text)
             .trim_start();
@@ -397,6 +398,25 @@ mod tests {
         assert_eq!(mode(&turn), None);
         turn.read_only = true;
         assert_eq!(mode(&turn).as_deref(), Some("approve"));
+    }
+
+    #[test]
+    fn a_refused_request_is_no_answer() {
+        let spec = crate::agent::registry::require("copilot", &[]).expect("built in");
+        let kind = |text: &str| spec.failure_in(text).map(|trouble| trouble.kind);
+        assert_eq!(
+            kind("Error: 400 scripted HTTP 400"),
+            Some(TroubleKind::Model)
+        );
+        assert_eq!(
+            kind(
+                "Info: The conversation exceeded the model's context limit. Compacting history and \
+                 retrying...Error: The provider rejected the prompt as too long, but automatic recovery \
+                 could not reduce it. Reduce context before retrying."
+            ),
+            Some(TroubleKind::Context)
+        );
+        assert_eq!(kind("The server answers Error: 400 for"), None);
     }
 
     #[test]
