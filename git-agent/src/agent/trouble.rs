@@ -157,10 +157,27 @@ impl Trouble {
         // Only what was said last explains the end: earlier lines may talk of errors that were overcome.
         let kind = match exit.signal {
             Some(_) => TroubleKind::Crash,
+            // The words of a help text are about everything.
+            None if is_help(printed) => TroubleKind::Crash,
             None => TroubleKind::from_words(printed).unwrap_or(TroubleKind::Crash),
         };
         Trouble::new(kind, format!("{how}: {printed}"))
     }
+}
+
+/// Returns whether a program printed how it is to be used: several lines that begin with an option, or a word that says so.
+fn is_help(printed: &str) -> bool {
+    const WORDS: [&str; 4] = [
+        "usage:",
+        "unknown argument",
+        "unknown option",
+        "unexpected argument",
+    ];
+    let options = printed
+        .lines()
+        .filter(|line| line.starts_with([' ', '\t']) && line.trim_start().starts_with('-'));
+    let said = printed.to_ascii_lowercase();
+    options.count() > 3 || WORDS.iter().any(|word| said.contains(word))
 }
 
 /// Finds an HTTP status in words: a number from 400 to 599 that stands alone, in the neighbourhood of a word for it.
@@ -360,5 +377,7 @@ mod tests {
             kind(exit(None, Some(9)), "not logged in"),
             TroubleKind::Crash
         );
+        let help = "      --auth-type  Authentication type  [string]\n  -h, --help  Show help\n\nUnknown arguments: verbose";
+        assert_eq!(kind(exit(Some(1), None), help), TroubleKind::Crash);
     }
 }
