@@ -304,7 +304,8 @@ fn pi() -> AgentSpec {
         ..spec(
             "pi",
             Family::Command,
-            "pi --model {model} --session {scratch}/pi.jsonl -p {prompt}",
+            // It knows no end of options: after a line feed nothing is taken for one, nor for a file.
+            "pi --model {model} --session {scratch}/pi.jsonl -p \n{prompt}",
             "npm install -g @mariozechner/pi-coding-agent",
         )
     }
@@ -317,10 +318,11 @@ fn cn() -> AgentSpec {
             ("CONTINUE_CLI_ENABLE_TELEMETRY", "0"),
         ]),
         env_names: names(&["CONTINUE_*"], true),
+        retold: true,
         ..spec(
             "cn",
             Family::Command,
-            "cn --auto -p {prompt}",
+            "cn --auto -p -- {prompt}",
             "npm install -g @continuedev/cli",
         )
     }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::figures::Figures;
+use super::history::opening;
 use super::printed::{Printed, Stream};
 use super::spec::{AgentSpec, COMMAND, conversation_id};
 use super::{
@@ -129,6 +130,17 @@ impl Driver for Command {
         if let Some(trouble) = self.spec.missing(&turn.environment, &turn.worktree) {
             return Ok(Claim::failed(trouble));
         }
+        let retold;
+        let turn = match self.spec.retold {
+            true => {
+                retold = Turn {
+                    prompt: opening(turn, link)?,
+                    ..turn.clone()
+                };
+                &retold
+            }
+            false => turn,
+        };
         let prompt_file = turn.scratch.join(format!("prompt-{}.txt", turn.number));
         std::fs::write(&prompt_file, &turn.prompt)
             .context(|| format!("cannot write '{}'", prompt_file.display()))?;
@@ -341,6 +353,34 @@ mod tests {
             (Some(1300), Some(20))
         );
         assert_eq!(usage.cost_usd, Some(1.25));
+    }
+
+    #[test]
+    fn an_agent_without_a_memory_is_told_what_was_said_and_takes_any_prompt() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let mut turn = turn(&scratch, "-go on");
+        let history = scratch.path().join("history.txt");
+        std::fs::write(&history, "what was said\n").expect("written");
+        turn.history = Some(history);
+        let started = |name: &str| {
+            let mut spec = crate::agent::registry::require(name, &[]).expect("built in");
+            spec.argv[0] = "sh".into();
+            let mut link = Script::default();
+            link.push(exited(0));
+            Command::new(spec).turn(&turn, &mut link).expect("a claim");
+            let words = link.started[0].argv.iter();
+            words
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect::<Vec<_>>()
+        };
+        let words = started("cn");
+        let [.., end, prompt] = &words[..] else {
+            panic!("{words:?}")
+        };
+        assert_eq!(end, "--");
+        assert!(prompt.contains("\nwhat was said\n") && prompt.ends_with("\n\n-go on"));
+        // One with a memory of its own is not told again.
+        assert_eq!(started("pi").last().map(String::as_str), Some("\n-go on"));
     }
 
     #[test]

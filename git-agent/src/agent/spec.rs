@@ -157,6 +157,8 @@ pub struct AgentSpec {
     pub provider: Option<String>,
     /// Where it keeps its conversations, when one can be carried elsewhere from there.
     pub native: Option<Native>,
+    /// Whether a plain program is told in its prompt what was said before: it keeps no conversation by itself.
+    pub retold: bool,
     /// Whether it can be told of MCP servers.
     pub takes_servers: bool,
     /// Its settings of them, when it takes them in no other way.
@@ -196,6 +198,7 @@ impl AgentSpec {
             defaults: None,
             provider: None,
             native: None,
+            retold: false,
             takes_servers: family != Family::Command,
             servers_settings: None,
             forks: family == Family::CodexJson,
