@@ -49,6 +49,11 @@ pub fn all() -> Vec<AgentSpec> {
     ]
 }
 
+/// Returns a built-in agent that is spoken to in another way than usual, if it can be.
+pub fn spoken_otherwise(name: &str, family: Family) -> Option<AgentSpec> {
+    (name == "qwen" && family == Family::ClaudeStream).then(qwen_stream)
+}
+
 fn spec(name: &str, family: Family, words: &str, install: &str) -> AgentSpec {
     let argv = words.split(' ').map(Into::into).collect();
     AgentSpec {
@@ -215,6 +220,21 @@ fn qwen() -> AgentSpec {
             "qwen --acp -m {model}",
             "npm install -g @qwen-code/qwen-code",
         )
+    }
+}
+
+/// Qwen Code speaks the stream of Claude Code, and knows other options. On that stream it refuses what it would ask about.
+fn qwen_stream() -> AgentSpec {
+    AgentSpec {
+        argv: words(
+            "qwen --output-format stream-json --input-format stream-json --include-partial-messages \
+             --session-id {new_session} --resume {session} --model {model} --approval-mode {approval} \
+             --append-system-prompt {instructions} --mcp-config {mcp_file}",
+        ),
+        family: Family::ClaudeStream,
+        asking: Asking::Never,
+        failure_texts: Vec::new(),
+        ..qwen()
     }
 }
 

@@ -87,7 +87,9 @@ pub fn require(name: &str, entries: &[Entry]) -> Result<AgentSpec> {
         .map(Family::parse)
         .transpose()
         .context(|| format!("bad config value for 'agent.{name}.driver'"))?;
-    let built_in = builtin::all().into_iter().find(|spec| spec.name == name);
+    let built_in = driver
+        .and_then(|driver| builtin::spoken_otherwise(name, driver))
+        .or_else(|| builtin::all().into_iter().find(|spec| spec.name == name));
     let mut spec = match (built_in, driver, entry) {
         (Some(spec), driver, _) if driver.is_none_or(|driver| driver == spec.family) => spec,
         (built_in, driver, Some(entry)) if entry.command.is_some() => {
@@ -135,6 +137,21 @@ mod tests {
                 .map(|(_, value)| (*value).to_owned())
                 .collect()
         })
+    }
+
+    #[test]
+    fn an_agent_may_be_spoken_to_in_another_way() {
+        let entry = Entry {
+            name: "qwen".into(),
+            driver: Some("claude-stream".into()),
+            ..Entry::default()
+        };
+        let spec = require("qwen", &[entry]).expect("known");
+        assert_eq!(spec.family, Family::ClaudeStream);
+        assert!(template::has(&spec.argv, "new_session"));
+        assert!(!spec.argv.iter().any(|word| word == "--verbose"));
+        assert!(spec.needs_variable("OPENAI_API_KEY"));
+        assert_eq!(require("qwen", &[]).expect("known").family, Family::Acp);
     }
 
     #[test]

@@ -112,19 +112,26 @@ impl Claude {
             if resume.is_some() && new.is_some() {
                 words.push("--fork-session".into());
             }
-            if !turn.instructions.is_empty() {
-                words.extend(["--append-system-prompt", "{instructions}"].map(OsString::from));
-            }
-            if let Some(file) = servers::write(turn)? {
-                words.extend(["--mcp-config".into(), file.into()]);
-            }
+            words.extend(["--append-system-prompt", "{instructions}"].map(OsString::from));
+            words.extend(["--mcp-config", "{mcp_file}"].map(OsString::from));
         }
+        let servers = match template::has(&words, "mcp_file") {
+            true => servers::write(turn)?,
+            false => None,
+        };
+        let careful = turn.ask || turn.read_only;
+        let instructions = Some(turn.instructions.as_str()).filter(|text| !text.is_empty());
         let values = [
             ("new_session", new.map(OsStr::new)),
             ("session", resume.map(OsStr::new)),
             ("model", self.spec.model_of(turn).map(OsStr::new)),
             ("scratch", Some(turn.scratch.as_os_str())),
-            ("instructions", Some(OsStr::new(&turn.instructions))),
+            ("instructions", instructions.map(OsStr::new)),
+            ("mcp_file", servers.as_deref().map(|path| path.as_os_str())),
+            (
+                "approval",
+                Some(OsStr::new(if careful { "default" } else { "yolo" })),
+            ),
         ];
         Ok(Program {
             argv: template::fill(&words, &values),

@@ -273,3 +273,28 @@ fn a_branch_of_a_conversation_gets_an_id_of_its_own() {
     assert!(words.contains(&id));
     assert_eq!(link.events[0], Body::Vendor { session: id });
 }
+
+#[test]
+fn a_program_with_words_of_its_own_gets_only_those() {
+    let entry = crate::agent::registry::Entry {
+        name: "qwen".into(),
+        driver: Some("claude-stream".into()),
+        ..Default::default()
+    };
+    let spec = crate::agent::registry::require("qwen", &[entry]).expect("built in");
+    let words = |turn: &Turn| {
+        let program = Claude::new(spec.clone()).program(turn, None, Some("id"));
+        let argv = program.expect("a program").argv.into_iter();
+        argv.map(|word| word.to_string_lossy().into_owned())
+            .skip_while(|word| word != "--session-id")
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let mut turn = turn();
+    assert_eq!(words(&turn), "--session-id id --approval-mode yolo");
+    (turn.read_only, turn.instructions) = (true, "be kind".into());
+    assert_eq!(
+        words(&turn),
+        "--session-id id --approval-mode default --append-system-prompt be kind"
+    );
+}
