@@ -88,7 +88,9 @@ impl Stream {
             "control_cancel_request" => {
                 return Ok(Heard::Withdrawn(message["request_id"].clone()));
             }
-            "control_response" | "keep_alive" | "tool_progress" => {}
+            // Ours was to interrupt it; it shows that it heard.
+            "control_response" if message["response"]["request_id"] == "interrupt" => {}
+            "keep_alive" | "tool_progress" => {}
             _ => self.keep(message, link)?,
         }
         Ok(Heard::Nothing)
@@ -178,7 +180,11 @@ impl Stream {
                 let (voice, text) = match delta["type"].as_str() {
                     Some("text_delta") => (Voice::Assistant, &delta["text"]),
                     Some("thinking_delta") => (Voice::Reasoning, &delta["thinking"]),
-                    _ => return Ok(()),
+                    // What will come whole, or is for the provider's eyes.
+                    Some("input_json_delta" | "signature_delta" | "citations_delta") => {
+                        return Ok(());
+                    }
+                    _ => return self.keep(message, link),
                 };
                 let text = text.as_str().unwrap_or_default();
                 if let Some(piece) = self.pieces.last_mut() {
@@ -217,7 +223,10 @@ impl Stream {
         if content.is_string() {
             return self.say(voice, content.as_str(), link);
         }
-        for block in content.as_array().into_iter().flatten() {
+        let Some(blocks) = content.as_array() else {
+            return self.keep(message, link);
+        };
+        for block in blocks {
             let text = |key: &str| block.get(key).and_then(Value::as_str);
             match text("type").unwrap_or_default() {
                 "text" => self.say(voice, text("text"), link)?,
@@ -260,12 +269,12 @@ impl Stream {
     }
 
     fn user(&mut self, message: &Value, worktree: &Path, link: &mut dyn Link) -> Result<()> {
-        for block in message["message"]["content"]
-            .as_array()
-            .into_iter()
-            .flatten()
-        {
+        let Some(blocks) = message["message"]["content"].as_array() else {
+            return self.keep(message, link);
+        };
+        for block in blocks {
             if block["type"] != "tool_result" {
+                self.keep(block, link)?;
                 continue;
             }
             self.text.end(link)?;

@@ -298,3 +298,21 @@ fn a_program_with_words_of_its_own_gets_only_those() {
         "--session-id id --approval-mode default --append-system-prompt be kind"
     );
 }
+
+#[test]
+fn what_is_not_known_is_kept_as_it_came() {
+    let delta = |delta: Value| json!({"type": "stream_event", "event": {"type": "content_block_delta", "delta": delta}});
+    let mut link = script(&[
+        json!({"type": "user", "message": {"content": [{"type": "hologram", "k": 1}]}}),
+        json!({"type": "user", "message": {"content": "words"}}),
+        json!({"type": "assistant", "message": null}),
+        delta(json!({"type": "hologram_delta", "k": 2})),
+        delta(json!({"type": "input_json_delta", "partial_json": "{"})),
+        json!({"type": "control_response", "k": 3}),
+        json!({"type": "control_response", "response": {"request_id": "interrupt"}}),
+        result(json!({})),
+    ]);
+    driver().turn(&turn(), &mut link).expect("a claim");
+    let raw = link.kinds().iter().filter(|kind| **kind == "raw").count();
+    assert_eq!(raw, 5, "{:?}", link.events);
+}

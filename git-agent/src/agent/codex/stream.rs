@@ -150,7 +150,7 @@ impl Stream {
                 text: text("text").to_owned(),
             }),
             "agent_message" | "reasoning" => Ok(()),
-            "todo_list" => link.event(Body::Plan {
+            "todo_list" if item["items"].is_array() => link.event(Body::Plan {
                 entries: item["items"]
                     .as_array()
                     .into_iter()

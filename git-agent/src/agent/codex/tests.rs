@@ -217,3 +217,10 @@ fn servers_are_offered_and_their_secrets_are_no_words_of_the_command() {
     );
     assert_eq!(link.started[0].env, [("K".into(), "secret".into())]);
 }
+
+#[test]
+fn a_plan_that_is_no_list_is_kept_as_it_came() {
+    let item = json!({"id": "1", "type": "todo_list", "items": "all"});
+    let (_, link) = run(&turn(), &[json!({"type": "item.updated", "item": item})], 1);
+    assert_eq!(link.kinds(), ["raw"]);
+}
