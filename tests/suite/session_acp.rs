@@ -188,7 +188,7 @@ fn trouble_is_told_and_does_not_end_the_conversation() {
         await_turn(&repo, name, 2, "ready");
         assert!(said(&repo, name).contains("turn="), "{name}");
         let mute = |text: &String| text.contains("closed its output without ending");
-        let told = repo.texts(name, "notice").iter().any(mute);
+        let told = repo.texts(name, "error").iter().any(mute);
         assert_eq!(told, name == "eof", "{name}");
     }
     repo.assert_nothing_left_over();

@@ -12,7 +12,7 @@ pub const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Returns how a process ended whose turn was over, if that says anything about the turn: that it had to be ended does not.
 pub fn after_turn(exit: Exit, link: &mut dyn Link) -> Result<Option<Exit>> {
-    if exit.signal.is_none() {
+    if exit.signal.is_none() && exit.reason.is_empty() {
         return Ok(Some(exit));
     }
     link.event(Body::Notice {

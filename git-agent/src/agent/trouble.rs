@@ -145,6 +145,9 @@ impl Trouble {
 
     /// Returns the trouble of a process that ended when it should not have, with what it printed last.
     pub fn from_exit(exit: &Exit, printed: &str) -> Self {
+        if !exit.reason.is_empty() {
+            return Trouble::new(TroubleKind::Protocol, exit.reason.as_str());
+        }
         let how = match (exit.code, exit.signal) {
             (_, Some(signal)) => format!("the agent was ended by signal {signal}"),
             (Some(code), None) => format!("the agent ended with exit code {code}"),
@@ -377,6 +380,13 @@ mod tests {
             kind(exit(None, Some(9)), "not logged in"),
             TroubleKind::Crash
         );
+        let ended = Exit {
+            reason: "the agent closed its output".into(),
+            ..Exit::default()
+        };
+        let trouble = Trouble::from_exit(&ended, "not logged in");
+        assert_eq!(trouble.kind, TroubleKind::Protocol);
+        assert_eq!(trouble.text, ended.reason);
         let help = "      --auth-type  Authentication type  [string]\n  -h, --help  Show help\n\nUnknown arguments: verbose";
         assert_eq!(kind(exit(Some(1), None), help), TroubleKind::Crash);
     }

@@ -6,17 +6,20 @@ use super::{Ending, Live};
 use crate::agent::{Input, Link as _, NOBODY};
 use crate::error::Result;
 use crate::process::limits::memory_below;
-use crate::session::State;
 use crate::session::bounds::WhenStuck;
 use crate::session::budget::{self, Spent};
 use crate::session::retry;
 use crate::session::running::Running;
+use crate::session::{Exit, State};
 use crate::transcript::Body;
 
 /// How often the memory of a limited process tree is looked at.
 const MEMORY_LOOK: Duration = Duration::from_secs(2);
 /// What a group has used is looked up at most so often: all of its sessions are read for that.
 const GROUP_LOOK: Duration = Duration::from_secs(2);
+
+/// Why an agent was ended that can say nothing any more.
+const CLOSED: &str = "the agent closed its output without ending, and was ended";
 
 /// When something is due, of all that may be.
 #[derive(Debug, Default)]
@@ -120,12 +123,15 @@ impl Live<'_> {
             // Asked and not done: from here on the process is simply ended, and the driver sees that.
             self.clocks.cancel_by = None;
             let mute = |running: &Running| running.dialogue && running.stdout.is_none();
-            if self.ending.is_none() && self.process.as_ref().is_some_and(mute) {
-                self.writer.append(Body::Notice {
-                    text: "the agent closed its output without ending: it was ended".to_owned(),
-                })?;
+            let mute = self.ending.is_none() && self.process.as_ref().is_some_and(mute);
+            let mut exit = self.end()?;
+            if mute {
+                // The signal was ours, and says nothing about it.
+                exit = Exit {
+                    reason: CLOSED.to_owned(),
+                    ..Exit::default()
+                };
             }
-            let exit = self.end()?;
             self.queue.push_back(Input::Exited(exit));
         }
         Ok(())
