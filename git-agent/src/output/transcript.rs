@@ -1,5 +1,6 @@
 //! Transcripts for people: who said what when, tools in one line, their output indented and cut.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use serde_json::Value;
@@ -27,6 +28,8 @@ pub struct Writer<'u> {
     /// Cells of the column with the session's name; none when there is only one session.
     names: usize,
     day: String,
+    /// What each session has used, as far as it was told and not shown yet.
+    used: BTreeMap<String, Usage>,
 }
 
 /// One line of an event: how it is coloured, and its text, which is clean already.
@@ -41,6 +44,7 @@ impl<'u> Writer<'u> {
             clock,
             full: false,
             names: 0,
+            used: BTreeMap::new(),
         }
     }
 
@@ -61,15 +65,30 @@ impl<'u> Writer<'u> {
         self
     }
 
-    /// Returns whether an event is shown at all.
+    /// Returns whether an event is shown at all, or makes what follows say more.
     pub fn shows(&self, event: &Event) -> bool {
-        self.full || is_worth_showing(&event.body)
+        self.full || is_worth_showing(&event.body) || matches!(event.body, Body::Usage { .. })
     }
 
     /// Writes an event of a session.
     pub fn event(&mut self, name: &str, event: &Event) -> Result<()> {
         if !self.shows(event) {
             return Ok(());
+        }
+        if let Body::Usage { usage } = &event.body
+            && !self.full
+        {
+            // Some agents count every request: once a turn is enough.
+            self.used.entry(name.to_owned()).or_default().update(usage);
+            return Ok(());
+        }
+        let mut lines = self.lines(&event.body);
+        if let Body::Status { to, .. } = &event.body
+            && !to.is_working()
+            && let Some(usage) = self.used.remove(name)
+        {
+            let words = format!("used so far: {}", used(&usage));
+            lines.splice(0..0, one(Some(Slot::Dim), "-- ", &words));
         }
         let palette = self.ui.palette();
         let mut out = Vec::new();
@@ -90,7 +109,7 @@ impl<'u> Writer<'u> {
             }
         };
         let blank = " ".repeat(time.len() + 1 + sanitize::width(&name));
-        for (index, (slot, line)) in self.lines(&event.body).into_iter().enumerate() {
+        for (index, (slot, line)) in lines.into_iter().enumerate() {
             let written = match index {
                 0 => write!(
                     out,
@@ -460,6 +479,39 @@ mod tests {
 21:20:00 ? Run rm?
              1. Allow once (once)
 21:20:00 -- failed: no work (exit 3)
+"
+        );
+    }
+
+    #[test]
+    fn what_was_used_is_told_once_at_the_end_of_a_turn() {
+        let usage = |tokens, cost_usd| Body::Usage {
+            usage: Usage {
+                input_tokens: Some(tokens),
+                output_tokens: Some(20),
+                cost_usd,
+            },
+        };
+        let status = |from, to| Body::Status {
+            from,
+            to,
+            reason: String::new(),
+            exit: None,
+        };
+        let bodies = vec![
+            usage(100, None),
+            status(State::Preparing, State::Running),
+            usage(1200, Some(0.25)),
+            status(State::Running, State::Ready),
+            status(State::Ready, State::Discarded),
+        ];
+        assert_eq!(
+            shown(false, &[], bodies),
+            "\
+21:20:00 -- running
+21:20:00 -- used so far: 1.2k tokens in, 20 tokens out, $0.25
+         -- ready
+21:20:00 -- discarded
 "
         );
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use git_agent::error::{Context as _, Result};
-use git_agent::output::transcript::Writer;
+use git_agent::output::transcript::{Writer, is_worth_showing};
 use git_agent::output::{Ui, cannot_write, json};
 use git_agent::session::backlog::{self, Ends, Filter};
 use git_agent::session::context::Context;
@@ -53,7 +53,9 @@ impl Show<'_, '_> {
             filter.fits(event)
                 && (form != Form::Words
                     || full
-                    || git_agent::output::transcript::is_worth_showing(&event.body))
+                    || is_worth_showing(&event.body)
+                    // What was used is told with the end of a turn, and is no line of its own to be counted.
+                    || last.is_none() && matches!(event.body, Body::Usage { .. }))
         };
         // The pieces of a message are shown as one; as records they stay what they are.
         let mut held: Option<(usize, Event)> = None;
@@ -64,6 +66,15 @@ impl Show<'_, '_> {
                 && earlier.body.take_more(&event.body)
             {
                 return Ok(());
+            }
+            if form == Form::Words && !full && matches!(event.body, Body::Usage { .. }) {
+                // It is only counted, and a message goes on after it.
+                if let Some((index, status)) =
+                    held.take_if(|(_, held)| matches!(held.body, Body::Status { .. }))
+                {
+                    self.event(&sessions[index], status)?;
+                }
+                return self.event(&sessions[index], event);
             }
             match held.replace((index, event)) {
                 Some((index, event)) => self.event(&sessions[index], event),
