@@ -592,7 +592,8 @@ fn what_the_settings_hand_to_an_agent_never_reaches_the_remote() {
     for (key, value) in [
         (
             "agent.mine.command",
-            "sh -c 'echo $DB_PASSWORD $SITE_LOGIN $MODEL; cat .env'".to_owned(),
+            // The long line ends an event in the middle of the value.
+            "sh -c 'echo $DB_PASSWORD $SITE_LOGIN $MODEL; cat .env; printf %016376d 0; echo $DB_PASSWORD'".to_owned(),
         ),
         ("agent.mine.env", format!("DB_PASSWORD={set}")),
         ("agent.mine.env", "MODEL=gpt-4o-mini".to_owned()),
@@ -622,6 +623,6 @@ fn what_the_settings_hand_to_an_agent_never_reaches_the_remote() {
     assert_eq!(team.hub.refs("refs/agents/sessions").len(), 1);
     let there = team.everything();
     for secret in [set, given, served, copied, rotated] {
-        assert!(!holds(&there, secret), "the remote holds '{secret}'");
+        assert!(!holds(&there, &secret[..8]), "the remote holds '{secret}'");
     }
 }

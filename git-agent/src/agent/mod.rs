@@ -13,6 +13,7 @@ mod builtin;
 pub mod claude;
 pub mod codex;
 pub mod command;
+mod cutting;
 mod farewell;
 pub mod figures;
 mod foreign;
@@ -160,6 +161,11 @@ pub trait Link {
     fn next(&mut self, wake: Option<Instant>) -> Result<Input>;
     /// Ends the agent and everything it started: politely, then not.
     fn end(&mut self) -> Result<Exit>;
+    /// Returns where text may be cut, at or before a place, so that no secret that the text holds or that may begin at
+    /// its end lies on both sides.
+    fn cut(&self, _text: &str, at: usize) -> usize {
+        at
+    }
     /// Hears of a trouble that the agent itself tries to overcome. Others who use the same provider may want to know.
     fn setback(&mut self, _trouble: &Trouble) -> Result<()> {
         Ok(())

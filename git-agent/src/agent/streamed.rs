@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Link;
+use super::{Link, cutting};
 use crate::error::Result;
 use crate::transcript::Body;
 
@@ -38,6 +38,8 @@ pub struct Streamed {
     text: String,
     last: String,
     ended: bool,
+    /// What may be half a secret, said before another voice spoke.
+    held: Option<(Voice, String)>,
     /// Whether something of the message was recorded.
     told: bool,
 }
@@ -48,8 +50,13 @@ impl Streamed {
         if text.is_empty() {
             return Ok(());
         }
-        if self.pending.is_some_and(|(earlier, _)| earlier != voice) {
-            self.end(link)?;
+        let before = self.held.take_if(|(speaker, _)| *speaker == voice);
+        let whole = before.map(|(_, half)| half + text);
+        let text = whole.as_deref().unwrap_or(text);
+        if let Some((earlier, _)) = self.pending.filter(|(earlier, _)| *earlier != voice) {
+            let half = self.text.split_off(cutting::half(&self.text, link));
+            self.end_voice(link)?;
+            self.held = (!half.is_empty()).then_some((earlier, half));
         }
         if voice == Voice::Assistant {
             if std::mem::take(&mut self.ended) {
@@ -66,7 +73,10 @@ impl Streamed {
             self.record(newline + 1, link)?;
         }
         while self.text.len() >= LARGEST {
-            let end = self.text.floor_char_boundary(LARGEST);
+            let end = match cutting::place(&self.text, LARGEST, link) {
+                0 => self.text.floor_char_boundary(LARGEST),
+                end => end,
+            };
             self.record(end, link)?;
         }
         Ok(())
@@ -82,7 +92,12 @@ impl Streamed {
     /// Records text that has waited long enough.
     pub fn flush_due(&mut self, now: Instant, link: &mut dyn Link) -> Result<()> {
         if self.due().is_some_and(|due| due <= now) {
-            let end = words_end(self.text.as_bytes()).unwrap_or(self.text.len());
+            let end = match cutting::place(&self.text, self.text.len(), link) {
+                0 => cutting::half(&self.text, link),
+                end => end,
+            };
+            // What waits for the rest of a word has no hurry any more.
+            self.told = true;
             self.record(end, link)?;
         }
         Ok(())
@@ -90,6 +105,14 @@ impl Streamed {
 
     /// Records all that waits: the message is over, something else happened.
     pub fn end(&mut self, link: &mut dyn Link) -> Result<()> {
+        self.end_voice(link)?;
+        match self.held.take() {
+            Some((voice, text)) => link.event(said_by(voice, text)),
+            None => Ok(()),
+        }
+    }
+
+    fn end_voice(&mut self, link: &mut dyn Link) -> Result<()> {
         self.ended = true;
         self.record(self.text.len(), link)?;
         self.told = false;
@@ -112,10 +135,14 @@ impl Streamed {
             return Ok(());
         }
         self.told = true;
-        link.event(match voice {
-            Voice::Assistant => Body::Assistant { text },
-            Voice::Reasoning => Body::Reasoning { text },
-        })
+        link.event(said_by(voice, text))
+    }
+}
+
+fn said_by(voice: Voice, text: String) -> Body {
+    match voice {
+        Voice::Assistant => Body::Assistant { text },
+        Voice::Reasoning => Body::Reasoning { text },
     }
 }
 
@@ -242,5 +269,35 @@ mod tests {
         text.flush_due(due + WAIT * 2, &mut link).expect("recorded");
         assert_eq!(said(&link), ["one\n", "tw"]);
         assert_eq!(text.due(), None);
+    }
+
+    #[test]
+    fn a_secret_is_never_recorded_in_two_halves() {
+        const KEY: &str = "Zq8vLw2pXr5tKd7mQx3v";
+        let (one, other) = KEY.split_at(9);
+        let far = Instant::now() + Duration::from_secs(3600);
+        let cases: [&[(Voice, String)]; 3] = [
+            &[(Voice::Assistant, "a".repeat(LARGEST - 10) + KEY)],
+            &[
+                (Voice::Assistant, format!("it is {one}")),
+                (Voice::Assistant, other.to_owned()),
+            ],
+            &[
+                (Voice::Assistant, format!("it is {one}")),
+                (Voice::Reasoning, "wait".to_owned()),
+                (Voice::Assistant, other.to_owned()),
+            ],
+        ];
+        for pieces in cases {
+            let mut link = Script::knowing(KEY);
+            let mut text = Streamed::default();
+            for (voice, piece) in pieces {
+                text.push(*voice, piece, &mut link).expect("recorded");
+                text.flush_due(far, &mut link).expect("recorded");
+            }
+            text.end(&mut link).expect("recorded");
+            let whole = said(&link);
+            assert!(whole.iter().any(|piece| piece.contains(KEY)), "{whole:?}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Input, Link, Program};
 use crate::error::Result;
+use crate::redact::{KnownSecrets, Redactor};
 use crate::session::Exit;
 use crate::transcript::Body;
 
@@ -40,6 +41,8 @@ pub struct Script {
     pub lenient: bool,
     /// Whether the agent runs.
     pub running: bool,
+    /// What redacts the events later.
+    pub redactor: Option<Redactor>,
 }
 
 impl Script {
@@ -50,6 +53,16 @@ impl Script {
             script.push(stdout(line));
         }
         script
+    }
+
+    /// Returns a script whose events are redacted by one who knows a secret.
+    pub fn knowing(secret: &str) -> Self {
+        let mut known = KnownSecrets::new();
+        known.add_value(secret.as_bytes());
+        Script {
+            redactor: Some(Redactor::new(known)),
+            ..Script::default()
+        }
     }
 
     /// Adds something that happens.
@@ -81,6 +94,11 @@ pub fn exited(code: i32) -> Input {
 }
 
 impl Link for Script {
+    fn cut(&self, text: &str, at: usize) -> usize {
+        let redactor = self.redactor.as_ref();
+        redactor.map_or(at, |redactor| redactor.cut(text, at))
+    }
+
     fn event(&mut self, body: Body) -> Result<()> {
         self.events.push(body);
         Ok(())

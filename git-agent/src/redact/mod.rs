@@ -130,6 +130,13 @@ impl Redactor {
         Some(rule_between(bytes, &clean))
     }
 
+    /// Returns where text may be cut, at or before a place, so that no secret that it holds or that may begin at its end
+    /// lies on both sides.
+    pub fn cut(&self, text: &str, at: usize) -> usize {
+        let at = text.floor_char_boundary(at);
+        text.floor_char_boundary(self.scanner.place_to_cut(text.as_bytes(), at))
+    }
+
     /// Returns how many secrets each rule has replaced so far.
     pub fn report(&self) -> BTreeMap<&'static str, u64> {
         self.scanner.report()

@@ -178,6 +178,7 @@ pub(super) fn placeholder_at(text: &[u8], at: usize) -> Option<usize> {
 /// Finds and cuts out, and counts what it cut.
 pub(super) struct Scanner {
     known: Option<AhoCorasick>,
+    forms: Vec<Vec<u8>>,
     counts: Vec<AtomicU64>,
 }
 
@@ -200,9 +201,10 @@ impl Scanner {
             known: (!forms.is_empty()).then(|| {
                 AhoCorasick::builder()
                     .match_kind(MatchKind::LeftmostLongest)
-                    .build(forms)
+                    .build(&forms)
                     .expect("the values of an environment fit an automaton")
             }),
+            forms,
             counts: words().rules.iter().map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -257,22 +259,27 @@ impl Scanner {
         clean
     }
 
+    /// Returns the last place up to `at` that lies within no secret, nor after what may be the start of one.
+    pub(super) fn place_to_cut(&self, text: &[u8], at: usize) -> usize {
+        let at = self.open_start(text).map_or(at, |start| at.min(start));
+        let spans = self.spans(text, Layer::Entropy);
+        let across = spans.iter().find(|span| span.start < at && at < span.end);
+        across.map_or(at, |span| span.start)
+    }
+
+    /// Returns where a known value starts of which the text has only the beginning, at its end.
+    fn open_start(&self, text: &[u8]) -> Option<usize> {
+        let longest = self.forms.iter().filter_map(|form| {
+            let most = text.len().min(form.len().saturating_sub(1));
+            (1..=most)
+                .rev()
+                .find(|length| text.ends_with(&form[..*length]))
+        });
+        longest.max().map(|length| text.len() - length)
+    }
+
     fn cut(&self, text: &[u8], layer: Layer) -> Option<Vec<u8>> {
-        let (mut spans, placeholders) = self.find(text, layer);
-        if let Some(plain) = Plain::of(text) {
-            let (found, _) = self.find(&plain.text, Layer::Shape);
-            let certain = found.into_iter().filter(|span| span.layer <= Layer::Shape);
-            spans.extend(
-                certain
-                    .filter(|span| span.start < span.end)
-                    .filter_map(|span| {
-                        let (start, end) = plain.stood(span.start, span.end)?;
-                        Some(Span { start, end, ..span })
-                    }),
-            );
-        }
-        spans.retain(|span| span.layer <= layer && span.start < span.end);
-        let spans = merged(text, spans, &placeholders);
+        let spans = self.spans(text, layer);
         if spans.is_empty() {
             return None;
         }
@@ -288,6 +295,25 @@ impl Scanner {
         }
         clean.extend_from_slice(&text[done..]);
         Some(clean)
+    }
+
+    /// Returns what is a secret, in order and apart.
+    fn spans(&self, text: &[u8], layer: Layer) -> Vec<Span> {
+        let (mut spans, placeholders) = self.find(text, layer);
+        if let Some(plain) = Plain::of(text) {
+            let (found, _) = self.find(&plain.text, Layer::Shape);
+            let certain = found.into_iter().filter(|span| span.layer <= Layer::Shape);
+            spans.extend(
+                certain
+                    .filter(|span| span.start < span.end)
+                    .filter_map(|span| {
+                        let (start, end) = plain.stood(span.start, span.end)?;
+                        Some(Span { start, end, ..span })
+                    }),
+            );
+        }
+        spans.retain(|span| span.layer <= layer && span.start < span.end);
+        merged(text, spans, &placeholders)
     }
 
     fn find(&self, text: &[u8], deepest: Layer) -> (Vec<Span>, Vec<(usize, usize)>) {

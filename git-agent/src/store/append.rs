@@ -116,6 +116,11 @@ impl<'a> SessionWriter<'a> {
         &self.store
     }
 
+    /// Returns what every event passes.
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
     /// Looks for these secrets from now on: an agent may be given more before its next turn.
     pub fn set_redactor(&mut self, redactor: Redactor) {
         self.redactor = redactor;

@@ -387,6 +387,10 @@ impl Link for Live<'_> {
         self.writer.flush_if_due()
     }
 
+    fn cut(&self, text: &str, at: usize) -> usize {
+        self.writer.redactor().cut(text, at)
+    }
+
     fn start(&mut self, program: &Program) -> Result<()> {
         if self.process.is_some() {
             return Err(Error::fatal("the agent runs already"));
