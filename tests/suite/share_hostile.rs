@@ -718,3 +718,36 @@ fn what_is_fetched_by_hand_runs_nothing_and_takes_nothing_away() {
     bob.agent(["forget", name]).success();
     assert!(!bob.repo.refs("refs/agents/sessions").contains_key(full));
 }
+
+#[test]
+fn nobody_takes_over_a_session_that_was_folded() {
+    let sandbox = Sandbox::new();
+    let lair = Lair::new(&sandbox, Way::Path);
+    let ada = Member::at(&sandbox, sandbox.work().join("ada"), "ada");
+    ada.hammer(["close", &lair.good]);
+    ada.hammer(["fold"]);
+    ada.push().success();
+    assert!(lair.hub().refs("refs/agents/sessions").is_empty());
+    let bob = lair.team.clone("bob");
+    bob.fetch().success();
+    let mut state = lair.state(&lair.good, "good");
+    state["writer"] = json!("eve-1a2b");
+    state["task"] = json!("hijacked");
+    state["status"] = json!("ready");
+    lair.log_with_files(&lair.good, b"", state.to_string().as_bytes());
+    for member in [&ada, &bob] {
+        let run = member.fetch().code(1);
+        run.assert_says("somebody else wrote it before");
+    }
+
+    // Where it came before that, one's own is meant all the same.
+    let name = format!("sessions/{}/{}", lair.month, lair.good);
+    let words = format!("refs/agents/{name}:refs/agents-remote/origin/{name}");
+    ada.git(["fetch", "--quiet", "origin", &words]).success();
+    for wanted in ["good", lair.good.as_str()] {
+        let shown = ada.agent(["show", wanted, "--json"]).success().json();
+        assert_eq!(shown["sessions"][0]["mine"], true, "{shown}");
+        assert_ne!(shown["sessions"][0]["task"], "hijacked", "{shown}");
+        assert!(!ada.agent(["log", wanted]).success().stdout().is_empty());
+    }
+}

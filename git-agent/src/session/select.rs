@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::{State, launch};
 use crate::error::{Error, Result};
-use crate::store::list::{Listed, Listing, Scope, candidates, find_in};
+use crate::store::list::{Listed, Listing, Scope, find_in};
 
 /// What a person said about which sessions.
 #[derive(Debug, Clone, Default)]
@@ -39,7 +39,7 @@ pub fn list(context: &Context<'_>, scope: Scope) -> Result<Listing> {
 /// Lists sessions, and reads archives only when one of the names is nowhere else.
 pub fn list_for(context: &Context<'_>, names: &[String]) -> Result<Listing> {
     let listing = list(context, Scope::All)?;
-    let known = |name: &String| !candidates(&listing, name).is_empty();
+    let known = |name: &String| context.store.is_known(&listing, name);
     if names.iter().all(known) {
         return Ok(listing);
     }

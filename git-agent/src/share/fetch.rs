@@ -23,7 +23,7 @@ use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::process::lock::Lock;
 use crate::review::claim;
 use crate::session::context::Context;
-use crate::session::{Session, SessionId};
+use crate::session::{Session, SessionId, WriterId};
 use crate::store::refname::{self, Month, RefName};
 use crate::store::{archive, check, limits};
 
@@ -71,6 +71,8 @@ struct Wanted {
     copy: Option<ObjectId>,
     /// This clone's own ref of that name.
     own: Option<ObjectId>,
+    /// Who wrote the sessions of that name that are in archives here.
+    folded_by: Vec<WriterId>,
     /// Why it is not taken.
     refused: Option<String>,
     session: Option<Session>,
@@ -84,6 +86,7 @@ impl Wanted {
             id,
             copy,
             own: None,
+            folded_by: Vec::new(),
             refused: None,
             session: None,
             standing: None,
@@ -370,6 +373,7 @@ impl Quarantine {
         for one in &mut wanted {
             one.own = own.get(&one.name).copied();
         }
+        note_folded(context.repo, &own, copies, &mut wanted);
         let filled = self.fill(context, remote, &mut wanted, audience)?;
         audience.hear("checking");
         check_all(context.repo, &mut wanted);
@@ -512,6 +516,44 @@ fn get(
     get(repo, remote, other, (attempts, refused), audience)
 }
 
+/// Notes who wrote the sessions that have no ref because they were folded: in this clone's own archives, or else in those of
+/// the same remote.
+fn note_folded(
+    repo: &Repo,
+    own: &BTreeMap<RefName, ObjectId>,
+    copies: &Copies,
+    wanted: &mut [Wanted],
+) {
+    let is_new = |one: &&mut Wanted| one.copy.is_none() && one.own.is_none();
+    let mut sessions: BTreeMap<SessionId, &mut Wanted> = wanted
+        .iter_mut()
+        .filter(is_new)
+        .filter_map(|one| match one.name {
+            RefName::Session(sid) => Some((sid, one)),
+            _ => None,
+        })
+        .collect();
+    let months: BTreeSet<String> = sessions.keys().map(|sid| sid.month()).collect();
+    for archives in [own, copies] {
+        for (name, id) in archives {
+            let RefName::Archive { month, .. } = name else {
+                continue;
+            };
+            if !months.contains(month.as_str()) {
+                continue;
+            }
+            // One that cannot be read tells nothing.
+            let _ = archive::read_archive(repo, *id, month, &mut |archived| {
+                if let Some(one) = sessions.get_mut(&archived.session.sid) {
+                    one.folded_by.push(archived.session.writer);
+                }
+                true
+            });
+        }
+        sessions.retain(|_, one| one.folded_by.is_empty());
+    }
+}
+
 /// Checks everything that came, on all cores.
 fn check_all(repo: &Repo, wanted: &mut [Wanted]) {
     let own = || repo.clone();
@@ -535,12 +577,14 @@ fn check_one(repo: &Repo, wanted: &Wanted) -> Result<Option<Session>> {
         return Ok(None);
     };
     let session = crate::store::log::read_state(repo, wanted.id, *sid)?;
-    let before = wanted.copy.and_then(|copy| {
-        crate::store::log::read_state(repo, copy, *sid)
-            .ok()
-            .map(|before| before.writer)
-    });
-    if before.is_some_and(|writer| writer != session.writer) {
+    let writer_at = |id| {
+        let state = crate::store::log::read_state(repo, id, *sid);
+        state.ok().map(|before| before.writer)
+    };
+    let before = wanted.own.and_then(writer_at);
+    let before = before.or_else(|| wanted.copy.and_then(writer_at));
+    let known = before.map_or(wanted.folded_by.clone(), |writer| vec![writer]);
+    if !known.is_empty() && !known.contains(&session.writer) {
         return Err(Error::fatal("somebody else wrote it before"));
     }
     Ok(Some(session))

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::Store;
-use super::log::{parse_state, read_state_bytes};
+use super::log::{Tip, parse_state, read_state_bytes};
 use super::refname::{self, RefName};
 use super::states::States;
 use crate::cores;
@@ -201,10 +201,22 @@ impl Store<'_> {
     /// are read only when it is nowhere else.
     pub fn find_session(&self, wanted: &str) -> Result<Listed> {
         let listing = self.list(Scope::All)?;
-        if candidates(&listing, wanted).is_empty() {
-            return find_in(&self.list(Scope::Archived)?, wanted).cloned();
+        match self.is_known(&listing, wanted) {
+            true => find_in(&listing, wanted).cloned(),
+            false => find_in(&self.list(Scope::Archived)?, wanted).cloned(),
         }
-        find_in(&listing, wanted).cloned()
+    }
+
+    /// Returns whether a listing without archives tells which session a person means. Somebody else's that has the id of one
+    /// that was folded here does not stand in for it.
+    pub fn is_known(&self, listing: &Listing, wanted: &str) -> bool {
+        let found = candidates(listing, wanted);
+        let stands_in = |listed: &&Listed| {
+            let folded = || self.find_archived(listed.session.sid);
+            let is_other = |tip: Tip| tip.session.writer != listed.session.writer;
+            !listed.is_mine() && folded().ok().flatten().is_some_and(is_other)
+        };
+        !found.is_empty() && !found.iter().any(stands_in)
     }
 }
 
