@@ -33,7 +33,7 @@ pub fn show(screen: &Screen<'_>, listed: &Listed) -> Result<Work> {
     let (context, ui) = (screen.context, screen.ui);
     let guess = work::committed(context, listed)?;
     let before = trees(context.repo, &guess)?;
-    let mut stream = screen.program(before, &[]).stream()?;
+    let mut stream = screen.program(before, &[])?.stream()?;
     std::thread::scope(|scope| {
         let look = || {
             let (env, repo) = (context.env, context.repo.clone());
@@ -106,7 +106,7 @@ fn rest(
     left.retain(|placed| !said.contains(&std::ptr::from_ref(placed.thread)));
     let done: Vec<&[u8]> = done.into_iter().collect();
     let now = trees(repo, work)?;
-    let stream = screen.program(now, &done).stream()?;
+    let stream = screen.program(now, &done)?.stream()?;
     screen.show(now, stream, &left)
 }
 

@@ -450,7 +450,7 @@ fn diffs(context: &Context<'_>, ui: &Ui, args: &Compare, versions: &[Version]) -
         let mut weaver = Weaver::new(context, ui, &[], manner);
         context
             .repo
-            .diff_program(old, new, &options, &[])
+            .diff_program(old, new, &options, &[])?
             .lines(&mut |line| {
                 match args.stat {
                     true => weaver.plain(line)?,

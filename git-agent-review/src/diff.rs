@@ -136,7 +136,7 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
                 }
                 warn_left_out(context, ui, &work);
                 let trees = (compared.old, compared.new);
-                screen.show(trees, screen.program(trees, &[]).stream()?, &placed)?;
+                screen.show(trees, screen.program(trees, &[])?.stream()?, &placed)?;
                 work
             }
         };

@@ -35,7 +35,7 @@ pub struct Screen<'a> {
 
 impl<'a> Screen<'a> {
     /// Returns git's diff of two trees, as it is asked for, without some files that were shown already.
-    pub fn program(&self, trees: (ObjectId, ObjectId), shown: &[&[u8]]) -> Git {
+    pub fn program(&self, trees: (ObjectId, ObjectId), shown: &[&[u8]]) -> Result<Git> {
         let (args, ui) = (self.args, self.ui);
         let mut options = vec![match self.is_colored() {
             true => "--color=always",
@@ -59,7 +59,12 @@ impl<'a> Screen<'a> {
         self.diff(trees, &options, shown)
     }
 
-    fn diff(&self, (old, new): (ObjectId, ObjectId), options: &[&str], shown: &[&[u8]]) -> Git {
+    fn diff(
+        &self,
+        (old, new): (ObjectId, ObjectId),
+        options: &[&str],
+        shown: &[&[u8]],
+    ) -> Result<Git> {
         let repo = self.context.repo;
         let mut options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         // Renames are found unless the user said otherwise, however old git's own default is.
@@ -72,12 +77,12 @@ impl<'a> Screen<'a> {
                 OsString::from_vec([b":(top,exclude,literal)".as_slice(), path].concat())
             }),
         );
-        let git = repo.diff_program(old, new, &options, &paths);
-        match shown.is_empty() {
+        let git = repo.diff_program(old, new, &options, &paths)?;
+        Ok(match shown.is_empty() {
             true => git,
             // Otherwise what was just said would be names of files.
             false => git.env_remove("GIT_LITERAL_PATHSPECS"),
-        }
+        })
     }
 
     fn is_colored(&self) -> bool {
@@ -147,7 +152,7 @@ impl<'a> Screen<'a> {
         });
         if args.word_diff && !paths.is_empty() {
             // The same with a sign before every line.
-            let signed = self.diff(trees, &["--color=never", "--word-diff=none"], &[]);
+            let signed = self.diff(trees, &["--color=never", "--word-diff=none"], &[])?;
             weaver.set_outline(Outline::read(signed)?);
         }
         let is_general =

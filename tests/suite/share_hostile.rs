@@ -519,6 +519,70 @@ fn nobody_writes_in_the_name_of_another_writer() {
 }
 
 #[test]
+fn a_dozen_objects_that_stand_for_billions_of_files_cost_nothing() {
+    let sandbox = Sandbox::new();
+    let lair = Lair::new(&sandbox, Way::Path);
+    let names: Vec<Vec<u8>> = (b'0'..=b'9').map(|name| vec![name]).collect();
+    let all = |mode: &str, id: &str| {
+        let entries: Vec<_> = names.iter().map(|name| (mode, &name[..], id)).collect();
+        lair.tree(&entries)
+    };
+    let mut tree = all("100644", &lair.object("blob", b"boom\n"));
+    for _ in 0..9 {
+        tree = all("40000", &tree);
+    }
+    let main = lair.hub().id("main");
+    let who = "A <a@example.com> 1700000000 +0000";
+    let text = format!("tree {tree}\nparent {main}\nauthor {who}\ncommitter {who}\n\nbomb\n");
+    let bomb = lair.object("commit", text.as_bytes());
+    let sid = lair.sid();
+    let mut state = lair.state(&sid, "bomb");
+    state["base"] = json!(main);
+    state["code"] = json!(bomb);
+    state["branch"] = json!("agent/bomb");
+    let event = json!({"v": 1, "id": lair.good, "seq": 1, "lc": 1, "ts": 1, "turn": 1, "type": "prompt", "text": "x"});
+    let empty = lair.object("blob", b"");
+    let state = lair.object("blob", state.to_string().as_bytes());
+    let events = lair.object("blob", format!("{event}\n").as_bytes());
+    let tree = lair.tree(&[
+        ("100644", b"events.jsonl", &events),
+        ("100644", b"state.json", &state),
+        ("100644", b"v1", &empty),
+    ]);
+    let text = format!(
+        "tree {tree}\nparent {bomb}\nauthor {who}\ncommitter {who}\n\nagent-log v1\n\nAgent-Session: {sid}\nAgent-Code: {bomb}\n"
+    );
+    lair.point(&sid, &lair.object("commit", text.as_bytes()));
+    let bob = lair.team.clone("bob");
+    let run = fetch(&bob, &sandbox);
+    assert!(run.stderr().contains("changes 10000000001 files"), "{run}");
+    assert_eq!(bob.names(), ["good"]);
+    // As it comes past the check.
+    let refs = "refs/agents/sessions/*:refs/agents/sessions/*";
+    bob.git(["fetch", "--quiet", "origin", refs]).success();
+    for words in [
+        &["list", "--all"][..],
+        &["show", &sid],
+        &["review", "diff", &sid],
+        &["review", "diff", "--json", &sid],
+        &["review", &sid],
+    ] {
+        let file = sandbox.root().join("peak");
+        let run = bob.command("peak").arg(&file).args(["git", "agent"]);
+        let run = run.args(words).time_limit(Duration::from_secs(30));
+        let run = run.run().whatever();
+        let peak = fs::read_to_string(&file).expect("peak wrote its file");
+        let peak: u64 = peak.parse().expect("a number");
+        assert!(peak <= MEMORY, "{words:?} took {peak} KiB\n{run}");
+        match words {
+            ["review", _] => assert!(run.stdout().contains("1 not counted"), "{run}"),
+            ["review", ..] => assert!(run.stderr().contains("10000000001 files"), "{run}"),
+            _ => assert!(run.stdout().contains("bomb"), "{run}"),
+        }
+    }
+}
+
+#[test]
 fn five_thousand_refs_and_a_huge_blob_stay_small() {
     let sandbox = Sandbox::new();
     let lair = Lair::new(&sandbox, Way::Http);

@@ -13,6 +13,7 @@ use rustix::fs::OFlags;
 
 use super::capture::Checkout;
 use super::linecount::{count_lines, is_binary};
+use super::weight::MOST_FILES;
 use super::{Git, ObjectId, Repo};
 use crate::error::{Error, Result};
 
@@ -64,7 +65,7 @@ impl Repo {
             self.changes_of_files(at, base)?
         } else {
             match head.filter(|head| *head != base) {
-                Some(head) => self.changes_between(&[(base, head)])?[0],
+                Some(head) => self.changes_between(&[(base, head)])?[0].ok_or_else(uncounted)?,
                 None => Changes::default(),
             }
         };
@@ -85,6 +86,7 @@ impl Repo {
     ) -> Result<Changes> {
         let answer = self
             .git_in(at)
+            .without_big_files()
             .args(["diff", "--numstat", "-z", "--no-renames", "--no-ext-diff"])
             .args(["--no-textconv", "--ignore-submodules=dirty"])
             .arg(base.to_string())
@@ -93,8 +95,9 @@ impl Repo {
         count(&answer.stdout)
     }
 
-    /// Returns how much differs between the two of each pair of commits, in one call of git for all of them.
-    pub fn changes_between(&self, pairs: &[(ObjectId, ObjectId)]) -> Result<Vec<Changes>> {
+    /// Returns how much differs between the two of each pair of commits, in one call of git for all of them; `None`
+    /// where it is too much to be counted.
+    pub fn changes_between(&self, pairs: &[(ObjectId, ObjectId)]) -> Result<Vec<Option<Changes>>> {
         if pairs.is_empty() {
             return Ok(Vec::new());
         }
@@ -102,10 +105,33 @@ impl Repo {
         for (one, other) in pairs {
             trees.push((self.tree_of(*one)?, self.tree_of(*other)?));
         }
-        pairs_of(self.git_common(), &trees)?
+        self.pairs_of(&trees)?
             .iter()
-            .map(|records| count(records))
+            .map(|records| records.as_deref().map(count).transpose())
             .collect()
+    }
+
+    /// Returns the records of `--numstat -z` for each pair of trees, in one call of git for all of them; `None` for a pair
+    /// that git would be busy with for too long.
+    pub(in crate::git) fn pairs_of(
+        &self,
+        pairs: &[(ObjectId, ObjectId)],
+    ) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut few = Vec::with_capacity(pairs.len());
+        for (one, other) in pairs {
+            few.push(self.differing_files(*one, *other, MOST_FILES)? <= MOST_FILES);
+        }
+        let fit = pairs.iter().zip(&few).filter(|(_, few)| **few);
+        let fit: Vec<(ObjectId, ObjectId)> = fit.map(|(pair, _)| *pair).collect();
+        let mut counted = match fit.is_empty() {
+            true => Vec::new(),
+            false => records_of(self.git_common().without_big_files(), &fit)?,
+        }
+        .into_iter();
+        Ok(few
+            .into_iter()
+            .map(|few| if few { counted.next() } else { None })
+            .collect())
     }
 
     fn loose(&self, at: &Checkout) -> Result<Loose> {
@@ -126,8 +152,12 @@ impl Repo {
     }
 }
 
-/// Returns the records of `--numstat -z` for each pair of trees, in one call of git for all of them.
-pub(in crate::git) fn pairs_of(git: Git, pairs: &[(ObjectId, ObjectId)]) -> Result<Vec<Vec<u8>>> {
+/// Returns words for what was too much to be counted.
+pub(in crate::git) fn uncounted() -> Error {
+    Error::fatal(format!("more than {MOST_FILES} files differ"))
+}
+
+fn records_of(git: Git, pairs: &[(ObjectId, ObjectId)]) -> Result<Vec<Vec<u8>>> {
     let mut input = String::new();
     for (one, other) in pairs {
         input.push_str(&format!("{one} {other}\n"));

@@ -58,8 +58,10 @@ impl Repo {
         new: ObjectId,
         paths: &[OsString],
     ) -> Result<Vec<Delta>> {
+        self.require_comparable(old, new)?;
         let answer = self
             .git_common()
+            .without_big_files()
             .args(["diff-tree", "-r", "-z", "-M", "--raw", "--no-abbrev"])
             .args(["--no-ext-diff", "--no-textconv", "--no-commit-id"])
             .args([old.to_string(), new.to_string(), "--".to_owned()])
@@ -109,8 +111,10 @@ impl Repo {
         new: ObjectId,
         paths: &[OsString],
     ) -> Result<Vec<Counted>> {
+        self.require_comparable(old, new)?;
         let answer = self
             .git_common()
+            .without_big_files()
             .args(["diff-tree", "-r", "-z", "-M", "--numstat", "--no-commit-id"])
             .args(["--no-ext-diff", "--no-textconv"])
             .args([old.to_string(), new.to_string(), "--".to_owned()])
@@ -204,26 +208,28 @@ impl Repo {
     }
 
     /// Returns a call of git's diff program on two trees, as its user configured it. The attributes are those of the later
-    /// tree, and nothing of any worktree is looked at.
+    /// tree, and nothing of any worktree is looked at. Trees with too many differences are refused.
     pub fn diff_program(
         &self,
         old: ObjectId,
         new: ObjectId,
         options: &[String],
         paths: &[OsString],
-    ) -> Git {
+    ) -> Result<Git> {
+        self.require_comparable(old, new)?;
         let git = self
             .git_common()
+            .without_big_files()
             .env("GIT_ATTR_SOURCE", new.to_string())
             .arg("diff")
             .args(options)
             .args([old.to_string(), new.to_string(), "--".to_owned()])
             .args(paths);
         // Programs and files that the configuration names may be seen from there, as for git.
-        match self.work_tree() {
+        Ok(match self.work_tree() {
             Some(top) => git.current_dir(top),
             None => git,
-        }
+        })
     }
 }
 

@@ -48,6 +48,7 @@ pub mod talk;
 pub mod tally;
 pub mod touched;
 mod untracked;
+mod weight;
 pub mod worktree;
 
 use std::cell::RefCell;

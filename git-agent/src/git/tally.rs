@@ -11,7 +11,7 @@ use gix::bstr::ByteSlice;
 use gix::index::entry::{Flags, Mode, Stage};
 
 use super::capture::{Checkout, LARGE_FILE, MANY_FILES, Seen};
-use super::changes::{Changes, UNTRACKED_BYTES, count_except, lines_of, pairs_of};
+use super::changes::{Changes, UNTRACKED_BYTES, count_except, lines_of, uncounted};
 use super::disk::Content;
 use super::index::{build_trees, staged_items};
 use super::object::EntryKind;
@@ -72,7 +72,7 @@ impl Repo {
         let pairs: Vec<(ObjectId, ObjectId)> = looked.iter().filter_map(pair).collect();
         let mut counts = match pairs.is_empty() {
             true => Vec::new(),
-            false => pairs_of(self.git_common(), &pairs)?,
+            false => self.pairs_of(&pairs)?,
         }
         .into_iter();
         looked
@@ -82,6 +82,7 @@ impl Repo {
                     let records = counts.next().ok_or_else(|| {
                         Error::fatal("cannot understand the answer of 'git diff-tree'")
                     })?;
+                    let records = records.ok_or_else(uncounted)?;
                     count_except(&records, &partial.counted)
                 }
                 _ => Ok(Changes::default()),

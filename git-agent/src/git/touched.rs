@@ -14,6 +14,8 @@ use crate::error::{Context, Error, Result};
 
 /// Trees deeper than this are no work of a person; reading them must not overflow the stack.
 const DEPTH: usize = 512;
+/// More files than this are not compared: a dozen objects can stand for billions of them.
+const MOST: usize = 1_000_000;
 
 /// A file at one path: what it is, and its content.
 pub type Leaf = (EntryKind, ObjectId);
@@ -233,6 +235,9 @@ impl Comparer {
             }
             let (old_file, new_file) = (file(old_leaf), file(new_leaf));
             if old_file.is_some() || new_file.is_some() {
+                if touched.changes.len() >= MOST {
+                    return Err(Error::fatal(format!("more than {MOST} files differ")));
+                }
                 touched.adds |= old_file.is_none();
                 touched.deletes |= new_file.is_none();
                 touched.changes.push(Change {

@@ -221,7 +221,7 @@ fn prompt(context: &Context<'_>, subject: &Subject, before: ObjectId) -> Result<
     let mut whole = true;
     context
         .repo
-        .diff_program(subject.old, subject.new, &options, &[])
+        .diff_program(subject.old, subject.new, &options, &[])?
         .lines(&mut |line| {
             if diff.len() + line.len() > DIFF_IN_PROMPT {
                 whole = false;

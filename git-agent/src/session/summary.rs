@@ -349,7 +349,7 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
     let counted = context.repo.changes_between(&commits);
     for (at, (index, _)) in pairs.iter().enumerate() {
         rows[*index].changes = match &counted {
-            Ok(counted) => Finding::Known(counted[at]),
+            Ok(counted) => counted[at].map_or(Finding::Unknown, Finding::Known),
             Err(_) => Finding::Unknown,
         };
     }

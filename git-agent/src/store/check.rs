@@ -151,6 +151,7 @@ impl Check<'_> {
         {
             return Err(wrong("it names a commit that is no object id"));
         }
+        self.code(ids)?;
         let branches = [session.branch.as_deref(), session.parent.as_deref()];
         if branches
             .into_iter()
@@ -163,6 +164,22 @@ impl Check<'_> {
             return Err(wrong("its clock is used up"));
         }
         Ok(())
+    }
+
+    /// Refuses code that no person can have written: a dozen objects can stand for billions of files.
+    fn code(&self, ids: [Option<&str>; 2]) -> Result<()> {
+        let id = |id: Option<&str>| self.repo.parse_id(id?).ok();
+        let (Some(base), Some(code)) = (id(ids[0]), id(ids[1])) else {
+            return Ok(());
+        };
+        // What is not here, or cannot be read, is told of where somebody asks for it.
+        match self.repo.differing_files(base, code, limits::FILES) {
+            Ok(files) if files > limits::FILES => Err(wrong(format!(
+                "its code changes {files} files or more, at most {} are taken",
+                limits::FILES
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn events(&mut self, blob: ObjectId) -> Result<()> {

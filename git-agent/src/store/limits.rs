@@ -40,3 +40,5 @@ pub const ARCHIVE: u64 = 16 << 20;
 pub const ARCHIVE_CHAIN: usize = 1_000;
 /// Shared refs of one remote that are looked at.
 pub const REMOTE_REFS: usize = 10_000;
+/// Files that the code of a session changes.
+pub const FILES: u64 = 1_000_000;
