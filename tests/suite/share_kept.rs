@@ -305,3 +305,32 @@ fn many_refs_become_lines_of_one_file_and_git_agrees() {
     assert_eq!(bob.names().len(), 10);
     bob.shows(&["log", "s5"], "more 0");
 }
+
+#[test]
+fn what_was_closed_before_the_first_push_brings_its_code_along() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+    for (name, text) in [("kept", "worth a look"), ("leaky", secret.as_str())] {
+        let script = format!("echo {text} >{name} && git add {name} && git commit -qm work");
+        ada.session(name, "write it", &script);
+        ada.agent(["review", "reject", name, "-m", "not now"])
+            .success();
+    }
+    ada.agent(["clean"]).success();
+    // So many others are closed later that those two are in the way.
+    for number in 0..20 {
+        let sid = ada.hammer(["create", &format!("s{number}"), "1"]);
+        ada.hammer(["close", &sid]);
+    }
+    ada.agent(["clean"]).success();
+    assert!(ada.repo.refs("refs/agents/archive").is_empty());
+    let pushed = ada.push().whatever();
+    pushed.assert_says("leaky: its code stays here");
+    let bob = team.clone("bob");
+    bob.fetch().success();
+    assert_eq!(bob.names().len(), 22);
+    assert_eq!(team.hub.refs("refs/agents/archive").len(), 1);
+    bob.shows(&["review", "diff", "kept"], "worth a look");
+}

@@ -85,12 +85,14 @@ pub fn push(
     };
     let mut codeless = BTreeMap::new();
     if !options.dry_run {
-        if options.sessions.is_none() && options.refs.is_none() {
-            archive::fold_old(context)?;
-        }
         audience.hear("preparing");
         if options.refs.is_none() {
-            codeless = prepare(context, &known, options, looker)?;
+            codeless = bring_code(context, options, looker)?;
+            // Only now: what an archive holds takes no code any more.
+            if options.sessions.is_none() {
+                archive::fold_old(context)?;
+            }
+            seal(context, &known, options)?;
         }
     }
     let mut items = plan::unpushed(context, &known, options.sessions.as_ref())?;
@@ -162,11 +164,10 @@ fn kind(item: &Item) -> What {
     }
 }
 
-/// Brings what belongs to the sessions that are about to be pushed into their logs: the code, and the signature. Returns
-/// why the code of some does not go along.
-fn prepare(
+/// Brings the code of the sessions that are about to be pushed into their logs. Returns why that of some does not go
+/// along.
+fn bring_code(
     context: &Context<'_>,
-    known: &Copies,
     options: &Options,
     looker: Looker<'_>,
 ) -> Result<BTreeMap<SessionId, String>> {
@@ -182,7 +183,7 @@ fn prepare(
         let Some(tip) = listed.tip.filter(|_| wanted && own) else {
             continue;
         };
-        if let Some(code) = unsubmitted(context, &session, tip)? {
+        if let Some(code) = archive::unsubmitted(context, &session, tip)? {
             fresh.push((session, tip, code));
         }
     }
@@ -194,6 +195,11 @@ fn prepare(
             codeless.insert(session.sid, reason);
         }
     }
+    Ok(codeless)
+}
+
+/// Signs what is about to be pushed, if that is wanted.
+fn seal(context: &Context<'_>, known: &Copies, options: &Options) -> Result<()> {
     if sign::is_wanted(context)? {
         for item in plan::unpushed(context, known, options.sessions.as_ref())? {
             if item.new.is_some() {
@@ -201,25 +207,7 @@ fn prepare(
             }
         }
     }
-    Ok(codeless)
-}
-
-/// Returns the tip of a session's branch, unless its log has it already.
-fn unsubmitted(
-    context: &Context<'_>,
-    session: &Session,
-    tip: ObjectId,
-) -> Result<Option<ObjectId>> {
-    let Some(branch) = session.branch.as_deref() else {
-        return Ok(None);
-    };
-    let Some(code) = context.repo.branch_tip(branch)? else {
-        return Ok(None);
-    };
-    // Where nothing was committed there is nothing that the branch it began on does not have.
-    let begun = session.base.as_deref() == Some(code.to_string().as_str());
-    let known = begun || context.store.submitted(tip)? == Some(code);
-    Ok((!known).then_some(code))
+    Ok(())
 }
 
 /// Makes the tip of a session's branch a parent of its log, so that the code travels with it. Returns why it does not.
