@@ -17,7 +17,12 @@ fn said(repo: &Repo<'_>, name: &str) -> String {
     repo.events(name)
         .iter()
         .filter(|event| event["type"] != "prompt")
-        .filter_map(|event| event["text"].as_str().map(|text| format!("{text}\n")))
+        .filter_map(|event| event["text"].as_str())
+        // A piece of a message ends in a blank, and the rest follows.
+        .map(|text| match text.ends_with(' ') {
+            true => text.to_owned(),
+            false => format!("{text}\n"),
+        })
         .collect()
 }
 
@@ -61,6 +66,40 @@ fn a_question_waits_for_its_answer() {
     repo.agent(["answer", "asks", "no"])
         .failure()
         .assert_says("asks nothing");
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn of_several_who_answer_at_once_one_does() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    let script = "ask rm -rf everything\nwrite out.txt x";
+    repo.agent(["new", "--name", "asks", "--agent", "fake", "--ask", script])
+        .success();
+    repo.await_state("asks", "waiting");
+    let answers = ["yes", "no", "yes", "no"]
+        .map(|answer| repo.agent_cmd(["answer", "asks", answer]).spawn())
+        .map(|answer| answer.wait().whatever());
+    let taken = answers
+        .iter()
+        .filter(|answer| answer.status().success())
+        .count();
+    assert_eq!(taken, 1);
+    repo.await_state("asks", "ready");
+    // A prompt that came too late for its turn is not forgotten, and shown.
+    repo.agent(["send", "asks", "ask again"]).success();
+    repo.await_state("asks", "waiting");
+    repo.agent(["send", "asks", "say what was left"]).success();
+    repo.agent(["stop", "asks"]).success();
+    let shown = repo.agent(["show", "asks"]).success();
+    assert!(
+        shown
+            .lines()
+            .iter()
+            .any(|line| line.contains("waits") && line.contains("say what was left")),
+        "{}",
+        shown.stdout()
+    );
     repo.assert_nothing_left_over();
 }
 

@@ -7,6 +7,7 @@ use super::backlog;
 use super::context::Context;
 use super::events;
 use super::judgement::{self, Judgement};
+use super::prompts;
 use super::summary::{self, Finding, Summary, timestamp};
 use super::{SessionId, State};
 use crate::env::Millis;
@@ -41,6 +42,9 @@ pub struct Detail {
     /// What it asks, while it waits for an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Request>,
+    /// Prompts whose turn has not begun, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiting_prompts: Vec<String>,
     /// What each reviewer decided, and why.
     #[serde(skip_serializing_if = "Finding::is_nothing")]
     pub verdicts: Finding<Vec<Judgement>>,
@@ -116,6 +120,11 @@ pub fn gather(
         request: match session.status {
             State::Waiting => open_request(context, listed)?,
             _ => None,
+        },
+        waiting_prompts: match summary.mine {
+            // The first one is the task.
+            true if session.turns > 0 => prompts::left(context, session.sid, Some(session))?,
+            _ => Vec::new(),
         },
         verdicts: judgement::of(context, listed),
         signature: signature(context, listed, summary.mine),

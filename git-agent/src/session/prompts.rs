@@ -1,9 +1,9 @@
 //! The prompts of a session: the first one is kept whole beside the inbox until its turn begins, later ones come by
 //! [`inbox`](super::inbox).
 
-use super::SessionId;
 use super::context::Context;
 use super::inbox::{Inbox, Message};
+use super::{Session, SessionId};
 use crate::error::Result;
 use crate::process::lock;
 use crate::session::launch;
@@ -32,6 +32,33 @@ pub fn send(context: &Context<'_>, sid: SessionId, message: &Message) -> Result<
 pub fn send_first(context: &Context<'_>, sid: SessionId, message: &Message) -> Result<Delivery> {
     Inbox::open(&context.store, sid)?.put_first(context.env, message)?;
     deliver(context, sid)
+}
+
+/// Returns the prompts whose turn never began, oldest first. A crash may leave one that is in the transcript already.
+pub fn left(
+    context: &Context<'_>,
+    sid: SessionId,
+    recorded: Option<&Session>,
+) -> Result<Vec<String>> {
+    if !context
+        .store
+        .dir()
+        .join("inbox")
+        .join(sid.as_str())
+        .exists()
+    {
+        return Ok(Vec::new());
+    }
+    let done = recorded.and_then(|session| session.more.get("inbox_done")?.as_str());
+    let mut texts = Vec::new();
+    for (id, message) in Inbox::open(&context.store, sid)?.list()? {
+        if let Message::Prompt { text, .. } = message
+            && done != Some(id.as_str())
+        {
+            texts.push(text);
+        }
+    }
+    Ok(texts)
 }
 
 fn deliver(context: &Context<'_>, sid: SessionId) -> Result<Delivery> {

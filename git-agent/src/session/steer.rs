@@ -10,7 +10,7 @@ use super::{Session, SessionId, State, detail, events};
 use crate::agent::{NOBODY, REFUSALS};
 use crate::error::{Error, Result};
 use crate::process::identity::{Signal, Stat};
-use crate::process::lock;
+use crate::process::lock::{self, Lock};
 use crate::process::tree::{self, Care};
 use crate::process::wait::{Change, Poll, Watch};
 use crate::store::append::SessionWriter;
@@ -192,16 +192,10 @@ pub fn restart(context: &Context<'_>, session: &Session, words: Option<&str>) ->
     }
 }
 
-/// Returns whether a prompt waits whose turn never began. A crash may leave one that is in the transcript already.
+/// Returns whether a prompt waits whose turn never began.
 fn has_prompt_left(context: &Context<'_>, sid: SessionId) -> Result<bool> {
     let recorded = context.store.session(sid)?;
-    let done = recorded
-        .as_ref()
-        .and_then(|session| session.more.get("inbox_done")?.as_str());
-    let messages = Inbox::open(&context.store, sid)?.list()?;
-    Ok(messages.iter().any(|(id, message)| {
-        matches!(message, Message::Prompt { .. }) && done != Some(id.as_str())
-    }))
+    Ok(!prompts::left(context, sid, recorded.as_ref())?.is_empty())
 }
 
 /// The turn that was begun last.
@@ -251,6 +245,16 @@ pub fn answer(context: &Context<'_>, session: &Session, choice: &str) -> Result<
         return Err(Error::fatal(message).hint(format!("git agent log {}", session.name)));
     }
     let inbox = Inbox::open(&context.store, session.sid)?;
+    // Of several who answer the same at once, one does.
+    let lock = inbox.dir().join("answer.lock");
+    let lock = Lock::acquire(context.env, lock, PATIENCE)?;
+    let given = give(context, session, choice, &inbox);
+    lock.remove()?;
+    given
+}
+
+/// Leaves an answer to the oldest request that has none.
+fn give(context: &Context<'_>, session: &Session, choice: &str, inbox: &Inbox) -> Result<()> {
     let given = inbox.list()?;
     let is_given = |wanted: &str| {
         given.iter().any(

@@ -101,6 +101,9 @@ fn write(context: &Context<'_>, ui: &Ui, detail: &Detail) -> Result<()> {
     if let Some(reason) = why(detail) {
         sheet.line("because", one_line(&reason))?;
     }
+    for prompt in &detail.waiting_prompts {
+        sheet.line("waits", one_line(prompt))?;
+    }
     sheet.line("agent", one_line(&sessions::agent(row)))?;
     sheet.maybe("role", row.role.as_deref())?;
     sheet.maybe("group", row.group.as_deref())?;
