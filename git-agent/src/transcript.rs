@@ -226,6 +226,11 @@ pub fn is_unfinished(text: &str) -> bool {
     text.ends_with([' ', '\t', '\n'])
 }
 
+/// Returns whether what a program printed ends with the beginning of a line: only that ends after a blank, as a rule.
+pub fn is_begun_line(text: &str) -> bool {
+    text.ends_with([' ', '\t'])
+}
+
 impl Body {
     /// Returns the kind as written in the record.
     pub fn kind(&self) -> &str {
@@ -260,12 +265,25 @@ impl Body {
 
     /// Puts what comes next behind this, if it is more of the same message. Returns whether it was.
     pub fn take_more(&mut self, next: &Body) -> bool {
-        let (said, more) = match (self, next) {
+        let (said, more, goes_on) = match (self, next) {
             (Body::Assistant { text }, Body::Assistant { text: more })
-            | (Body::Reasoning { text }, Body::Reasoning { text: more }) => (text, more),
+            | (Body::Reasoning { text }, Body::Reasoning { text: more }) => {
+                let goes_on = is_unfinished(text);
+                (text, more, goes_on)
+            }
+            (
+                Body::Output { stream, text },
+                Body::Output {
+                    stream: same,
+                    text: more,
+                },
+            ) if stream == same => {
+                let goes_on = is_begun_line(text);
+                (text, more, goes_on)
+            }
             _ => return false,
         };
-        let goes_on = is_unfinished(said) && said.len() < LONGEST_WHOLE;
+        let goes_on = goes_on && said.len() < LONGEST_WHOLE;
         if goes_on {
             said.push_str(more);
         }
@@ -429,6 +447,13 @@ mod tests {
         assert!(whole.take_more(&said("see:\n")) && whole.take_more(&said("done")));
         assert_eq!(whole, said("I see:\ndone"));
         assert!(!whole.take_more(&said("Next")));
+        let printed = |text: &str| Body::Output {
+            stream: "stdout".into(),
+            text: text.into(),
+        };
+        let mut line = printed("Continue? ");
+        assert!(line.take_more(&printed("yes")) && !line.take_more(&printed("next line")));
+        assert_eq!(line, printed("Continue? yes"));
         let thought = Body::Reasoning { text: "x".into() };
         assert!(!said("I ").take_more(&thought));
     }

@@ -136,11 +136,16 @@ impl Lines {
         }
     }
 
-    /// Returns what a stream has written since its last line feed: a question that waits for an answer, perhaps.
+    /// Returns what a stream has written since its last line feed: a question that waits for an answer, perhaps. Nothing
+    /// when the line's beginning was handed on: what comes so slowly is no question any more.
     pub fn unfinished_bytes(&self, stream: Stream) -> &[u8] {
-        match stream {
-            Stream::Out => &self.out.bytes,
-            Stream::Err => &self.err.bytes,
+        let unfinished = match stream {
+            Stream::Out => &self.out,
+            Stream::Err => &self.err,
+        };
+        match unfinished.begun {
+            true => &[],
+            false => &unfinished.bytes,
         }
     }
 
@@ -373,6 +378,7 @@ mod tests {
         lines.hand_on(Stream::Out, 10, &mut emit);
         lines.push(Stream::Out, b"\nName: a", &mut emit);
         lines.hand_on(Stream::Out, 6, &mut emit);
+        assert!(lines.unfinished_bytes(Stream::Out).is_empty());
         lines.push(Stream::Out, b"nn\n\n", &mut emit);
         lines.finish(&mut emit);
         assert_eq!(

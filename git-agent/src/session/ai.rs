@@ -11,7 +11,7 @@ use crate::git::ObjectId;
 use crate::git::refs::{Expected, RefChange};
 use crate::review::standing::agent;
 use crate::store::list::Listed;
-use crate::transcript::{Body, is_unfinished};
+use crate::transcript::{Body, is_begun_line, is_unfinished};
 
 /// How much of a diff goes into the prompt; the agent reads the rest itself.
 const DIFF_IN_PROMPT: usize = 48 << 10;
@@ -136,7 +136,7 @@ pub fn ask(
 
 /// Returns what the agent said in answer to the last prompt: its own words, or what a plain command printed.
 fn answer(context: &Context<'_>, sid: super::SessionId) -> Result<String> {
-    let (mut said, mut printed) = (Vec::<String>::new(), Vec::new());
+    let (mut said, mut printed) = (Vec::<String>::new(), Vec::<String>::new());
     let tip = context.store.log_tip(sid)?.map(|tip| tip.id);
     events::for_each(context, sid, tip, &mut |event| {
         match event.body {
@@ -148,7 +148,10 @@ fn answer(context: &Context<'_>, sid: super::SessionId) -> Result<String> {
                 Some(earlier) if is_unfinished(earlier) => earlier.push_str(&text),
                 _ => said.push(text),
             },
-            Body::Output { stream, text } if stream == "stdout" => printed.push(text),
+            Body::Output { stream, text } if stream == "stdout" => match printed.last_mut() {
+                Some(earlier) if is_begun_line(earlier) => earlier.push_str(&text),
+                _ => printed.push(text),
+            },
             _ => {}
         }
         Ok(true)

@@ -8,7 +8,7 @@ use super::{Session, SessionId};
 use crate::agent::spec::{AgentSpec, Family};
 use crate::error::{Context as _, Error, Result};
 use crate::git::ObjectId;
-use crate::transcript::{Body, is_unfinished};
+use crate::transcript::{Body, is_begun_line, is_unfinished};
 
 /// The longest conversation handed over as text; the beginning is cut first.
 const HISTORY: usize = 256 << 10;
@@ -157,6 +157,7 @@ fn render(
                 write!(text, "\n# prompt {}\n\n{said}\n\n# answer\n\n", event.turn)
             }
             Body::Assistant { text: said } if is_unfinished(&said) => write!(text, "{said}"),
+            Body::Output { text: said, .. } if is_begun_line(&said) => write!(text, "{said}"),
             Body::Assistant { text: said } | Body::Output { text: said, .. } => {
                 writeln!(text, "{said}")
             }

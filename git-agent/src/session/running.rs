@@ -17,7 +17,7 @@ use crate::process::spawn::Spawned;
 const DRAIN: Duration = Duration::from_millis(300);
 /// How long a program that is not spoken with may say nothing before the beginning of a line is passed on: it may be a
 /// question.
-const QUIET: Duration = Duration::from_millis(50);
+const QUIET: Duration = Duration::from_millis(100);
 
 /// Beginnings of lines up to this size are passed on.
 const QUESTION: usize = 16 << 10;
