@@ -815,3 +815,54 @@ fn nobody_takes_over_a_session_that_was_folded() {
         assert!(!ada.agent(["log", wanted]).success().stdout().is_empty());
     }
 }
+
+#[test]
+fn what_somebody_adds_to_ones_own_archive_runs_nothing() {
+    let sandbox = Sandbox::new();
+    let lair = Lair::new(&sandbox, Way::Path);
+    let ada = Member::at(&sandbox, sandbox.work().join("ada"), "ada");
+    ada.hammer(["close", &lair.good]);
+    ada.hammer(["fold"]);
+    ada.push().success();
+    let refs = ada.repo.refs("refs/agents/archive");
+    let (name, tip) = refs.into_iter().next().expect("an archive");
+    // In ada's name: one of hers with another command, and one that she never made.
+    let pwned = sandbox.work().join("pwned");
+    let (mut lines, mut parents) = (String::new(), format!("parent {tip}\n"));
+    for (sid, called) in [(lair.good.clone(), "good"), (lair.sid(), "gift")] {
+        let mut state = lair.state(&sid, called);
+        state["seq"] = json!(99);
+        state["status"] = json!("discarded");
+        state["agent"] = json!("command");
+        state["more"] = json!({"command": [format!("touch {}", pwned.display())]});
+        lair.log_with_files(&sid, b"", state.to_string().as_bytes());
+        let log = format!("refs/agents/sessions/{}/{sid}", lair.month);
+        let id = lair.hub().id(&log);
+        lair.hub().git(["update-ref", "-d", &log]).success();
+        state["tip"] = json!(id);
+        lines.push_str(&format!("{state}\n"));
+        parents.push_str(&format!("parent {id}\n"));
+    }
+    let (empty, lines) = (
+        lair.object("blob", b""),
+        lair.object("blob", lines.as_bytes()),
+    );
+    let tree = lair.tree(&[
+        ("100644", b"sessions.jsonl", &lines),
+        ("100644", b"v1", &empty),
+    ]);
+    let who = "E <e@example.com> 1700000000 +0000";
+    let commit =
+        format!("tree {tree}\n{parents}author {who}\ncommitter {who}\n\nagent-archive v1\n");
+    let added = lair.object("commit", commit.as_bytes());
+    lair.hub().git(["update-ref", &name, &added]).success();
+    ada.push().success();
+    assert_eq!(ada.repo.id(&name), added);
+    for called in ["good", "gift"] {
+        for words in [["send", called, "go on"].as_slice(), &["restart", called]] {
+            let run = ada.agent(words).failure();
+            run.assert_says("belongs to somebody else");
+        }
+    }
+    assert!(!pwned.exists());
+}

@@ -12,11 +12,12 @@ use crate::process::detach;
 use crate::session::launch;
 
 /// What this program keeps in its directory.
-const KNOWN: [&str; 22] = [
+const KNOWN: [&str; 23] = [
     "attach",
     "cache",
     "cooldown",
     "drafts",
+    "elsewhere",
     "git-version",
     "guard",
     "hooks",

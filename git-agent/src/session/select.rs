@@ -150,7 +150,7 @@ fn require_mine(listed: &Listed) -> Result<()> {
     let name = &listed.session.name;
     let from = match &listed.remote {
         Some(remote) => format!("from '{remote}'"),
-        None => format!("its writer is {}", listed.session.writer),
+        None => format!("written elsewhere by {}", listed.session.writer),
     };
     Err(Error::fatal(format!(
         "session '{name}' belongs to somebody else ({from})"

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 
 use serde_json::Value;
 
@@ -29,6 +31,8 @@ pub const SESSIONS: &str = "sessions.jsonl";
 pub(super) const TIP: &str = "tip";
 /// Parents of one archive commit: the archive before it, and the logs. git's own octopus merges stay far below.
 pub(super) const PARENTS: usize = 200;
+/// The file with the ids of folded sessions that came from elsewhere.
+const ELSEWHERE: &str = "elsewhere";
 /// How often a lost race is run again.
 const ATTEMPTS: u32 = 8;
 
@@ -294,6 +298,57 @@ impl Store<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Notes which sessions come into one of this clone's archives, or change there, with a version from elsewhere: they can
+    /// be read, but nothing of them is run here. One that has a ref here is as its ref says.
+    pub(super) fn note_elsewhere(
+        &self,
+        month: &Month,
+        ours: ObjectId,
+        new: ObjectId,
+    ) -> Result<()> {
+        let newest = |tip| -> Result<BTreeMap<SessionId, Archived>> {
+            let mut found = BTreeMap::new();
+            read_archive(self.repo, tip, month, &mut |archived| {
+                found.entry(archived.session.sid).or_insert(archived);
+                true
+            })?;
+            Ok(found)
+        };
+        let own = newest(ours)?;
+        let mut lines = String::new();
+        for (sid, archived) in newest(new)? {
+            let same = |own: &Archived| own.tip == archived.tip && own.session == archived.session;
+            let has_ref = || self.repo.find_ref(&RefName::Session(sid).to_string());
+            if !own.get(&sid).is_some_and(same) && has_ref()?.is_none() {
+                lines.push_str(&format!("{sid}\n"));
+            }
+        }
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let path = self.dir().join(ELSEWHERE);
+        fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|mut file| {
+                file.write_all(lines.as_bytes())?;
+                file.sync_all()
+            })
+            .context(|| format!("cannot write '{}'", path.display()))
+    }
+
+    /// Returns the sessions in this clone's archives that came from elsewhere.
+    pub(super) fn elsewhere(&self) -> Result<BTreeSet<SessionId>> {
+        let path = self.dir().join(ELSEWHERE);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(text.lines().filter_map(|line| line.parse().ok()).collect()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeSet::new()),
+            Err(error) => Err(error).context(|| format!("cannot read '{}'", path.display())),
+        }
     }
 
     /// Adds the folded sessions to a listing: this clone's first, then those of remotes.

@@ -175,10 +175,16 @@ impl Store<'_> {
         Err(Error::fatal(format!("ref '{name}' keeps moving")).hint("git agent doctor"))
     }
 
-    /// Puts back on top of a log what this clone's version says and no other may. Returns the tip.
+    /// Puts back on top of a log what this clone's version says and no other may, and notes what an archive has from
+    /// elsewhere. Returns the tip.
     fn keep_own(&self, name: &RefName, ours: ObjectId, new: ObjectId) -> Result<ObjectId> {
-        let RefName::Session(sid) = name else {
-            return Ok(new);
+        let sid = match name {
+            RefName::Session(sid) => sid,
+            RefName::Archive { month, .. } => {
+                self.note_elsewhere(month, ours, new)?;
+                return Ok(new);
+            }
+            RefName::ReviewNotes(_) | RefName::ProvenanceNotes(_) => return Ok(new),
         };
         let (own, told) = (self.state_at(ours, *sid)?, self.state_at(new, *sid)?);
         let mut session = own.with_news_of(&told);

@@ -1,6 +1,6 @@
 //! Listing: the state of every session, mine and theirs, read from the ref tips alone, on all cores.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::Store;
 use super::log::{Tip, parse_state, read_state_bytes};
@@ -24,7 +24,7 @@ pub struct Listed {
     pub session: Session,
     /// The remote it was fetched from; `None` for what lies among this clone's own.
     pub remote: Option<String>,
-    /// Whether somebody else wrote what lies among this clone's own: it was fetched by hand.
+    /// Whether it lies among this clone's own and was written elsewhere: it was fetched by hand, or came with an archive.
     pub by_hand: bool,
     /// Whether it is in an archive, without a ref of its own.
     pub archived: bool,
@@ -149,8 +149,17 @@ impl Store<'_> {
     fn tell_own(&self, listing: &mut Listing) -> Result<()> {
         // A clone that cannot read its id, or has lost it, still has the snapshots that it made.
         let writers = self.own_writers().unwrap_or_default();
+        let archived = listing.sessions.iter().any(|listed| listed.archived);
+        let elsewhere = match archived {
+            true => self.elsewhere()?,
+            false => BTreeSet::new(),
+        };
         for listed in &mut listing.sessions {
             let session = &listed.session;
+            if listed.remote.is_none() && listed.archived && elsewhere.contains(&session.sid) {
+                listed.by_hand = true;
+                continue;
+            }
             if listed.remote.is_some() || writers.contains(&session.writer) {
                 continue;
             }
