@@ -423,6 +423,38 @@ fn the_doctor_tells_what_a_remote_allows() {
 }
 
 #[test]
+fn a_remote_that_gives_only_a_part_is_not_one_with_a_broken_session() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+    ada.session(
+        "large",
+        "a task",
+        "head -c 100000 /dev/urandom >file && git add file && git commit -qm file",
+    );
+    ada.push().success();
+    let program = sandbox.work().join("part");
+    git_agent_tests::sandbox::write_program(
+        &program,
+        "#!/bin/sh\nexec git -c \"uploadpack.packObjectsHook='$0-of'\" upload-pack \"$@\"\n",
+    );
+    git_agent_tests::sandbox::write_program(
+        &sandbox.work().join("part-of"),
+        "#!/bin/sh\n\"$@\" | head -c 3000\n",
+    );
+    let program = format!("'{}'", program.display());
+    bob.git(["config", "remote.origin.uploadpack", &program])
+        .success();
+    let run = bob.command("git").args(["agent", "fetch"]);
+    let failed = run.time_limit(Duration::from_secs(60)).run().code(128);
+    failed.assert_says("cannot fetch from 'origin': it did not come whole");
+    assert!(!failed.stderr().contains("refuse"), "{failed}");
+    bob.git(["config", "--unset", "remote.origin.uploadpack"])
+        .success();
+    bob.fetch().success();
+}
+
+#[test]
 fn four_clones_at_random_end_with_the_same_view() {
     // The long version is run by hand: share-machine 500.
     let sandbox = Sandbox::new();

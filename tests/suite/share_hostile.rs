@@ -280,6 +280,10 @@ fn crafted_objects_are_refused_one_by_one() {
         bad.push(wrong("huge", &|state| {
             state["task"] = json!("x".repeat(70_000))
         }));
+        bad.push(wrong(&"long".repeat(100), &|_| {}));
+        bad.push(wrong("author", &|state| {
+            state["author"] = json!({"n": "A ".repeat(5000), "e": "a@example.com"})
+        }));
         bad.push(wrong("bytes", &|state| {
             state["task"] = json!("\u{202e}raw")
         }));

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::git::asking::{Advertisement, Interest};
 use crate::git::object::Signature;
 use crate::git::refs::{Expected, RefChange, Swap};
+use crate::git::remote::without_password;
 use crate::git::talk::Audience;
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::process::lock::Lock;
@@ -31,6 +32,22 @@ use crate::store::{archive, check, limits};
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How many attempts are made to tell good refs from those that git refuses.
 const ATTEMPTS: usize = 400;
+/// What git says when there is no room here.
+const FULL: [&str; 3] = [
+    "No space left on device",
+    "Disk quota exceeded",
+    "Read-only file system",
+];
+/// What it says when a remote stops in the middle.
+const CUT: [&str; 5] = [
+    "early EOF",
+    "unexpected disconnect",
+    "hung up unexpectedly",
+    "RPC failed",
+    "bytes of body are still expected",
+];
+/// What is said of that.
+const UNFINISHED: &str = "it did not come whole";
 /// So many refs may be files of their own before they are put together.
 const LOOSE: usize = 20;
 /// From so many copies on git is told not to look at them when it fetches something else: it would read the newest commit
@@ -407,6 +424,15 @@ impl Quarantine {
             (&mut attempts, &mut refused),
             audience,
         )?;
+        // Where nothing came at all, it was not for what is there.
+        let unfinished = |id| refused.get(id).filter(|why| why.starts_with(UNFINISHED));
+        if let Some(why) = missing.first().and_then(unfinished)
+            && missing.iter().all(|id| unfinished(id).is_some())
+        {
+            let remote = without_password(remote);
+            return Err(Error::fatal(format!("cannot fetch from '{remote}': {why}"))
+                .hint("git agent fetch"));
+        }
         let mut parents = BTreeSet::new();
         for one in wanted.iter_mut() {
             one.refused = match refused.get(&one.id) {
@@ -494,10 +520,18 @@ fn get(
     // A remote that cannot be reached at all refuses nothing in particular.
     repo.ask_remote(remote, &refname::SHARED)?
         .finish(&|_| Interest::None, 0)?;
+    let said = error.message();
+    // Nor does one that there is no room for.
+    if FULL.iter().any(|words| said.contains(words)) {
+        return Err(error);
+    }
     if let [only] = ids {
-        let said = error.message();
         let reason = said.split_once("': ").map_or(said, |(_, reason)| reason);
-        refused.insert(*only, format!("git refuses it: {reason}"));
+        let what = match CUT.iter().any(|words| said.contains(words)) {
+            true => UNFINISHED,
+            false => "git refuses it",
+        };
+        refused.insert(*only, format!("{what}: {reason}"));
         return Ok(());
     }
     // Most of what git refuses it can name, also where there is much of it.

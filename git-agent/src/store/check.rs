@@ -143,6 +143,18 @@ impl Check<'_> {
         if !says_writer(text, &session.writer) {
             return Err(wrong("its writer is not written as writers are"));
         }
+        let names = [
+            Some(&session.name),
+            Some(&session.author.name),
+            Some(&session.author.email),
+            Some(&session.agent),
+            session.model.as_ref(),
+            session.role.as_ref(),
+            session.group.as_ref(),
+        ];
+        if (names.into_iter().flatten()).any(|name| name.len() > limits::NAME) {
+            return Err(wrong("a name in it is too long"));
+        }
         let ids = [session.base.as_deref(), session.code.as_deref()];
         if ids
             .into_iter()

@@ -8,6 +8,8 @@ pub const CHUNK: usize = 1 << 20;
 pub const EVENTS: u64 = 8 << 20;
 /// `state.json`.
 pub const STATE: u64 = 64 << 10;
+/// A name in a state: of the session, its author, its agent.
+pub const NAME: usize = 256;
 /// One attachment.
 pub const ATTACHMENT: usize = 5 << 20;
 /// Attachments of one commit.
