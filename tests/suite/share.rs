@@ -395,9 +395,9 @@ fn the_doctor_tells_what_a_remote_allows() {
     let hook = team.hub.path().join("hooks/update");
     fs::create_dir_all(hook.parent().expect("a directory")).expect("writable");
     for (place, told) in [
-        ("sessions", "a session: "),
-        ("notes", "comments: "),
-        ("sessions/2", "a session: "),
+        ("sessions", "it takes comments alone: "),
+        ("notes", ""),
+        ("sessions/2", "it takes comments alone: "),
     ] {
         git_agent_tests::sandbox::write_program(
             &hook,

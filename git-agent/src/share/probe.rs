@@ -1,4 +1,4 @@
-//! What a remote allows and what it costs, found out by trying: two small refs, one of each kind, are pushed, looked for, and deleted again.
+//! What a remote allows and what it costs, found out by trying: a small ref is pushed, looked for, and deleted again.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,9 @@ use serde::Serialize;
 
 use super::remote::Remote;
 use crate::error::Result;
-use crate::git::ObjectId;
 use crate::git::asking::{Advertised, Interest};
 use crate::git::object::{BLOB, Signature, TreeEntry};
-use crate::git::remote::{Outcome, Update};
+use crate::git::remote::Update;
 use crate::git::talk::Audience;
 use crate::session::context::Context;
 use crate::session::{Ulid, WriterId};
@@ -88,65 +87,32 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
         email: "probe@git-agent.invalid".to_owned(),
         seconds: context.env.now().seconds(),
     };
-    let writer = WriterId::draw(context.env, "probe");
-    let message = "Of nobody, to see whether it is taken\n";
-    let notes = batch.commit(tree, &[], &who, message);
-    // A host may take one kind and refuse the other. What it may look at in a session is whose it is; to everybody else
-    // this is none.
-    let state = batch.blob(format!("{{\"writer\":\"{writer}\"}}\n").into_bytes());
-    let tree = batch.tree([TreeEntry {
-        name: b"state.json".to_vec(),
-        kind: BLOB,
-        id: state,
-    }]);
-    let log = batch.commit(tree, &[], &who, message);
+    let id = batch.commit(
+        tree,
+        &[],
+        &who,
+        "Notes of nobody, to see whether they are taken\n",
+    );
     repo.write_batch(&batch)?;
-    let tried = [
-        (RefName::ReviewNotes(writer).to_string(), notes),
-        (RefName::Session(Ulid::new(context.env)).to_string(), log),
-    ];
-    let put = tried.clone().map(|(name, id)| Update {
-        name,
-        new: Some(id),
-        over: None,
-    });
-    let take_back = |those: &dyn Fn(&str) -> bool| -> Vec<Update> {
-        let those = tried.iter().filter(|(name, _)| those(name));
-        those
-            .map(|(name, id)| Update {
-                name: name.clone(),
-                new: None,
-                over: Some(*id),
-            })
-            .collect()
+    let writer = WriterId::draw(context.env, "probe");
+    let name = RefName::ReviewNotes(writer.clone()).to_string();
+    let update = |new, over| Update {
+        name: name.clone(),
+        new,
+        over,
     };
     let mut quiet = Audience::Nobody;
     let started = Instant::now();
-    let mut pushed = repo.push_refs(&remote.name, &put, true, &mut quiet)?;
+    let mut pushed = repo.push_refs(&remote.name, &[update(Some(id), None)], true, &mut quiet)?;
     probed.push_ms = millis(started.elapsed());
     probed.atomic = pushed.done;
     if !pushed.done && pushed.said.contains("--atomic") {
-        pushed = repo.push_refs(&remote.name, &put, false, &mut quiet)?;
+        pushed = repo.push_refs(&remote.name, &[update(Some(id), None)], false, &mut quiet)?;
     }
     probed.accepts = pushed.done;
     if !pushed.done {
-        let refusals = || (pushed.outcomes.iter()).filter(|outcome| outcome.flag == '!');
-        // Of what goes together one is refused, and the other for its sake.
-        let own = |outcome: &&Outcome| !outcome.summary.contains("atomic");
-        let told = refusals().find(own).or_else(|| refusals().next());
-        let told = told.map(
-            |outcome| match outcome.name.starts_with(refname::SESSIONS) {
-                true => format!("a session: {}", outcome.summary),
-                false => format!("comments: {}", outcome.summary),
-            },
-        );
-        let went = take_back(&|name| {
-            let mut outcomes = pushed.outcomes.iter();
-            outcomes.any(|outcome| outcome.name == name && outcome.flag != '!')
-        });
-        if !probed.atomic && !went.is_empty() {
-            repo.push_refs(&remote.name, &went, false, &mut quiet)?;
-        }
+        let told = pushed.outcomes.iter().find(|outcome| outcome.flag == '!');
+        let told = told.map(|outcome| outcome.summary.clone());
         let hidden = |told: &String| told.contains("hidden ref");
         probed.hidden = told.as_ref().is_some_and(hidden);
         probed.reason = Some(match told {
@@ -155,18 +121,61 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
         });
         return Ok(probed);
     }
-    let wanted = |found: &str| match tried.iter().any(|(name, _)| found == name) {
+    let wanted = |found: &str| match found == name {
         true => Interest::Wanted,
         false => Interest::None,
     };
     let found = repo.ask_remote(&remote.name, &refname::SHARED)?;
-    let found = found.finish(&wanted, tried.len())?;
-    let shows = |id: ObjectId| found.refs.iter().any(|one| one.id == id);
-    probed.shows = tried.iter().all(|(_, id)| shows(*id));
-    let all = take_back(&|_| true);
-    let deleted = repo.push_refs(&remote.name, &all, false, &mut quiet)?;
+    let found = found.finish(&wanted, 1)?;
+    probed.shows = found.refs.iter().any(|one| one.id == id);
+    let deleted = repo.push_refs(&remote.name, &[update(None, Some(id))], false, &mut quiet)?;
     probed.deletes = deleted.done;
+    // Where it would stay, everybody who fetches would be told of a session that is none.
+    if probed.deletes {
+        try_session(context, &writer, &who, &mut probed)?;
+    }
     Ok(probed)
+}
+
+/// Tries the ref of a session: a host may take notes and refuse these. What it may look at in one is whose it is.
+fn try_session(
+    context: &Context<'_>,
+    writer: &WriterId,
+    who: &Signature,
+    probed: &mut Probed,
+) -> Result<()> {
+    let repo = context.repo;
+    let mut batch = repo.batch();
+    let state = batch.blob(format!("{{\"writer\":\"{writer}\"}}\n").into_bytes());
+    let tree = batch.tree([TreeEntry {
+        name: b"state.json".to_vec(),
+        kind: BLOB,
+        id: state,
+    }]);
+    let message = "A session of nobody, to see whether it is taken\n";
+    let id = batch.commit(tree, &[], who, message);
+    repo.write_batch(&batch)?;
+    let name = RefName::Session(Ulid::new(context.env)).to_string();
+    let update = |new, over| Update {
+        name: name.clone(),
+        new,
+        over,
+    };
+    let mut quiet = Audience::Nobody;
+    let put = [update(Some(id), None)];
+    let pushed = repo.push_refs(&probed.remote, &put, false, &mut quiet)?;
+    if pushed.done {
+        let back = [update(None, Some(id))];
+        probed.deletes = repo
+            .push_refs(&probed.remote, &back, false, &mut quiet)?
+            .done;
+        return Ok(());
+    }
+    probed.accepts = false;
+    let told = pushed.outcomes.iter().find(|outcome| outcome.flag == '!');
+    let told = told.map_or("", |outcome| outcome.summary.as_str());
+    probed.reason = Some(format!("it takes comments alone: {told}: {}", pushed.said));
+    Ok(())
 }
 
 /// Returns how long a ref is in the list that a push begins with.
