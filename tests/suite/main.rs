@@ -60,6 +60,7 @@ mod share_hostile;
 mod share_kept;
 mod share_many;
 mod share_secrets;
+mod share_takeover;
 mod share_transport;
 mod source;
 mod storage;

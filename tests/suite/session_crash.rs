@@ -188,10 +188,11 @@ fn a_killed_conversation_goes_on() {
             .success();
         },
         &|repo, name| {
+            // What an agent says comes in pieces.
             let said = repo
                 .events(name)
                 .iter()
-                .map(ToString::to_string)
+                .filter_map(|event| event["text"].as_str())
                 .collect::<String>();
             assert!(said.contains("Done. turn="), "{said}");
         },

@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 const MEMORY: u64 = 128 << 10;
 
 /// A shared repository with one good session, and tools to add bad ones.
-struct Lair<'a> {
-    team: Team<'a>,
-    good: String,
-    month: String,
-    state: Value,
-    made: std::cell::Cell<u32>,
+pub struct Lair<'a> {
+    pub team: Team<'a>,
+    pub good: String,
+    pub month: String,
+    pub state: Value,
+    pub made: std::cell::Cell<u32>,
 }
 
 impl<'a> Lair<'a> {
-    fn new(sandbox: &'a Sandbox, way: Way) -> Self {
+    pub fn new(sandbox: &'a Sandbox, way: Way) -> Self {
         let team = Team::new(sandbox, way);
         // What the server needs is the server's business.
         team.hub
@@ -47,22 +47,22 @@ impl<'a> Lair<'a> {
         }
     }
 
-    fn hub(&self) -> &Repo<'a> {
+    pub fn hub(&self) -> &Repo<'a> {
         &self.team.hub
     }
 
-    fn sid(&self) -> String {
+    pub fn sid(&self) -> String {
         self.made.set(self.made.get() + 1);
         format!("{}{:05}", &self.good[..21], self.made.get())
     }
 
-    fn object(&self, kind: &str, bytes: &[u8]) -> String {
+    pub fn object(&self, kind: &str, bytes: &[u8]) -> String {
         let hash = ["hash-object", "-t", kind, "-w", "--literally", "--stdin"];
         let run = self.hub().command("git").args(hash).stdin(bytes).run();
         run.success().line().to_owned()
     }
 
-    fn raw(&self, hex: &str) -> Vec<u8> {
+    pub fn raw(&self, hex: &str) -> Vec<u8> {
         (0..hex.len())
             .step_by(2)
             .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal"))
@@ -70,7 +70,7 @@ impl<'a> Lair<'a> {
     }
 
     /// Returns a tree of entries as given, in their order: mode, name, id.
-    fn tree(&self, entries: &[(&str, &[u8], &str)]) -> String {
+    pub fn tree(&self, entries: &[(&str, &[u8], &str)]) -> String {
         let mut bytes = Vec::new();
         for (mode, name, id) in entries {
             bytes.extend_from_slice(mode.as_bytes());
@@ -82,7 +82,7 @@ impl<'a> Lair<'a> {
         self.object("tree", &bytes)
     }
 
-    fn state(&self, sid: &str, name: &str) -> Value {
+    pub fn state(&self, sid: &str, name: &str) -> Value {
         let mut state = self.state.clone();
         state["sid"] = json!(sid);
         state["name"] = json!(name);
@@ -90,7 +90,7 @@ impl<'a> Lair<'a> {
     }
 
     /// Puts a log there whose tree has one more entry, before or behind the usual ones.
-    fn log_with(&self, mode: &str, name: &[u8], id: &str) -> String {
+    pub fn log_with(&self, mode: &str, name: &[u8], id: &str) -> String {
         let sid = self.sid();
         let empty = self.object("blob", b"");
         let state = self.object("blob", self.state(&sid, "bad").to_string().as_bytes());
@@ -106,7 +106,7 @@ impl<'a> Lair<'a> {
         sid
     }
 
-    fn commit(&self, sid: &str, tree: &str, message: &str, who: &str) {
+    pub fn commit(&self, sid: &str, tree: &str, message: &str, who: &str) {
         let commit = format!(
             "tree {tree}\nauthor {who} 1700000000 +0000\ncommitter {who} 1700000000 +0000\n\n{message}"
         );
@@ -114,7 +114,7 @@ impl<'a> Lair<'a> {
         self.point(sid, &id);
     }
 
-    fn point(&self, sid: &str, id: &str) {
+    pub fn point(&self, sid: &str, id: &str) {
         let name = format!("refs/agents/sessions/{}/{sid}", self.month);
         // As somebody with the disk would, past every check.
         let path = self.hub().path().join(&name);
@@ -122,7 +122,7 @@ impl<'a> Lair<'a> {
         fs::write(path, format!("{id}\n")).expect("writable");
     }
 
-    fn log_with_files(&self, sid: &str, events: &[u8], state: &[u8]) {
+    pub fn log_with_files(&self, sid: &str, events: &[u8], state: &[u8]) {
         let empty = self.object("blob", b"");
         let (events, state) = (self.object("blob", events), self.object("blob", state));
         let tree = self.tree(&[
@@ -132,67 +132,6 @@ impl<'a> Lair<'a> {
         ]);
         self.commit(sid, &tree, "agent-log v1\n", "A <a@example.com>");
     }
-}
-
-/// Adds to a session at the shared repository in its writer's name, as somebody who may push can: a state, and an event for
-/// every change in it.
-fn append_to(lair: &Lair<'_>, name: &str, changes: &Value) -> String {
-    let hub = lair.hub();
-    let state = ["cat-file", "-p", &format!("{name}:state.json")];
-    let mut state = hub.git(state).success().json();
-    let (tip, mut seq) = (hub.id(name), state["seq"].as_u64().expect("a number"));
-    let mut events = String::new();
-    for (key, value) in changes.as_object().expect("an object") {
-        seq += 1;
-        let mut event = json!({"v": 1, "id": format!("7zzzzzzzzzzzzzzzzzzzz{seq:05}"), "seq": seq,
-            "lc": seq, "ts": state["updated"], "turn": 1, "type": "set", "key": key, "value": value});
-        if key == "status" {
-            event["type"] = json!("status");
-            event["from"] = state["status"].clone();
-            event["to"] = value.clone();
-        }
-        events.push_str(&format!("{event}\n"));
-        match key.as_str() {
-            "command" | "shares" | "no_guard" => state["more"][key] = value.clone(),
-            _ => state[key] = value.clone(),
-        }
-    }
-    events.push_str(&format!(
-        "{}\n",
-        json!({"v": 1, "id": format!("7zzzzzzzzzzzzzzzzzzzz{:05}", seq + 1), "seq": seq + 1,
-            "lc": seq + 1, "ts": 1, "turn": 1, "type": "assistant", "text": "words of eve"})
-    ));
-    state["seq"] = json!(seq + 1);
-    state["lc"] = json!(seq + 1);
-    let empty = lair.object("blob", b"");
-    let events = lair.object("blob", events.as_bytes());
-    let state = lair.object("blob", state.to_string().as_bytes());
-    let tree = lair.tree(&[
-        ("100644", b"events.jsonl", &events),
-        ("100644", b"state.json", &state),
-        ("100644", b"v1", &empty),
-    ]);
-    let who = "E <e@example.com> 1700000000 +0000";
-    let commit =
-        format!("tree {tree}\nparent {tip}\nauthor {who}\ncommitter {who}\n\nagent-log v1\n");
-    let id = lair.object("commit", commit.as_bytes());
-    hub.git(["update-ref", name, &id]).success();
-    id
-}
-
-/// Returns the state at the tip of a ref.
-fn state_of(member: &Member<'_>, name: &str) -> Value {
-    let state = ["cat-file", "-p", &format!("{name}:state.json")];
-    member.git(state).success().json()
-}
-
-/// Returns the ref of the session with a name.
-fn ref_of(member: &Member<'_>, name: &str) -> String {
-    let shown = member.agent(["show", name, "--json"]).success().json();
-    let sid = shown["sessions"][0]["id"].as_str().expect("an id");
-    let refs = member.repo.refs("refs/agents/sessions");
-    let found = refs.into_keys().find(|found| found.ends_with(sid));
-    found.expect("it has a ref")
 }
 
 /// Fetches, and asserts that no process of it grew too large.
@@ -345,7 +284,7 @@ fn many_broken_refs_keep_no_good_one_out() {
     bob.repo.assert_user_can_work();
 }
 
-fn team_clone<'a>(lair: &Lair<'a>, who: &str) -> Member<'a> {
+pub fn team_clone<'a>(lair: &Lair<'a>, who: &str) -> Member<'a> {
     // A clone takes branches only: what is bad there is none of its business.
     lair.team.clone(who)
 }
@@ -635,238 +574,4 @@ fn five_thousand_refs_and_a_huge_blob_stay_small() {
     bob.git(["fetch", "--quiet"]).success();
     bob.git(["gc", "--quiet", "--prune=now"]).success();
     bob.repo.assert_whole();
-}
-
-#[test]
-fn nobody_else_decides_what_ones_own_session_runs_and_where() {
-    // With nothing new here the other version would simply be taken; otherwise both are joined.
-    for diverged in [false, true] {
-        let sandbox = Sandbox::new();
-        let lair = Lair::new(&sandbox, Way::Path);
-        let ada = Member::at(&sandbox, sandbox.work().join("ada"), "ada");
-        let pwned = sandbox.work().join("pwned");
-        let script = "echo x >>own && git add own && git commit -qm own && echo ran as mine";
-        ada.session("own", "mine", script);
-        ada.session("other", "theirs to take", script);
-        let other = state_of(&ada, &ref_of(&ada, "other"));
-        ada.push().success();
-        let name = ref_of(&ada, "own");
-        let before = state_of(&ada, &name);
-        let evil = format!("touch {}", pwned.display());
-        let changes = json!({
-            "agent": "command", "command": [&evil], "worktree": other["worktree"],
-            "branch": other["branch"], "model": "evil", "task": &evil, "no_guard": true,
-            "vendor_session": "evil", "status": "merged", "shares": other["sid"], "base": null,
-            "code": other["code"], "parent": "elsewhere", "role": "evil",
-        });
-        let added = append_to(&lair, &name, &changes);
-        if diverged {
-            ada.hammer([
-                "append",
-                name.rsplit('/').next().expect("an id"),
-                "1",
-                "later",
-            ]);
-        }
-        // What is kept as it was typed hides what the record says.
-        let kept = ada.repo.path().join(".git/agents/scratch");
-        fs::remove_dir_all(&kept).expect("it is there");
-        ada.push().success();
-        ada.git(["merge-base", "--is-ancestor", &added, &name])
-            .success();
-        let after = state_of(&ada, &name);
-        for key in [
-            "agent",
-            "model",
-            "task",
-            "worktree",
-            "branch",
-            "base",
-            "code",
-            "parent",
-            "role",
-            "more",
-            "status",
-            "vendor_session",
-            "name",
-            "author",
-            "writer",
-        ] {
-            assert_eq!(after[key], before[key], "{key}");
-        }
-        assert_eq!(lair.hub().id(&name), ada.repo.id(&name));
-        ada.shows(&["log", "own"], "words of eve");
-        ada.shows(&["log", "own"], "here it stays as it was");
-        let shown = ada.agent(["show", "own", "--json"]).success().json();
-        assert_eq!(shown["sessions"][0]["state"], "ready");
-        assert_eq!(shown["sessions"][0]["branch"], before["branch"]);
-        ada.push().success().assert_says("has everything");
-
-        let _ = ada.agent(["clean"]);
-        for one in [&before, &other] {
-            let place = one["worktree"].as_str().expect("a path");
-            assert!(std::path::Path::new(place).is_dir(), "{place}");
-            ada.repo.id(one["branch"].as_str().expect("a branch"));
-        }
-        ada.agent(["send", "own", "go on"]).success();
-        ada.agent(["wait", "--timeout", "120s", "own"]).success();
-        assert!(!pwned.exists());
-        let log = ada.agent(["log", "own"]).success();
-        assert_eq!(log.stdout().matches("ran as mine").count(), 2, "{log}");
-        // And others can read all of it.
-        let bob = team_clone(&lair, "bob");
-        ada.push().success();
-        bob.fetch().success();
-        bob.shows(&["log", "own"], "ran as mine");
-    }
-}
-
-#[test]
-fn what_is_fetched_by_hand_runs_nothing_and_takes_nothing_away() {
-    let sandbox = Sandbox::new();
-    let lair = Lair::new(&sandbox, Way::Path);
-    let bob = lair.team.clone("bob");
-    bob.session(
-        "mine",
-        "a task",
-        "echo x >mine && git add mine && git commit -qm mine",
-    );
-    let mine = state_of(&bob, &ref_of(&bob, "mine"));
-    let pwned = sandbox.work().join("pwned");
-    let mut names = Vec::new();
-    for status in ["ready", "running", "merged"] {
-        let sid = lair.sid();
-        let mut state = lair.state(&sid, &format!("eve-{status}"));
-        state["writer"] = json!("eve-1a2b");
-        state["status"] = json!(status);
-        state["agent"] = json!("command");
-        state["worktree"] = mine["worktree"].clone();
-        state["branch"] = mine["branch"].clone();
-        state["parent"] = json!("main");
-        state["turns"] = json!(1);
-        state["more"] = json!({"command": [format!("touch {}", pwned.display())], "set_up": true});
-        lair.log_with_files(&sid, b"", state.to_string().as_bytes());
-        let name = format!("refs/agents/sessions/{}/{sid}", lair.month);
-        let fetch = ["fetch", "--quiet", "origin", &format!("{name}:{name}")];
-        bob.git(fetch).success();
-        names.push((format!("eve-{status}"), name));
-    }
-    for (name, _) in &names {
-        let name = name.as_str();
-        for words in [
-            ["send", name, "go on"].as_slice(),
-            &["restart", name],
-            &["resume", name],
-            &["stop", name],
-            &["restore", name],
-            &["exec", name, "--", "true"],
-            &["commit", name],
-            &["merge", name],
-            &["review", "send", name],
-        ] {
-            let run = bob.agent(words).failure();
-            run.assert_says("belongs to somebody else");
-        }
-        let _ = bob.agent(["clean", name]);
-        let _ = bob.agent(["update", name]);
-        bob.shows(&["show", name], "(claimed)");
-    }
-    let _ = bob.agent(["clean"]);
-    let _ = bob.agent(["restart", "--all"]);
-    let _ = bob.agent(["doctor", "--fix"]);
-    let place = mine["worktree"].as_str().expect("a path");
-    assert!(std::path::Path::new(place).is_dir(), "{place}");
-    bob.repo.id(mine["branch"].as_str().expect("a branch"));
-    assert!(!pwned.exists());
-    let listed = bob.agent(["list", "--json"]).success().json();
-    let listed = listed["sessions"].as_array().expect("a list").clone();
-    assert!(listed.iter().all(|one| one["mine"] == true), "{listed:?}");
-    // It can be let go of.
-    let (name, full) = &names[0];
-    bob.agent(["forget", name]).success();
-    assert!(!bob.repo.refs("refs/agents/sessions").contains_key(full));
-}
-
-#[test]
-fn nobody_takes_over_a_session_that_was_folded() {
-    let sandbox = Sandbox::new();
-    let lair = Lair::new(&sandbox, Way::Path);
-    let ada = Member::at(&sandbox, sandbox.work().join("ada"), "ada");
-    ada.hammer(["close", &lair.good]);
-    ada.hammer(["fold"]);
-    ada.push().success();
-    assert!(lair.hub().refs("refs/agents/sessions").is_empty());
-    let bob = lair.team.clone("bob");
-    bob.fetch().success();
-    let mut state = lair.state(&lair.good, "good");
-    state["writer"] = json!("eve-1a2b");
-    state["task"] = json!("hijacked");
-    state["status"] = json!("ready");
-    lair.log_with_files(&lair.good, b"", state.to_string().as_bytes());
-    for member in [&ada, &bob] {
-        let run = member.fetch().code(1);
-        run.assert_says("somebody else wrote it before");
-    }
-
-    // Where it came before that, one's own is meant all the same.
-    let name = format!("sessions/{}/{}", lair.month, lair.good);
-    let words = format!("refs/agents/{name}:refs/agents-remote/origin/{name}");
-    ada.git(["fetch", "--quiet", "origin", &words]).success();
-    for wanted in ["good", lair.good.as_str()] {
-        let shown = ada.agent(["show", wanted, "--json"]).success().json();
-        assert_eq!(shown["sessions"][0]["mine"], true, "{shown}");
-        assert_ne!(shown["sessions"][0]["task"], "hijacked", "{shown}");
-        assert!(!ada.agent(["log", wanted]).success().stdout().is_empty());
-    }
-}
-
-#[test]
-fn what_somebody_adds_to_ones_own_archive_runs_nothing() {
-    let sandbox = Sandbox::new();
-    let lair = Lair::new(&sandbox, Way::Path);
-    let ada = Member::at(&sandbox, sandbox.work().join("ada"), "ada");
-    ada.hammer(["close", &lair.good]);
-    ada.hammer(["fold"]);
-    ada.push().success();
-    let refs = ada.repo.refs("refs/agents/archive");
-    let (name, tip) = refs.into_iter().next().expect("an archive");
-    // In ada's name: one of hers with another command, and one that she never made.
-    let pwned = sandbox.work().join("pwned");
-    let (mut lines, mut parents) = (String::new(), format!("parent {tip}\n"));
-    for (sid, called) in [(lair.good.clone(), "good"), (lair.sid(), "gift")] {
-        let mut state = lair.state(&sid, called);
-        state["seq"] = json!(99);
-        state["status"] = json!("discarded");
-        state["agent"] = json!("command");
-        state["more"] = json!({"command": [format!("touch {}", pwned.display())]});
-        lair.log_with_files(&sid, b"", state.to_string().as_bytes());
-        let log = format!("refs/agents/sessions/{}/{sid}", lair.month);
-        let id = lair.hub().id(&log);
-        lair.hub().git(["update-ref", "-d", &log]).success();
-        state["tip"] = json!(id);
-        lines.push_str(&format!("{state}\n"));
-        parents.push_str(&format!("parent {id}\n"));
-    }
-    let (empty, lines) = (
-        lair.object("blob", b""),
-        lair.object("blob", lines.as_bytes()),
-    );
-    let tree = lair.tree(&[
-        ("100644", b"sessions.jsonl", &lines),
-        ("100644", b"v1", &empty),
-    ]);
-    let who = "E <e@example.com> 1700000000 +0000";
-    let commit =
-        format!("tree {tree}\n{parents}author {who}\ncommitter {who}\n\nagent-archive v1\n");
-    let added = lair.object("commit", commit.as_bytes());
-    lair.hub().git(["update-ref", &name, &added]).success();
-    ada.push().success();
-    assert_eq!(ada.repo.id(&name), added);
-    for called in ["good", "gift"] {
-        for words in [["send", called, "go on"].as_slice(), &["restart", called]] {
-            let run = ada.agent(words).failure();
-            run.assert_says("belongs to somebody else");
-        }
-    }
-    assert!(!pwned.exists());
 }
