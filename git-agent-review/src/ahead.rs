@@ -15,18 +15,15 @@ use git_agent::git::{ObjectId, Repo};
 use git_agent::output::cannot_write;
 use git_agent::review::Review;
 use git_agent::session::anchors::{Placed, Spot};
-use git_agent::session::context::Context;
-use git_agent::session::work::{self, Keep, Work};
+use git_agent::session::work::{self, Work};
 use git_agent::store::list::Listed;
 
-use crate::diff::warn_left_out;
+use crate::diff::{look_apart, warn_left_out};
 use crate::screen::Screen;
 use crate::weave::Weaver;
 
 /// So many files fill any screen.
 const MOST: usize = 50;
-/// The mode of a submodule, which git may show in another way than files.
-const SUBMODULE: u32 = 0o160_000;
 
 /// Shows all of a session's work and returns it.
 pub fn show(screen: &Screen<'_>, listed: &Listed) -> Result<Work> {
@@ -37,10 +34,7 @@ pub fn show(screen: &Screen<'_>, listed: &Listed) -> Result<Work> {
     std::thread::scope(|scope| {
         let look = || {
             let (env, repo) = (context.env, context.repo.clone());
-            scope.spawn(move || {
-                let context = Context::new(env, &repo)?;
-                work::look(&context, listed, Keep::Nothing)
-            })
+            scope.spawn(move || look_apart(env, &repo, listed))
         };
         let at = guess.checkout.as_ref().filter(|_| is_plain(screen));
         // What is shown at once must not wait for a processor.
@@ -175,9 +169,7 @@ impl<'a> Gate<'a> {
                 let deltas = weaver.deltas();
                 let first = &deltas[..deltas.len().min(MOST)];
                 let mut sure = self.repo.first_unchanged(at, first)?;
-                let is_submodule =
-                    |delta: &Delta| [delta.old_mode, delta.new_mode].contains(&SUBMODULE);
-                while sure > 0 && deltas.get(sure).is_some_and(is_submodule) {
+                while sure > 0 && deltas.get(sure).is_some_and(Delta::is_submodule) {
                     sure -= 1;
                 }
                 self.sure = Some(sure);

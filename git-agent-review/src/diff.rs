@@ -7,6 +7,7 @@ use std::path::Path;
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
+use git_agent::git::Repo;
 use git_agent::git::scan::Reason;
 use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::sanitize::one_line;
@@ -158,16 +159,19 @@ fn look(screen: &Screen<'_>, listed: &Listed) -> Result<(Work, Review)> {
     // Reading what was said takes many small pieces of memory, which are cheapest in the first thread.
     std::thread::scope(|scope| {
         let (env, repo) = (context.env, context.repo.clone());
-        let looking = scope.spawn(move || {
-            let context = Context::new(env, &repo)?;
-            work::look(&context, listed, Keep::Nothing)
-        });
+        let looking = scope.spawn(move || look_apart(env, &repo, listed));
         let review = screen.said(listed)?;
         let work = looking
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         Ok((work, review))
     })
+}
+
+/// Looks at the files from another thread.
+pub fn look_apart(env: &Env, repo: &Repo, listed: &Listed) -> Result<Work> {
+    let context = Context::new(env, repo)?;
+    work::look(&context, listed, Keep::Nothing)
 }
 
 /// Says what in the worktree is neither shown nor judged.

@@ -25,9 +25,6 @@ use crate::outline::Hunk;
 use crate::page::{self, Line, Named, Page, Wish, marked};
 use crate::{answer, draft, send, threads};
 
-/// The mode of a submodule: what a diff shows of one is no text of a file.
-const GITLINK: u32 = 0o160_000;
-
 #[derive(Debug, Args)]
 pub struct Edit {
     /// The session (default: the one of this worktree), or with -m or -F an own comment
@@ -297,7 +294,7 @@ fn diff_lines(context: &Context<'_>, work: &Work) -> Result<Vec<Line>> {
                 }
                 if let Some(delta) = deltas.get(next) {
                     comes_again = delta.status == 'T';
-                    has_lines = delta.old_mode != GITLINK && delta.new_mode != GITLINK;
+                    has_lines = !delta.is_submodule();
                     lines.push(Line::File {
                         old_path: delta.old_path.clone(),
                         path: delta.path.clone(),

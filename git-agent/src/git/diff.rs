@@ -36,6 +36,14 @@ pub struct Delta {
     pub path: Vec<u8>,
 }
 
+impl Delta {
+    /// Returns whether it is about a submodule, which git may show in another way than files.
+    pub fn is_submodule(&self) -> bool {
+        const COMMIT: u32 = 0o160_000;
+        [self.old_mode, self.new_mode].contains(&COMMIT)
+    }
+}
+
 /// How many lines of a file differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {

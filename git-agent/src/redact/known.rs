@@ -10,7 +10,7 @@ use super::judge::is_stand_in;
 use super::names;
 
 /// Values that must never be written, gathered before work starts.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownSecrets {
     values: BTreeSet<Vec<u8>>,
 }

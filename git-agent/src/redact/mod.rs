@@ -63,8 +63,13 @@ impl Redactor {
     /// Makes a redactor that also knows these values.
     pub fn new(known: KnownSecrets) -> Self {
         Redactor {
-            scanner: Scanner::new(&known),
+            scanner: Scanner::new(known),
         }
+    }
+
+    /// Returns whether it was made to know exactly these values.
+    pub fn is_of(&self, known: &KnownSecrets) -> bool {
+        self.scanner.is_of(known)
     }
 
     /// Redacts text.

@@ -177,6 +177,7 @@ pub(super) fn placeholder_at(text: &[u8], at: usize) -> Option<usize> {
 
 /// Finds and cuts out, and counts what it cut.
 pub(super) struct Scanner {
+    values: KnownSecrets,
     known: Option<AhoCorasick>,
     forms: Vec<Vec<u8>>,
     counts: Vec<AtomicU64>,
@@ -195,9 +196,10 @@ impl fmt::Debug for Scanner {
 const ROUNDS: usize = 16;
 
 impl Scanner {
-    pub(super) fn new(known: &KnownSecrets) -> Self {
-        let forms = known.forms();
+    pub(super) fn new(values: KnownSecrets) -> Self {
+        let forms = values.forms();
         Scanner {
+            values,
             known: (!forms.is_empty()).then(|| {
                 AhoCorasick::builder()
                     .match_kind(MatchKind::LeftmostLongest)
@@ -207,6 +209,10 @@ impl Scanner {
             forms,
             counts: words().rules.iter().map(|_| AtomicU64::new(0)).collect(),
         }
+    }
+
+    pub(super) fn is_of(&self, values: &KnownSecrets) -> bool {
+        self.values == *values
     }
 
     pub(super) fn knows(&self, value: &[u8]) -> bool {

@@ -18,7 +18,7 @@ use crate::git::object::{self, Batch, Signature, TreeEntry};
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::{ObjectId, sha256};
 use crate::process::lock::Lock;
-use crate::redact::{Redacted, Redactor};
+use crate::redact::{KnownSecrets, Redacted, Redactor};
 use crate::session::fold::shorten;
 use crate::session::{Session, SessionId, State, Ulid};
 use crate::store::refname::RefName;
@@ -121,9 +121,12 @@ impl<'a> SessionWriter<'a> {
         &self.redactor
     }
 
-    /// Looks for these secrets from now on: an agent may be given more before its next turn.
-    pub fn set_redactor(&mut self, redactor: Redactor) {
-        self.redactor = redactor;
+    /// Looks for these secrets from now on: an agent may be given more before its next turn. Usually it is not, and what was
+    /// made for them stays.
+    pub fn look_for(&mut self, known: KnownSecrets) {
+        if !self.redactor.is_of(&known) {
+            self.redactor = Redactor::new(known);
+        }
     }
 
     /// Appends an event to the spool and returns it as recorded.

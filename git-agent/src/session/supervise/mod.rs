@@ -12,7 +12,9 @@ use super::launch::{self, RunFile};
 use super::live::{Ending, Live};
 use super::notify::Notifier;
 use super::verdict::{Facts, judge};
-use super::{Session, SessionId, State, briefing, create, depend, leftovers, servers, setup, work};
+use super::{
+    Session, SessionId, State, briefing, create, depend, leftovers, secrets, servers, setup, work,
+};
 use crate::agent::spec::{AgentSpec, COMMAND};
 use crate::agent::{Claim, Driver, Turn};
 use crate::error::{Context as _, Error, Result};
@@ -330,7 +332,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             self.set_base(start)?;
         }
         // The worktree may have brought files with secrets.
-        self.live.writer.set_redactor(self.context.redactor());
+        self.live.writer.look_for(secrets::known(self.context));
         setup::choose_port(self.context, &mut self.live)?;
         let environment = setup::environment(self.context, &self.spec, self.session())?;
         if let Err(reason) = setup::run(self.context, &mut self.live, path, environment)? {
@@ -361,7 +363,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         let context = self.context;
         let worktree = self.place()?;
         self.mend_link(&worktree)?;
-        self.live.writer.set_redactor(context.redactor());
+        self.live.writer.look_for(secrets::known(context));
         let session = self.session().clone();
         let mut environment = setup::environment(context, &self.spec, &session)?;
         let guard = setup::guard(context, &session, &mut environment)?;
