@@ -219,14 +219,20 @@ fn what_is_fetched_by_hand_runs_nothing_and_takes_nothing_away() {
     assert!(!bob.repo.refs("refs/agents/sessions").contains_key(full));
 }
 
-#[test]
-fn nobody_takes_over_a_session_that_was_folded() {
-    let sandbox = Sandbox::new();
-    let lair = Lair::new(&sandbox, Way::Path);
-    let ada = Member::at(&sandbox, sandbox.work().join("ada"), "ada");
+/// Returns a shared repository whose only session was closed and folded, and who did that.
+fn folded<'a>(sandbox: &'a Sandbox) -> (Lair<'a>, Member<'a>) {
+    let lair = Lair::new(sandbox, Way::Path);
+    let ada = Member::at(sandbox, sandbox.work().join("ada"), "ada");
     ada.hammer(["close", &lair.good]);
     ada.hammer(["fold"]);
     ada.push().success();
+    (lair, ada)
+}
+
+#[test]
+fn nobody_takes_over_a_session_that_was_folded() {
+    let sandbox = Sandbox::new();
+    let (lair, ada) = folded(&sandbox);
     assert!(lair.hub().refs("refs/agents/sessions").is_empty());
     let bob = lair.team.clone("bob");
     bob.fetch().success();
@@ -255,11 +261,7 @@ fn nobody_takes_over_a_session_that_was_folded() {
 #[test]
 fn what_somebody_adds_to_ones_own_archive_runs_nothing() {
     let sandbox = Sandbox::new();
-    let lair = Lair::new(&sandbox, Way::Path);
-    let ada = Member::at(&sandbox, sandbox.work().join("ada"), "ada");
-    ada.hammer(["close", &lair.good]);
-    ada.hammer(["fold"]);
-    ada.push().success();
+    let (lair, ada) = folded(&sandbox);
     let refs = ada.repo.refs("refs/agents/archive");
     let (name, tip) = refs.into_iter().next().expect("an archive");
     // In ada's name: one of hers with another command, and one that she never made.
