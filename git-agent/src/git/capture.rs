@@ -5,6 +5,7 @@
 //! sizes or submodules come in, git stores them through a private copy of the index, by its own rules.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -359,10 +360,15 @@ impl Repo {
             }
             self.write_scratch_index(state)
         };
+        let path = at.admin_dir.join("index");
         let scratch = if has_marks {
-            unmarked(index)?
+            let scratch = unmarked(index)?;
+            let index = fs::File::open(&path)
+                .context(|| format!("cannot open the index '{}'", path.display()))?;
+            scratch.age_like(&index)?;
+            scratch
         } else {
-            match self.copy_scratch_index(&at.admin_dir.join("index"))? {
+            match self.copy_scratch_index(&path)? {
                 Some(scratch) => scratch,
                 None => self.write_scratch_index(gix::index::State::new(self.hash_kind()))?,
             }

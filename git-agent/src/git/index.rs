@@ -44,9 +44,10 @@ pub struct OddEntry {
 }
 
 impl Repo {
-    /// Reads an index file; one that does not exist is empty.
+    /// Reads an index file; one that does not exist is empty. As in git, its checksum is not made again: that takes longer
+    /// than all the rest, and files that other programs replace in one step are whole.
     pub(in crate::git) fn read_index(&self, path: &Path) -> Result<gix::index::File> {
-        gix::index::File::at_or_default(path, self.hash_kind(), false, Default::default()).map_err(
+        gix::index::File::at_or_default(path, self.hash_kind(), true, Default::default()).map_err(
             |error| {
                 Error::fatal(format!("cannot read the index '{}'", path.display()))
                     .because(std::io::Error::other(error.to_string()))
@@ -124,13 +125,14 @@ impl Repo {
     /// Copies an index file to a file of its own in the scratch directory; `None` when there is nothing to copy.
     pub(in crate::git) fn copy_scratch_index(&self, from: &Path) -> Result<Option<ScratchIndex>> {
         let cannot = || format!("cannot copy the index '{}'", from.display());
-        let data = match fs::read(from) {
-            Ok(data) => data,
+        let mut index = match fs::File::open(from) {
+            Ok(index) => index,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Error::fatal(cannot()).because(error)),
         };
         let scratch = self.new_scratch_index()?;
-        (&scratch.file.file).write_all(&data).context(cannot)?;
+        std::io::copy(&mut index, &mut &scratch.file.file).context(cannot)?;
+        scratch.age_like(&index)?;
         Ok(Some(scratch))
     }
 
@@ -153,6 +155,15 @@ impl ScratchIndex {
     /// Returns where it is.
     pub(in crate::git) fn path(&self) -> &Path {
         self.file.path()
+    }
+
+    /// Makes it as old as the index it was made of. git looks into files that are no older than the index: one that was
+    /// changed within the tick of the clock in which it was checked out would look unchanged beside a younger index.
+    pub(in crate::git) fn age_like(&self, index: &fs::File) -> Result<()> {
+        let written = index.metadata().and_then(|meta| meta.modified());
+        written
+            .and_then(|written| self.file.file.set_modified(written))
+            .context(|| "cannot write a scratch index".into())
     }
 }
 

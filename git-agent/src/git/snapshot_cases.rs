@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use super::ObjectId;
 use super::scan::{Hidden, Reason};
@@ -131,6 +133,39 @@ fn the_same_tree_as_git_add() {
     world.git(&["add", "-A"]);
     assert_eq!(world.git(&["write-tree"]).trim(), tree.to_string());
     round_trip(&world);
+}
+
+#[test]
+fn a_file_changed_within_one_tick_of_the_clock_is_seen() {
+    for (attributes, marked) in [(false, false), (true, false), (true, true)] {
+        let mut world = World::new();
+        let at = world.main();
+        if attributes {
+            world.write(".gitattributes", "*.txt text eol=crlf\n");
+        }
+        let (path, index) = (at.top.join("a"), at.admin_dir.join("index"));
+        let then = SystemTime::now() - Duration::from_secs(3600);
+        let age = |path: &Path| {
+            let file = fs::File::options().write(true).open(path);
+            file.and_then(|file| file.set_modified(then)).expect("set");
+        };
+        world.write("a", "before");
+        age(&path);
+        world.commit_all("seed");
+        // Nobody can set this time.
+        world.git(&["config", "core.trustctime", "false"]);
+        world.reopen();
+        if marked {
+            world.git(&["update-index", "--assume-unchanged", "a"]);
+        }
+        fs::write(&path, "behind").expect("written");
+        age(&path);
+        age(&index);
+        // Something to convert: then git stores all that changed.
+        world.write("new.txt", "line\r\n");
+        let snapshot = world.snapshot(&at);
+        assert_eq!(world.tree(snapshot.tree)["a"].1, "behind");
+    }
 }
 
 #[test]
