@@ -12,24 +12,15 @@ use super::policy::{Own, short};
 use crate::env::Env;
 use crate::error::{Context, Error, Result};
 use crate::git::refs::{Expected, RefChange, Swap, Target};
-use crate::git::worktree::{self, Worktree};
+use crate::git::worktree;
 use crate::git::{ObjectId, Repo};
 use crate::store::refname;
-
-/// What a ref holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
-    /// An object.
-    At(ObjectId),
-    /// The name of another ref.
-    Symbolic(String),
-}
 
 /// Every ref of a repository, and what each worktree is on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Refs {
-    values: BTreeMap<String, Value>,
-    heads: BTreeMap<PathBuf, Value>,
+    values: BTreeMap<String, Target>,
+    heads: BTreeMap<PathBuf, Target>,
 }
 
 /// Whose changes are looked at.
@@ -72,9 +63,9 @@ pub struct Change {
     /// What changed.
     pub subject: Subject,
     /// What it was; nothing if it is new.
-    pub before: Option<Value>,
+    pub before: Option<Target>,
     /// What it is now; nothing if it is gone.
-    pub after: Option<Value>,
+    pub after: Option<Target>,
     /// What ties it to the session.
     pub evidence: Evidence,
 }
@@ -126,8 +117,8 @@ impl Refs {
             let now = after.heads.get(top);
             let is_own = is_same_place(top, scope.worktree);
             let allowed = match now {
-                Some(Value::Symbolic(name)) => is_own && scope.own.owns(name),
-                Some(Value::At(_)) => is_own && !scope.own.is_read_only(),
+                Some(Target::Symbolic(name)) => is_own && scope.own.owns(name),
+                Some(Target::Object(_)) => is_own && !scope.own.is_read_only(),
                 None => false,
             };
             if Some(before) == now || allowed {
@@ -166,8 +157,8 @@ impl Change {
             return Ok(Restored::Stale);
         }
         let now = match &self.after {
-            Some(Value::At(id)) => Some(*id),
-            Some(Value::Symbolic(target)) => repo.find_ref(target)?,
+            Some(Target::Object(id)) => Some(*id),
+            Some(Target::Symbolic(target)) => repo.find_ref(target)?,
             None => None,
         };
         if let Evidence::RenamedFrom(own) = &self.evidence
@@ -182,7 +173,7 @@ impl Change {
             };
         }
         let in_use = || -> Result<bool> {
-            let wanted = Value::Symbolic(name.to_owned());
+            let wanted = Target::Symbolic(name.to_owned());
             Ok(heads(repo)?.values().any(|head| *head == wanted))
         };
         if self.before.is_none() && in_use()? {
@@ -192,13 +183,13 @@ impl Change {
             Some(id) => Some(keep(env, repo, name, id)?),
             None => None,
         };
-        if matches!(self.after, Some(Value::Symbolic(_))) {
+        if matches!(self.after, Some(Target::Symbolic(_))) {
             repo.git_common()
                 .args(["symbolic-ref", "--delete", name])
                 .run()?;
         }
         let expected = match &self.after {
-            Some(Value::At(id)) => Some(*id),
+            Some(Target::Object(id)) => Some(*id),
             _ => None,
         };
         let swap = match &self.before {
@@ -210,7 +201,7 @@ impl Change {
     }
 
     fn restore_own_head(&self, repo: &Repo, scope: &Scope<'_>) -> Result<Restored> {
-        let (Some(own), Some(Value::Symbolic(now))) = (scope.own.first(), &self.after) else {
+        let (Some(own), Some(Target::Symbolic(now))) = (scope.own.first(), &self.after) else {
             return Ok(Restored::Kept("the worktree is gone"));
         };
         let head = repo.git_at(scope.git_dir, scope.worktree);
@@ -251,10 +242,10 @@ fn change(name: &str, expected: Option<ObjectId>, new: Option<ObjectId>) -> RefC
 }
 
 /// Gives a ref a value, if it holds what is expected.
-fn set(repo: &Repo, name: &str, expected: Option<ObjectId>, value: &Value) -> Result<Swap> {
+fn set(repo: &Repo, name: &str, expected: Option<ObjectId>, value: &Target) -> Result<Swap> {
     match value {
-        Value::At(id) => repo.swap_refs(&[change(name, expected, Some(*id))]),
-        Value::Symbolic(target) => {
+        Target::Object(id) => repo.swap_refs(&[change(name, expected, Some(*id))]),
+        Target::Symbolic(target) => {
             if repo.find_ref(name)? != expected {
                 return Ok(Swap::Stale);
             }
@@ -281,7 +272,7 @@ fn keep(env: &Env, repo: &Repo, name: &str, id: ObjectId) -> Result<String> {
 }
 
 /// Returns what the reflog says about how a branch came to be.
-fn evidence(repo: &Repo, name: &str, now: Option<&Value>, own: &Own) -> Result<Evidence> {
+fn evidence(repo: &Repo, name: &str, now: Option<&Target>, own: &Own) -> Result<Evidence> {
     if now.is_none() || !name.starts_with("refs/heads/") {
         return Ok(Evidence::None);
     }
@@ -305,26 +296,13 @@ fn evidence(repo: &Repo, name: &str, now: Option<&Value>, own: &Own) -> Result<E
     })
 }
 
-fn values(repo: &Repo) -> Result<BTreeMap<String, Value>> {
-    let all = repo.refs_as_they_are()?.into_iter();
-    Ok(all
-        .map(|(name, target)| match target {
-            Target::Object(id) => (name, Value::At(id)),
-            Target::Symbolic(other) => (name, Value::Symbolic(other)),
-        })
-        .collect())
+fn values(repo: &Repo) -> Result<BTreeMap<String, Target>> {
+    Ok(repo.refs_as_they_are()?.into_iter().collect())
 }
 
-fn heads(repo: &Repo) -> Result<BTreeMap<PathBuf, Value>> {
-    let all = worktree::list(repo).context(|| "cannot list the worktrees".into())?;
-    let head = |worktree: Worktree| {
-        let value = match (worktree.branch, worktree.head) {
-            (Some(branch), _) => Value::Symbolic(branch),
-            (None, head) => Value::At(head?),
-        };
-        Some((worktree.path, value))
-    };
-    Ok(all.into_iter().filter_map(head).collect())
+fn heads(repo: &Repo) -> Result<BTreeMap<PathBuf, Target>> {
+    let all = worktree::heads(repo).context(|| "cannot list the worktrees".into())?;
+    Ok(all.into_iter().collect())
 }
 
 fn is_same_place(one: &Path, other: &Path) -> bool {

@@ -13,8 +13,9 @@ use std::process::{Command, ExitCode};
 use git_agent::env::{Env, Terminals};
 use git_agent::error::{Error, Result};
 use git_agent::git::Repo;
+use git_agent::git::refs::Target;
 use git_agent::guard::environment::{Options, ask_nobody};
-use git_agent::guard::watch::{Refs, Scope, Subject, Value};
+use git_agent::guard::watch::{Refs, Scope, Subject};
 use git_agent::guard::{Guard, Own};
 use git_agent::session::environment::{Particulars, environment};
 use git_agent::session::{SessionId, Ulid};
@@ -134,10 +135,10 @@ fn start(words: Vec<OsString>, variables: &BTreeMap<OsString, OsString>) -> Resu
         .unwrap_or(255))
 }
 
-fn shown(value: &Option<Value>) -> String {
+fn shown(value: &Option<Target>) -> String {
     match value {
         None => "-".to_owned(),
-        Some(Value::At(id)) => id.to_string(),
-        Some(Value::Symbolic(name)) => format!("ref:{name}"),
+        Some(Target::Object(id)) => id.to_string(),
+        Some(Target::Symbolic(name)) => format!("ref:{name}"),
     }
 }

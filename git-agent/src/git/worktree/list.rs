@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::error::{Context, Error, Result};
 use crate::git::command::Answer;
+use crate::git::refs::Target;
 use crate::git::{ObjectId, RefBackend, Repo};
 
 /// How often git is asked for its list, and how long to wait in between: making the files of a worktree takes a moment.
@@ -47,18 +48,8 @@ impl Worktree {
 pub fn list(repo: &Repo) -> Result<Vec<Worktree>> {
     let mut all = vec![main(repo)?];
     let mut linked = Vec::new();
-    let base = repo.common_dir().join("worktrees");
-    let cannot = || format!("cannot read '{}'", base.display());
-    let entries = match fs::read_dir(&base) {
-        Ok(entries) => Some(entries),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(Error::fatal(cannot()).because(error)),
-    };
-    for entry in entries.into_iter().flatten() {
-        let entry = entry.context(cannot)?;
-        if let Some(worktree) = linked_at(repo, &entry.path())? {
-            linked.push(worktree);
-        }
+    for admin_dir in admin_dirs(repo)? {
+        linked.extend(linked_at(repo, &admin_dir)?);
     }
     linked.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
     all.extend(linked);
@@ -68,29 +59,56 @@ pub fn list(repo: &Repo) -> Result<Vec<Worktree>> {
     Ok(all)
 }
 
-/// Returns the own git directory of the linked worktree at a path; `None` when git knows of none there.
-pub fn admin_dir_of(repo: &Repo, path: &Path) -> Result<Option<PathBuf>> {
-    let base = repo.common_dir().join("worktrees");
-    let is_it = |admin_dir: &Path| read_gitdir(admin_dir).is_some_and(|top| top == path);
-    // git names it after the directory, where that name is free.
-    if let Some(likely) = path.file_name().map(|name| base.join(name))
-        && is_it(&likely)
-    {
-        return Ok(Some(likely));
+/// Returns what each worktree is on, by its top: a branch, also one that has no commit, or a commit. There may be many, and
+/// this looks at nothing else of them.
+pub fn heads(repo: &Repo) -> Result<Vec<(PathBuf, Target)>> {
+    if repo.ref_backend() == RefBackend::Reftable {
+        let head = |worktree: Worktree| {
+            let target = match worktree.branch {
+                Some(branch) => Target::Symbolic(branch),
+                None => Target::Object(worktree.head?),
+            };
+            Some((worktree.path, target))
+        };
+        return Ok(list(repo)?.into_iter().filter_map(head).collect());
     }
+    let mut heads = Vec::new();
+    let (path, bare) = main_path(repo)?;
+    if !bare {
+        let head = head_at(repo, repo.common_dir())?;
+        heads.extend(head.map(|head| (path, head)));
+    }
+    for admin_dir in admin_dirs(repo)? {
+        if let Some(path) = read_gitdir(&admin_dir) {
+            heads.extend(head_at(repo, &admin_dir)?.map(|head| (path, head)));
+        }
+    }
+    Ok(heads)
+}
+
+/// Returns the own git directories of all linked worktrees.
+fn admin_dirs(repo: &Repo) -> Result<Vec<PathBuf>> {
+    let base = repo.common_dir().join("worktrees");
     let cannot = || format!("cannot read '{}'", base.display());
     let entries = match fs::read_dir(&base) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Error::fatal(cannot()).because(error)),
     };
-    for entry in entries {
-        let admin_dir = entry.context(cannot)?.path();
-        if is_it(&admin_dir) {
-            return Ok(Some(admin_dir));
-        }
+    entries
+        .map(|entry| Ok(entry.context(cannot)?.path()))
+        .collect()
+}
+
+/// Returns the own git directory of the linked worktree at a path; `None` when git knows of none there.
+pub fn admin_dir_of(repo: &Repo, path: &Path) -> Result<Option<PathBuf>> {
+    let is_it = |admin_dir: &PathBuf| read_gitdir(admin_dir).is_some_and(|top| top == path);
+    // git names it after the directory, where that name is free.
+    let likely = (path.file_name()).map(|name| repo.common_dir().join("worktrees").join(name));
+    match likely.filter(is_it) {
+        Some(likely) => Ok(Some(likely)),
+        None => Ok(admin_dirs(repo)?.into_iter().find(is_it)),
     }
-    Ok(None)
 }
 
 /// Returns the linked worktree with this admin directory; `None` if git would not list it either.
@@ -106,7 +124,11 @@ pub(super) fn linked_at(repo: &Repo, admin_dir: &Path) -> Result<Option<Worktree
         .map(|reason| String::from_utf8_lossy(&reason).trim_end().to_owned());
     let prunable = match &locked {
         Some(_) => None,
-        None => prunable(admin_dir),
+        // One whose path cannot be read is not listed at all.
+        None => match fs::symlink_metadata(path.join(".git")) {
+            Ok(_) => None,
+            Err(_) => Some("gitdir file points to non-existent location".to_owned()),
+        },
     };
     let (branch, head) = head_of(repo, admin_dir)?;
     Ok(Some(Worktree {
@@ -122,6 +144,26 @@ pub(super) fn linked_at(repo: &Repo, admin_dir: &Path) -> Result<Option<Worktree
 }
 
 fn main(repo: &Repo) -> Result<Worktree> {
+    let (path, bare) = main_path(repo)?;
+    let (branch, head) = if bare {
+        (None, None)
+    } else {
+        head_of(repo, repo.common_dir())?
+    };
+    Ok(Worktree {
+        id: None,
+        path,
+        admin_dir: repo.common_dir().to_owned(),
+        branch,
+        head,
+        locked: None,
+        prunable: None,
+        bare,
+    })
+}
+
+/// Returns where the main worktree is, and whether it is none.
+fn main_path(repo: &Repo) -> Result<(PathBuf, bool)> {
     let common = repo.common_dir();
     let top = repo.main_work_tree();
     // A variable may give a bare repository files.
@@ -131,21 +173,7 @@ fn main(repo: &Repo) -> Result<Worktree> {
         (Some(name), Some(parent)) if name == ".git" => parent.to_owned(),
         _ => common.to_owned(),
     });
-    let (branch, head) = if bare {
-        (None, None)
-    } else {
-        head_of(repo, common)?
-    };
-    Ok(Worktree {
-        id: None,
-        path,
-        admin_dir: common.to_owned(),
-        branch,
-        head,
-        locked: None,
-        prunable: None,
-        bare,
-    })
+    Ok((path, bare))
 }
 
 /// Returns the top directory that an admin directory names.
@@ -168,46 +196,39 @@ pub(super) fn read_gitdir(admin_dir: &Path) -> Option<PathBuf> {
     })
 }
 
-fn prunable(admin_dir: &Path) -> Option<String> {
-    let gitdir = match fs::read(admin_dir.join("gitdir")) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Some("gitdir file does not exist".to_owned());
-        }
-        Err(error) => return Some(format!("unable to read gitdir file ({error})")),
-    };
-    if gitdir.trim_ascii_end().is_empty() {
-        return Some("invalid gitdir file".to_owned());
-    }
-    let top = read_gitdir(admin_dir)?;
-    if fs::symlink_metadata(top.join(".git")).is_err() {
-        return Some("gitdir file points to non-existent location".to_owned());
-    }
-    None
-}
-
 /// Reads HEAD of one worktree: the branch, if any, and the commit, if any.
 fn head_of(repo: &Repo, git_dir: &Path) -> Result<(Option<String>, Option<ObjectId>)> {
     if repo.ref_backend() == RefBackend::Reftable {
         return Ok((None, None));
     }
+    Ok(match head_at(repo, git_dir)? {
+        None => (None, None),
+        Some(Target::Object(id)) => (None, Some(id)),
+        Some(Target::Symbolic(name)) => {
+            let id = repo.find_ref(&name).unwrap_or(None);
+            (Some(name), id)
+        }
+    })
+}
+
+/// Reads the file that is the HEAD of one worktree.
+fn head_at(repo: &Repo, git_dir: &Path) -> Result<Option<Target>> {
     let path = git_dir.join("HEAD");
     let head = match fs::read(&path) {
         Ok(head) => head,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((None, None)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
             return Err(Error::fatal(format!("cannot read '{}'", path.display())).because(error));
         }
     };
     let head = String::from_utf8_lossy(head.trim_ascii_end()).into_owned();
-    match head.strip_prefix("ref:") {
-        Some(name) => {
-            let name = name.trim_start().to_owned();
-            let id = repo.find_ref(&name).unwrap_or(None);
-            Ok((Some(name), id))
+    Ok(match head.strip_prefix("ref:") {
+        Some(name) => Some(Target::Symbolic(name.trim_start().to_owned())),
+        None => {
+            let id = repo.parse_id(&head).ok().filter(|id| !id.is_null());
+            id.map(Target::Object)
         }
-        None => Ok((None, repo.parse_id(&head).ok().filter(|id| !id.is_null()))),
-    }
+    })
 }
 
 /// Returns what `git worktree list` says, fields ended by NUL. Git gives up on a worktree that somebody is just making, so

@@ -14,7 +14,7 @@ mod tests;
 pub use add::{AddOptions, Added, Way, add};
 pub use finish::finish;
 pub use hook::Hook;
-pub use list::{Worktree, admin_dir_of, list};
+pub use list::{Worktree, admin_dir_of, heads, list};
 pub use remove::{
     Finding, ProvenSafe, inspect, is_stale, leads_nowhere, moved_from, prune_missing, put_back,
     remove, remove_after, repair, search_moved, shares_repository,
