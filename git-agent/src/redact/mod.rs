@@ -3,8 +3,8 @@
 //! What an agent says and does is written into git, and git forgets nothing. So every string passes here first, and the
 //! object writer takes only [`Redacted`] values, which nothing else can make.
 //!
-//! One pass over the text with an automaton of a few hundred short words finds every place worth a look; what is looked
-//! at there is bounded, so time is linear whatever the text. In order of certainty:
+//! One pass over the text (`scan`) with an automaton of a few hundred short words (`words`) finds every place worth a
+//! look; what is looked at there is bounded, so time is linear whatever the text. In order of certainty:
 //!
 //! | layer | file | finds |
 //! |---|---|---|
@@ -34,6 +34,7 @@ mod rules;
 mod scan;
 mod text;
 mod url;
+mod words;
 mod wrapped;
 
 #[cfg(test)]
@@ -139,7 +140,12 @@ impl Redactor {
     /// lies on both sides.
     pub fn cut(&self, text: &str, at: usize) -> usize {
         let at = text.floor_char_boundary(at);
-        text.floor_char_boundary(self.scanner.place_to_cut(text.as_bytes(), at))
+        text.floor_char_boundary(self.cut_bytes(text.as_bytes(), at))
+    }
+
+    /// The same for bytes, which need not be text.
+    pub fn cut_bytes(&self, bytes: &[u8], at: usize) -> usize {
+        self.scanner.place_to_cut(bytes, at)
     }
 
     /// Returns how many secrets each rule has replaced so far.
@@ -192,5 +198,5 @@ pub fn rule_between(before: &[u8], after: &[u8]) -> String {
 
 /// Returns whether the whole value is a placeholder.
 fn is_placeholder(value: &[u8]) -> bool {
-    scan::placeholder_at(value, 0) == Some(value.len())
+    words::placeholder_at(value, 0) == Some(value.len())
 }

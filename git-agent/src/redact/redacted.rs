@@ -77,6 +77,23 @@ impl Redacted<Value> {
     pub fn to_line(&self) -> Redacted<String> {
         Redacted(to_ascii_json(&self.0))
     }
+
+    /// Adds a sum over something to an object: no secret is in it.
+    pub fn with_sum(mut self, key: &'static str, sum: String) -> Self {
+        if let Value::Object(fields) = &mut self.0 {
+            fields.insert(key.to_owned(), sum.into());
+        }
+        self
+    }
+
+    /// Returns an object without one of its fields.
+    pub fn without(&self, key: &str) -> Self {
+        let mut value = self.0.clone();
+        if let Value::Object(fields) = &mut value {
+            fields.remove(key);
+        }
+        Redacted(value)
+    }
 }
 
 impl Redacted<Event> {
