@@ -263,29 +263,33 @@ impl Body {
         }
     }
 
-    /// Puts what comes next behind this, if it is more of the same message. Returns whether it was.
-    pub fn take_more(&mut self, next: &Body) -> bool {
-        let (said, more, goes_on) = match (self, next) {
-            (Body::Assistant { text }, Body::Assistant { text: more })
-            | (Body::Reasoning { text }, Body::Reasoning { text: more }) => {
-                let goes_on = is_unfinished(text);
-                (text, more, goes_on)
-            }
-            (
-                Body::Output { stream, text },
-                Body::Output {
-                    stream: same,
-                    text: more,
-                },
-            ) if stream == same => {
-                let goes_on = is_begun_line(text);
-                (text, more, goes_on)
+    /// Returns whether what comes next is more of the same message.
+    pub fn goes_on_in(&self, next: &Body) -> bool {
+        let (said, goes_on) = match (self, next) {
+            (Body::Assistant { text }, Body::Assistant { .. })
+            | (Body::Reasoning { text }, Body::Reasoning { .. }) => (text, is_unfinished(text)),
+            (Body::Output { stream, text }, Body::Output { stream: same, .. })
+                if stream == same =>
+            {
+                (text, is_begun_line(text))
             }
             _ => return false,
         };
-        let goes_on = goes_on && said.len() < LONGEST_WHOLE;
-        if goes_on {
-            said.push_str(more);
+        goes_on && said.len() < LONGEST_WHOLE
+    }
+
+    /// Puts what comes next behind this, if it is more of the same message. Returns whether it was.
+    pub fn take_more(&mut self, next: &Body) -> bool {
+        let goes_on = self.goes_on_in(next);
+        if let (
+            true,
+            Body::Assistant { text } | Body::Reasoning { text } | Body::Output { text, .. },
+            Body::Assistant { text: more }
+            | Body::Reasoning { text: more }
+            | Body::Output { text: more, .. },
+        ) = (goes_on, self, next)
+        {
+            text.push_str(more);
         }
         goes_on
     }

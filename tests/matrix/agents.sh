@@ -5,7 +5,7 @@
 #   tests/matrix/agents.sh [AGENT...]        claude codex kilo opencode gemini qwen goose copilot cline aider; pi cn when named
 #   tests/matrix/agents.sh --together [AGENT...]      all at the same time in one repository, each with a marker of its own
 #
-#   CASES         which columns (default: all but fork): new send kill stream tool fork 401 429once 429 500
+#   CASES         which columns (default: those up to 500): new send kill stream tool 401 429once 429 500, and fork, 413, dead
 #
 # The other variables are those of lab.sh.
 set -u
@@ -158,7 +158,18 @@ case_401() {
 
 case_429once() { trouble "$1" once "[[http 429 x1]] [[say: after the limit]]" ready ""; }
 case_429() { trouble "$1" limited "[[http 429]]" failed "rate limit"; }
+case_413() { trouble "$1" large "[[http 413]]" failed "the conversation is too long for the model"; }
 case_500() { trouble "$1" broken "[[http 500]]" failed "the model's service failed"; }
+
+# The model's server is not there at all.
+case_dead() {
+    local there=$url
+    url=http://127.0.0.1:9
+    furnish "$1" dummy
+    trouble "$1" unreached "[[say: never]]" failed "the model's service failed"
+    url=$there
+    furnish "$1" dummy
+}
 
 # All agents at once: every transcript has its own marker and nobody else's, and no key.
 work_together() {

@@ -140,13 +140,12 @@ for session in json.load(sys.stdin)["sessions"]:
 ' "$1" "$2"
 }
 
-# Says how many events of a kind a session has, or with a text, how many of them hold it.
+# Says how many events of a kind a session has.
 events() {
     git agent log --raw "$1" | python3 -c '
 import json, sys
-kinds, text = sys.argv[1].split(","), sys.argv[2]
-print(sum(e["type"] in kinds and text in json.dumps(e) for e in map(json.loads, sys.stdin)))
-' "$2" "${3:-}"
+print(sum(e["type"] == sys.argv[1] for e in map(json.loads, sys.stdin)))
+' "$2"
 }
 
 # Says the processes that carry a session's mark.
@@ -187,8 +186,14 @@ no_survivors() {
     [ -z "$(survivors "$1")" ]
 }
 
+# Whether the agent said a text; a message may be recorded in pieces.
 told() {
-    [ "$(events "$1" assistant,output "$2")" -gt 0 ]
+    git agent log --raw "$1" | python3 -c '
+import json, sys
+events = [e for e in map(json.loads, sys.stdin) if e["type"] not in ("usage", "set", "snapshot")]
+said = "".join(e["text"] if e["type"] in ("assistant", "output") else "\0" for e in events)
+sys.exit(sys.argv[1] not in said)
+' "$2"
 }
 
 fail() {

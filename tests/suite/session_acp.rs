@@ -356,3 +356,80 @@ fn what_is_sent_during_an_attach_is_done_after_it() {
     assert_eq!(said(&repo, "held").matches("attached to").count(), 1);
     repo.assert_nothing_left_over();
 }
+
+#[test]
+fn a_secret_is_not_told_in_halves_around_something_that_happens() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    let secret = "Zq8vLw2pXr5tKd7mQx3v";
+    let (one, other) = secret.split_at(9);
+    let (letter, rest) = secret.split_at(1);
+    let task = format!(
+        "say unknown {one}\nodd\nsay {other} after\nsay call {one}\nbash true\nsay {other} after\n\
+         say plan {letter}\nplan 1 2\nsay {rest} after\nsay late {letter}\nsleep 700\nsay {rest} after"
+    );
+    repo.agent_cmd(["new", "--name", "tells", "--agent", "fake", &task])
+        .env("MY_SERVICE_TOKEN", secret)
+        .run()
+        .success();
+    repo.await_state("tells", "ready");
+    let told = said(&repo, "tells");
+    assert_eq!(told.matches(" after").count(), 4, "{told}");
+    for part in [one, other, rest] {
+        assert!(!told.contains(part), "{told}");
+    }
+}
+
+#[test]
+fn a_passphrase_is_not_told_in_halves_by_a_program_that_pauses() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    let script = "printf 'it is correct horse '; sleep 0.5; echo 'battery stapler9, done'";
+    repo.agent_cmd(["new", "--name", "tells", "--", "sh", "-c", script])
+        .env("MY_SERVICE_PASSWORD", "correct horse battery stapler9")
+        .run()
+        .success();
+    repo.await_state("tells", "ready");
+    let told = said(&repo, "tells");
+    assert_eq!(told.trim(), "it is [REDACTED:known-secret], done");
+}
+
+#[test]
+fn the_last_events_are_whole_messages_and_tell_what_was_used() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    let task = "say First words.\nbash true\nstream 3 400 word \nand no more";
+    repo.agent(["new", "--name", "speaks", "--agent", "fake", task])
+        .success();
+    repo.await_state("speaks", "ready");
+    let pieces = repo.events("speaks");
+    let pieces = pieces.iter().filter(|event| event["type"] == "assistant");
+    assert!(pieces.count() > 2, "the message came in pieces");
+    let told = |command: &[&str]| {
+        let run = repo.agent_cmd(command.iter().copied().chain(["speaks", "--no-color"]));
+        let lines: Vec<String> = run
+            .run()
+            .success()
+            .lines()
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+        lines
+    };
+    let last = [
+        "word word word Done. turn=1",
+        "-- used so far: 100 tokens in, 7 tokens out",
+        "-- ready: no changes",
+    ];
+    let shown = |lines: &[String]| {
+        let words = lines.iter().map(|line| line[9..].to_owned());
+        words.collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&told(&["log", "-n", "2"])), last);
+    assert_eq!(shown(&told(&["log", "-n", "1"])), last[1..]);
+    assert!(told(&["log", "-n", "0"]).is_empty());
+    let page = told(&["show"]).join("\n");
+    assert!(page.contains(last[0]), "{page}");
+    let row = told(&["list"]).join("\n");
+    assert!(row.contains(last[0]), "{row}");
+}

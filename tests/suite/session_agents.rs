@@ -190,6 +190,24 @@ fn an_agent_that_is_stuck_is_started_again_and_then_given_up() {
     assert_eq!(reason(&repo, "silent"), "stuck: no output for 1 s");
     let said = errors(&repo, "silent", "stuck").join("\n");
     assert!(said.contains("started again (1 of 1)"), "{said}");
+    let events = repo.events("silent");
+    let became = events.iter().filter(|event| event["type"] == "status");
+    let became: Vec<_> = became
+        .map(|event| (event["to"].as_str(), event["reason"].as_str()))
+        .skip_while(|(to, _)| *to != Some("stuck"))
+        .collect();
+    let (stuck, again) = (Some("no output for 1 s"), Some("started again"));
+    let given_up = Some("stuck: no output for 1 s");
+    assert_eq!(
+        became,
+        [
+            (Some("stuck"), stuck),
+            (Some("running"), again),
+            (Some("stuck"), stuck),
+            (Some("failed"), given_up)
+        ],
+        "what it says when it is ended is no work"
+    );
     wait_until("a person was told", || {
         let told = fs::read_to_string(&told).unwrap_or_default();
         told.contains("stuck") && told.contains("failed") && told.contains("unmarked")

@@ -239,6 +239,15 @@ fn qwen_stream() -> AgentSpec {
 }
 
 fn goose() -> AgentSpec {
+    let acp = spec(
+        "goose",
+        Family::Acp,
+        "goose acp --with-builtin developer",
+        "see https://goose-docs.ai, or npm install -g @aaif/goose-binary-linux-x64",
+    );
+    // These, too, are told as what the agent says, and the turn as well done.
+    let failed = ["Network error: ", "The model returned an empty response."].map(str::to_owned);
+    let failure_texts = [&acp.failure_texts[..], &failed].concat();
     AgentSpec {
         env: pairs(&[("GOOSE_TELEMETRY_ENABLED", "false")]),
         ask_env: pairs(&[("GOOSE_MODE", "approve")]),
@@ -246,12 +255,9 @@ fn goose() -> AgentSpec {
         attach: words("goose session --resume --session-id {session}"),
         asking: Asking::Never,
         tokens: Tokens::LastRequest,
-        ..spec(
-            "goose",
-            Family::Acp,
-            "goose acp --with-builtin developer",
-            "see https://goose-docs.ai, or npm install -g @aaif/goose-binary-linux-x64",
-        )
+        failure_texts,
+        overflows_silently: true,
+        ..acp
     }
 }
 
@@ -265,7 +271,8 @@ fn copilot() -> AgentSpec {
     );
     // A request that the provider refused is told as what the agent says.
     let refused = [400, 402, 403, 404, 413, 422].map(|status| format!("Error: {status} "));
-    let failure_texts = [&acp.failure_texts[..], &refused].concat();
+    let unknown = ["Error: Model '", "Error: Could not connect to "].map(str::to_owned);
+    let failure_texts = [&acp.failure_texts[..], &refused, &unknown].concat();
     AgentSpec {
         env: pairs(&[("COPILOT_AUTO_UPDATE", "false")]),
         env_names: names(&["COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN"], false),

@@ -18,21 +18,35 @@ pub(super) fn place(text: &str, limit: usize, link: &dyn Link) -> usize {
     link.cut(seen, at)
 }
 
-/// Returns where the end of text begins that may be half a secret: it waits for more, while any other word is shown.
+/// Returns where the end of text begins that may be half a secret: it waits for more with the word it is in, while any
+/// other word is shown.
 pub(super) fn half(text: &str, link: &dyn Link) -> usize {
-    let known = link.cut(text, text.len());
-    // A single letter begins some form of a secret too often.
-    let known = if text.len() - known < 2 {
-        text.len()
-    } else {
-        known
-    };
-    let word = text.len() - text.bytes().rev().take_while(u8::is_ascii_graphic).count();
+    let known = begun(text, link);
+    let word = word(text);
+    match known < text.len() && text.len() - word <= HELD {
+        true => known.min(word),
+        false => token(text).map_or(known, |token| token.min(known)),
+    }
+}
+
+/// Returns where the beginning of a known secret starts that is the end of text, or its length.
+pub(super) fn begun(text: &str, link: &dyn Link) -> usize {
+    link.cut(text, text.len())
+}
+
+/// Returns where a token starts that may go on after the text.
+pub(super) fn token(text: &str) -> Option<usize> {
+    let word = word(text);
     let token = &text.as_bytes()[word..];
     let running = (TOKEN..=HELD).contains(&token.len())
         && token.iter().any(u8::is_ascii_digit)
         && token.iter().any(u8::is_ascii_alphabetic);
-    if running { known.min(word) } else { known }
+    running.then_some(word)
+}
+
+/// Returns where the last word of text starts.
+fn word(text: &str) -> usize {
+    text.len() - text.bytes().rev().take_while(u8::is_ascii_graphic).count()
 }
 
 /// Returns the end of the last line near the end of a text, otherwise of the last word; what a name stands before is
@@ -107,7 +121,8 @@ mod tests {
     fn only_what_may_be_half_a_secret_waits_for_more() {
         let half = |text: &str| text[super::half(text, &link())..].to_owned();
         assert_eq!(half("let me see"), "");
-        assert_eq!(half("let me see Z"), "");
+        assert_eq!(half("let me see Z"), "Z");
+        assert_eq!(half("let me seeZ"), "seeZ");
         assert_eq!(half("it is Zq8v Lw2"), "Zq8v Lw2");
         assert_eq!(half("it is ghp_Zx9Yw8Vu"), "ghp_Zx9Yw8Vu");
         assert_eq!(half("it is ghp_Zx9Yw8Vu "), "");

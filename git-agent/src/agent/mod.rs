@@ -39,7 +39,7 @@ pub use streamed::words_end;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::Result;
 use crate::session::{Exit, Usage};
@@ -144,6 +144,9 @@ pub enum Input {
     /// The moment the driver wanted to be woken at has come.
     Woken,
 }
+
+/// How long an agent may try again by itself against a model that does not answer: after that, trying is ours to decide.
+pub(crate) const SETBACK: Duration = Duration::from_secs(60);
 
 /// What a driver may do: record events, start the agent, write to it, and wait.
 pub trait Link {

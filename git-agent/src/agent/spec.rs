@@ -142,6 +142,9 @@ pub struct AgentSpec {
     pub tokens: Tokens,
     /// Beginnings of a final text or a printed line that are really a failed model, told as success.
     pub failure_texts: Vec<String>,
+    /// Whether it ends a turn in silence when the conversation stays too long for the model however it was shortened. Its
+    /// figures are then those of the shortened one, to which nothing was answered.
+    pub overflows_silently: bool,
     /// Ways to authenticate that it offers, each with the variable that makes it possible.
     pub auth_methods: Vec<(String, String)>,
     /// Whether loading a conversation in the clock minute it was made in destroys it.
@@ -191,6 +194,7 @@ impl AgentSpec {
                 Family::Command | Family::ClaudeStream | Family::CodexJson => Vec::new(),
                 Family::Acp => ACP_FAILURES.iter().map(|text| (*text).to_owned()).collect(),
             },
+            overflows_silently: false,
             auth_methods: Vec::new(),
             loses_young_conversations: false,
             figures: Figures::default(),
@@ -419,7 +423,20 @@ mod tests {
             ),
             Some(TroubleKind::Context)
         );
+        assert_eq!(
+            kind("Error: Model 'x' not found on provider at http://127.0.0.1:9/v1 (HTTP 404)."),
+            Some(TroubleKind::Model)
+        );
+        let unreachable = "Info: Response was interrupted due to a server error. Retrying...Error: Could not connect to \
+                           local model provider at http://127.0.0.1:9/v1.\n  Check that the service is running";
+        assert_eq!(kind(unreachable), Some(TroubleKind::Model));
         assert_eq!(kind("The server answers Error: 400 for"), None);
+        let spec = crate::agent::registry::require("goose", &[]).expect("built in");
+        let kind = |text: &str| spec.failure_in(text).map(|trouble| trouble.kind);
+        let unreachable =
+            "Network error: Could not connect to 127.0.0.1:9 — check your network connection";
+        assert_eq!(kind(unreachable), Some(TroubleKind::Model));
+        assert_eq!(kind("I saw a Network error: it is gone"), None);
     }
 
     #[test]

@@ -21,6 +21,9 @@ const FIRST: Duration = Duration::from_millis(10);
 const WAIT: Duration = Duration::from_millis(250);
 /// How much of the last message is kept to tell what the agent said at the end.
 const KEPT: usize = 64 * 1024;
+/// From this many letters on, the beginning of a secret waits for the rest also while something else happens. Fewer begin
+/// some secret in nearly every word, and are remembered only.
+const HIDDEN: usize = 3;
 
 /// Who or what speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +41,10 @@ pub struct Streamed {
     text: String,
     last: String,
     ended: bool,
-    /// What may be half a secret, said before another voice spoke.
-    held: Option<(Voice, String)>,
+    /// What may be half a secret, said before another voice spoke or something else happened.
+    held: Vec<(Voice, String)>,
+    /// The few letters recorded last that may begin a secret.
+    lead: Option<(Voice, String)>,
     /// Whether something of the message was recorded.
     told: bool,
 }
@@ -50,13 +55,12 @@ impl Streamed {
         if text.is_empty() {
             return Ok(());
         }
-        let before = self.held.take_if(|(speaker, _)| *speaker == voice);
-        let whole = before.map(|(_, half)| half + text);
+        let before = self.held.iter().position(|(speaker, _)| *speaker == voice);
+        let whole = before.map(|index| self.held.remove(index).1 + text);
         let text = whole.as_deref().unwrap_or(text);
         if let Some((earlier, _)) = self.pending.filter(|(earlier, _)| *earlier != voice) {
-            let half = self.text.split_off(cutting::half(&self.text, link));
-            self.end_voice(link)?;
-            self.held = (!half.is_empty()).then_some((earlier, half));
+            let token = cutting::token(&self.text).unwrap_or(self.text.len());
+            self.part(earlier, token, link)?;
         }
         if voice == Voice::Assistant {
             if std::mem::take(&mut self.ended) {
@@ -67,10 +71,14 @@ impl Streamed {
         }
         self.pending.get_or_insert_with(|| (voice, Instant::now()));
         self.text.push_str(text);
+        if self.follows_lead(voice, link) {
+            return Ok(());
+        }
         if self.text.len() >= FULL
             && let Some(newline) = self.text.rfind('\n')
         {
-            self.record(newline + 1, link)?;
+            let end = link.cut(&self.text, newline + 1);
+            self.record(end, link)?;
         }
         while self.text.len() >= LARGEST {
             let end = match cutting::place(&self.text, LARGEST, link) {
@@ -93,6 +101,7 @@ impl Streamed {
     pub fn flush_due(&mut self, now: Instant, link: &mut dyn Link) -> Result<()> {
         if self.due().is_some_and(|due| due <= now) {
             let end = match cutting::place(&self.text, self.text.len(), link) {
+                _ if self.lead.is_some() => 0,
                 0 => cutting::half(&self.text, link),
                 end => end,
             };
@@ -103,13 +112,68 @@ impl Streamed {
         Ok(())
     }
 
-    /// Records all that waits: the message is over, something else happened.
+    /// Records what waits because something else happened; the agent may go on in the middle of a word.
+    pub fn pause(&mut self, link: &mut dyn Link) -> Result<()> {
+        match self.pending {
+            Some((voice, _)) => self.part(voice, self.text.len(), link),
+            None => self.end_voice(link),
+        }
+    }
+
+    /// Records all that waits: nothing more is said.
     pub fn end(&mut self, link: &mut dyn Link) -> Result<()> {
         self.end_voice(link)?;
-        match self.held.take() {
-            Some((voice, text)) => link.event(said_by(voice, text)),
-            None => Ok(()),
+        self.lead = None;
+        for (voice, text) in std::mem::take(&mut self.held) {
+            link.event(said_by(voice, text))?;
         }
+        Ok(())
+    }
+
+    /// Records what a voice said, up to `end` at most, but keeps the beginning of a secret.
+    fn part(&mut self, voice: Voice, end: usize, link: &mut dyn Link) -> Result<()> {
+        let lead = self.lead.take_if(|(speaker, _)| *speaker == voice);
+        let lead = lead.map(|(_, letters)| letters).unwrap_or_default();
+        let said = lead.clone() + &self.text;
+        let begun = said.split_at(cutting::begun(&said, link)).1;
+        let few = begun.len() < HIDDEN;
+        let end = match few {
+            true => end,
+            false => end.min(self.text.len().saturating_sub(begun.len())),
+        };
+        let half = self.text.split_off(end);
+        // Of what waits, the letters before it are remembered; else those that were recorded now.
+        let letters = match (half.is_empty(), few) {
+            (true, true) => begun.to_owned(),
+            (false, false) => begun[..begun.len().saturating_sub(half.len())].to_owned(),
+            _ => String::new(),
+        };
+        self.end_voice(link)?;
+        if !half.is_empty() {
+            self.held.push((voice, half));
+        }
+        if !letters.is_empty() {
+            self.lead = Some((voice, letters));
+        }
+        Ok(())
+    }
+
+    /// Puts the letters recorded before with what followed them if together they are a secret, and returns whether they
+    /// may still become one.
+    fn follows_lead(&mut self, voice: Voice, link: &mut dyn Link) -> bool {
+        let Some((_, lead)) = self.lead.take_if(|(speaker, _)| *speaker == voice) else {
+            return false;
+        };
+        let said = lead.clone() + &self.text;
+        if cutting::begun(&said, link) < lead.len() {
+            self.lead = Some((voice, lead));
+            return true;
+        }
+        if link.cut(&said, lead.len()) < lead.len() {
+            // Recorded once more, as part of what is cut out.
+            self.text = said;
+        }
+        false
     }
 
     fn end_voice(&mut self, link: &mut dyn Link) -> Result<()> {
@@ -117,6 +181,11 @@ impl Streamed {
         self.record(self.text.len(), link)?;
         self.told = false;
         Ok(())
+    }
+
+    /// Returns whether nothing happened after the last message.
+    pub fn spoke_last(&self) -> bool {
+        !self.ended && !self.last.trim().is_empty()
     }
 
     /// Returns the last message of the assistant, or its end when it is very long.
@@ -168,6 +237,7 @@ pub(super) fn keep_tail(text: &mut String, limit: usize) {
 mod tests {
     use super::*;
     use crate::agent::testing::Script;
+    use crate::redact::{KnownSecrets, Redactor};
 
     fn said(link: &Script) -> Vec<String> {
         link.events
@@ -255,6 +325,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_after_something_happened_is_another_message() {
+        let mut link = Script::default();
+        let mut text = Streamed::default();
+        text.push(Voice::Assistant, "Step 1.\n", &mut link)
+            .expect("recorded");
+        let due = text.due().expect("something waits");
+        text.flush_due(due, &mut link).expect("recorded");
+        assert!(text.spoke_last() && text.due().is_none());
+        text.pause(&mut link).expect("recorded");
+        assert!(!text.spoke_last());
+        text.push(Voice::Assistant, "Done ", &mut link)
+            .expect("recorded");
+        assert!(text.spoke_last());
+        assert_eq!(text.last(), "Done ");
+        let due = text.due().expect("something waits");
+        assert!(due <= Instant::now() + Duration::from_millis(20));
+    }
+
+    #[test]
     fn waiting_text_is_recorded_up_to_its_last_newline() {
         let mut link = Script::default();
         let mut text = Streamed::default();
@@ -299,5 +388,55 @@ mod tests {
             let whole = said(&link);
             assert!(whole.iter().any(|piece| piece.contains(KEY)), "{whole:?}");
         }
+    }
+
+    #[test]
+    fn a_secret_is_not_told_around_something_else_that_happens() {
+        const KEY: &str = "Zq8vLw2pXr5tKd7mQx3v";
+        let far = Instant::now() + Duration::from_secs(3600);
+        let mut known = KnownSecrets::new();
+        known.add_value(KEY.as_bytes());
+        let redactor = Redactor::new(known);
+        for length in 1..KEY.len() {
+            let (one, other) = KEY.split_at(length);
+            for pieces in [vec![one, other], KEY.split("").collect()] {
+                for happens in [true, false] {
+                    let mut link = Script::knowing(KEY);
+                    let mut text = Streamed::default();
+                    let first = ["it is ", "yes: "];
+                    for piece in first.iter().chain(&pieces).chain(&[" or not"]) {
+                        text.push(Voice::Assistant, piece, &mut link)
+                            .expect("recorded");
+                        text.flush_due(far, &mut link).expect("recorded");
+                        if happens {
+                            text.pause(&mut link).expect("recorded");
+                        }
+                    }
+                    text.end(&mut link).expect("recorded");
+                    let clean: String = said(&link)
+                        .iter()
+                        .map(|piece| redactor.text(piece).into_inner())
+                        .collect();
+                    let told = clean.replace("[REDACTED:known-secret]", "");
+                    let letters = told.strip_prefix("it is yes: ").expect("as it was said");
+                    let letters = letters.strip_suffix(" or not").expect("as it was said");
+                    assert!(letters.len() < HIDDEN, "{length} {happens}: {clean}");
+                    assert!(happens || letters.is_empty(), "{length}: {clean}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_a_secret_is_recorded_once_and_before_what_happens() {
+        let mut link = Script::knowing("Zq8vLw2pXr5tKd7mQx3v");
+        let mut text = Streamed::default();
+        for piece in ["to Z", "q and", " to Zq8 and", " Zq", "8v"] {
+            text.push(Voice::Assistant, piece, &mut link)
+                .expect("recorded");
+            text.pause(&mut link).expect("recorded");
+        }
+        text.end(&mut link).expect("recorded");
+        assert_eq!(said(&link), ["to Z", "q and", " to Zq8 and", " Zq", "8v"]);
     }
 }

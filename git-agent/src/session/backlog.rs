@@ -8,7 +8,7 @@ use super::events::{self, All};
 use crate::env::Millis;
 use crate::error::Result;
 use crate::store::list::Listed;
-use crate::transcript::Event;
+use crate::transcript::{Body, Event};
 
 /// Which events are wanted.
 #[derive(Debug, Clone, Copy, Default)]
@@ -54,25 +54,79 @@ pub fn tell(
         .collect())
 }
 
-/// As [`tell`], but only the last `count` wanted events.
+/// Which of the last events are told.
+pub struct Last<'w> {
+    /// How many.
+    pub count: usize,
+    /// Whether they are told to a person: the pieces of a message count as one, and what was used is only told with what
+    /// comes next.
+    pub in_words: bool,
+    /// Whether an event is told.
+    pub wanted: &'w dyn Fn(&Event) -> bool,
+}
+
+impl Last<'_> {
+    /// Returns where those to be told begin.
+    fn start(&self, events: &[(usize, Event)]) -> usize {
+        let mut left = self.count;
+        for at in (0..events.len()).rev() {
+            let counts = self.counts(events, at);
+            if left == 0 && (counts || self.count == 0) {
+                return at + 1;
+            }
+            left = left.saturating_sub(usize::from(counts));
+        }
+        0
+    }
+
+    /// Leaves those to be told. What was used in the turn of the first one goes with it, wherever it lies.
+    fn keep(&self, events: &mut Vec<(usize, Event)>) {
+        let mut told = events.split_off(self.start(events));
+        let turn_of = |index: usize| {
+            let first = told.iter().find(|(same, _)| *same == index);
+            first.map(|(_, event)| event.turn)
+        };
+        events.retain(|(index, event)| {
+            let usage = matches!(event.body, Body::Usage { .. });
+            self.in_words && usage && turn_of(*index) == Some(event.turn)
+        });
+        events.append(&mut told);
+    }
+
+    /// Returns whether the event at a place counts.
+    fn counts(&self, events: &[(usize, Event)], at: usize) -> bool {
+        let only_counted = |event: &Event| matches!(event.body, Body::Usage { .. });
+        let (index, event) = &events[at];
+        let next = || {
+            events[at + 1..]
+                .iter()
+                .find(|(_, next)| !only_counted(next))
+        };
+        let goes_on = || {
+            next().is_some_and(|(same, next)| same == index && event.body.goes_on_in(&next.body))
+        };
+        !self.in_words || !only_counted(event) && !goes_on()
+    }
+}
+
+/// As [`tell`], but only the last wanted events.
 pub fn tell_last(
     context: &Context<'_>,
     sessions: &[Listed],
-    count: usize,
-    wanted: &dyn Fn(&Event) -> bool,
+    last: &Last<'_>,
     each: &mut dyn FnMut(usize, Event) -> Result<()>,
 ) -> Result<Ends> {
     let mut ends = Ends::new();
     let mut kept: Vec<(usize, Event)> = Vec::new();
     for (index, listed) in sessions.iter().enumerate() {
-        let (events, last) = last_wanted(context, listed, count, wanted)?;
-        ends.insert(listed.session.sid, last);
-        kept.extend(events.into_iter().map(|event| (index, event)));
+        let (events, end) = last_wanted(context, (index, listed), last)?;
+        ends.insert(listed.session.sid, end);
+        kept.extend(events);
     }
     // Stable, so that a session's own order stands where its clock went back.
     kept.sort_by_key(|(_, event)| event.ts);
-    let surplus = kept.len().saturating_sub(count);
-    for (index, event) in kept.drain(surplus..) {
+    last.keep(&mut kept);
+    for (index, event) in kept {
         each(index, event)?;
     }
     Ok(ends)
@@ -81,20 +135,20 @@ pub fn tell_last(
 /// Returns the last wanted events of one session, reading backwards only as far as needed.
 fn last_wanted(
     context: &Context<'_>,
-    listed: &Listed,
-    count: usize,
-    wanted: &dyn Fn(&Event) -> bool,
-) -> Result<(Vec<Event>, u64)> {
-    let mut look = count.saturating_mul(2).max(64);
+    (index, listed): (usize, &Listed),
+    last: &Last<'_>,
+) -> Result<(Vec<(usize, Event)>, u64)> {
+    let mut look = last.count.saturating_mul(2).max(64);
     loop {
-        let mut events = events::tail_of(context, listed, look)?;
+        let events = events::tail_of(context, listed, look)?;
         let all = events.len() < look;
-        let last = events.last().map_or(0, |event| event.seq);
-        events.retain(|event| wanted(event));
-        if all || events.len() >= count {
-            let surplus = events.len().saturating_sub(count);
-            events.drain(..surplus);
-            return Ok((events, last));
+        let end = events.last().map_or(0, |event| event.seq);
+        let wanted = events.into_iter().filter(|event| (last.wanted)(event));
+        let mut told: Vec<_> = wanted.map(|event| (index, event)).collect();
+        // What is told with the first of them, or is its beginning, may lie before it.
+        if all || last.start(&told) > 0 {
+            last.keep(&mut told);
+            return Ok((told, end));
         }
         look = look.saturating_mul(4);
     }

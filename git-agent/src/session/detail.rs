@@ -106,9 +106,14 @@ pub fn gather(
     if let Some(task) = first_prompt(context, listed)? {
         summary.task = task;
     }
-    let mut last = Vec::new();
+    let mut last: Vec<Event> = Vec::new();
     let one = std::slice::from_ref(listed);
-    backlog::tell_last(context, one, EVENTS, shown, &mut |_, event| {
+    let wanted = backlog::Last {
+        count: EVENTS,
+        in_words: true,
+        wanted: shown,
+    };
+    backlog::tell_last(context, one, &wanted, &mut |_, event| {
         last.push(event);
         Ok(())
     })?;

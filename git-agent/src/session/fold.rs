@@ -33,7 +33,7 @@ impl Session {
                 self.turn_started = Some(event.ts);
                 self.note_activity(text);
             }
-            Body::Assistant { text } => self.note_activity(text),
+            Body::Assistant { text } => self.note_said(text),
             Body::Output { text, .. } => self.note_activity(text),
             Body::ToolCall { name, .. } => self.note_activity(name),
             Body::Permission { title, .. } => self.note_activity(title),
@@ -105,6 +105,19 @@ impl Session {
             Value::Null => self.more.remove(key),
             value => self.more.insert(key.to_owned(), value.clone()),
         };
+    }
+
+    /// Takes in what the agent says, which may be the next piece of its last line. A piece that ends in a blank leaves that
+    /// blank as the sign that more follows.
+    fn note_said(&mut self, text: &str) {
+        let goes_on = text.ends_with(' ') && !text.trim().is_empty();
+        match self.activity.ends_with(' ') {
+            true => self.note_activity(&(self.activity.clone() + text)),
+            false => self.note_activity(text),
+        }
+        if goes_on {
+            self.activity.push(' ');
+        }
     }
 
     fn note_activity(&mut self, text: &str) {
@@ -217,6 +230,33 @@ mod tests {
             (State::Ready, 3000, 1)
         );
         assert_eq!(session.seq, 3);
+    }
+
+    #[test]
+    fn a_line_said_in_pieces_is_one_activity() {
+        let mut session = session();
+        let said = |text: &str| Body::Assistant { text: text.into() };
+        let mut tell = |seq: u64, body: Body| {
+            session.apply(&event(seq, 1000, body));
+            session.activity.clone()
+        };
+        assert_eq!(tell(1, said("Step 1.\nAll ")), "All ");
+        assert_eq!(tell(2, said("tests ")), "All tests ");
+        assert_eq!(tell(3, said("pass.")), "All tests pass.");
+        assert_eq!(tell(4, said("Next")), "Next");
+        let long = "word ".repeat(100);
+        let cut = tell(5, said(&long));
+        assert!(cut.starts_with("word word") && cut.ends_with("… "));
+        assert_eq!(tell(6, said("end")), cut.trim_end());
+        tell(7, said("Let me "));
+        let call = Body::Permission {
+            request: "1".into(),
+            kind: "permission".into(),
+            title: "rm x".into(),
+            options: Vec::new(),
+        };
+        assert_eq!(tell(8, call), "rm x");
+        assert_eq!(tell(9, said("see")), "see");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::agent::words_end;
 use crate::error::{Context, Result};
 use crate::process::lines::{Bounds, Fill, Lines, Piece, Reader, Stream};
 use crate::process::spawn::Spawned;
+use crate::redact::Redactor;
 
 /// How long output is waited for after the process that wrote it has ended.
 const DRAIN: Duration = Duration::from_millis(300);
@@ -127,14 +128,18 @@ impl Running {
         self.paused.map(|since| since + QUIET)
     }
 
-    /// Passes on the beginnings of lines that have waited long enough for the rest.
-    pub fn flush_due(&mut self, now: Instant, queue: &mut VecDeque<Input>) {
+    /// Passes on the beginnings of lines that have waited long enough for the rest, but no half of a secret that has
+    /// blanks.
+    pub fn flush_due(&mut self, now: Instant, redactor: &Redactor, queue: &mut VecDeque<Input>) {
         if self.due().is_none_or(|due| due > now) {
             return;
         }
         self.paused = None;
         for side in BOTH {
-            if let Some(end) = self.begun(side) {
+            let begun = self.begun(side);
+            let unfinished = self.lines.unfinished_bytes(side);
+            let end = begun.map_or(0, |end| redactor.cut_bytes(unfinished, end));
+            if end > 0 {
                 let mut emit = |piece| queue.push_back(as_input(piece));
                 self.lines.hand_on(side, end, &mut emit);
             }

@@ -264,7 +264,10 @@ impl Agent {
         let mut end = End::Reason("end_turn");
         let mut late = Vec::new();
         for line in prompt.lines() {
-            let (step, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+            let (step, rest) = line
+                .trim_start()
+                .split_once(' ')
+                .unwrap_or((line.trim(), ""));
             if step == "late" {
                 late.push(rest.to_owned());
                 continue;

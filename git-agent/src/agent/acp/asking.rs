@@ -15,7 +15,7 @@ impl Dialogue<'_> {
             self.send(&wire::refusal(&id, wire::METHOD_NOT_FOUND, &message))?;
             return self.keep(&json!({"id": id, "method": method, "params": params}));
         }
-        self.text.end(self.link)?;
+        self.text.pause(self.link)?;
         let call = params.get("toolCall").unwrap_or(&Value::Null);
         let call_id = call.get("toolCallId").map(wire::id_text);
         self.calls.asked(call, self.link)?;

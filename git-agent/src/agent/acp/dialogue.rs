@@ -13,14 +13,12 @@ use super::{Peer, raw};
 use crate::agent::printed::{Printed, Stream};
 use crate::agent::spec::AgentSpec;
 use crate::agent::streamed::Streamed;
-use crate::agent::{Claim, Input, Link, Trouble, TroubleKind, Turn, foreign};
+use crate::agent::{Claim, Input, Link, SETBACK, Trouble, TroubleKind, Turn, foreign};
 use crate::error::{Error, Result};
 use crate::session::{Exit, Usage};
 
 /// How long the agent may take to end a turn that is cancelled.
 const CANCEL: Duration = Duration::from_secs(10);
-/// How long an agent may try again by itself against a model that does not answer: after that, trying is ours to decide.
-const SETBACK: Duration = Duration::from_secs(60);
 /// How many times its patience an agent may keep us waiting with signs of life that are no answer.
 const SIGNS: u32 = 5;
 /// How long updates that belong to an answer come after it at most.
@@ -134,7 +132,13 @@ impl<'a> Dialogue<'a> {
                 let claim = self.conclude(&result)?;
                 self.settle()?;
                 self.take_noted(noted)?;
-                claim
+                match claim.ok && self.is_unanswered(&result) {
+                    true => Claim::failed(Trouble::new(
+                        TroubleKind::Context,
+                        "the agent shortened the conversation, and got no answer",
+                    )),
+                    false => claim,
+                }
             }
             // The process can be asked again: a failed request does not end it.
             Err(Halt::Fault(_)) if self.cancelled.is_some() => Claim {
@@ -382,8 +386,14 @@ impl<'a> Dialogue<'a> {
     }
 
     pub(super) fn keep(&mut self, message: &Value) -> Result<()> {
-        self.text.end(self.link)?;
+        self.text.pause(self.link)?;
         self.link.event(raw(message))
+    }
+
+    /// Returns whether a turn that is said to be over ended without an answer of the model.
+    fn is_unanswered(&self, result: &Value) -> bool {
+        let nothing_written = matches!(tokens_in(result), Some((read, 0)) if read > 0);
+        self.spec.overflows_silently && nothing_written && !self.text.spoke_last()
     }
 
     /// Turns the agent's word that the turn is over into a claim.

@@ -26,11 +26,11 @@ impl Dialogue<'_> {
             "agent_thought_chunk" => self.chunk(Voice::Reasoning, update),
             "tool_call" | "tool_call_update" => {
                 self.setback = None;
-                self.text.end(self.link)?;
+                self.text.pause(self.link)?;
                 self.calls.update(update, &self.turn.worktree, self.link)
             }
             "plan" | "plan_update" => {
-                self.text.end(self.link)?;
+                self.text.pause(self.link)?;
                 let entries = update
                     .get("entries")
                     .or_else(|| update.get("plan")?.get("entries"));
@@ -72,7 +72,7 @@ impl Dialogue<'_> {
         }
         let message = update.get("messageId").map(wire::id_text);
         if message.is_some() && self.message != message {
-            self.text.end(self.link)?;
+            self.text.pause(self.link)?;
             self.message = message;
         }
         self.text.push(voice, text, self.link)

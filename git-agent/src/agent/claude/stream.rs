@@ -82,7 +82,7 @@ impl Stream {
             "user" => self.user(message, worktree, link)?,
             "result" => return self.result(message, used, link).map(Heard::Ended),
             "control_request" => {
-                self.text.end(link)?;
+                self.text.pause(link)?;
                 return Ok(Heard::Asked(message.clone()));
             }
             "control_cancel_request" => {
@@ -98,7 +98,7 @@ impl Stream {
 
     /// Keeps a message as it came.
     pub fn keep(&mut self, message: &Value, link: &mut dyn Link) -> Result<()> {
-        self.text.end(link)?;
+        self.text.pause(link)?;
         link.event(foreign::raw("claude-stream", message))
     }
 
@@ -121,7 +121,7 @@ impl Stream {
             "status" => {}
             "api_retry" | "retry" => return self.retry(message, link),
             "compact_boundary" => {
-                self.text.end(link)?;
+                self.text.pause(link)?;
                 link.event(Body::Notice {
                     text: "the agent shortened its memory of the conversation".to_owned(),
                 })?;
@@ -132,7 +132,7 @@ impl Stream {
     }
 
     fn retry(&mut self, message: &Value, link: &mut dyn Link) -> Result<Heard> {
-        self.text.end(link)?;
+        self.text.pause(link)?;
         let number = |key: &str| message.get(key).and_then(Value::as_u64);
         let error = message
             .get("error")
@@ -248,11 +248,11 @@ impl Stream {
             .position(|piece| !piece.is_empty() && text.starts_with(piece.as_str()));
         let told = streamed.map_or(0, |index| self.pieces.remove(index).len());
         self.text.push(voice, &text[told..], link)?;
-        self.text.end(link)
+        self.text.pause(link)
     }
 
     fn tool_use(&mut self, block: &Value, link: &mut dyn Link) -> Result<()> {
-        self.text.end(link)?;
+        self.text.pause(link)?;
         let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
         let (call, name, input) = (text("id"), text("name"), &block["input"]);
         self.calls.insert(call.to_owned(), name.to_owned());
@@ -277,7 +277,7 @@ impl Stream {
                 self.keep(block, link)?;
                 continue;
             }
-            self.text.end(link)?;
+            self.text.pause(link)?;
             let call = block["tool_use_id"].as_str().unwrap_or_default();
             let ok = block["is_error"] != true;
             let output = output_text(&block["content"]);

@@ -93,11 +93,13 @@ impl Codex {
         let known = resume.filter(|_| !turn.fork);
         let mut stream = Stream::new(known.map(ToOwned::to_owned));
         let mut printed = Printed::default();
-        let mut cancelled = false;
+        let (mut cancelled, mut hopeless) = (false, None);
         // Until when the agent may end by itself.
         let mut patience: Option<Instant> = None;
         let exit = loop {
-            let due = [printed.due(), patience].into_iter().flatten().min();
+            let given_up = stream.gives_up().map(|(at, _)| at);
+            let dues = [printed.due(), patience, given_up];
+            let due = dues.into_iter().flatten().min();
             match link.next(due)? {
                 Input::Stdout { line, cut: 0 } => {
                     match bounded::parse(&String::from_utf8_lossy(&line)) {
@@ -128,12 +130,23 @@ impl Codex {
             if stream.is_over() {
                 patience = patience.or(Some(now + FAREWELL));
             }
+            if let Some((_, trouble)) = stream.gives_up().filter(|(at, _)| *at <= now) {
+                hopeless = Some(trouble.clone());
+                break link.end()?;
+            }
             if patience.is_some_and(|patience| patience <= now) {
                 break link.end()?;
             }
         };
         printed.finish(link)?;
         stream.end(link)?;
+        if hopeless.is_some() {
+            return Ok(Claim {
+                trouble: hopeless,
+                exit: Some(exit),
+                ..Claim::default()
+            });
+        }
         let over = stream.is_over() && !cancelled;
         let mut claim = claim(stream, exit.clone(), cancelled, &printed);
         if over {

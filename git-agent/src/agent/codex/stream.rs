@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::agent::tools::relative;
-use crate::agent::{Link, Trouble, TroubleKind, foreign};
+use crate::agent::{Link, SETBACK, Trouble, TroubleKind, foreign};
 use crate::error::Result;
 use crate::session::Usage;
 use crate::transcript::{Body, PlanEntry};
@@ -33,6 +34,8 @@ pub struct Stream {
     open: BTreeSet<String>,
     /// Whether the agent said that the turn is over.
     over: bool,
+    /// Since when the agent tries to reach its model again, and why.
+    setback: Option<(Instant, Trouble)>,
 }
 
 impl Stream {
@@ -45,7 +48,16 @@ impl Stream {
             thread,
             open: BTreeSet::new(),
             over: false,
+            setback: None,
         }
+    }
+
+    /// Returns when the turn has failed of a setback unless something happens, and of which. It tries for ever when the
+    /// network is gone.
+    pub fn gives_up(&self) -> Option<(Instant, &Trouble)> {
+        let (since, trouble) = self.setback.as_ref()?;
+        let waits = self.open.is_empty() && !self.over;
+        waits.then_some((*since + SETBACK, trouble))
     }
 
     /// Returns whether the agent said that the turn is over; an error alone may be followed by more.
@@ -61,7 +73,11 @@ impl Stream {
         used: Usage,
         link: &mut dyn Link,
     ) -> Result<()> {
-        match event["type"].as_str().unwrap_or_default() {
+        let kind = event["type"].as_str().unwrap_or_default();
+        if kind.starts_with("item.") {
+            self.setback = None;
+        }
+        match kind {
             "thread.started" => match event["thread_id"].as_str() {
                 Some(id) if self.thread.as_deref() != Some(id) => {
                     self.thread = Some(id.to_owned());
@@ -121,7 +137,10 @@ impl Stream {
 
     fn error(&mut self, words: &str, link: &mut dyn Link) -> Result<()> {
         if words.starts_with("Reconnecting") {
-            link.setback(&Trouble::from_words(words, TroubleKind::Model))?;
+            let trouble = Trouble::from_words(words, TroubleKind::Model);
+            link.setback(&trouble)?;
+            let since = self.setback.as_ref().map(|(since, _)| *since);
+            self.setback = Some((since.unwrap_or_else(Instant::now), trouble));
             return link.event(Body::Notice {
                 text: words.to_owned(),
             });

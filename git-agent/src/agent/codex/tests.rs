@@ -224,3 +224,32 @@ fn a_plan_that_is_no_list_is_kept_as_it_came() {
     let (_, link) = run(&turn(), &[json!({"type": "item.updated", "item": item})], 1);
     assert_eq!(link.kinds(), ["raw"]);
 }
+
+#[test]
+fn an_agent_that_waits_for_the_network_for_ever_is_given_up() {
+    let mut link = Script::default();
+    let mut stream = Stream::new(None);
+    let mut tell = |stream: &mut Stream, event: Value| {
+        let known = stream.event(
+            &event,
+            std::path::Path::new("/w"),
+            Usage::default(),
+            &mut link,
+        );
+        known.expect("recorded");
+    };
+    let again = json!({"type": "error", "message": "Reconnecting... waiting for network (Connection failed)"});
+    assert!(stream.gives_up().is_none());
+    tell(&mut stream, again.clone());
+    let (at, trouble) = stream.gives_up().expect("a bound");
+    assert_eq!(trouble.kind, TroubleKind::Model);
+    tell(&mut stream, again.clone());
+    let later = stream.gives_up().expect("a bound").0;
+    assert_eq!(later, at, "it counts from the first time");
+    let call = |kind: &str| json!({"type": kind, "item": {"id": "1", "type": "command_execution", "command": "make"}});
+    tell(&mut stream, call("item.started"));
+    tell(&mut stream, again);
+    assert!(stream.gives_up().is_none(), "a tool works");
+    tell(&mut stream, call("item.completed"));
+    assert!(stream.gives_up().is_none(), "it went on");
+}

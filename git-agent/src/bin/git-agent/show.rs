@@ -17,6 +17,7 @@ use git_agent::session::context::Context;
 use git_agent::session::detail::{self, Detail};
 use git_agent::session::summary::{Finding, Summary};
 use git_agent::session::{heal, select};
+use git_agent::transcript::Event;
 
 use crate::site;
 
@@ -174,7 +175,14 @@ fn write(context: &Context<'_>, ui: &Ui, detail: &Detail) -> Result<()> {
     if !detail.events.is_empty() {
         writeln!(ui.out()).context(cannot_write)?;
         let mut writer = Writer::new(ui, clock, now);
+        let mut told: Vec<Event> = Vec::new();
         for event in &detail.events {
+            let earlier = told.last_mut();
+            if !earlier.is_some_and(|earlier| earlier.body.take_more(&event.body)) {
+                told.push(event.clone());
+            }
+        }
+        for event in &told {
             writer.event(&row.name, event)?;
         }
     }

@@ -5,7 +5,7 @@ use std::io::Write;
 use git_agent::error::{Context as _, Result};
 use git_agent::output::transcript::{Writer, is_worth_showing};
 use git_agent::output::{Ui, cannot_write, json};
-use git_agent::session::backlog::{self, Ends, Filter};
+use git_agent::session::backlog::{self, Ends, Filter, Last};
 use git_agent::session::context::Context;
 use git_agent::store::list::Listed;
 use git_agent::transcript::{Body, Event};
@@ -54,8 +54,8 @@ impl Show<'_, '_> {
                 && (form != Form::Words
                     || full
                     || is_worth_showing(&event.body)
-                    // What was used is told with the end of a turn, and is no line of its own to be counted.
-                    || last.is_none() && matches!(event.body, Body::Usage { .. }))
+                    // What was used is told with the end of a turn.
+                    || matches!(event.body, Body::Usage { .. }))
         };
         // The pieces of a message are shown as one; as records they stay what they are.
         let mut held: Option<(usize, Event)> = None;
@@ -82,7 +82,14 @@ impl Show<'_, '_> {
             }
         };
         let ends = match last {
-            Some(count) => backlog::tell_last(context, sessions, count, &wanted, &mut each)?,
+            Some(count) => {
+                let last = Last {
+                    count,
+                    in_words: form == Form::Words && !full,
+                    wanted: &wanted,
+                };
+                backlog::tell_last(context, sessions, &last, &mut each)?
+            }
             None => backlog::tell(context, sessions, &wanted, &mut each)?,
         };
         if let Some((index, event)) = held {
@@ -101,7 +108,14 @@ impl Show<'_, '_> {
         let mut each =
             |index: usize, event: Event| list.item(&with_session(&sessions[index], &event));
         match last {
-            Some(count) => backlog::tell_last(context, sessions, count, &wanted, &mut each)?,
+            Some(count) => {
+                let last = Last {
+                    count,
+                    in_words: false,
+                    wanted: &wanted,
+                };
+                backlog::tell_last(context, sessions, &last, &mut each)?
+            }
             None => backlog::tell(context, sessions, &wanted, &mut each)?,
         };
         list.end()

@@ -77,7 +77,7 @@ impl Live<'_> {
     /// Looks at the clocks and acts on those that have run out.
     pub(super) fn ring(&mut self, now: Instant) -> Result<()> {
         if let Some(running) = &mut self.process {
-            running.flush_due(now, &mut self.queue);
+            running.flush_due(now, self.writer.redactor(), &mut self.queue);
         }
         if self.clocks.turn_end.is_some_and(|end| now >= end) {
             self.clocks.turn_end = None;

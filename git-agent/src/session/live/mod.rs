@@ -334,7 +334,8 @@ impl<'a> Live<'a> {
             // A stream that ends is no sign of life.
             if !ended || self.queue.len() > before {
                 self.clocks.silent_since = Some(Instant::now());
-                if self.writer.session().status == State::Stuck {
+                // What it says because it is being ended does not make it work again.
+                if self.writer.session().status == State::Stuck && self.ending.is_none() {
                     self.writer.set_status(State::Running, "output again")?;
                 }
             }

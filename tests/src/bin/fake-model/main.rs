@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `[[write FILE: TEXT]]`, `[[bash: COMMAND]]` | has the agent write a file, run a command; one request each, in this order |
 //! | `[[say: TEXT]]` | ends the turn with this text, `{turn}` filled in; otherwise with `Done. turn=N calls=M` |
-//! | `[[http CODE]]`, `[[http CODE xN]]` | answers with a status: always, or the first N requests of this prompt |
+//! | `[[http CODE]]`, `[[http CODE xN]]`, `[[http CODE after N]]` | answers with a status: always, or the first N requests of this prompt, or all others |
 //! | `[[slow SECONDS]]` | waits in the middle of the stream |
 //! | `[[usage IN OUT]]` | counts so many tokens a request, 1000 and 20 otherwise |
 //!

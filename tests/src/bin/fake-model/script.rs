@@ -84,6 +84,12 @@ pub struct Plan {
     pub calls: usize,
 }
 
+/// Which requests of a prompt are answered with a status.
+enum Refused {
+    First(u32),
+    After(u32),
+}
+
 /// One thing that the prompt says.
 #[derive(Debug, PartialEq)]
 struct Step<'a> {
@@ -145,7 +151,7 @@ pub fn plan(ask: &Ask, count: impl FnOnce(&str) -> u32) -> Plan {
         turn: scripted.len().max(1),
         calls: after.iter().filter(|(kind, _)| *kind == Kind::Call).count(),
     };
-    let (mut todo, mut say, mut refused): (_, _, Option<u32>) = (Vec::new(), None, None);
+    let (mut todo, mut say, mut refused): (_, _, Option<Refused>) = (Vec::new(), None, None);
     for step in steps(prompt) {
         match step.verb {
             "write" | "bash" => todo.push(step),
@@ -159,13 +165,20 @@ pub fn plan(ask: &Ask, count: impl FnOnce(&str) -> u32) -> Plan {
                 plan.usage = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
             }
             _ => {
-                let (code, times) = step.rest.split_once(" x").unwrap_or((step.rest, ""));
-                plan.status = code.trim().parse().unwrap_or(500);
-                refused = times.trim().parse().ok();
+                let (code, times) = step.rest.split_once(' ').unwrap_or((step.rest, ""));
+                plan.status = code.parse().unwrap_or(500);
+                let number = |word: &str| times.trim().strip_prefix(word)?.trim().parse().ok();
+                let first = number("x").map(Refused::First);
+                refused = first.or_else(|| number("after").map(Refused::After));
             }
         }
     }
-    if refused.is_some_and(|times| count(prompt) > times) {
+    let fine = match refused {
+        None => false,
+        Some(Refused::First(times)) => count(prompt) > times,
+        Some(Refused::After(times)) => count(prompt) <= times,
+    };
+    if fine {
         plan.status = 200;
     }
     if let Some(schema) = &ask.json {

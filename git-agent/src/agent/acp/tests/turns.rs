@@ -230,6 +230,35 @@ fn a_failed_model_told_as_success_is_no_success() {
 }
 
 #[test]
+fn an_end_in_silence_after_the_conversation_was_shortened_is_no_success() {
+    let call = json!({"sessionUpdate": "tool_call", "toolCallId": "1", "title": "ls", "status": "completed"});
+    for (silent, written, last_words, fails) in [
+        (true, 0, None, true),
+        (true, 7, None, false),
+        (true, 0, Some("Compaction complete"), false),
+        (false, 0, None, false),
+    ] {
+        let mut spec = spec();
+        spec.overflows_silently = silent;
+        let mut play = Play::default()
+            .opened(json!({}))
+            .prompted(3)
+            .says("Let me see.")
+            .update(call.clone());
+        if let Some(words) = last_words {
+            play = play.says(words);
+        }
+        let usage = json!({"inputTokens": 127, "outputTokens": written});
+        let (claim, _) = play
+            .gives(json!({"id": 3, "result": {"stopReason": "end_turn", "usage": usage}}))
+            .run(&mut Acp::new(spec), &turn(1, None));
+        assert_eq!(claim.ok, !fails);
+        let kind = claim.trouble.map(|trouble| trouble.kind);
+        assert_eq!(kind, fails.then_some(TroubleKind::Context));
+    }
+}
+
+#[test]
 fn a_setback_counts_only_while_the_model_is_asked() {
     let (spec, turn) = (spec(), turn(1, None));
     let mut peer = Peer {
