@@ -37,7 +37,7 @@ pub fn matrix(matrix: &Matrix, width: Option<usize>) -> Option<Table> {
     }
     let mut headers = vec![
         Column::new("#").right(),
-        Column::new("NAME").shrinks_to(10),
+        Column::new("NAME").shrinks_to(10).keeps_end(),
         Column::new("INTO").shrinks_to(6),
         Column::new("FILES").right(),
     ];

@@ -3,6 +3,7 @@
 //! A width is given only for a terminal or a pager. Without one nothing is cut: `git agent list | grep` sees whole values,
 //! as it does in git's own listings.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use super::sanitize;
@@ -18,6 +19,7 @@ pub struct Column {
     right: bool,
     min_width: Option<usize>,
     rank: Option<u8>,
+    keeps_end: bool,
 }
 
 impl Column {
@@ -28,6 +30,7 @@ impl Column {
             right: false,
             min_width: None,
             rank: None,
+            keeps_end: false,
         }
     }
 
@@ -42,6 +45,13 @@ impl Column {
     #[must_use]
     pub fn shrinks_to(mut self, cells: usize) -> Self {
         self.min_width = Some(cells.max(1));
+        self
+    }
+
+    /// Cuts the column in the middle: names of versions differ at their end.
+    #[must_use]
+    pub fn keeps_end(mut self) -> Self {
+        self.keeps_end = true;
         self
     }
 
@@ -249,6 +259,7 @@ impl Table {
             }
             first = false;
             let text = match sanitize::width(&cell.text) > width {
+                true if column.keeps_end => cut_within(&cell.text, width),
                 true => sanitize::one_line(&cell.text).max_width(width).to_text(),
                 false => cell.text.as_str().into(),
             };
@@ -270,6 +281,16 @@ impl Table {
         }
         out.write_all(b"\n")
     }
+}
+
+/// Returns a text without a part of its middle. What takes other than one cell a character is cut at its end.
+fn cut_within(text: &str, width: usize) -> Cow<'_, str> {
+    let end = width.saturating_sub(1) / 3;
+    if end == 0 || !text.is_ascii() {
+        return sanitize::one_line(text).max_width(width).to_text();
+    }
+    let (start, rest) = text.split_at(width - 1 - end);
+    format!("{start}…{}", &rest[rest.len() - end..]).into()
 }
 
 /// Returns the cells that columns and what is between them take.
@@ -360,6 +381,21 @@ mod tests {
     }
 
     #[test]
+    fn names_that_differ_at_their_end_stay_apart() {
+        let mut table = Table::new([Column::new("NAME").shrinks_to(4).keeps_end()]);
+        for name in [
+            "add-a-wipe-command",
+            "add-a-wipe-command-2",
+            "日本語日本語日本語",
+        ] {
+            table.row([name.into()]);
+        }
+        let expected = "NAME\nadd-a-w…and\nadd-a-w…d-2\n日本語日本…\n";
+        assert_eq!(shown(&table, Some(11)), expected);
+        assert_eq!(shown(&table, Some(3)), "NA…\nad…\nad…\n日…\n");
+    }
+
+    #[test]
     fn headers_are_bold_and_escapes_are_not_counted() {
         let palette = Palette::load(&|_| None).expect("the defaults are valid");
         let mut table = Table::new([Column::new("A"), Column::new("B")]);
@@ -383,7 +419,7 @@ mod tests {
         #[test]
         fn fits_and_trails_no_spaces(rows in proptest::collection::vec(proptest::collection::vec(".{0,30}", 4), 1..6), width in 10usize..90) {
             let mut table = Table::new([
-                Column::new("A").shrinks_to(4), Column::new("BB").shrinks_to(4).right(),
+                Column::new("A").shrinks_to(4).keeps_end(), Column::new("BB").shrinks_to(4).right(),
                 Column::new("C").shrinks_to(4), Column::new("D").shrinks_to(4),
             ]);
             for row in &rows {
