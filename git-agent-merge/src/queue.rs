@@ -194,7 +194,7 @@ fn list(context: &Context<'_>, ui: &Ui) -> Result<u8> {
         }
         Format::Human => {
             let mut table = Table::new([
-                Column::new("SESSION").shrinks_to(12),
+                Column::new("SESSION").shrinks_to(12).keeps_end(),
                 Column::new("INTO").shrinks_to(8),
                 Column::new("STATE"),
                 Column::new("WHY").shrinks_to(20),

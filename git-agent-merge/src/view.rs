@@ -182,7 +182,7 @@ fn left_row(left: &LeftOut) -> Row {
 
 fn table(ui: &Ui, rows: &[Row]) -> Result<()> {
     let mut table = Table::new([
-        Column::new("SESSION").shrinks_to(12),
+        Column::new("SESSION").shrinks_to(12).keeps_end(),
         Column::new("RESULT"),
         Column::new("DETAIL").shrinks_to(20),
     ]);

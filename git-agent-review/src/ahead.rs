@@ -19,14 +19,14 @@ use git_agent::session::work::{self, Work};
 use git_agent::store::list::Listed;
 
 use crate::diff::{look_apart, warn_left_out};
-use crate::screen::Screen;
+use crate::screen::{Gathering, Screen};
 use crate::weave::Weaver;
 
 /// So many files fill any screen.
 const MOST: usize = 50;
 
 /// Shows all of a session's work and returns it.
-pub fn show(screen: &Screen<'_>, listed: &Listed) -> Result<Work> {
+pub fn show(screen: &Screen<'_>, listed: &Listed, gathering: Gathering<'_>) -> Result<Work> {
     let (context, ui) = (screen.context, screen.ui);
     let guess = work::committed(context, listed)?;
     let before = trees(context.repo, &guess)?;
@@ -39,7 +39,7 @@ pub fn show(screen: &Screen<'_>, listed: &Listed) -> Result<Work> {
         let at = guess.checkout.as_ref().filter(|_| is_plain(screen));
         // What is shown at once must not wait for a processor.
         let looking = at.is_none().then(look);
-        let review = screen.said(listed)?;
+        let review = screen.said(listed, gathering)?;
         let placed = screen.placed(&guess, &review)?;
         let looking = looking.unwrap_or_else(look);
 

@@ -104,6 +104,9 @@ fn close(env: &Env, args: &Close, resolved: bool) -> Result<u8> {
         let reviews = remark::load(context)?;
         // All of them are looked for before anything is written.
         let found = find_all(context, &reviews, &args.comments)?;
+        if let Some(found) = found.iter().find(|found| !found.thread.is_visible()) {
+            return Err(deleted(found));
+        }
         let ids: Vec<Ulid> = found.iter().map(|found| found.comment.id).collect();
         for found in found {
             let short = threads::short(found.comment.id);
@@ -137,11 +140,16 @@ pub fn delete(env: &Env, args: &Delete) -> Result<u8> {
         }
         let ids: Vec<Ulid> = found.iter().map(|found| found.comment.id).collect();
         for found in found {
+            let short = threads::short(found.comment.id);
+            if found.comment.deleted {
+                ui.narrate(format!("{short} is deleted already"));
+                continue;
+            }
             let action = Action::Del {
                 target: Some(found.comment.id),
             };
             write(context, &found, action)?;
-            tell_deleted(ui, &found);
+            ui.narrate(format!("deleted {short}"));
         }
         display::refresh(context)?;
         tell(ui, &ids)?;
@@ -165,8 +173,10 @@ pub fn tell(ui: &Ui, ids: &[Ulid]) -> Result<()> {
     }
 }
 
-fn tell_deleted(ui: &Ui, found: &Found<'_>) {
-    ui.narrate(format!("deleted {}", threads::short(found.comment.id)));
+/// Returns what to say when a comment was taken back: that stays so, whatever is done with it.
+pub fn deleted(found: &Found<'_>) -> Error {
+    let short = threads::short(found.comment.id);
+    Error::fatal(format!("comment {short} was deleted")).hint("git agent review list")
 }
 
 fn find_all<'r>(

@@ -13,6 +13,7 @@ use git_agent::output::{Format, Ui};
 use git_agent::review::path::unquote;
 use git_agent::review::{Action, Place, Severity, Side};
 use git_agent::session::context::Context;
+use git_agent::session::feedback::path_shown;
 use git_agent::session::fold::shorten;
 use git_agent::session::work::{self, Keep, Work};
 use git_agent::session::{Ulid, anchors, display, events, remark, select};
@@ -106,12 +107,13 @@ fn about(context: &Context<'_>, ui: &Ui, listed: &Listed, at: Option<&Place>) ->
         let path = code
             .path
             .as_deref()
-            .map(|path| format!(", {}", one_line(path)));
+            .map(|path| format!(", {}", one_line(&path_shown(path))));
         return path.unwrap_or_default();
     };
+    let path = path_shown(path);
     let place = match code.end {
-        Some(end) => format!("{}:{line}-{end}", one_line(path)),
-        None => format!("{}:{line}", one_line(path)),
+        Some(end) => format!("{}:{line}-{end}", one_line(&path)),
+        None => format!("{}:{line}", one_line(&path)),
     };
     let is = shorten(text.trim(), SHOWN);
     if code.side == Side::New

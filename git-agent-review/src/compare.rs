@@ -312,7 +312,7 @@ fn figures(ui: &Ui, versions: &[Version]) -> Result<()> {
     columns.extend(
         versions
             .iter()
-            .map(|version| Column::new(name(version)).shrinks_to(8)),
+            .map(|version| Column::new(name(version)).shrinks_to(8).keeps_end()),
     );
     let mut table = Table::new(columns);
     let mut line = |label: &str, value: &dyn Fn(&Version) -> String| {
@@ -387,7 +387,7 @@ fn files(ui: &Ui, versions: &[Version], paths: &[Vec<u8>]) -> Result<()> {
     columns.extend(
         versions
             .iter()
-            .map(|version| Column::new(name(version)).shrinks_to(8)),
+            .map(|version| Column::new(name(version)).shrinks_to(8).keeps_end()),
     );
     let mut table = Table::new(columns);
     for path in paths {

@@ -19,12 +19,14 @@ use git_agent::session::context::Context;
 use git_agent::session::scope::{self, Compared, Scope};
 use git_agent::session::work::{self, Keep, Work};
 use git_agent::session::{looked, remark, select};
+use git_agent::store::Store;
 use git_agent::store::list::Listed;
 use serde::Serialize;
 
 use crate::ahead;
+use crate::into;
 use crate::pathspec;
-use crate::screen::Screen;
+use crate::screen::{Gathering, Screen};
 
 #[derive(Debug, Args)]
 pub struct Diff {
@@ -34,6 +36,9 @@ pub struct Diff {
     /// Everything since it left its parent, committed or not (the default)
     #[arg(long, group = "scope")]
     branch: bool,
+    /// Everything that a merge into this branch would bring
+    #[arg(long, value_name = "BRANCH", group = "scope")]
+    into: Option<String>,
     /// What is staged
     #[arg(long, group = "scope")]
     staged: bool,
@@ -120,47 +125,59 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
     let mut options = args.output.options();
     options.pager = true;
     site::run(env, options, |context, ui| {
-        let listed = select::select_one(context, args.session.as_deref())?;
-        let screen = Screen { context, ui, args };
-        let human = ui.format() == Format::Human;
-        let work = match human && args.scope() == Scope::Branch {
-            true => ahead::show(&screen, &listed)?,
-            false => {
-                let (work, review) = look(&screen, &listed)?;
-                let compared = scope::compared(context, &listed, &work, args.scope())?;
-                let placed = screen.placed(&work, &review)?;
-                if !human {
-                    return machine(context, ui, args, &compared, &placed);
-                }
-                if let Some(note) = &compared.note {
-                    ui.narrate(note);
-                }
-                warn_left_out(context, ui, &work);
-                let trees = (compared.old, compared.new);
-                screen.show(trees, screen.program(trees, &[])?.stream()?, &placed)?;
-                work
-            }
-        };
-        // An agent that reads its own diff is not the reviewer.
-        if args.is_whole()
-            && !context.repo.is_read_only()
-            && env.var("GIT_AGENT_SESSION").is_none()
-            && remark::inside(context)?.is_none()
-        {
-            looked::remember(context, listed.session.sid, &work)?;
-        }
-        Ok(0)
+        std::thread::scope(|scope| {
+            // It takes a while, and is the same whichever session is meant.
+            let gathering = (!args.no_comments).then(|| {
+                let repo = context.repo.clone();
+                scope.spawn(move || remark::gather(&Store::new(env, &repo)))
+            });
+            show(&Screen { context, ui, args }, gathering)
+        })
     })
 }
 
+fn show(screen: &Screen<'_>, gathering: Gathering<'_>) -> Result<u8> {
+    let Screen { context, ui, args } = *screen;
+    let listed = select::select_one(context, args.session.as_deref())?;
+    let listed = into::towards(context, listed, args.into.as_deref())?;
+    let human = ui.format() == Format::Human;
+    let work = match human && args.scope() == Scope::Branch {
+        true => ahead::show(screen, &listed, gathering)?,
+        false => {
+            let (work, review) = look(screen, &listed, gathering)?;
+            let compared = scope::compared(context, &listed, &work, args.scope())?;
+            let placed = screen.placed(&work, &review)?;
+            if !human {
+                return machine(context, ui, args, &compared, &placed);
+            }
+            if let Some(note) = &compared.note {
+                ui.narrate(note);
+            }
+            warn_left_out(context, ui, &work);
+            let trees = (compared.old, compared.new);
+            screen.show(trees, screen.program(trees, &[])?.stream()?, &placed)?;
+            work
+        }
+    };
+    // An agent that reads its own diff is not the reviewer.
+    if args.is_whole()
+        && !context.repo.is_read_only()
+        && context.env.var("GIT_AGENT_SESSION").is_none()
+        && remark::inside(context)?.is_none()
+    {
+        looked::remember(context, listed.session.sid, &work)?;
+    }
+    Ok(0)
+}
+
 /// Looks at the files while what was said is read.
-fn look(screen: &Screen<'_>, listed: &Listed) -> Result<(Work, Review)> {
+fn look(screen: &Screen<'_>, listed: &Listed, gathering: Gathering<'_>) -> Result<(Work, Review)> {
     let context = screen.context;
     // Reading what was said takes many small pieces of memory, which are cheapest in the first thread.
     std::thread::scope(|scope| {
         let (env, repo) = (context.env, context.repo.clone());
         let looking = scope.spawn(move || look_apart(env, &repo, listed));
-        let review = screen.said(listed)?;
+        let review = screen.said(listed, gathering)?;
         let work = looking
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;

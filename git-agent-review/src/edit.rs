@@ -69,6 +69,9 @@ fn reword(context: &Context<'_>, ui: &Ui, wanted: &str, words: &str) -> Result<(
     let reviews = remark::load(context)?;
     let found = reviews.find(wanted, context.store.writer()?.as_ref())?;
     answer::require_own(context, &found)?;
+    if found.comment.deleted {
+        return Err(answer::deleted(&found));
+    }
     let target = found.comment.id;
     let body = words.to_owned();
     answer::write(context, &found, Action::Edit { target, body })?;
@@ -78,6 +81,12 @@ fn reword(context: &Context<'_>, ui: &Ui, wanted: &str, words: &str) -> Result<(
 
 /// Lets somebody comment in the whole diff.
 fn whole(context: &Context<'_>, ui: &Ui, listed: &Listed, fresh: bool) -> Result<()> {
+    // Nobody types what cannot be kept.
+    if context.repo.is_read_only() {
+        return Err(Error::fatal(
+            "this repository cannot be written, so no comment can be kept in it",
+        ));
+    }
     let dir = context.store.require_dir("drafts")?;
     let sid = listed.session.sid;
     let path = dir.join(format!("review-{sid}"));

@@ -10,6 +10,7 @@ mod diff;
 mod draft;
 mod edit;
 mod emphasis;
+mod into;
 mod list;
 mod outline;
 mod page;

@@ -9,6 +9,8 @@ use git_agent::review::Side;
 
 /// The way a file's heading begins.
 pub const HEADING: &[u8] = b"diff --git ";
+/// The way a submodule's begins where its commits are shown.
+pub const SUBMODULE: &[u8] = b"Submodule ";
 
 /// Where in a hunk the next line is.
 #[derive(Debug)]

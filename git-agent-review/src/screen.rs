@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
+use std::thread::ScopedJoinHandle;
 
 use git_agent::error::{Context as _, Result};
 use git_agent::git::diff::Stream;
@@ -16,6 +17,7 @@ use git_agent::session::remark;
 use git_agent::session::scope::Scope;
 use git_agent::session::work::Work;
 use git_agent::store::list::Listed;
+use git_agent::store::notes::Texts;
 
 use crate::diff::Diff;
 use crate::outline::Outline;
@@ -24,6 +26,9 @@ use crate::weave::{Manner, Weaver};
 
 /// Pagers that find what changed within a line by themselves.
 const CLEVER_PAGERS: [&str; 4] = ["delta", "diff-so-fancy", "diff-highlight", "riff"];
+
+/// All that was said, while it is fetched by another thread; nothing where it is not asked for.
+pub type Gathering<'s> = Option<ScopedJoinHandle<'s, Result<Texts>>>;
 
 /// What is shown, to whom, and how.
 #[derive(Clone, Copy)]
@@ -108,11 +113,14 @@ impl<'a> Screen<'a> {
     }
 
     /// Reads what was said about a session, if that is asked for.
-    pub fn said(&self, listed: &Listed) -> Result<Review> {
-        match self.args.no_comments {
-            true => Ok(Review::default()),
-            false => remark::load_one(&self.context.store, listed.session.sid),
-        }
+    pub fn said(&self, listed: &Listed, gathering: Gathering<'_>) -> Result<Review> {
+        let Some(gathering) = gathering else {
+            return Ok(Review::default());
+        };
+        let gathered = gathering
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        remark::understand(&self.context.store, gathered, listed.session.sid)
     }
 
     /// Finds the places of the threads that are asked for.

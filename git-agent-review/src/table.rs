@@ -196,7 +196,7 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
         return Ok(());
     }
     let mut grid = Grid::new([
-        Column::new("SESSION").shrinks_to(16),
+        Column::new("SESSION").shrinks_to(16).keeps_end(),
         Column::new("FILES").right().goes(2),
         Column::new("+").right().goes(5),
         Column::new("-").right().goes(5),
@@ -298,7 +298,8 @@ fn next_steps(context: &Context<'_>, ui: &Ui, chosen: &[Listed], rows: &[Row]) {
     }
     // Each goes where it came from.
     let mut targets: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for row in rows.iter().filter(|row| verdict(row) == "approve") {
+    let lands = |row: &&Row| row.mine && verdict(row) == "approve";
+    for row in rows.iter().filter(lands) {
         let into = row.parent.as_deref().unwrap_or("BRANCH");
         targets.entry(into).or_default().push(named(row));
     }

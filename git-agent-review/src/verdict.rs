@@ -23,12 +23,15 @@ use git_agent::session::{State, display, looked, opinion, remark, select};
 use git_agent::store::list::Listed;
 use serde::Serialize;
 
-use crate::{diff, draft, send};
+use crate::{diff, draft, into, send};
 
 #[derive(Debug, Args)]
 pub struct Judge {
     #[command(flatten)]
     choice: Choice,
+    /// Judge what a merge into this branch would bring (default: into what it was made from)
+    #[arg(long, value_name = "BRANCH")]
+    into: Option<String>,
     /// Say why
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
@@ -60,6 +63,8 @@ struct Row {
     commit: String,
     /// All files that were judged, uncommitted ones included.
     tree: String,
+    /// The commit it was judged against.
+    base: String,
 }
 
 /// Runs a verb.
@@ -116,7 +121,7 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
         Format::Human => Ok(()),
         Format::Json => json::write_list(ui, "verdicts", rows),
         Format::Porcelain { nul } => rows.iter().try_for_each(|row| {
-            let fields = [&row.session, row.verdict, &row.commit, &row.tree];
+            let fields = [&row.session, row.verdict, &row.commit, &row.tree, &row.base];
             porcelain::write_record(&mut ui.out(), nul, fields).context(cannot_write)
         }),
     }
@@ -125,7 +130,9 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
 /// Returns the sessions to judge: those that were named, or those that were found, shown and agreed to.
 fn cases(context: &Context<'_>, ui: &Ui, args: &Judge, verdict: Verdict) -> Result<Vec<Case>> {
     let selection = args.choice.selection();
-    let chosen = select::select(context, &selection)?;
+    let chosen = (select::select(context, &selection)?.into_iter())
+        .map(|listed| into::towards(context, listed, args.into.as_deref()))
+        .collect::<Result<Vec<_>>>()?;
     let named = !selection.names.is_empty() || selection.is_empty();
     if named {
         let named = chosen.into_iter().map(|listed| Case { listed, seen: None });
@@ -225,6 +232,7 @@ fn row(listed: &Listed, verdict: Verdict, work: &Work) -> Row {
         verdict: verdict.as_str(),
         commit: work.tip.to_string(),
         tree: work.tree.to_string(),
+        base: work.base.to_string(),
     }
 }
 
@@ -251,10 +259,20 @@ fn give(context: &Context<'_>, ui: &Ui, case: &Case, verdict: Verdict, why: &str
 /// Says what to type next.
 fn next_steps(context: &Context<'_>, ui: &Ui, verdict: Verdict, judged: &[(&Listed, Work)]) {
     let name = |listed: &Listed| one_line(&listed.session.name).to_string();
+    let own = || {
+        judged
+            .iter()
+            .map(|(listed, _)| *listed)
+            .filter(|listed| listed.is_mine())
+    };
+    // Only its author lands or cleans up a session, and has to hear of it.
+    if verdict != Verdict::RequestChanges && own().count() < judged.len() {
+        ui.hint("git agent push");
+    }
     match verdict {
         Verdict::Approve => {
             let mut targets: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-            for (listed, _) in judged {
+            for listed in own() {
                 let into = listed.session.parent.as_deref().unwrap_or("BRANCH");
                 targets.entry(into).or_default().push(name(listed));
             }
@@ -268,9 +286,9 @@ fn next_steps(context: &Context<'_>, ui: &Ui, verdict: Verdict, judged: &[(&List
                 ui.hint(changes_next(context, listed, work));
             }
         }
-        Verdict::Reject if judged.is_empty() => {}
+        Verdict::Reject if own().next().is_none() => {}
         Verdict::Reject => {
-            let names: Vec<String> = judged.iter().map(|(listed, _)| name(listed)).collect();
+            let names: Vec<String> = own().map(name).collect();
             ui.hint(format!("git agent clean {}", names.join(" ")));
         }
     }

@@ -210,6 +210,10 @@ impl<'a, 'r> Weaver<'a, 'r> {
             self.begin_file(text)?;
             return self.put(line);
         }
+        if let Some(rest) = text.strip_prefix(outline::SUBMODULE) {
+            self.begin_log(rest)?;
+            return self.put(line);
+        }
         if let Some(hunk) = text.strip_prefix(b"@@ -").and_then(Hunk::parse) {
             self.put(line)?;
             if self.manner.words {
@@ -356,6 +360,27 @@ impl<'a, 'r> Weaver<'a, 'r> {
             .collect();
         let block = |placed: &&Placed<'_>| self.look.block(placed, Some(&Look::place(placed)));
         found.iter().map(block).collect()
+    }
+
+    /// Begins a submodule whose commits are shown instead of the change of its line: what belongs to it comes after those.
+    fn begin_log(&mut self, rest: &[u8]) -> Result<()> {
+        let coming = &self.deltas[self.next.min(self.deltas.len())..];
+        let is_this = |delta: &Delta| {
+            let after = rest.strip_prefix(delta.path.as_slice());
+            delta.is_submodule() && after.is_some_and(|after| after.starts_with(b" "))
+        };
+        let Some(found) = coming.iter().position(is_this) else {
+            return Ok(());
+        };
+        let path = coming[found].path.clone();
+        self.end_file()?;
+        self.next += found + 1;
+        self.file = Some(File {
+            waiting: self.waiting.remove(&path).unwrap_or_default(),
+            texts: (None, None),
+            path,
+        });
+        Ok(())
     }
 
     fn begin_file(&mut self, header: &[u8]) -> Result<()> {

@@ -23,9 +23,14 @@ pub enum Way {
     Http,
 }
 
+impl Way {
+    /// Every way there is.
+    pub const BOTH: [Way; 2] = [Way::Path, Way::Http];
+}
+
 /// Runs a test once for each way, each in a world of its own.
 pub fn each_way(test: impl Fn(&Sandbox, &Team<'_>)) {
-    for way in [Way::Path, Way::Http] {
+    for way in Way::BOTH {
         let sandbox = Sandbox::new();
         let team = Team::new(&sandbox, way);
         test(&sandbox, &team);

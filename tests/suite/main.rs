@@ -25,6 +25,7 @@ mod manual_format;
 mod merge_apply;
 mod merge_approval;
 mod merge_conflicts;
+mod merge_cover;
 mod merge_gate;
 mod merge_half;
 mod merge_land;

@@ -92,7 +92,14 @@ fn two_clones_come_to_the_same() {
     bob.agent(["review", "reply", &by_ada, "-m", "bob answers"])
         .success();
     bob.agent(["review", "resolve", &by_ada]).success();
-    bob.agent(["review", "approve", "shared"]).success();
+    // What is somebody else's is not landed or cleaned up here.
+    for verb in ["reject", "approve"] {
+        let judged = bob.agent(["review", verb, "shared"]).success();
+        judged.assert_says("hint: git agent push");
+        assert_eq!(judged.stderr().matches("hint: ").count(), 1, "{judged}");
+    }
+    let table = bob.agent(["review"]).success();
+    assert!(!table.stderr().contains("agent merge"), "{table}");
     for (repo, foreign) in [(&ada, &by_bob), (&bob, &by_ada)] {
         for words in [
             &["delete", foreign.as_str()][..],

@@ -103,6 +103,15 @@ fn every_kind_of_change_is_shown() {
         .agent(["review", "list", "s", "--open", "--porcelain"])
         .success();
     assert_eq!(open.lines().len(), DIFFICULT_NAMES.len() + 6, "{open}");
+    // A name on two lines is told as git tells it, and not as another one.
+    for words in [&["list", "s"][..], &["send", "s", "--dry-run"]] {
+        let told = repo.agent(["review"].iter().chain(words)).success();
+        let told = String::from_utf8_lossy(told.stdout_bytes()).into_owned();
+        for name in DIFFICULT_NAMES.iter().filter(|name| name.contains(&b'\n')) {
+            let text = String::from_utf8_lossy(name).replace('\n', "\\n");
+            assert!(told.contains(&format!("\"{text}\"")), "{text} in {told}");
+        }
+    }
     let diff = repo.agent(["review", "diff", "s"]).success();
     let text = String::from_utf8_lossy(diff.stdout_bytes()).into_owned();
     let lines: Vec<&str> = text.split('\n').collect();

@@ -352,6 +352,14 @@ fn machines_are_told_what_was_done() {
         let told = run(words, "--json").success().json();
         assert_eq!(told["comments"][0]["id"], id.as_str(), "{words:?}");
     }
+    // What is deleted stays so, and nobody is told otherwise.
+    let notes = repo.refs("refs/agents/notes/review");
+    let again = repo.agent(["review", "delete", &id]).success();
+    again.assert_says("is deleted already");
+    let lost = repo.agent(["review", "edit", &id, "-m", "more"]).code(128);
+    lost.assert_says("was deleted");
+    lost.assert_says("the text is kept in");
+    assert_eq!(repo.refs("refs/agents/notes/review"), notes);
     let judged = run(&["reject", "s"], "--json").success().json();
     let verdict = &judged["verdicts"][0];
     assert_eq!(
@@ -359,8 +367,9 @@ fn machines_are_told_what_was_done() {
         (&"s".into(), &"reject".into())
     );
     let judged = run(&["approve", "s"], "--porcelain").success();
-    let tree = verdict["tree"].as_str().expect("a tree");
-    assert!(judged.line().ends_with(tree), "{judged}");
+    let field = |key: &str| verdict[key].as_str().expect("an id");
+    let end = format!("\t{}\t{}", field("tree"), field("base"));
+    assert!(judged.line().ends_with(&end), "{judged}");
 
     run(&["comment", "s", "--turn", "1", "-m", "hm"], "--json").success();
     let prompt = repo.agent(["review", "send", "s", "--dry-run"]).success();

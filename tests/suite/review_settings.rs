@@ -209,3 +209,42 @@ fn paths_are_those_that_git_would_take() {
     };
     assert_eq!((counted("new"), counted("sub/file")), (1, 0), "{files:#}");
 }
+
+#[test]
+fn a_submodule_shown_by_its_commits_has_its_own_comments() {
+    let sandbox = Sandbox::new();
+    let repo = commented(&sandbox);
+    let tree = repo.worktree_of("s");
+    tree.git(["init", "--quiet", "fsub"]).success();
+    let inner = Repo::open(&sandbox, tree.path().join("fsub"));
+    inner.write("inside", "text\n");
+    inner.commit("Submodule g 1..2");
+    tree.git(["-c", "advice.addEmbeddedRepo=false", "add", "fsub"])
+        .success();
+    for place in ["f", "fsub"] {
+        let text = format!("all of {place}");
+        repo.agent(["review", "comment", "s", place, "-m", &text])
+            .success();
+    }
+    for format in ["short", "log", "diff"] {
+        repo.git(["config", "diff.submodule", format]).success();
+        let shown = repo.agent(["review", "diff", "s"]).success();
+        let at = |text: &str| {
+            let found = shown.stdout().find(text);
+            found.unwrap_or_else(|| panic!("'{text}' is not in {format}: {shown}"))
+        };
+        let heading = match format {
+            "short" => "diff --git a/fsub b/fsub",
+            _ => "Submodule fsub ",
+        };
+        let order = [
+            at("said on f:2"),
+            at("all of f\n"),
+            at(heading),
+            at("all of fsub\n"),
+            at("\ndiff --git a/g b/g\n"),
+            at("said on g:4"),
+        ];
+        assert!(order.is_sorted(), "{format}: {shown}");
+    }
+}

@@ -92,6 +92,22 @@ fn what_cannot_be_written_is_shown_all_the_same() {
             .run()
             .code(128);
         assert!(refused.stderr().contains("cannot"), "{refused}");
+        let mark = sandbox.root().join("opened");
+        let editor = format!("touch '{}'; :", mark.display());
+        let refused = kept_out(&repo, &["review", "edit", "made"]).env("GIT_EDITOR", editor);
+        let refused = refused.run().code(128);
+        assert!(refused.stderr().contains("cannot"), "{refused}");
+        assert!(!mark.exists(), "nobody types what cannot be kept");
+        // What was typed is not lost for want of a place in the repository.
+        let typed = ["review", "comment", "made", "code.txt:1", "-m", "typed"];
+        let refused = kept_out(&repo, &typed).run().code(128);
+        let (_, kept) = refused
+            .stderr()
+            .split_once("the text is kept in '")
+            .unwrap_or_else(|| panic!("{refused}"));
+        let kept = kept.split('\'').next().expect("a path");
+        assert_eq!(std::fs::read(kept).expect("a draft"), b"typed\n");
+        std::fs::remove_file(kept).expect("ours");
     }
     std::fs::set_permissions(&agents, std::os::unix::fs::PermissionsExt::from_mode(0o700))
         .expect("ours");

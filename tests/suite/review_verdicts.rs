@@ -432,3 +432,27 @@ fn only_what_would_be_sent_is_hinted_at() {
         .success();
     assert!(!said.stderr().contains("review send"), "{said}");
 }
+
+#[test]
+fn of_two_verdicts_at_once_the_state_follows_the_one_that_counts() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["write f one", "print done"]);
+    repo.await_state("s", "ready");
+    for _ in 0..5 {
+        let words = [
+            &["review", "approve", "s"][..],
+            &["review", "request-changes", "s", "-m", "no"],
+        ];
+        let running = words.map(|words| repo.agent_cmd(words).spawn());
+        for run in running {
+            run.wait().success();
+        }
+        let session = repo.session("s");
+        let wanted = match session["verdict"].as_str() {
+            Some("approve") => "approved",
+            _ => "changes-requested",
+        };
+        assert_eq!(session["state"], wanted, "{session:#}");
+    }
+}

@@ -1,8 +1,9 @@
 //! What others claim in what they share is not taken for the truth.
 
-use git_agent_tests::{Member, Sandbox, Team, Way};
+use git_agent_tests::Member;
+use git_agent_tests::team::each_way;
 
-use crate::share_transport::with_keys;
+use crate::share_transport::each_way_with_keys;
 
 /// Commits a file to a branch of the hub that everybody has.
 fn publish(member: &Member<'_>, file: &str) {
@@ -23,74 +24,74 @@ fn commit(file: &str) -> String {
 
 #[test]
 fn a_review_shows_everything_that_a_merge_would_bring() {
-    let sandbox = Sandbox::new();
-    let team = Team::new(&sandbox, Way::Path);
-    let (ada, bob, carol) = (team.clone("ada"), team.clone("bob"), team.clone("carol"));
-    ada.session("first", "a task", &commit("hidden"));
-    ada.push().success();
-    bob.fetch().success();
-    // Its record names the first session's commit as its beginning.
-    let seen = commit("seen");
-    bob.agent(["fork", "first", "on", "--name", "next", "--", &seen])
-        .success();
-    bob.agent(["wait", "--timeout", "120s", "next"]).success();
-    bob.push().success();
-    carol.fetch().success();
-    let shows_all = || {
-        for verb in [
-            &["review", "diff", "next"][..],
-            &["review", "diff", "next", "--turn", "1"],
-        ] {
-            carol.shows(verb, "\n+hidden\n");
-            carol.shows(verb, "\n+seen\n");
-        }
-        assert_eq!(files(&carol, "next"), 2);
-    };
-    assert_eq!(files(&bob, "next"), 2);
-    shows_all();
-    // Nor does it help to put the beginning on some branch.
-    let code = ada.repo.session("first")["branch"].clone();
-    let code = code.as_str().expect("a branch");
-    ada.git(["push", "--quiet", "origin", &format!("{code}:evil")])
-        .success();
-    carol.git(["fetch", "--quiet"]).success();
-    shows_all();
-    carol.git(["checkout", "--quiet", "--detach"]).success();
-    carol.git(["branch", "-D", "main"]).success();
-    shows_all();
+    each_way(|_, team| {
+        let (ada, bob, carol) = (team.clone("ada"), team.clone("bob"), team.clone("carol"));
+        ada.session("first", "a task", &commit("hidden"));
+        ada.push().success();
+        bob.fetch().success();
+        // Its record names the first session's commit as its beginning.
+        let seen = commit("seen");
+        bob.agent(["fork", "first", "on", "--name", "next", "--", &seen])
+            .success();
+        bob.agent(["wait", "--timeout", "120s", "next"]).success();
+        bob.push().success();
+        carol.fetch().success();
+        let shows_all = || {
+            for verb in [
+                &["review", "diff", "next"][..],
+                &["review", "diff", "next", "--turn", "1"],
+            ] {
+                carol.shows(verb, "\n+hidden\n");
+                carol.shows(verb, "\n+seen\n");
+            }
+            assert_eq!(files(&carol, "next"), 2);
+        };
+        assert_eq!(files(&bob, "next"), 2);
+        shows_all();
+        // Nor does it help to put the beginning on some branch.
+        let code = ada.repo.session("first")["branch"].clone();
+        let code = code.as_str().expect("a branch");
+        ada.git(["push", "--quiet", "origin", &format!("{code}:evil")])
+            .success();
+        carol.git(["fetch", "--quiet"]).success();
+        shows_all();
+        carol.git(["checkout", "--quiet", "--detach"]).success();
+        carol.git(["branch", "-D", "main"]).success();
+        shows_all();
+    });
 }
 
 #[test]
 fn a_parent_that_is_behind_does_not_lend_its_commits_to_a_session() {
-    let sandbox = Sandbox::new();
-    let team = Team::new(&sandbox, Way::Path);
-    let (ada, bob) = (team.clone("ada"), team.clone("bob"));
-    publish(&ada, "published");
-    ada.session("work", "a task", &commit("own"));
-    ada.push().success();
-    bob.fetch().success();
-    assert_eq!(files(&bob, "work"), 2, "nothing here tells them apart");
-    bob.git(["fetch", "--quiet"]).success();
-    assert_eq!(files(&bob, "work"), 1);
-    let diff = bob.agent(["review", "diff", "work"]).success();
-    assert!(!diff.stdout().contains("published"), "{diff}");
-    // Without the branch itself, what the remote has of it counts.
-    bob.git(["checkout", "--quiet", "--detach"]).success();
-    bob.git(["branch", "-D", "main"]).success();
-    assert_eq!(files(&bob, "work"), 1);
-    // What has nothing in common with anything here is not shown as if it were something.
-    bob.git(["checkout", "--quiet", "--orphan", "other"])
-        .success();
-    bob.git(["commit", "--quiet", "--allow-empty", "-m", "other"])
-        .success();
-    for name in ["main", "HEAD"] {
-        let name = format!("refs/remotes/origin/{name}");
-        bob.git(["update-ref", "-d", "--no-deref", &name]).success();
-    }
-    assert!(files(&bob, "work").is_null());
-    bob.agent(["review", "diff", "work"])
-        .code(128)
-        .assert_says("cannot tell where the work of session 'work' begins");
+    each_way(|_, team| {
+        let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+        publish(&ada, "published");
+        ada.session("work", "a task", &commit("own"));
+        ada.push().success();
+        bob.fetch().success();
+        assert_eq!(files(&bob, "work"), 2, "nothing here tells them apart");
+        bob.git(["fetch", "--quiet"]).success();
+        assert_eq!(files(&bob, "work"), 1);
+        let diff = bob.agent(["review", "diff", "work"]).success();
+        assert!(!diff.stdout().contains("published"), "{diff}");
+        // Without the branch itself, what the remote has of it counts.
+        bob.git(["checkout", "--quiet", "--detach"]).success();
+        bob.git(["branch", "-D", "main"]).success();
+        assert_eq!(files(&bob, "work"), 1);
+        // What has nothing in common with anything here is not shown as if it were something.
+        bob.git(["checkout", "--quiet", "--orphan", "other"])
+            .success();
+        bob.git(["commit", "--quiet", "--allow-empty", "-m", "other"])
+            .success();
+        for name in ["main", "HEAD"] {
+            let name = format!("refs/remotes/origin/{name}");
+            bob.git(["update-ref", "-d", "--no-deref", &name]).success();
+        }
+        assert!(files(&bob, "work").is_null());
+        bob.agent(["review", "diff", "work"])
+            .code(128)
+            .assert_says("cannot tell where the work of session 'work' begins");
+    });
 }
 
 /// Gives somebody a key, and returns the line by which others know it.
@@ -113,105 +114,162 @@ fn sign(member: &Member<'_>, who: &str) -> String {
 
 #[test]
 fn names_under_comments_and_verdicts_are_claimed_unless_a_signature_says_the_same() {
-    let Some(sandbox) = with_keys() else {
-        return;
-    };
-    let team = Team::new(&sandbox, Way::Path);
-    let (ada, bob, eve) = (team.clone("ada"), team.clone("bob"), team.clone("eve"));
-    ada.session("work", "a task", &commit("file"));
-    ada.push().success();
-    let signers = sandbox.work().join("signers");
-    let known = sign(&bob, "bob") + &sign(&eve, "eve");
-    std::fs::write(&signers, known).expect("writable");
-    let posing = "bob <bob@example.com> (verified)";
-    for (member, name, words) in [(&bob, "bob", "by bob"), (&eve, posing, "forged")] {
-        member.fetch().success();
-        let speak = |words: &[&str]| {
-            let speaker = member.command("git").args(["agent", "review"]).args(words);
-            let speaker = speaker.env("GIT_COMMITTER_EMAIL", "bob@example.com");
-            speaker.env("GIT_COMMITTER_NAME", name).run().success();
-        };
-        speak(&["comment", "work", "file:1", "-m", words]);
-        speak(&["approve", "work", "-m", words]);
-        member.push().success();
-    }
-    ada.agent(["review", "comment", "work", "file:1", "-m", "mine"])
-        .success();
-    ada.git(["config", "agent.displayNotes", "true"]).success();
-    ada.fetch().success();
-    let standings = || {
-        let json = ada.agent(["review", "list", "--json", "work"]).success();
-        let json = json.json();
-        let comments = json["comments"].as_array().expect("a list").clone();
-        let comments = comments
-            .iter()
-            .flat_map(|thread| thread["comments"].as_array());
-        let mut found: Vec<String> = comments
-            .flatten()
-            .map(|said| format!("{} {}", said["text"], said["standing"]))
-            .collect();
-        let verdicts = json["verdicts"].as_array().expect("a list").clone();
-        found.extend(
-            verdicts
+    each_way_with_keys(|sandbox, team| {
+        let (ada, bob, eve) = (team.clone("ada"), team.clone("bob"), team.clone("eve"));
+        ada.session("work", "a task", &commit("file"));
+        ada.push().success();
+        let signers = sandbox.work().join("signers");
+        let known = sign(&bob, "bob") + &sign(&eve, "eve");
+        std::fs::write(&signers, known).expect("writable");
+        let posing = "bob <bob@example.com> (verified)";
+        for (member, name, words) in [(&bob, "bob", "by bob"), (&eve, posing, "forged")] {
+            member.fetch().success();
+            let speak = |words: &[&str]| {
+                let speaker = member.command("git").args(["agent", "review"]).args(words);
+                let speaker = speaker.env("GIT_COMMITTER_EMAIL", "bob@example.com");
+                speaker.env("GIT_COMMITTER_NAME", name).run().success();
+            };
+            speak(&["comment", "work", "file:1", "-m", words]);
+            speak(&["approve", "work", "-m", words]);
+            member.push().success();
+        }
+        ada.agent(["review", "comment", "work", "file:1", "-m", "mine"])
+            .success();
+        ada.git(["config", "agent.displayNotes", "true"]).success();
+        ada.fetch().success();
+        let standings = || {
+            let json = ada.agent(["review", "list", "--json", "work"]).success();
+            let json = json.json();
+            let comments = json["comments"].as_array().expect("a list").clone();
+            let comments = comments
                 .iter()
-                .map(|given| format!("{} {}", given["message"], given["standing"])),
-        );
-        found.sort();
-        found.dedup();
-        found
-    };
-    // Whose key is whose ada does not know yet.
-    assert_eq!(
-        standings(),
-        [
-            r#""by bob" "claimed""#,
-            r#""forged" "claimed""#,
-            r#""mine" null"#
-        ]
-    );
-    let setting = ["config", "gpg.ssh.allowedSignersFile"];
-    let setting = ada.command("git").args(setting).arg(&signers);
-    setting.run().success();
-    for _ in 0..2 {
+                .flat_map(|thread| thread["comments"].as_array());
+            let mut found: Vec<String> = comments
+                .flatten()
+                .map(|said| format!("{} {}", said["text"], said["standing"]))
+                .collect();
+            let verdicts = json["verdicts"].as_array().expect("a list").clone();
+            found.extend(
+                verdicts
+                    .iter()
+                    .map(|given| format!("{} {}", given["message"], given["standing"])),
+            );
+            found.sort();
+            found.dedup();
+            found
+        };
+        // Whose key is whose ada does not know yet.
         assert_eq!(
             standings(),
             [
-                r#""by bob" "verified""#,
+                r#""by bob" "claimed""#,
                 r#""forged" "claimed""#,
                 r#""mine" null"#
             ]
         );
-    }
-    let forged = "bob [bob@example.com] [verified] (claimed)";
-    let listed = &["review", "list", "work"][..];
-    for (args, words) in [
-        (listed, "bob (verified), "),
-        (listed, "bob (verified) approves"),
-        (listed, &format!("{forged}, ")),
-        (listed, &format!("{forged} approves")),
-        (listed, " ada, "),
-        (&["review", "diff", "work"], "bob (verified), "),
-        (&["review", "diff", "work"], &format!("{forged}, ")),
-        (&["show", "work"], "bob (verified) approves"),
-        (&["show", "work"], &format!("{forged} approves")),
-    ] {
-        ada.shows(args, words);
-    }
-    ada.agent(["review", "comment", "work", "file:1", "-m", "mine too"])
-        .success();
-    let log = ["log", "--notes=agents/review", "-1", "agent/work"];
-    let log = ada.git(log).success();
-    for words in [
-        "approved by bob (verified)",
-        &format!("approved by {forged}"),
-    ] {
-        assert!(log.stdout().contains(words), "{words}\n{log}");
-    }
-    // What is no longer signed is no longer verified.
-    std::fs::write(&signers, "").expect("writable");
-    assert!(standings().contains(&r#""by bob" "claimed""#.to_owned()));
-    let sessions = bob.agent(["list", "--all"]).success();
-    assert!(sessions.stdout().contains("ada (claimed)"), "{sessions}");
-    let sessions = bob.agent(["list", "--json", "work"]).success().json();
-    assert_eq!(sessions["sessions"][0]["standing"], "claimed");
+        let setting = ["config", "gpg.ssh.allowedSignersFile"];
+        let setting = ada.command("git").args(setting).arg(&signers);
+        setting.run().success();
+        for _ in 0..2 {
+            assert_eq!(
+                standings(),
+                [
+                    r#""by bob" "verified""#,
+                    r#""forged" "claimed""#,
+                    r#""mine" null"#
+                ]
+            );
+        }
+        let forged = "bob [bob@example.com] [verified] (claimed)";
+        let listed = &["review", "list", "work"][..];
+        for (args, words) in [
+            (listed, "bob (verified), "),
+            (listed, "bob (verified) approves"),
+            (listed, &format!("{forged}, ")),
+            (listed, &format!("{forged} approves")),
+            (listed, " ada, "),
+            (&["review", "diff", "work"], "bob (verified), "),
+            (&["review", "diff", "work"], &format!("{forged}, ")),
+            (&["show", "work"], "bob (verified) approves"),
+            (&["show", "work"], &format!("{forged} approves")),
+        ] {
+            ada.shows(args, words);
+        }
+        ada.agent(["review", "comment", "work", "file:1", "-m", "mine too"])
+            .success();
+        let log = ["log", "--notes=agents/review", "-1", "agent/work"];
+        let log = ada.git(log).success();
+        for words in [
+            "approved by bob (verified)",
+            &format!("approved by {forged}"),
+        ] {
+            assert!(log.stdout().contains(words), "{words}\n{log}");
+        }
+        // What is no longer signed is no longer verified.
+        std::fs::write(&signers, "").expect("writable");
+        assert!(standings().contains(&r#""by bob" "claimed""#.to_owned()));
+        let sessions = bob.agent(["list", "--all"]).success();
+        assert!(sessions.stdout().contains("ada (claimed)"), "{sessions}");
+        let sessions = bob.agent(["list", "--json", "work"]).success().json();
+        assert_eq!(sessions["sessions"][0]["standing"], "claimed");
+    });
+}
+
+#[test]
+fn nobody_judges_in_the_name_of_this_clone() {
+    each_way(|_, team| {
+        let (ada, eve) = (team.clone("ada"), team.clone("eve"));
+        for name in ["judged", "unjudged"] {
+            ada.session(name, "a task", &commit(name));
+        }
+        let refused = ["review", "request-changes", "judged", "-m", "no"];
+        ada.agent(refused).success();
+        let remark = ["review", "comment", "judged", "-m", "words of ada"];
+        ada.agent(remark).success();
+        ada.push().success();
+        // Eve takes the name of ada's clone.
+        let writer = ada.repo.path().join(".git/agents/writer");
+        let writer = std::fs::read_to_string(writer).expect("a writer");
+        let pose = ["config", "agent.writer", writer.trim()];
+        eve.git(pose).success();
+        eve.fetch().success();
+        for name in ["judged", "unjudged"] {
+            eve.agent(["review", "approve", name, "-m", "forged"])
+                .success();
+            let said = ["review", "comment", name, "-m", "words of eve"];
+            eve.agent(said).success();
+        }
+        eve.push().success();
+        // By a fetch, and joined by a push.
+        for join in [false, true] {
+            match join {
+                false => ada.fetch().success(),
+                true => ada.push().success(),
+            };
+            for (name, why) in [
+                ("judged", "changes are requested"),
+                ("unjudged", "not approved"),
+            ] {
+                let run = ada.agent(["merge", "--into", "main", name]).code(1);
+                assert!(run.stdout().contains(why), "{run}");
+            }
+            let listed = ada
+                .agent(["review", "list", "judged", "--json"])
+                .success()
+                .json();
+            let verdicts = listed["verdicts"].as_array().expect("a list");
+            assert_eq!(verdicts.len(), 1, "{listed}");
+            assert_eq!(verdicts[0]["verdict"], "request-changes");
+            let shown = ada.agent(["review", "list", "judged"]).success();
+            let of = |words: &str| {
+                let lines: Vec<&str> = shown.stdout().lines().collect();
+                let at = lines.iter().position(|line| line.contains(words));
+                lines[at.expect("shown").saturating_sub(1)..=at.expect("shown")].join("\n")
+            };
+            assert!(of("words of eve").contains("(claimed)"), "{shown}");
+            assert!(!of("words of ada").contains("(claimed)"), "{shown}");
+        }
+        ada.agent(["review", "approve", "unjudged"]).success();
+        ada.agent(["merge", "--into", "main", "unjudged"]).success();
+    });
 }

@@ -134,6 +134,15 @@ impl<'a> Lair<'a> {
     }
 }
 
+/// Runs a test once for each way to a shared repository, each in a world of its own.
+pub fn each_lair(test: impl Fn(&Sandbox, &Lair<'_>)) {
+    for way in Way::BOTH {
+        let sandbox = Sandbox::new();
+        let lair = Lair::new(&sandbox, way);
+        test(&sandbox, &lair);
+    }
+}
+
 /// Fetches, and asserts that no process of it grew too large.
 #[track_caller]
 fn fetch(member: &Member<'_>, sandbox: &Sandbox) -> Output {
@@ -153,9 +162,7 @@ fn fetch(member: &Member<'_>, sandbox: &Sandbox) -> Output {
 
 #[test]
 fn crafted_objects_are_refused_one_by_one() {
-    for way in [Way::Path, Way::Http] {
-        let sandbox = Sandbox::new();
-        let lair = Lair::new(&sandbox, way);
+    each_lair(|sandbox, lair| {
         assert_eq!(
             lair.hub().hash(),
             Hash::Sha1,
@@ -227,9 +234,9 @@ fn crafted_objects_are_refused_one_by_one() {
             state["task"] = json!("\u{202e}raw")
         }));
 
-        let bob = team_clone(&lair, "bob");
+        let bob = team_clone(lair, "bob");
         let before = files_outside(&bob);
-        let run = fetch(&bob, &sandbox);
+        let run = fetch(&bob, sandbox);
         assert_eq!(run.status().code(), Some(1), "{run}");
         assert_eq!(bob.names(), ["good"], "{run}");
         for sid in &bad {
@@ -246,42 +253,42 @@ fn crafted_objects_are_refused_one_by_one() {
         assert_eq!(bob.repo.refs("refs/agents-remote").len(), 1);
         bob.git(["fetch", "--quiet"]).success();
         bob.repo.assert_user_can_work();
-    }
+    });
 }
 
 #[test]
 fn many_broken_refs_keep_no_good_one_out() {
-    let sandbox = Sandbox::new();
-    let lair = Lair::new(&sandbox, Way::Path);
-    let mut names = vec!["good".to_owned()];
-    for number in 0..60 {
-        let text = format!("{number}");
-        let blob = lair.object("blob", text.as_bytes());
-        lair.log_with("100644", b"..", &blob);
-        let sid = lair.sid();
-        let name = format!("good{number:02}");
-        let state = lair.state(&sid, &name).to_string();
-        lair.log_with_files(&sid, b"", state.as_bytes());
-        names.push(name);
-    }
-    // What the hub cannot even give is told from the rest all the same.
-    let torn = lair.sid();
-    let tree = lair.object("tree", b"100644 torn");
-    lair.commit(&torn, &tree, "agent-log v1\n", "A <a@example.com>");
-    let bob = team_clone(&lair, "bob");
-    let run = fetch(&bob, &sandbox);
-    assert_eq!(run.status().code(), Some(1), "{run}");
-    assert_eq!(bob.names(), names, "{run}");
-    let refused = |words: &str| {
-        let lines = run.stderr().lines();
-        lines.filter(|line| line.contains(words)).count()
-    };
-    assert_eq!(
-        (refused("refused"), refused("hasDotdot")),
-        (61, 60),
-        "{run}"
-    );
-    bob.repo.assert_user_can_work();
+    each_lair(|sandbox, lair| {
+        let mut names = vec!["good".to_owned()];
+        for number in 0..60 {
+            let text = format!("{number}");
+            let blob = lair.object("blob", text.as_bytes());
+            lair.log_with("100644", b"..", &blob);
+            let sid = lair.sid();
+            let name = format!("good{number:02}");
+            let state = lair.state(&sid, &name).to_string();
+            lair.log_with_files(&sid, b"", state.as_bytes());
+            names.push(name);
+        }
+        // What the hub cannot even give is told from the rest all the same.
+        let torn = lair.sid();
+        let tree = lair.object("tree", b"100644 torn");
+        lair.commit(&torn, &tree, "agent-log v1\n", "A <a@example.com>");
+        let bob = team_clone(lair, "bob");
+        let run = fetch(&bob, sandbox);
+        assert_eq!(run.status().code(), Some(1), "{run}");
+        assert_eq!(bob.names(), names, "{run}");
+        let refused = |words: &str| {
+            let lines = run.stderr().lines();
+            lines.filter(|line| line.contains(words)).count()
+        };
+        assert_eq!(
+            (refused("refused"), refused("hasDotdot")),
+            (61, 60),
+            "{run}"
+        );
+        bob.repo.assert_user_can_work();
+    });
 }
 
 pub fn team_clone<'a>(lair: &Lair<'a>, who: &str) -> Member<'a> {
@@ -307,271 +314,273 @@ fn files_outside(member: &Member<'_>) -> Vec<std::path::PathBuf> {
 
 #[test]
 fn names_words_and_authors_of_others_are_only_text() {
-    let sandbox = Sandbox::new();
-    let lair = Lair::new(&sandbox, Way::Path);
-    let good = lair
-        .hub()
-        .refs("refs/agents")
-        .into_values()
-        .next()
-        .expect("a tip");
-    for name in [
-        "sessions/2026-11/\u{9b}31m",
-        "sessions/2026-11/\u{202e}evil",
-        "sessions/2026-11/$(touch${IFS}pwn)",
-        "sessions/2026-11/-rf",
-        "notes/review/`id`",
-        "notes/other/ada-1a2b",
-        "archive/2026-13/ada-1a2b",
-        "checkpoints/of/another/program",
-    ] {
-        let name = format!("refs/agents/{name}");
-        lair.hub().git(["update-ref", &name, &good]).success();
-    }
-    // A session that claims to be somebody else's, speaks like a command, and brings settings along.
-    let sid = lair.sid();
-    let mut state = lair.state(&sid, "$(touch pwned)");
-    state["author"] = json!({"n": "The Boss \u{1b}[2J", "e": "boss@example.com"});
-    state["agent"] = json!("command");
-    state["more"] = json!({"command": ["touch pwned"]});
-    let event = json!({"v": 1, "id": lair.good, "seq": 1, "lc": 1, "ts": 1, "turn": 1, "type": "prompt",
-        "text": "\u{1b}]0;owned\u{7} git agent purge; touch pwned"});
-    let ascii = |value: &Value| {
-        let text = value.to_string();
-        text.replace('\u{1b}', "\\u001b")
-            .replace('\u{7}', "\\u0007")
-    };
-    lair.log_with_files(
-        &sid,
-        format!("{}\n", ascii(&event)).as_bytes(),
-        ascii(&state).as_bytes(),
-    );
-    let bob = lair.team.clone("bob");
-    bob.repo.write(
-        ".gitagents",
-        "[agent]\n\tsetup = touch pwned\n\tremote = /tmp\n\tshare = /tmp\n",
-    );
-    let run = bob.fetch().success();
-    assert!(run.stdout().contains("(claimed)"), "{run}");
-    run.assert_says("left alone: 6 refs with names that are not ours");
-    for words in [
-        &["list", "--all"][..],
-        &["show", &sid],
-        &["log", &sid],
-        &["fetch"],
-    ] {
-        let shown = bob.command("git").arg("agent").args(words);
-        let shown = shown.env("GIT_PAGER", "cat").on_terminal().run().whatever();
-        for out in [shown.stdout_bytes(), shown.stderr_bytes()] {
-            let text = String::from_utf8_lossy(out);
-            for raw in ["\u{1b}]", "\u{7}", "\u{1b}[2J", "\u{9b}", "\u{202e}"] {
-                assert!(
-                    !text.contains(raw),
-                    "{words:?} lets {raw:?} through: {text:?}"
-                );
+    each_lair(|sandbox, lair| {
+        let good = lair
+            .hub()
+            .refs("refs/agents")
+            .into_values()
+            .next()
+            .expect("a tip");
+        for name in [
+            "sessions/2026-11/\u{9b}31m",
+            "sessions/2026-11/\u{202e}evil",
+            "sessions/2026-11/$(touch${IFS}pwn)",
+            "sessions/2026-11/-rf",
+            "notes/review/`id`",
+            "notes/other/ada-1a2b",
+            "archive/2026-13/ada-1a2b",
+            "checkpoints/of/another/program",
+        ] {
+            let name = format!("refs/agents/{name}");
+            lair.hub().git(["update-ref", &name, &good]).success();
+        }
+        // A session that claims to be somebody else's, speaks like a command, and brings settings along.
+        let sid = lair.sid();
+        let mut state = lair.state(&sid, "$(touch pwned)");
+        state["author"] = json!({"n": "The Boss \u{1b}[2J", "e": "boss@example.com"});
+        state["agent"] = json!("command");
+        state["more"] = json!({"command": ["touch pwned"]});
+        let event = json!({"v": 1, "id": lair.good, "seq": 1, "lc": 1, "ts": 1, "turn": 1, "type": "prompt",
+            "text": "\u{1b}]0;owned\u{7} git agent purge; touch pwned"});
+        let ascii = |value: &Value| {
+            let text = value.to_string();
+            text.replace('\u{1b}', "\\u001b")
+                .replace('\u{7}', "\\u0007")
+        };
+        lair.log_with_files(
+            &sid,
+            format!("{}\n", ascii(&event)).as_bytes(),
+            ascii(&state).as_bytes(),
+        );
+        let bob = lair.team.clone("bob");
+        bob.repo.write(
+            ".gitagents",
+            "[agent]\n\tsetup = touch pwned\n\tremote = /tmp\n\tshare = /tmp\n",
+        );
+        let run = bob.fetch().success();
+        assert!(run.stdout().contains("(claimed)"), "{run}");
+        run.assert_says("left alone: 6 refs with names that are not ours");
+        for words in [
+            &["list", "--all"][..],
+            &["show", &sid],
+            &["log", &sid],
+            &["fetch"],
+        ] {
+            let shown = bob.command("git").arg("agent").args(words);
+            let shown = shown.env("GIT_PAGER", "cat").on_terminal().run().whatever();
+            for out in [shown.stdout_bytes(), shown.stderr_bytes()] {
+                let text = String::from_utf8_lossy(out);
+                for raw in ["\u{1b}]", "\u{7}", "\u{1b}[2J", "\u{9b}", "\u{202e}"] {
+                    assert!(
+                        !text.contains(raw),
+                        "{words:?} lets {raw:?} through: {text:?}"
+                    );
+                }
             }
         }
-    }
-    // Going on from it runs nothing of it.
-    bob.agent(["fork", &sid, "go on", "--name", "mine"])
-        .whatever();
-    bob.agent(["push"])
-        .code(128)
-        .assert_says("nobody has agreed to share sessions with 'origin'");
-    for place in [
-        bob.repo.path().to_owned(),
-        sandbox.work(),
-        sandbox.root().to_owned(),
-    ] {
-        assert!(!place.join("pwn").exists() && !place.join("pwned").exists());
-    }
-    bob.repo.assert_user_can_work();
+        // Going on from it runs nothing of it.
+        bob.agent(["fork", &sid, "go on", "--name", "mine"])
+            .whatever();
+        bob.agent(["push"])
+            .code(128)
+            .assert_says("nobody has agreed to share sessions with 'origin'");
+        for place in [
+            bob.repo.path().to_owned(),
+            sandbox.work(),
+            sandbox.root().to_owned(),
+        ] {
+            assert!(!place.join("pwn").exists() && !place.join("pwned").exists());
+        }
+        bob.repo.assert_user_can_work();
+    });
 }
 
 #[test]
 fn nobody_writes_in_the_name_of_another_writer() {
-    let sandbox = Sandbox::new();
-    let lair = Lair::new(&sandbox, Way::Path);
-    let bob = lair.team.clone("bob");
-    bob.fetch().success();
-    let ada = lair.state["writer"].as_str().expect("a writer").to_owned();
+    each_lair(|_, lair| {
+        let bob = lair.team.clone("bob");
+        bob.fetch().success();
+        let ada = lair.state["writer"].as_str().expect("a writer").to_owned();
 
-    // As a server sees it this is eve's, as JSON it is ada's.
-    for spelt in ["writ\\u0065r\":\"", "writer\": \"", "writer\":\"\\u0061"] {
-        let sid = lair.sid();
-        let state = lair.state(&sid, "forged").to_string();
-        let plain = format!("\"writer\":\"{ada}\"");
-        let rest = match spelt.ends_with("u0061") {
-            true => &ada[1..],
-            false => &ada,
-        };
-        let forged = format!("\"{spelt}{rest}\",\"zz\":{{\"writer\":\"eve-1a2b\"}}");
-        assert!(state.contains(&plain), "{state}");
-        let state = state.replace(&plain, &forged);
-        lair.log_with_files(&sid, b"", state.as_bytes());
-    }
-    let run = bob.fetch().code(1);
-    run.assert_says("its writer is not written as writers are");
-    assert_eq!(bob.names(), ["good"]);
+        // As a server sees it this is eve's, as JSON it is ada's.
+        for spelt in ["writ\\u0065r\":\"", "writer\": \"", "writer\":\"\\u0061"] {
+            let sid = lair.sid();
+            let state = lair.state(&sid, "forged").to_string();
+            let plain = format!("\"writer\":\"{ada}\"");
+            let rest = match spelt.ends_with("u0061") {
+                true => &ada[1..],
+                false => &ada,
+            };
+            let forged = format!("\"{spelt}{rest}\",\"zz\":{{\"writer\":\"eve-1a2b\"}}");
+            assert!(state.contains(&plain), "{state}");
+            let state = state.replace(&plain, &forged);
+            lair.log_with_files(&sid, b"", state.as_bytes());
+        }
+        let run = bob.fetch().code(1);
+        run.assert_says("its writer is not written as writers are");
+        assert_eq!(bob.names(), ["good"]);
 
-    // Eve folds ada's session into an archive of her own, with words that ada never said, and deletes hers.
-    let name = format!("refs/agents/sessions/{}/{}", lair.month, lair.good);
-    let tip = lair.hub().id(&name);
-    let empty = lair.object("blob", b"");
-    let mut state = lair.state(&lair.good, "good");
-    state["seq"] = json!(99);
-    state["status"] = json!("discarded");
-    let event = json!({"v": 1, "id": lair.good, "seq": 99, "lc": 9, "ts": 1, "turn": 0,
-        "type": "notice", "text": "I owe eve money"});
-    let (events, file) = (format!("{event}\n"), format!("{state}\n"));
-    let (events, file) = (
-        lair.object("blob", events.as_bytes()),
-        lair.object("blob", file.as_bytes()),
-    );
-    let tree = lair.tree(&[
-        ("100644", b"events.jsonl", &events),
-        ("100644", b"state.json", &file),
-        ("100644", b"v1", &empty),
-    ]);
-    let who = "E <e@example.com> 1700000000 +0000";
-    let log = lair.object(
-        "commit",
-        format!("tree {tree}\nparent {tip}\nauthor {who}\ncommitter {who}\n\nagent-log v1\n")
+        // Eve folds ada's session into an archive of her own, with words that ada never said, and deletes hers.
+        let name = format!("refs/agents/sessions/{}/{}", lair.month, lair.good);
+        let tip = lair.hub().id(&name);
+        let empty = lair.object("blob", b"");
+        let mut state = lair.state(&lair.good, "good");
+        state["seq"] = json!(99);
+        state["status"] = json!("discarded");
+        let event = json!({"v": 1, "id": lair.good, "seq": 99, "lc": 9, "ts": 1, "turn": 0,
+            "type": "notice", "text": "I owe eve money"});
+        let (events, file) = (format!("{event}\n"), format!("{state}\n"));
+        let (events, file) = (
+            lair.object("blob", events.as_bytes()),
+            lair.object("blob", file.as_bytes()),
+        );
+        let tree = lair.tree(&[
+            ("100644", b"events.jsonl", &events),
+            ("100644", b"state.json", &file),
+            ("100644", b"v1", &empty),
+        ]);
+        let who = "E <e@example.com> 1700000000 +0000";
+        let log = lair.object(
+            "commit",
+            format!("tree {tree}\nparent {tip}\nauthor {who}\ncommitter {who}\n\nagent-log v1\n")
+                .as_bytes(),
+        );
+        state["tip"] = json!(log);
+        let sessions = lair.object("blob", format!("{state}\n").as_bytes());
+        let tree = lair.tree(&[
+            ("100644", b"sessions.jsonl", &sessions),
+            ("100644", b"v1", &empty),
+        ]);
+        let archive = lair.object(
+            "commit",
+            format!(
+                "tree {tree}\nparent {log}\nauthor {who}\ncommitter {who}\n\nagent-archive v1\n"
+            )
             .as_bytes(),
-    );
-    state["tip"] = json!(log);
-    let sessions = lair.object("blob", format!("{state}\n").as_bytes());
-    let tree = lair.tree(&[
-        ("100644", b"sessions.jsonl", &sessions),
-        ("100644", b"v1", &empty),
-    ]);
-    let archive = lair.object(
-        "commit",
-        format!("tree {tree}\nparent {log}\nauthor {who}\ncommitter {who}\n\nagent-archive v1\n")
-            .as_bytes(),
-    );
-    let own = format!("refs/agents/archive/{}/eve-1a2b", lair.month);
-    lair.hub().git(["update-ref", &own, &archive]).success();
-    lair.hub().git(["update-ref", "-d", &name]).success();
-    let run = bob.agent(["fetch", "--prune"]).code(1);
-    run.assert_says("it has more than one writer");
-    run.assert_says("the old version is kept for 30 days");
-    let kept = bob.repo.refs("refs/agents-local/lost");
-    assert!(kept.into_values().any(|id| id == tip), "{run}");
-    assert!(bob.names().is_empty());
+        );
+        let own = format!("refs/agents/archive/{}/eve-1a2b", lair.month);
+        lair.hub().git(["update-ref", &own, &archive]).success();
+        lair.hub().git(["update-ref", "-d", &name]).success();
+        let run = bob.agent(["fetch", "--prune"]).code(1);
+        run.assert_says("it has more than one writer");
+        run.assert_says("the old version is kept for 30 days");
+        let kept = bob.repo.refs("refs/agents-local/lost");
+        assert!(kept.into_values().any(|id| id == tip), "{run}");
+        assert!(bob.names().is_empty());
+    });
 }
 
 #[test]
 fn a_dozen_objects_that_stand_for_billions_of_files_cost_nothing() {
-    let sandbox = Sandbox::new();
-    let lair = Lair::new(&sandbox, Way::Path);
-    let names: Vec<Vec<u8>> = (b'0'..=b'9').map(|name| vec![name]).collect();
-    let all = |mode: &str, id: &str| {
-        let entries: Vec<_> = names.iter().map(|name| (mode, &name[..], id)).collect();
-        lair.tree(&entries)
-    };
-    let mut tree = all("100644", &lair.object("blob", b"boom\n"));
-    for _ in 0..9 {
-        tree = all("40000", &tree);
-    }
-    let main = lair.hub().id("main");
-    let who = "A <a@example.com> 1700000000 +0000";
-    let text = format!("tree {tree}\nparent {main}\nauthor {who}\ncommitter {who}\n\nbomb\n");
-    let bomb = lair.object("commit", text.as_bytes());
-    let sid = lair.sid();
-    let mut state = lair.state(&sid, "bomb");
-    state["base"] = json!(main);
-    state["code"] = json!(bomb);
-    state["branch"] = json!("agent/bomb");
-    let event = json!({"v": 1, "id": lair.good, "seq": 1, "lc": 1, "ts": 1, "turn": 1, "type": "prompt", "text": "x"});
-    let empty = lair.object("blob", b"");
-    let state = lair.object("blob", state.to_string().as_bytes());
-    let events = lair.object("blob", format!("{event}\n").as_bytes());
-    let tree = lair.tree(&[
-        ("100644", b"events.jsonl", &events),
-        ("100644", b"state.json", &state),
-        ("100644", b"v1", &empty),
-    ]);
-    let text = format!(
-        "tree {tree}\nparent {bomb}\nauthor {who}\ncommitter {who}\n\nagent-log v1\n\nAgent-Session: {sid}\nAgent-Code: {bomb}\n"
-    );
-    lair.point(&sid, &lair.object("commit", text.as_bytes()));
-    let bob = lair.team.clone("bob");
-    let run = fetch(&bob, &sandbox);
-    assert!(run.stderr().contains("changes 10000000001 files"), "{run}");
-    assert_eq!(bob.names(), ["good"]);
-    // As it comes past the check.
-    let refs = "refs/agents/sessions/*:refs/agents/sessions/*";
-    bob.git(["fetch", "--quiet", "origin", refs]).success();
-    for words in [
-        &["list", "--all"][..],
-        &["show", &sid],
-        &["review", "diff", &sid],
-        &["review", "diff", "--json", &sid],
-        &["review", &sid],
-    ] {
-        let file = sandbox.root().join("peak");
-        let run = bob.command("peak").arg(&file).args(["git", "agent"]);
-        let run = run.args(words).time_limit(Duration::from_secs(30));
-        let run = run.run().whatever();
-        let peak = fs::read_to_string(&file).expect("peak wrote its file");
-        let peak: u64 = peak.parse().expect("a number");
-        assert!(peak <= MEMORY, "{words:?} took {peak} KiB\n{run}");
-        match words {
-            ["review", _] => assert!(run.stdout().contains("1 not counted"), "{run}"),
-            ["review", ..] => assert!(run.stderr().contains("10000000001 files"), "{run}"),
-            _ => assert!(run.stdout().contains("bomb"), "{run}"),
+    each_lair(|sandbox, lair| {
+        let names: Vec<Vec<u8>> = (b'0'..=b'9').map(|name| vec![name]).collect();
+        let all = |mode: &str, id: &str| {
+            let entries: Vec<_> = names.iter().map(|name| (mode, &name[..], id)).collect();
+            lair.tree(&entries)
+        };
+        let mut tree = all("100644", &lair.object("blob", b"boom\n"));
+        for _ in 0..9 {
+            tree = all("40000", &tree);
         }
-    }
+        let main = lair.hub().id("main");
+        let who = "A <a@example.com> 1700000000 +0000";
+        let text = format!("tree {tree}\nparent {main}\nauthor {who}\ncommitter {who}\n\nbomb\n");
+        let bomb = lair.object("commit", text.as_bytes());
+        let sid = lair.sid();
+        let mut state = lair.state(&sid, "bomb");
+        state["base"] = json!(main);
+        state["code"] = json!(bomb);
+        state["branch"] = json!("agent/bomb");
+        let event = json!({"v": 1, "id": lair.good, "seq": 1, "lc": 1, "ts": 1, "turn": 1, "type": "prompt", "text": "x"});
+        let empty = lair.object("blob", b"");
+        let state = lair.object("blob", state.to_string().as_bytes());
+        let events = lair.object("blob", format!("{event}\n").as_bytes());
+        let tree = lair.tree(&[
+            ("100644", b"events.jsonl", &events),
+            ("100644", b"state.json", &state),
+            ("100644", b"v1", &empty),
+        ]);
+        let text = format!(
+            "tree {tree}\nparent {bomb}\nauthor {who}\ncommitter {who}\n\nagent-log v1\n\nAgent-Session: {sid}\nAgent-Code: {bomb}\n"
+        );
+        lair.point(&sid, &lair.object("commit", text.as_bytes()));
+        let bob = lair.team.clone("bob");
+        let run = fetch(&bob, sandbox);
+        assert!(run.stderr().contains("changes 10000000001 files"), "{run}");
+        assert_eq!(bob.names(), ["good"]);
+        // As it comes past the check.
+        let refs = "refs/agents/sessions/*:refs/agents/sessions/*";
+        bob.git(["fetch", "--quiet", "origin", refs]).success();
+        for words in [
+            &["list", "--all"][..],
+            &["show", &sid],
+            &["review", "diff", &sid],
+            &["review", "diff", "--json", &sid],
+            &["review", &sid],
+        ] {
+            let file = sandbox.root().join("peak");
+            let run = bob.command("peak").arg(&file).args(["git", "agent"]);
+            let run = run.args(words).time_limit(Duration::from_secs(30));
+            let run = run.run().whatever();
+            let peak = fs::read_to_string(&file).expect("peak wrote its file");
+            let peak: u64 = peak.parse().expect("a number");
+            assert!(peak <= MEMORY, "{words:?} took {peak} KiB\n{run}");
+            match words {
+                ["review", _] => assert!(run.stdout().contains("1 not counted"), "{run}"),
+                ["review", ..] => assert!(run.stderr().contains("10000000001 files"), "{run}"),
+                _ => assert!(run.stdout().contains("bomb"), "{run}"),
+            }
+        }
+    });
 }
 
 #[test]
 fn five_thousand_refs_and_a_huge_blob_stay_small() {
-    let sandbox = Sandbox::new();
-    let lair = Lair::new(&sandbox, Way::Http);
-    let file = sandbox.root().join("huge");
-    fs::File::create(&file)
-        .and_then(|file| file.set_len(300 << 20))
-        .expect("a sparse file");
-    let hash = lair
-        .hub()
-        .command("git")
-        .args(["hash-object", "-w", "--no-filters"])
-        .arg(&file);
-    let huge = hash.time_limit(Duration::from_secs(240)).run().success();
-    let huge = huge.line().to_owned();
-    let empty = lair.object("blob", b"");
-    let sid = lair.sid();
-    let tree = lair.tree(&[
-        ("100644", b"events.jsonl", &huge),
-        ("100644", b"state.json", &empty),
-        ("100644", b"v1", &empty),
-    ]);
-    lair.commit(&sid, &tree, "agent-log v1\n", "A <a@example.com>");
-    let good = lair.hub().id(&format!(
-        "refs/agents/sessions/{}/{}",
-        lair.month, lair.good
-    ));
-    let mut script = String::new();
-    for _ in 0..5_000 {
-        let name = format!("refs/agents/sessions/{}/{}", lair.month, lair.sid());
-        script += &format!("create {name} {good}\n");
-    }
-    let update = lair.hub().command("git").args(["update-ref", "--stdin"]);
-    update
-        .stdin(script)
-        .time_limit(Duration::from_secs(120))
-        .run()
-        .success();
-    lair.hub().git(["pack-refs", "--all"]).success();
-    let bob = lair.team.clone("bob");
-    let run = fetch(&bob, &sandbox);
-    assert_eq!(run.status().code(), Some(1), "the log");
-    assert!(run.stderr().contains("has 314572800 bytes, more than"));
-    let refused = run.stderr().lines().filter(|line| line.contains("refused"));
-    assert_eq!(refused.count(), 5_001);
-    assert_eq!(bob.names(), ["good"]);
-    bob.git(["fetch", "--quiet"]).success();
-    bob.git(["gc", "--quiet", "--prune=now"]).success();
-    bob.repo.assert_whole();
+    each_lair(|sandbox, lair| {
+        let file = sandbox.root().join("huge");
+        fs::File::create(&file)
+            .and_then(|file| file.set_len(300 << 20))
+            .expect("a sparse file");
+        let hash = lair
+            .hub()
+            .command("git")
+            .args(["hash-object", "-w", "--no-filters"])
+            .arg(&file);
+        let huge = hash.time_limit(Duration::from_secs(240)).run().success();
+        let huge = huge.line().to_owned();
+        let empty = lair.object("blob", b"");
+        let sid = lair.sid();
+        let tree = lair.tree(&[
+            ("100644", b"events.jsonl", &huge),
+            ("100644", b"state.json", &empty),
+            ("100644", b"v1", &empty),
+        ]);
+        lair.commit(&sid, &tree, "agent-log v1\n", "A <a@example.com>");
+        let good = lair.hub().id(&format!(
+            "refs/agents/sessions/{}/{}",
+            lair.month, lair.good
+        ));
+        let mut script = String::new();
+        for _ in 0..5_000 {
+            let name = format!("refs/agents/sessions/{}/{}", lair.month, lair.sid());
+            script += &format!("create {name} {good}\n");
+        }
+        let update = lair.hub().command("git").args(["update-ref", "--stdin"]);
+        update
+            .stdin(script)
+            .time_limit(Duration::from_secs(120))
+            .run()
+            .success();
+        lair.hub().git(["pack-refs", "--all"]).success();
+        let bob = lair.team.clone("bob");
+        let run = fetch(&bob, sandbox);
+        assert_eq!(run.status().code(), Some(1), "the log");
+        assert!(run.stderr().contains("has 314572800 bytes, more than"));
+        let refused = run.stderr().lines().filter(|line| line.contains("refused"));
+        assert_eq!(refused.count(), 5_001);
+        assert_eq!(bob.names(), ["good"]);
+        bob.git(["fetch", "--quiet"]).success();
+        bob.git(["gc", "--quiet", "--prune=now"]).success();
+        bob.repo.assert_whole();
+    });
 }

@@ -1,7 +1,7 @@
 //! Secrets and sharing: what must not leave is found before it does, in every version, and can be purged.
 
+use git_agent_tests::Member;
 use git_agent_tests::team::each_way;
-use git_agent_tests::{Member, Sandbox, Team, Way};
 
 /// Returns whether bytes hold a text.
 fn holds(bytes: &[u8], text: &str) -> bool {
@@ -84,208 +84,209 @@ fn a_planted_secret_never_reaches_the_remote() {
 
 #[test]
 fn a_secret_in_a_field_that_nobody_reads_does_not_go_either() {
-    let sandbox = Sandbox::new();
-    let team = Team::new(&sandbox, Way::Path);
-    let ada = team.clone("ada");
-    ada.hammer(["create", "plain", "1"]);
-    ada.hammer(["create", "crafted", "1"]);
-    let sessions = ada.agent(["list", "--json", "crafted"]).success().json();
-    let sid = sessions["sessions"][0]["id"].as_str().expect("an id");
-    let refs = ada.repo.refs("refs/agents");
-    let name = refs.keys().find(|name| name.ends_with(sid)).expect("a ref");
-    let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
-    let shown = ada.git(["show", &format!("{name}:events.jsonl")]).success();
-    let last = shown.stdout().lines().last().expect("an event").to_owned();
-    let mut event: serde_json::Value = serde_json::from_str(&last).expect("an event");
-    event["seq"] = 99.into();
-    event["text"] = "nothing to see".into();
-    event["more"] = secret.clone().into();
-    let put = ["hash-object", "-w", "--stdin"];
-    let written = ada.repo.command("git").args(put).stdin(event.to_string());
-    let written = written.run().success().line().to_owned();
-    let listed = ada.git(["ls-tree", name]).success();
-    let tree: String = listed
-        .stdout()
-        .lines()
-        .map(|line| match line.ends_with("\tevents.jsonl") {
-            true => format!("100644 blob {written}\tevents.jsonl\n"),
-            false => format!("{line}\n"),
-        })
-        .collect();
-    let tree = ada.repo.command("git").arg("mktree").stdin(tree).run();
-    let tree = tree.success().line().to_owned();
-    let message = format!("agent-log v1\n\nAgent-Session: {sid}\n");
-    let commit = ["commit-tree", &tree, "-p", name, "-m", &message];
-    let commit = ada.git(commit).success().line().to_owned();
-    ada.git(["update-ref", name, &commit]).success();
-    let pushed = ada.push().code(1);
-    pushed.assert_says("crafted: event 99 holds what looks like a secret (github-token)");
-    assert_eq!(team.hub.refs("refs/agents").len(), 1);
+    each_way(|_, team| {
+        let ada = team.clone("ada");
+        ada.hammer(["create", "plain", "1"]);
+        ada.hammer(["create", "crafted", "1"]);
+        let sessions = ada.agent(["list", "--json", "crafted"]).success().json();
+        let sid = sessions["sessions"][0]["id"].as_str().expect("an id");
+        let refs = ada.repo.refs("refs/agents");
+        let name = refs.keys().find(|name| name.ends_with(sid)).expect("a ref");
+        let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+        let shown = ada.git(["show", &format!("{name}:events.jsonl")]).success();
+        let last = shown.stdout().lines().last().expect("an event").to_owned();
+        let mut event: serde_json::Value = serde_json::from_str(&last).expect("an event");
+        event["seq"] = 99.into();
+        event["text"] = "nothing to see".into();
+        event["more"] = secret.clone().into();
+        let put = ["hash-object", "-w", "--stdin"];
+        let written = ada.repo.command("git").args(put).stdin(event.to_string());
+        let written = written.run().success().line().to_owned();
+        let listed = ada.git(["ls-tree", name]).success();
+        let tree: String = listed
+            .stdout()
+            .lines()
+            .map(|line| match line.ends_with("\tevents.jsonl") {
+                true => format!("100644 blob {written}\tevents.jsonl\n"),
+                false => format!("{line}\n"),
+            })
+            .collect();
+        let tree = ada.repo.command("git").arg("mktree").stdin(tree).run();
+        let tree = tree.success().line().to_owned();
+        let message = format!("agent-log v1\n\nAgent-Session: {sid}\n");
+        let commit = ["commit-tree", &tree, "-p", name, "-m", &message];
+        let commit = ada.git(commit).success().line().to_owned();
+        ada.git(["update-ref", name, &commit]).success();
+        let pushed = ada.push().code(1);
+        pushed.assert_says("crafted: event 99 holds what looks like a secret (github-token)");
+        assert_eq!(team.hub.refs("refs/agents").len(), 1);
+    });
 }
 
 #[test]
 fn a_secret_in_a_comment_that_was_taken_back_does_not_go_either() {
-    let sandbox = Sandbox::new();
-    let team = Team::new(&sandbox, Way::Path);
-    let ada = team.clone("ada");
-    let leak = "correct-horse-battery-staple-44";
-    let sid = ada.hammer(["create", "talked-about", "1"]);
-    ada.hammer(["comment", &sid, "harmless"]);
-    let notes = ada.repo.refs("refs/agents/notes/review");
-    let (name, before) = notes.into_iter().next().expect("notes");
-    let comment = ada.hammer(["comment", &sid, &format!("it is {leak}")]);
-    ada.agent(["review", "edit", &comment, "-m", "never mind"])
-        .success();
-    // What plain git leaves of it: today's version is the harmless one, and the others are history.
-    let tree = format!("{before}^{{tree}}");
-    let message = "Notes removed";
-    let clean = ada.git(["commit-tree", &tree, "-p", &name, "-m", message]);
-    let clean = clean.success().line().to_owned();
-    let push = || {
-        let push = ada.command("git").args(["agent", "push", "--yes"]);
-        push.env("MY_API_TOKEN", leak).run()
-    };
-    let held = || holds(&team.everything(), leak);
-    for version in [ada.repo.id(&name), clean.clone()] {
-        ada.git(["update-ref", &name, &version]).success();
-        let grep = ["log", "--format=%H", "-S", leak, &name];
-        assert!(!ada.git(grep).success().stdout().is_empty());
+    each_way(|_, team| {
+        let ada = team.clone("ada");
+        let leak = "correct-horse-battery-staple-44";
+        let sid = ada.hammer(["create", "talked-about", "1"]);
+        ada.hammer(["comment", &sid, "harmless"]);
+        let notes = ada.repo.refs("refs/agents/notes/review");
+        let (name, before) = notes.into_iter().next().expect("notes");
+        let comment = ada.hammer(["comment", &sid, &format!("it is {leak}")]);
+        ada.agent(["review", "edit", &comment, "-m", "never mind"])
+            .success();
+        // What plain git leaves of it: today's version is the harmless one, and the others are history.
+        let tree = format!("{before}^{{tree}}");
+        let message = "Notes removed";
+        let clean = ada.git(["commit-tree", &tree, "-p", &name, "-m", message]);
+        let clean = clean.success().line().to_owned();
+        let push = || {
+            let push = ada.command("git").args(["agent", "push", "--yes"]);
+            push.env("MY_API_TOKEN", leak).run()
+        };
+        let held = || holds(&team.everything(), leak);
+        for version in [ada.repo.id(&name), clean.clone()] {
+            ada.git(["update-ref", &name, &version]).success();
+            let grep = ["log", "--format=%H", "-S", leak, &name];
+            assert!(!ada.git(grep).success().stdout().is_empty());
+            push()
+                .code(1)
+                .assert_says("a note holds what looks like a secret");
+            assert!(team.hub.refs("refs/agents/notes").is_empty());
+            assert!(!held(), "the remote holds the secret");
+        }
+        assert_eq!(team.hub.refs("refs/agents/sessions").len(), 1);
+        // Nor in the words that a commit of notes goes with.
+        let tree = format!("{before}^{{tree}}");
+        let said = ada.git(["commit-tree", &tree, "-p", &before, "-m", leak]);
+        let said = said.success().line().to_owned();
+        ada.git(["update-ref", &name, &said]).success();
         push()
             .code(1)
-            .assert_says("a note holds what looks like a secret");
-        assert!(team.hub.refs("refs/agents/notes").is_empty());
+            .assert_says("a message holds what looks like a secret");
         assert!(!held(), "the remote holds the secret");
-    }
-    assert_eq!(team.hub.refs("refs/agents/sessions").len(), 1);
-    // Nor in the words that a commit of notes goes with.
-    let tree = format!("{before}^{{tree}}");
-    let said = ada.git(["commit-tree", &tree, "-p", &before, "-m", leak]);
-    let said = said.success().line().to_owned();
-    ada.git(["update-ref", &name, &said]).success();
-    push()
-        .code(1)
-        .assert_says("a message holds what looks like a secret");
-    assert!(!held(), "the remote holds the secret");
 
-    // Purged of all versions, today's goes.
-    ada.git(["update-ref", &name, &clean]).success();
-    ada.command("git")
-        .args(["agent", "purge", "--local", "--value-file", "-"])
-        .stdin(leak)
-        .run()
-        .success();
-    push().success();
-    assert_eq!(team.hub.refs("refs/agents/notes").len(), 1);
-    assert!(!held(), "the remote holds the secret");
-    assert_eq!(ada.hammer(["comments", &sid]), "ada harmless");
+        // Purged of all versions, today's goes.
+        ada.git(["update-ref", &name, &clean]).success();
+        ada.command("git")
+            .args(["agent", "purge", "--local", "--value-file", "-"])
+            .stdin(leak)
+            .run()
+            .success();
+        push().success();
+        assert_eq!(team.hub.refs("refs/agents/notes").len(), 1);
+        assert!(!held(), "the remote holds the secret");
+        assert_eq!(ada.hammer(["comments", &sid]), "ada harmless");
+    });
 }
 
 #[test]
 fn a_secret_below_a_session_or_in_a_name_does_not_go_along_with_its_code() {
-    let sandbox = Sandbox::new();
-    let team = Team::new(&sandbox, Way::Path);
-    let ada = team.clone("ada");
-    let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
-    let named = format!("echo x >'at-{secret}' && git add . && git commit -qm named; echo done");
-    ada.session("named", "add a file", &named);
-    // Committed before the session began, and never pushed.
-    ada.repo.write("env", format!("TOKEN={secret}\n"));
-    ada.git(["add", "env"]).success();
-    ada.git(["commit", "-qm", "not for everybody"]).success();
-    let script = "echo fine >fine && git add fine && git commit -qm fine; echo done";
-    ada.session("above", "tidy up", script);
-    let pushed = ada.push().success();
-    pushed.assert_says("above: its code stays here: file 'env'");
-    pushed.assert_says("named: its code stays here: the name of a file");
-    assert_eq!(team.hub.refs("refs/agents/sessions").len(), 2);
-    assert!(!holds(&team.everything(), &secret), "the remote holds it");
-    // Once it is where everybody can read it there is nothing left to keep back.
-    ada.git(["push", "--quiet", "origin", "main"]).success();
-    let pushed = ada.agent(["push", "above"]).success();
-    assert!(!pushed.stderr().contains("stays here"), "{pushed}");
-    let code = ada.repo.id("agent/above");
-    team.hub.git(["cat-file", "-e", &code]).success();
+    each_way(|_, team| {
+        let ada = team.clone("ada");
+        let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+        let named =
+            format!("echo x >'at-{secret}' && git add . && git commit -qm named; echo done");
+        ada.session("named", "add a file", &named);
+        // Committed before the session began, and never pushed.
+        ada.repo.write("env", format!("TOKEN={secret}\n"));
+        ada.git(["add", "env"]).success();
+        ada.git(["commit", "-qm", "not for everybody"]).success();
+        let script = "echo fine >fine && git add fine && git commit -qm fine; echo done";
+        ada.session("above", "tidy up", script);
+        let pushed = ada.push().success();
+        pushed.assert_says("above: its code stays here: file 'env'");
+        pushed.assert_says("named: its code stays here: the name of a file");
+        assert_eq!(team.hub.refs("refs/agents/sessions").len(), 2);
+        assert!(!holds(&team.everything(), &secret), "the remote holds it");
+        // Once it is where everybody can read it there is nothing left to keep back.
+        ada.git(["push", "--quiet", "origin", "main"]).success();
+        let pushed = ada.agent(["push", "above"]).success();
+        assert!(!pushed.stderr().contains("stays here"), "{pushed}");
+        let code = ada.repo.id("agent/above");
+        team.hub.git(["cat-file", "-e", &code]).success();
+    });
 }
 
 #[test]
 fn what_a_new_remote_has_already_is_not_searched_and_large_files_are() {
-    let sandbox = Sandbox::new();
-    let team = Team::new(&sandbox, Way::Path);
-    let ada = team.clone("ada");
-    let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
-    ada.repo.write("env", format!("TOKEN={secret}\n"));
-    ada.git(["add", "env"]).success();
-    ada.git(["commit", "-qm", "for everybody to read"])
-        .success();
-    ada.git(["push", "--quiet", "origin", "main"]).success();
-    // Nothing here tells any more what is there.
-    ada.git(["remote", "remove", "origin"]).success();
-    ada.git(["remote", "add", "hub", team.address()]).success();
-    let script = "echo fine >fine && git add fine && git commit -qm fine; echo done";
-    ada.session("above", "tidy up", script);
-    let large = format!(
-        "head -c 9000000 /dev/zero | tr '\\0' x >large && echo >>large && echo {secret} >>large && git add large && git commit -qm large; echo done"
-    );
-    ada.session("large", "add a file", &large);
-    let pushed = ada.agent(["push", "--yes", "hub"]).success();
-    pushed.assert_says("large: its code stays here: file 'large' of its code");
-    assert!(!pushed.stderr().contains("above:"), "{pushed}");
-    let code = ada.repo.id("agent/above");
-    team.hub.git(["cat-file", "-e", &code]).success();
-    let code = ada.repo.id("agent/large");
-    team.hub.git(["cat-file", "-e", &code]).code(1);
-    // Where it is fetched from says nothing about where it goes.
-    let other = sandbox.repo("other.git").bare().create();
-    let address = other.path().display().to_string();
-    ada.git(["remote", "add", "split", team.address()])
-        .success();
-    let words = ["remote", "set-url", "--push", "split", &address];
-    ada.git(words).success();
-    let pushed = ada.agent(["push", "--yes", "split"]).code(1);
-    pushed.assert_says("above: file 'env' of its code");
-    let all = other.git(["cat-file", "--batch-all-objects", "--batch"]);
-    let all = all.success().stdout_bytes().to_vec();
-    assert!(!holds(&all, &secret), "the other remote holds it");
+    each_way(|sandbox, team| {
+        let ada = team.clone("ada");
+        let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+        ada.repo.write("env", format!("TOKEN={secret}\n"));
+        ada.git(["add", "env"]).success();
+        ada.git(["commit", "-qm", "for everybody to read"])
+            .success();
+        ada.git(["push", "--quiet", "origin", "main"]).success();
+        // Nothing here tells any more what is there.
+        ada.git(["remote", "remove", "origin"]).success();
+        ada.git(["remote", "add", "hub", team.address()]).success();
+        let script = "echo fine >fine && git add fine && git commit -qm fine; echo done";
+        ada.session("above", "tidy up", script);
+        let large = format!(
+            "head -c 9000000 /dev/zero | tr '\\0' x >large && echo >>large && echo {secret} >>large && git add large && git commit -qm large; echo done"
+        );
+        ada.session("large", "add a file", &large);
+        let pushed = ada.agent(["push", "--yes", "hub"]).success();
+        pushed.assert_says("large: its code stays here: file 'large' of its code");
+        assert!(!pushed.stderr().contains("above:"), "{pushed}");
+        let code = ada.repo.id("agent/above");
+        team.hub.git(["cat-file", "-e", &code]).success();
+        let code = ada.repo.id("agent/large");
+        team.hub.git(["cat-file", "-e", &code]).code(1);
+        // Where it is fetched from says nothing about where it goes.
+        let other = sandbox.repo("other.git").bare().create();
+        let address = other.path().display().to_string();
+        ada.git(["remote", "add", "split", team.address()])
+            .success();
+        let words = ["remote", "set-url", "--push", "split", &address];
+        ada.git(words).success();
+        let pushed = ada.agent(["push", "--yes", "split"]).code(1);
+        pushed.assert_says("above: file 'env' of its code");
+        let all = other.git(["cat-file", "--batch-all-objects", "--batch"]);
+        let all = all.success().stdout_bytes().to_vec();
+        assert!(!holds(&all, &secret), "the other remote holds it");
+    });
 }
 
 #[test]
 fn what_one_remote_has_does_not_go_to_another_unsearched() {
-    let sandbox = Sandbox::new();
-    let team = Team::new(&sandbox, Way::Path);
-    let ada = team.clone("ada");
-    let public = sandbox.repo("public.git").bare().create();
-    let address = format!("file://{}", public.path().display());
-    let holds_it = |secret: &str| {
-        let all = public.git(["cat-file", "--batch-all-objects", "--batch"]);
-        holds(all.success().stdout_bytes(), secret)
-    };
-    ada.git(["remote", "add", "pub", &address]).success();
-    let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
-    ada.repo.write("env", format!("TOKEN={secret}\n"));
-    ada.git(["add", "env"]).success();
-    ada.git(["commit", "-qm", "not for everybody"]).success();
-    ada.git(["rm", "-q", "env"]).success();
-    ada.git(["commit", "-qm", "taken back"]).success();
-    let script = "echo fine >fine && git add fine && git commit -qm fine; echo done";
-    ada.session("first", "tidy up", script);
-    let pushed = ada.agent(["push", "--yes", "pub"]).success();
-    pushed.assert_says("first: its code stays here: file 'env'");
-    // The readers of one remote may have it, and those of the other still not, whatever a branch is called here.
-    ada.git(["push", "--quiet", "origin", "main"]).success();
-    ada.git(["remote", "rename", "origin", "pub/lic"]).success();
-    ada.session("second", "tidy up", script);
-    let pushed = ada.agent(["push", "--yes", "pub"]).success();
-    pushed.assert_says("second: its code stays here: file 'env'");
-    assert!(!holds_it(&secret), "the public remote holds it");
-    // Nor does what was at one address under a name go to another one.
-    ada.git(["remote", "rename", "pub/lic", "origin"]).success();
-    ada.agent(["push", "--yes", "origin"]).success();
-    ada.git(["remote", "set-url", "origin", &address]).success();
-    ada.git(["config", "--unset-all", "agent.share"]).success();
-    ada.agent(["push", "--yes", "origin"])
-        .code(1)
-        .assert_says("second: file 'env' of its code");
-    assert!(!holds_it(&secret), "the public remote holds it");
+    each_way(|sandbox, team| {
+        let ada = team.clone("ada");
+        let public = sandbox.repo("public.git").bare().create();
+        let address = format!("file://{}", public.path().display());
+        let holds_it = |secret: &str| {
+            let all = public.git(["cat-file", "--batch-all-objects", "--batch"]);
+            holds(all.success().stdout_bytes(), secret)
+        };
+        ada.git(["remote", "add", "pub", &address]).success();
+        let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+        ada.repo.write("env", format!("TOKEN={secret}\n"));
+        ada.git(["add", "env"]).success();
+        ada.git(["commit", "-qm", "not for everybody"]).success();
+        ada.git(["rm", "-q", "env"]).success();
+        ada.git(["commit", "-qm", "taken back"]).success();
+        let script = "echo fine >fine && git add fine && git commit -qm fine; echo done";
+        ada.session("first", "tidy up", script);
+        let pushed = ada.agent(["push", "--yes", "pub"]).success();
+        pushed.assert_says("first: its code stays here: file 'env'");
+        // The readers of one remote may have it, and those of the other still not, whatever a branch is called here.
+        ada.git(["push", "--quiet", "origin", "main"]).success();
+        ada.git(["remote", "rename", "origin", "pub/lic"]).success();
+        ada.session("second", "tidy up", script);
+        let pushed = ada.agent(["push", "--yes", "pub"]).success();
+        pushed.assert_says("second: its code stays here: file 'env'");
+        assert!(!holds_it(&secret), "the public remote holds it");
+        // Nor does what was at one address under a name go to another one.
+        ada.git(["remote", "rename", "pub/lic", "origin"]).success();
+        ada.agent(["push", "--yes", "origin"]).success();
+        ada.git(["remote", "set-url", "origin", &address]).success();
+        ada.git(["config", "--unset-all", "agent.share"]).success();
+        ada.agent(["push", "--yes", "origin"])
+            .code(1)
+            .assert_says("second: file 'env' of its code");
+        assert!(!holds_it(&secret), "the public remote holds it");
+    });
 }
 
 #[test]
@@ -341,46 +342,47 @@ fn what_a_host_was_cleaned_of_does_not_come_back_with_a_session() {
 
 #[test]
 fn a_remote_that_hides_what_it_has_gets_what_is_clean() {
-    let sandbox = Sandbox::new();
-    let team = Team::new(&sandbox, Way::Path);
-    let ada = team.clone("ada");
-    let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
-    for (at, hidden) in ["refs/agents", "refs/heads", "refs"]
-        .into_iter()
-        .enumerate()
-    {
-        let hide = ["config", "--replace-all", "uploadpack.hideRefs", hidden];
-        team.hub.git(hide).success();
-        let name = format!("clean-{at}");
-        let script = "date +%N >fine && git add fine && git commit -qm fine; echo done";
-        ada.session(&name, "tidy up", script);
-        let pushed = ada.push().success();
-        assert!(!pushed.stderr().contains("stays here"), "{pushed}");
-        let code = ada.repo.id(&format!("agent/{name}"));
-        team.hub.git(["cat-file", "-e", &code]).success();
-        let name = format!("leaky-{at}");
-        let script = format!("echo {secret} >env && git add env && git commit -qm env; echo done");
-        ada.session(&name, "add a file", &script);
-        let pushed = ada.push().success();
-        pushed.assert_says(&format!("{name}: its code stays here: file 'env'"));
-    }
-    assert!(!holds(&team.everything(), &secret));
+    each_way(|_, team| {
+        let ada = team.clone("ada");
+        let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+        for (at, hidden) in ["refs/agents", "refs/heads", "refs"]
+            .into_iter()
+            .enumerate()
+        {
+            let hide = ["config", "--replace-all", "uploadpack.hideRefs", hidden];
+            team.hub.git(hide).success();
+            let name = format!("clean-{at}");
+            let script = "date +%N >fine && git add fine && git commit -qm fine; echo done";
+            ada.session(&name, "tidy up", script);
+            let pushed = ada.push().success();
+            assert!(!pushed.stderr().contains("stays here"), "{pushed}");
+            let code = ada.repo.id(&format!("agent/{name}"));
+            team.hub.git(["cat-file", "-e", &code]).success();
+            let name = format!("leaky-{at}");
+            let script =
+                format!("echo {secret} >env && git add env && git commit -qm env; echo done");
+            ada.session(&name, "add a file", &script);
+            let pushed = ada.push().success();
+            pushed.assert_says(&format!("{name}: its code stays here: file 'env'"));
+        }
+        assert!(!holds(&team.everything(), &secret));
+    });
 }
 
 #[test]
 fn what_is_replaced_here_alone_does_not_go_as_it_was() {
-    let sandbox = Sandbox::new();
-    let team = Team::new(&sandbox, Way::Path);
-    let ada = team.clone("ada");
-    let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
-    let script = format!("echo {secret} >env && git add env && git commit -qm env; echo done");
-    ada.session("replaced", "add a file", &script);
-    // From here on git shows the commit, and the file, as if the secret had never been there.
-    let clean = ada.repo.id("main");
-    ada.git(["replace", "agent/replaced", &clean]).success();
-    let pushed = ada.push().success();
-    pushed.assert_says("replaced: its code stays here: file 'env'");
-    assert!(!holds(&team.everything(), &secret), "the remote holds it");
+    each_way(|_, team| {
+        let ada = team.clone("ada");
+        let secret = format!("ghp_{}", "Zx9Yw8Vu7Ts6Rq5Po4Nm3Lk2Ji1Hg0Fe5dCb");
+        let script = format!("echo {secret} >env && git add env && git commit -qm env; echo done");
+        ada.session("replaced", "add a file", &script);
+        // From here on git shows the commit, and the file, as if the secret had never been there.
+        let clean = ada.repo.id("main");
+        ada.git(["replace", "agent/replaced", &clean]).success();
+        let pushed = ada.push().success();
+        pushed.assert_says("replaced: its code stays here: file 'env'");
+        assert!(!holds(&team.everything(), &secret), "the remote holds it");
+    });
 }
 
 #[test]
@@ -423,206 +425,207 @@ fn purging_rewrites_what_was_shared_and_a_later_push_does_not_bring_it_back() {
 #[test]
 fn what_one_copy_of_a_clone_purged_no_other_brings_back() {
     for purged_first in [true, false] {
-        let sandbox = Sandbox::new();
-        let team = Team::new(&sandbox, Way::Path);
-        let ada = team.clone("ada");
-        let leak = "correct-horse-battery-staple-44";
-        let sid = ada.hammer(["create", "leaky", "2"]);
-        ada.hammer(["append", &sid, "1", leak]);
-        ada.hammer(["comment", &sid, &format!("oh no {leak}")]);
-        ada.push().success();
-        let copy = sandbox.work().join("copy");
-        let cp = sandbox.command("cp").arg("-a").arg(ada.repo.path());
-        cp.arg(&copy).run().success();
-        let twin = Member::at(&sandbox, copy, "ada");
-        twin.hammer(["append", &sid, "1", "unrelated"]);
-        twin.hammer(["comment", &sid, "harmless"]);
-        let purge = || {
-            let purge = ["agent", "purge", "--value-file", "-"];
-            let run = ada.command("git").args(purge).stdin(leak).run();
-            run.success();
-        };
-        if purged_first {
-            purge();
-            twin.push().success();
-        } else {
-            twin.push().success();
-            purge();
-        }
-        for member in [&ada, &twin] {
-            member.fetch().success();
-            member.push().success();
-        }
-        team.hub.git(["gc", "--quiet", "--prune=now"]).success();
-        assert!(!holds(&team.everything(), leak), "the remote has it");
-        let bob = team.clone("bob");
-        bob.fetch().success();
-        bob.shows(&["log", "leaky"], "unrelated 0");
-        bob.shows(&["log", "leaky"], "event 1 of leaky");
-        let comments = bob.hammer(["comments", &sid]);
-        assert!(comments.contains("harmless"), "{comments}");
-        assert!(comments.contains("oh no [REDACTED"), "{comments}");
-        for member in [&ada, &twin] {
-            assert_eq!(member.hammer(["events", &sid]).lines().count(), 5);
-        }
+        each_way(|sandbox, team| {
+            let ada = team.clone("ada");
+            let leak = "correct-horse-battery-staple-44";
+            let sid = ada.hammer(["create", "leaky", "2"]);
+            ada.hammer(["append", &sid, "1", leak]);
+            ada.hammer(["comment", &sid, &format!("oh no {leak}")]);
+            ada.push().success();
+            let copy = sandbox.work().join("copy");
+            let cp = sandbox.command("cp").arg("-a").arg(ada.repo.path());
+            cp.arg(&copy).run().success();
+            let twin = Member::at(sandbox, copy, "ada");
+            twin.hammer(["append", &sid, "1", "unrelated"]);
+            twin.hammer(["comment", &sid, "harmless"]);
+            let purge = || {
+                let purge = ["agent", "purge", "--value-file", "-"];
+                let run = ada.command("git").args(purge).stdin(leak).run();
+                run.success();
+            };
+            if purged_first {
+                purge();
+                twin.push().success();
+            } else {
+                twin.push().success();
+                purge();
+            }
+            for member in [&ada, &twin] {
+                member.fetch().success();
+                member.push().success();
+            }
+            team.hub.git(["gc", "--quiet", "--prune=now"]).success();
+            assert!(!holds(&team.everything(), leak), "the remote has it");
+            let bob = team.clone("bob");
+            bob.fetch().success();
+            bob.shows(&["log", "leaky"], "unrelated 0");
+            bob.shows(&["log", "leaky"], "event 1 of leaky");
+            let comments = bob.hammer(["comments", &sid]);
+            assert!(comments.contains("harmless"), "{comments}");
+            assert!(comments.contains("oh no [REDACTED"), "{comments}");
+            for member in [&ada, &twin] {
+                assert_eq!(member.hammer(["events", &sid]).lines().count(), 5);
+            }
+        });
     }
 }
 
 #[test]
 fn no_remote_keeps_a_purged_secret_without_a_word() {
-    let sandbox = Sandbox::new();
-    let team = Team::new(&sandbox, Way::Path);
-    let ada = team.clone("ada");
-    let leak = "correct-horse-battery-staple-46";
-    let purge = || {
-        let purge = ["agent", "purge", "--value-file", "-"];
-        ada.command("git").args(purge).stdin(leak).run()
-    };
-    let leaky = |name: &str| {
-        let sid = ada.hammer(["create", name, "1"]);
-        ada.hammer(["append", &sid, "1", leak]);
-        sid
-    };
-    let two = sandbox.repo("two.git").bare().create();
-    let address = two.path().to_str().expect("plain").to_owned();
-    ada.git(["remote", "add", "two", &address]).success();
-    let give = || {
+    each_way(|sandbox, team| {
+        let ada = team.clone("ada");
+        let leak = "correct-horse-battery-staple-46";
+        let purge = || {
+            let purge = ["agent", "purge", "--value-file", "-"];
+            ada.command("git").args(purge).stdin(leak).run()
+        };
+        let leaky = |name: &str| {
+            let sid = ada.hammer(["create", name, "1"]);
+            ada.hammer(["append", &sid, "1", leak]);
+            sid
+        };
+        let two = sandbox.repo("two.git").bare().create();
+        let address = two.path().to_str().expect("plain").to_owned();
+        ada.git(["remote", "add", "two", &address]).success();
+        let give = || {
+            ada.push().success();
+            ada.agent(["push", "--yes", "two"]).success();
+        };
+        // Folded here and at one remote, the other still has it under its own name.
+        let folded = leaky("folded");
+        give();
+        ada.hammer(["close", &folded]);
+        ada.hammer(["fold"]);
         ada.push().success();
-        ada.agent(["push", "--yes", "two"]).success();
-    };
-    // Folded here and at one remote, the other still has it under its own name.
-    let folded = leaky("folded");
-    give();
-    ada.hammer(["close", &folded]);
-    ada.hammer(["fold"]);
-    ada.push().success();
-    purge().success();
-    for hub in [&team.hub, &two] {
-        hub.git(["gc", "--quiet", "--prune=now"]).success();
-    }
-    assert!(!holds(&team.everything(), leak), "the first has it");
-    assert!(!holds(&two.everything(), leak), "the second has it");
+        purge().success();
+        for hub in [&team.hub, &two] {
+            hub.git(["gc", "--quiet", "--prune=now"]).success();
+        }
+        assert!(!holds(&team.everything(), leak), "the first has it");
+        assert!(!holds(&two.everything(), leak), "the second has it");
 
-    // A remote that was away is caught up with by the next purge.
-    leaky("away");
-    give();
-    let aside = sandbox.work().join("aside.git");
-    std::fs::rename(two.path(), &aside).expect("ours");
-    purge().code(1).assert_says("'two' still has it");
-    std::fs::rename(&aside, two.path()).expect("ours");
-    purge().success().assert_says("'two': 1 ref rewritten");
-    two.git(["gc", "--quiet", "--prune=now"]).success();
-    assert!(!holds(&two.everything(), leak), "it was not caught up with");
+        // A remote that was away is caught up with by the next purge.
+        leaky("away");
+        give();
+        let aside = sandbox.work().join("aside.git");
+        std::fs::rename(two.path(), &aside).expect("ours");
+        purge().code(1).assert_says("'two' still has it");
+        std::fs::rename(&aside, two.path()).expect("ours");
+        purge().success().assert_says("'two': 1 ref rewritten");
+        two.git(["gc", "--quiet", "--prune=now"]).success();
+        assert!(!holds(&two.everything(), leak), "it was not caught up with");
 
-    // What is only at a remote any more is named.
-    let only = leaky("only");
-    give();
-    ada.agent(["forget", "only"]).success();
-    let told = purge().code(1);
-    let hint = format!("hint: git agent forget {only} --remote");
-    assert!(told.stderr().contains(&hint), "{told}");
-    ada.agent(["forget", &only, "--remote"]).success();
+        // What is only at a remote any more is named.
+        let only = leaky("only");
+        give();
+        ada.agent(["forget", "only"]).success();
+        let told = purge().code(1);
+        let hint = format!("hint: git agent forget {only} --remote");
+        assert!(told.stderr().contains(&hint), "{told}");
+        ada.agent(["forget", &only, "--remote"]).success();
+    });
 }
 
 #[test]
 fn purging_reaches_every_place_and_tells_of_the_others() {
-    let sandbox = Sandbox::new();
-    let team = Team::new(&sandbox, Way::Path);
-    let ada = team.clone("ada");
-    ada.git(["config", "agent.displayNotes", "true"]).success();
-    let leak = "correct-horse-battery-staple-45";
-    let script =
-        format!("echo {leak}; echo {leak} >file && git add file && git commit -qm file; echo done");
-    ada.session("leaky", &format!("print {leak}"), &script);
-    ada.agent(["review", "comment", "leaky", "file:1", "-m", leak])
-        .success();
-    let regretted = ada.hammer(["create", "regretted", "1"]);
-    ada.hammer(["append", &regretted, "1", leak]);
-    ada.agent(["forget", "regretted"]).success();
-    // Pushed to an address that has no name here.
-    ada.agent(["push", "--yes", team.address()]).success();
-    // And to a remote that is not known here any more.
-    ada.git(["remote", "add", "gone", team.address()]).success();
-    ada.agent(["push", "--yes", "gone"]).success();
-    ada.git(["config", "--remove-section", "remote.gone"])
-        .success();
-    let purge = ["agent", "purge", "--value-file", "-"];
-    let purged = ada.command("git").args(purge).stdin(leak).run().code(1);
-    purged.assert_says("'gone' still has it");
-    assert!(ada.repo.refs("refs/agents-remote/gone").is_empty());
-    purged.assert_says("the code of leaky");
-    purged.assert_says("file 'file'");
+    each_way(|_, team| {
+        let ada = team.clone("ada");
+        ada.git(["config", "agent.displayNotes", "true"]).success();
+        let leak = "correct-horse-battery-staple-45";
+        let script = format!(
+            "echo {leak}; echo {leak} >file && git add file && git commit -qm file; echo done"
+        );
+        ada.session("leaky", &format!("print {leak}"), &script);
+        ada.agent(["review", "comment", "leaky", "file:1", "-m", leak])
+            .success();
+        let regretted = ada.hammer(["create", "regretted", "1"]);
+        ada.hammer(["append", &regretted, "1", leak]);
+        ada.agent(["forget", "regretted"]).success();
+        // Pushed to an address that has no name here.
+        ada.agent(["push", "--yes", team.address()]).success();
+        // And to a remote that is not known here any more.
+        ada.git(["remote", "add", "gone", team.address()]).success();
+        ada.agent(["push", "--yes", "gone"]).success();
+        ada.git(["config", "--remove-section", "remote.gone"])
+            .success();
+        let purge = ["agent", "purge", "--value-file", "-"];
+        let purged = ada.command("git").args(purge).stdin(leak).run().code(1);
+        purged.assert_says("'gone' still has it");
+        assert!(ada.repo.refs("refs/agents-remote/gone").is_empty());
+        purged.assert_says("the code of leaky");
+        purged.assert_says("file 'file'");
 
-    let log = [
-        "log",
-        "--format=",
-        "-p",
-        "--first-parent",
-        "--diff-merges=first-parent",
-    ];
-    for repo in [&team.hub, &ada.repo] {
-        for name in repo.refs("refs").into_keys() {
-            let ours = name.starts_with("refs/agents/")
-                || name.starts_with("refs/notes/")
-                || name.contains("/lost/");
-            if ours {
-                let shown = repo.command("git").args(log).arg(&name).run().success();
-                assert!(!shown.stdout().contains(leak), "{name} holds it\n{shown}");
+        let log = [
+            "log",
+            "--format=",
+            "-p",
+            "--first-parent",
+            "--diff-merges=first-parent",
+        ];
+        for repo in [&team.hub, &ada.repo] {
+            for name in repo.refs("refs").into_keys() {
+                let ours = name.starts_with("refs/agents/")
+                    || name.starts_with("refs/notes/")
+                    || name.contains("/lost/");
+                if ours {
+                    let shown = repo.command("git").args(log).arg(&name).run().success();
+                    assert!(!shown.stdout().contains(leak), "{name} holds it\n{shown}");
+                }
             }
         }
-    }
-    let kept = ada.repo.common_dir().join("agents");
-    for file in git_agent_tests::sessions::files_below(&kept) {
-        // A copy of the program, which guards agents, is not looked through.
-        let size = std::fs::metadata(&file).map_or(0, |meta| meta.len());
-        if size < 1 << 20 {
-            let bytes = std::fs::read(&file).unwrap_or_default();
-            assert!(!holds(&bytes, leak), "{} holds it", file.display());
+        let kept = ada.repo.common_dir().join("agents");
+        for file in git_agent_tests::sessions::files_below(&kept) {
+            // A copy of the program, which guards agents, is not looked through.
+            let size = std::fs::metadata(&file).map_or(0, |meta| meta.len());
+            if size < 1 << 20 {
+                let bytes = std::fs::read(&file).unwrap_or_default();
+                assert!(!holds(&bytes, leak), "{} holds it", file.display());
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn what_the_settings_hand_to_an_agent_never_reaches_the_remote() {
-    let sandbox = Sandbox::new();
-    let team = Team::new(&sandbox, Way::Path);
-    let ada = team.clone("ada");
-    let (set, given, served) = ("Zq8vLw2pXr5t", "Kd7mQx3vTz9s", "Wn4bRy6cHj8g");
-    let (copied, rotated) = ("Pf5gUx2kLe7w", "Ms9tVb4qNz6h");
-    for (key, value) in [
-        (
-            "agent.mine.command",
-            // The long line ends an event in the middle of the value.
-            "sh -c 'echo $DB_PASSWORD $SITE_LOGIN $MODEL; cat .env; printf %016376d 0; echo $DB_PASSWORD'".to_owned(),
-        ),
-        ("agent.mine.env", format!("DB_PASSWORD={set}")),
-        ("agent.mine.env", "MODEL=gpt-4o-mini".to_owned()),
-        ("agent.env", "SITE_LOGIN".to_owned()),
-        ("agent-mcp.docs.env", format!("DOCS_ACCOUNT={served}")),
-    ] {
-        ada.git(["config", "--add", key, &value]).success();
-    }
-    ada.repo.write(".worktreeinclude", ".env\n");
-    ada.repo.write(".env", format!("REDIS_PASSWORD={copied}\n"));
-    let given_here = |args: &[&str]| {
-        let command = ada.command("git").arg("agent").args(args);
-        command.env("SITE_LOGIN", given).run().success()
-    };
-    given_here(&["new", "--name", "told", "--agent", "mine", "look around"]);
-    given_here(&["wait", "--timeout", "120s", "told"]);
-    let said = "[REDACTED:known-secret] [REDACTED:known-secret] gpt-4o-mini";
-    ada.shows(&["log", "told"], said);
-    ada.shows(&["log", "told"], "REDIS_PASSWORD=[REDACTED:");
-    // The copy still holds what the original held.
-    ada.repo
-        .write(".env", format!("REDIS_PASSWORD={rotated}\n"));
-    let prompt = format!("never say {set}, {given}, {served}, {copied} or {rotated} aloud");
-    given_here(&["send", "told", &prompt]);
-    given_here(&["wait", "--timeout", "120s", "told"]);
-    given_here(&["push", "--yes"]);
-    assert_eq!(team.hub.refs("refs/agents/sessions").len(), 1);
-    let there = team.everything();
-    for secret in [set, given, served, copied, rotated] {
-        assert!(!holds(&there, &secret[..8]), "the remote holds '{secret}'");
-    }
+    each_way(|_, team| {
+        let ada = team.clone("ada");
+        let (set, given, served) = ("Zq8vLw2pXr5t", "Kd7mQx3vTz9s", "Wn4bRy6cHj8g");
+        let (copied, rotated) = ("Pf5gUx2kLe7w", "Ms9tVb4qNz6h");
+        for (key, value) in [
+            (
+                "agent.mine.command",
+                // The long line ends an event in the middle of the value.
+                "sh -c 'echo $DB_PASSWORD $SITE_LOGIN $MODEL; cat .env; printf %016376d 0; echo $DB_PASSWORD'".to_owned(),
+            ),
+            ("agent.mine.env", format!("DB_PASSWORD={set}")),
+            ("agent.mine.env", "MODEL=gpt-4o-mini".to_owned()),
+            ("agent.env", "SITE_LOGIN".to_owned()),
+            ("agent-mcp.docs.env", format!("DOCS_ACCOUNT={served}")),
+        ] {
+            ada.git(["config", "--add", key, &value]).success();
+        }
+        ada.repo.write(".worktreeinclude", ".env\n");
+        ada.repo.write(".env", format!("REDIS_PASSWORD={copied}\n"));
+        let given_here = |args: &[&str]| {
+            let command = ada.command("git").arg("agent").args(args);
+            command.env("SITE_LOGIN", given).run().success()
+        };
+        given_here(&["new", "--name", "told", "--agent", "mine", "look around"]);
+        given_here(&["wait", "--timeout", "120s", "told"]);
+        let said = "[REDACTED:known-secret] [REDACTED:known-secret] gpt-4o-mini";
+        ada.shows(&["log", "told"], said);
+        ada.shows(&["log", "told"], "REDIS_PASSWORD=[REDACTED:");
+        // The copy still holds what the original held.
+        ada.repo
+            .write(".env", format!("REDIS_PASSWORD={rotated}\n"));
+        let prompt = format!("never say {set}, {given}, {served}, {copied} or {rotated} aloud");
+        given_here(&["send", "told", &prompt]);
+        given_here(&["wait", "--timeout", "120s", "told"]);
+        given_here(&["push", "--yes"]);
+        assert_eq!(team.hub.refs("refs/agents/sessions").len(), 1);
+        let there = team.everything();
+        for secret in [set, given, served, copied, rotated] {
+            assert!(!holds(&there, &secret[..8]), "the remote holds '{secret}'");
+        }
+    });
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use git_agent_tests::binaries::workspace;
 use git_agent_tests::sandbox::write_program;
-use git_agent_tests::team::lighttpd;
+use git_agent_tests::team::{each_way, lighttpd};
 use git_agent_tests::toolbox::on_path;
 use git_agent_tests::{Background, Member, Sandbox, Team, Way, wait_until};
 
@@ -222,7 +222,7 @@ fn ssh_carries_it_where_a_key_may_only_do_two_things() {
 }
 
 /// Returns a place with the machine's `ssh-keygen` in it, or says that there is none.
-pub fn with_keys() -> Option<Sandbox> {
+fn with_keys() -> Option<Sandbox> {
     let Some(keygen) = on_path("ssh-keygen").next() else {
         let _ = writeln!(std::io::stderr(), "no ssh-keygen: signatures are not tried");
         return None;
@@ -235,109 +235,118 @@ pub fn with_keys() -> Option<Sandbox> {
     Some(sandbox)
 }
 
+/// Runs a test once for each way, each in a world of its own where signatures can be made.
+pub fn each_way_with_keys(test: impl Fn(&Sandbox, &Team<'_>)) {
+    for way in Way::BOTH {
+        let Some(sandbox) = with_keys() else {
+            return;
+        };
+        let team = Team::new(&sandbox, way);
+        test(&sandbox, &team);
+    }
+}
+
 #[test]
 fn signed_sessions_are_verified_and_forged_ones_only_claimed() {
-    let Some(sandbox) = with_keys() else {
-        return;
-    };
-    let team = Team::new(&sandbox, Way::Path);
-    let (ada, bob, eve) = (team.clone("ada"), team.clone("bob"), team.clone("eve"));
-    let mut allowed = String::new();
-    for member in [&ada, &eve] {
-        let key = member.repo.path().join(".git/key");
-        let make = member
-            .command("ssh-keygen")
-            .args(["-q", "-t", "ed25519", "-N", "", "-f"]);
-        make.arg(&key).run().success();
-        member.git(["config", "gpg.format", "ssh"]).success();
-        member
-            .command("git")
-            .args(["config", "user.signingKey"])
-            .arg(&key)
+    each_way_with_keys(|_sandbox, team| {
+        let (ada, bob, eve) = (team.clone("ada"), team.clone("bob"), team.clone("eve"));
+        let mut allowed = String::new();
+        for member in [&ada, &eve] {
+            let key = member.repo.path().join(".git/key");
+            let make = member
+                .command("ssh-keygen")
+                .args(["-q", "-t", "ed25519", "-N", "", "-f"]);
+            make.arg(&key).run().success();
+            member.git(["config", "gpg.format", "ssh"]).success();
+            member
+                .command("git")
+                .args(["config", "user.signingKey"])
+                .arg(&key)
+                .run()
+                .success();
+            member.git(["config", "agent.sign", "true"]).success();
+            let public = fs::read_to_string(key.with_extension("pub")).expect("a key");
+            let who = if std::ptr::eq(member, &ada) {
+                "ada"
+            } else {
+                "eve"
+            };
+            allowed += &format!("{who}@example.com {public}");
+        }
+        let signers = bob.repo.path().join(".git/signers");
+        fs::write(&signers, allowed).expect("writable");
+        bob.command("git")
+            .args(["config", "gpg.ssh.allowedSignersFile"])
+            .arg(&signers)
             .run()
             .success();
-        member.git(["config", "agent.sign", "true"]).success();
-        let public = fs::read_to_string(key.with_extension("pub")).expect("a key");
-        let who = if std::ptr::eq(member, &ada) {
-            "ada"
-        } else {
-            "eve"
-        };
-        allowed += &format!("{who}@example.com {public}");
-    }
-    let signers = bob.repo.path().join(".git/signers");
-    fs::write(&signers, allowed).expect("writable");
-    bob.command("git")
-        .args(["config", "gpg.ssh.allowedSignersFile"])
-        .arg(&signers)
-        .run()
-        .success();
-    ada.session("signed", "sign it", "echo hello");
-    ada.push().success();
-    let came = bob.fetch().success();
-    assert!(
-        came.stdout().contains("(verified: ada@example.com)"),
-        "{came}"
-    );
-    let shown = bob.agent(["show", "signed"]).success();
-    assert!(
-        shown.stdout().contains("(verified: ada@example.com)"),
-        "{shown}"
-    );
-    let again = ada.agent(["push", "--json"]).success().json();
-    assert_eq!(again["refs"].as_array().map(Vec::len), Some(0), "{again}");
-    ada.repo.assert_user_can_work();
-    // Eve signs with her own key what she says is ada's.
-    let forged = eve
-        .command("git")
-        .args([
-            "agent",
-            "new",
-            "--name",
-            "forged",
-            "not mine",
-            "--",
-            "echo trust me",
-        ])
-        .env("GIT_AUTHOR_EMAIL", "ada@example.com")
-        .env("GIT_COMMITTER_EMAIL", "ada@example.com");
-    forged.run().success();
-    eve.agent(["wait", "--timeout", "120s", "forged"]).success();
-    wait_until("the supervisor has ended", || {
-        let listed = eve.agent(["list", "--json", "forged"]).success().json();
-        listed["sessions"][0]["pid"].is_null()
+        ada.session("signed", "sign it", "echo hello");
+        ada.push().success();
+        let came = bob.fetch().success();
+        assert!(
+            came.stdout().contains("(verified: ada@example.com)"),
+            "{came}"
+        );
+        let shown = bob.agent(["show", "signed"]).success();
+        assert!(
+            shown.stdout().contains("(verified: ada@example.com)"),
+            "{shown}"
+        );
+        let again = ada.agent(["push", "--json"]).success().json();
+        assert_eq!(again["refs"].as_array().map(Vec::len), Some(0), "{again}");
+        ada.repo.assert_user_can_work();
+        // Eve signs with her own key what she says is ada's.
+        let forged = eve
+            .command("git")
+            .args([
+                "agent",
+                "new",
+                "--name",
+                "forged",
+                "not mine",
+                "--",
+                "echo trust me",
+            ])
+            .env("GIT_AUTHOR_EMAIL", "ada@example.com")
+            .env("GIT_COMMITTER_EMAIL", "ada@example.com");
+        forged.run().success();
+        eve.agent(["wait", "--timeout", "120s", "forged"]).success();
+        wait_until("the supervisor has ended", || {
+            let listed = eve.agent(["list", "--json", "forged"]).success().json();
+            listed["sessions"][0]["pid"].is_null()
+        });
+        eve.push().success();
+        let came = bob.fetch().success();
+        assert!(
+            came.stdout()
+                .contains("(claimed, but signed by eve@example.com)"),
+            "{came}"
+        );
+        // A signature that does not fit is refused.
+        let name = team
+            .hub
+            .refs("refs/agents/sessions")
+            .into_keys()
+            .find(|name| {
+                let state = team
+                    .hub
+                    .git(["cat-file", "-p", &format!("{name}:state.json")]);
+                state.success().json()["name"] == "signed"
+            })
+            .expect("it is there");
+        let tip = team.hub.git(["cat-file", "commit", &name]).success();
+        let bent = tip.stdout().replace("Signed\n", "Bent!!\n");
+        assert_ne!(bent, tip.stdout());
+        let bent = team
+            .hub
+            .command("git")
+            .args(["hash-object", "-t", "commit", "-w", "--stdin"])
+            .stdin(bent)
+            .run()
+            .success();
+        team.hub.git(["update-ref", &name, bent.line()]).success();
+        bob.fetch().code(1).assert_says("its signature is wrong");
     });
-    eve.push().success();
-    let came = bob.fetch().success();
-    assert!(
-        came.stdout()
-            .contains("(claimed, but signed by eve@example.com)"),
-        "{came}"
-    );
-    // A signature that does not fit is refused.
-    let name = team
-        .hub
-        .refs("refs/agents/sessions")
-        .into_keys()
-        .find(|name| {
-            let state = team
-                .hub
-                .git(["cat-file", "-p", &format!("{name}:state.json")]);
-            state.success().json()["name"] == "signed"
-        })
-        .expect("it is there");
-    let tip = team.hub.git(["cat-file", "commit", &name]).success();
-    let bent = tip.stdout().replace("Signed\n", "Bent!!\n");
-    assert_ne!(bent, tip.stdout());
-    let bent = team
-        .hub
-        .command("git")
-        .args(["hash-object", "-t", "commit", "-w", "--stdin"])
-        .stdin(bent)
-        .run()
-        .success();
-    team.hub.git(["update-ref", &name, bent.line()]).success();
-    bob.fetch().code(1).assert_says("its signature is wrong");
 }
 
 #[test]
@@ -354,51 +363,53 @@ fn the_recipe_lets_only_a_writers_owner_change_its_refs() {
         shown.contains(recipe.trim_end()),
         "the page shows another recipe"
     );
-    let sandbox = Sandbox::new();
-    let team = Team::new(&sandbox, Way::Path);
-    let hook = team.hub.path().join("hooks/pre-receive");
-    fs::create_dir_all(hook.parent().expect("a directory")).expect("writable");
-    write_program(&hook, &recipe);
-    let (ada, eve) = (team.clone("ada"), team.clone("eve"));
-    let run = |member: &Member<'_>, who: &str, words: &[&str]| {
-        let command = member.command("git").args(words).env("REMOTE_USER", who);
-        command.run().whatever()
-    };
-    let sid = ada.hammer(["create", "hers", "2"]);
-    ada.hammer(["comment", &sid, "mine"]);
-    assert!(
-        run(&ada, "ada", &["agent", "push", "--yes"])
-            .status()
-            .success()
-    );
-    ada.hammer(["append", &sid, "1", "more"]);
-    assert!(run(&ada, "ada", &["agent", "push"]).status().success());
-    let before = team.hub.refs("refs/agents");
-    assert_eq!(before.len(), 2);
-    // Eve can write what is hers, and nothing else.
-    let own = eve.hammer(["create", "eves", "1"]);
-    assert!(
-        run(&eve, "eve", &["agent", "push", "--yes"])
-            .status()
-            .success()
-    );
-    for name in before.keys() {
-        let theft = format!("+refs/heads/main:{name}");
-        let stolen = run(&eve, "eve", &["push", "origin", &theft]);
-        assert!(!stolen.status().success(), "{stolen}");
-        let deleted = run(&eve, "eve", &["push", "origin", &format!(":{name}")]);
-        deleted.assert_says("not to eve");
-        assert!(!deleted.status().success(), "{deleted}");
-    }
-    let after = team.hub.refs("refs/agents");
-    for (name, id) in &before {
-        assert_eq!(after.get(name), Some(id));
-    }
-    assert!(after.keys().any(|name| name.ends_with(&own)));
-    // Branches are nobody's business here.
-    assert!(
-        run(&eve, "eve", &["push", "origin", "main:refs/heads/hers"])
-            .status()
-            .success()
-    );
+    each_way(|_, team| {
+        let hook = team.hub.path().join("hooks/pre-receive");
+        fs::create_dir_all(hook.parent().expect("a directory")).expect("writable");
+        write_program(&hook, &recipe);
+        let (ada, eve) = (team.clone("ada"), team.clone("eve"));
+        let run = |member: &Member<'_>, who: &str, words: &[&str]| {
+            // By path it is the environment, and on the web the server that tells who pushes.
+            let command = member.command("git").env("REMOTE_USER", who);
+            let user = format!("http.extraHeader=X-Remote-User: {who}");
+            command.args(["-c", &user]).args(words).run().whatever()
+        };
+        let sid = ada.hammer(["create", "hers", "2"]);
+        ada.hammer(["comment", &sid, "mine"]);
+        assert!(
+            run(&ada, "ada", &["agent", "push", "--yes"])
+                .status()
+                .success()
+        );
+        ada.hammer(["append", &sid, "1", "more"]);
+        assert!(run(&ada, "ada", &["agent", "push"]).status().success());
+        let before = team.hub.refs("refs/agents");
+        assert_eq!(before.len(), 2);
+        // Eve can write what is hers, and nothing else.
+        let own = eve.hammer(["create", "eves", "1"]);
+        assert!(
+            run(&eve, "eve", &["agent", "push", "--yes"])
+                .status()
+                .success()
+        );
+        for name in before.keys() {
+            let theft = format!("+refs/heads/main:{name}");
+            let stolen = run(&eve, "eve", &["push", "origin", &theft]);
+            assert!(!stolen.status().success(), "{stolen}");
+            let deleted = run(&eve, "eve", &["push", "origin", &format!(":{name}")]);
+            deleted.assert_says("not to eve");
+            assert!(!deleted.status().success(), "{deleted}");
+        }
+        let after = team.hub.refs("refs/agents");
+        for (name, id) in &before {
+            assert_eq!(after.get(name), Some(id));
+        }
+        assert!(after.keys().any(|name| name.ends_with(&own)));
+        // Branches are nobody's business here.
+        assert!(
+            run(&eve, "eve", &["push", "origin", "main:refs/heads/hers"])
+                .status()
+                .success()
+        );
+    });
 }

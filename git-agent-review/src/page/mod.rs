@@ -548,6 +548,46 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_whose_box_was_taken_away_was_not_typed() {
+        let thread = thread();
+        let on = |path: &str| Spot::Lines {
+            path: path.into(),
+            side: Side::New,
+            first: 2,
+            last: 2,
+        };
+        let file = Spot::File {
+            path: b"logo.png".to_vec(),
+            side: Side::New,
+        };
+        for (spot, wanted) in [
+            (Spot::Session, "my words"),
+            (on("a.rs"), "my words"),
+            (file, "my words"),
+            (on("logo.png"), NO_PLACE),
+        ] {
+            let placed = [Placed {
+                thread: &thread,
+                spot: spot.clone(),
+            }];
+            let page = Page::new(HEAD, &lines(), &placed);
+            let start = page.text.find("[ ] ").expect("a box");
+            let end = start + page.text[start..].find('\n').expect("its end") + 1;
+            let without = format!("{}{}", &page.text[..start], &page.text[end..]);
+            assert_eq!(page.read(&without), Ok(vec![]), "{spot:?}");
+            let typed = without.replace("> | not a bar\n", "> | not a bar\nmy words\n");
+            let said = match page.read(&typed) {
+                Ok(wishes) => match &wishes[..] {
+                    [Wish::Comment(_, said)] => said.clone(),
+                    other => panic!("one comment: {other:?}"),
+                },
+                Err(mistake) => mistake.what,
+            };
+            assert_eq!(said, wanted);
+        }
+    }
+
+    #[test]
     fn what_is_broken_is_marked_and_kept() {
         let page = Page::new(HEAD, &lines(), &[]);
         let broken = page.text.replace("+new", "+newer\nmy thoughts");

@@ -53,6 +53,14 @@ pub(super) fn under(threads: &[Shown], at: usize, next: Option<usize>) -> Vec<&s
         .collect()
 }
 
+/// Returns what the threads below so many lines with a bar say that come before the next box: theirs were taken away.
+pub(super) fn boxless(threads: &[Shown], bars: usize, next: Option<usize>) -> Vec<&str> {
+    match threads.iter().position(|thread| thread.bars == bars) {
+        Some(first) if next.is_none_or(|next| next > first) => under(threads, first, next),
+        _ => Vec::new(),
+    }
+}
+
 /// Returns for each line whether it is one that was shown: each of those once and in order, wherever something was typed
 /// between them, and some perhaps taken away.
 pub(super) fn own(lines: &[&str], shown: &[&str]) -> Vec<bool> {
@@ -152,5 +160,11 @@ mod tests {
         assert_eq!(under(&threads, 1, Some(2)), ["> 2"]);
         assert_eq!(under(&threads, 1, None), ["> 2", "> 3"]);
         assert_eq!(under(&threads, 2, Some(0)), ["> 3"]);
+        let none: [&str; 0] = [];
+        assert_eq!(boxless(&threads, 0, Some(0)), none);
+        assert_eq!(boxless(&threads, 0, None), ["> 1"]);
+        assert_eq!(boxless(&threads, 1, Some(2)), ["> 2"]);
+        assert_eq!(boxless(&threads, 1, None), ["> 2", "> 3"]);
+        assert_eq!(boxless(&threads, 2, None), none);
     }
 }

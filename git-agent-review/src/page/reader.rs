@@ -94,9 +94,6 @@ impl<'p> Reader<'p> {
                 return Ok(());
             }
         }
-        if matches!(self.target, Target::Nothing) && !line.trim().is_empty() {
-            return Err(mistake(NO_PLACE.to_owned()));
-        }
         self.lines.push((number, line.to_owned()));
         Ok(())
     }
@@ -107,7 +104,7 @@ impl<'p> Reader<'p> {
         let lines = std::mem::take(&mut self.lines);
         let shown = match self.shown.take() {
             Some(at) => quotes::under(&self.page.shown, at, next),
-            None => Vec::new(),
+            None => quotes::boxless(&self.page.shown, self.next, next),
         };
         let plain: Vec<&str> = lines.iter().map(|(_, line)| line.trim_end()).collect();
         let mut first = None;
@@ -143,7 +140,7 @@ impl<'p> Reader<'p> {
             }
             Target::Thread(named) => self.wishes.push(Wish::Reply(named.clone(), text)),
             Target::Gone => return Err(mistake(NO_THREAD)),
-            Target::Nothing => {}
+            Target::Nothing => return Err(mistake(NO_PLACE)),
         }
         Ok(())
     }

@@ -12,20 +12,21 @@ use crate::process::detach;
 use crate::session::launch;
 
 /// What this program keeps in its directory.
-const KNOWN: [&str; 23] = [
+const KNOWN: [&str; 24] = [
     "attach",
     "cache",
     "cooldown",
     "drafts",
-    "elsewhere",
     "git-version",
     "guard",
     "hooks",
     "ignored",
     "inbox",
+    "key",
     "locks",
     "lost",
     "merge",
+    "own-before",
     "ports",
     "resolve",
     "run",

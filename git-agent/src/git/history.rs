@@ -160,6 +160,14 @@ impl Repo {
         Ok(self.beyond(&[commit], from, "--max-count=1")?.is_empty())
     }
 
+    /// Counts the commits that one reaches and none of some others does.
+    pub fn count_beyond(&self, commit: ObjectId, others: &[ObjectId]) -> Result<u64> {
+        let text = self.beyond(&[commit], others, "--count")?;
+        text.trim()
+            .parse()
+            .context(|| "cannot count commits".into())
+    }
+
     /// Lists the commits that some reach and published ones do not, as [`Repo::unpublished_objects`] does.
     fn beyond(&self, tips: &[ObjectId], published: &[ObjectId], how: &str) -> Result<String> {
         let mut wanted: String = tips.iter().map(|tip| format!("{tip}\n")).collect();

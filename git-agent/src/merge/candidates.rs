@@ -1,5 +1,6 @@
 //! Looking at what could go in: the target, and each session's work exactly as it is, uncommitted files included.
 
+use super::cover::{self, Approved};
 use super::plan::{self, Conflicts, Needed};
 use super::{LeftOut, Strategy, Why, conflicts};
 use crate::error::{Error, Result};
@@ -12,7 +13,7 @@ use crate::session::context::Context;
 use crate::session::remark::Reviews;
 use crate::session::select::{self, Selection};
 use crate::session::work::{self, Keep, Work};
-use crate::session::{Session, SessionId, State, opinion, remark, steer};
+use crate::session::{Session, SessionId, State, depend, opinion, remark, steer};
 use crate::store::list::{Listed, Scope};
 
 /// The branch to merge into.
@@ -35,6 +36,8 @@ pub struct Candidate {
     pub session: Session,
     /// Its work.
     pub work: Work,
+    /// The sessions that it builds on: without them it does not land.
+    pub needs: Vec<SessionId>,
 }
 
 /// Which sessions are meant, and what they need.
@@ -149,7 +152,15 @@ pub fn gather(
         let found = examine(context, target, &listed, &review, choice)?;
         let session = listed.session;
         match found {
-            Ok(work) => goes.push(Candidate { session, work }),
+            Ok((work, against)) => {
+                let needs = depend::waits_for(&session);
+                let candidate = Candidate {
+                    session,
+                    work,
+                    needs,
+                };
+                goes.push(Approved { candidate, against });
+            }
             Err(why) => stays.push(LeftOut {
                 sid: session.sid,
                 name: session.name,
@@ -157,6 +168,14 @@ pub fn gather(
             }),
         }
     }
+    let (goes, unseen) = match choice.strategy {
+        Strategy::OrchestratorReview => cover::sift(context, target, goes)?,
+        _ => (
+            goes.into_iter().map(|one| one.candidate).collect(),
+            Vec::new(),
+        ),
+    };
+    stays.extend(unseen);
     if !named && goes.is_empty() && stays.is_empty() {
         stays = of_others(context, target)?;
     }
@@ -200,14 +219,14 @@ fn of_target(context: &Context<'_>, target: &Target, reviews: &Reviews) -> Resul
     Ok(sessions)
 }
 
-/// Returns a session's work if it may go in, and otherwise why not.
+/// Returns a session's work if it may go in, and what its approvals were judged against; otherwise why not.
 fn examine(
     context: &Context<'_>,
     target: &Target,
     listed: &Listed,
     review: &Review,
     choice: &Choice,
-) -> Result<Result<Work, Why>> {
+) -> Result<Result<(Work, Vec<String>), Why>> {
     let session = &listed.session;
     let state = session.status;
     // Whoever only looks lets an agent stay that stays for the next prompt.
@@ -243,7 +262,12 @@ fn examine(
     if work.is_committed() && context.repo.is_ancestor(work.tip, target.tip)? {
         return Ok(Err(Why::Nothing));
     }
-    Ok(Ok(work))
+    // Older records do not tell: theirs were judged against the parent.
+    let against = |base: Option<String>| base.unwrap_or_else(|| work.base.to_string());
+    let against = (opinion.approvals())
+        .map(|judged| against(judged.given.base.clone()))
+        .collect();
+    Ok(Ok((work, against)))
 }
 
 /// Returns what speaks against landing, given what reviewers said.

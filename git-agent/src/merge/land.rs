@@ -230,7 +230,7 @@ fn set_merged(context: &Context<'_>, landing: &Move, part: &Part) -> Result<()> 
         key: "merged".to_owned(),
         value: part.commit.clone().into(),
     })?;
-    if part.work != part.before {
+    if writer.session().code.as_deref() != Some(part.work.as_str()) {
         writer.append(Body::Set {
             key: "code".to_owned(),
             value: part.work.clone().into(),

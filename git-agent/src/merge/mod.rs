@@ -6,6 +6,7 @@ pub mod apply;
 pub mod build;
 pub mod candidates;
 pub mod conflicts;
+pub mod cover;
 pub mod gate;
 pub mod give_back;
 pub mod hooks;
@@ -135,6 +136,15 @@ pub enum Why {
     NotApproved,
     /// It changed after it was approved.
     Stale(String),
+    /// It was approved from a commit on, and what the target lacks before that was not.
+    Unseen {
+        /// The branch that it would have gone into.
+        into: String,
+        /// What the approval was judged against.
+        from: String,
+        /// How many commits before that the target lacks; none where nobody knows.
+        commits: u64,
+    },
     /// A reviewer asked for changes.
     ChangesRequested,
     /// A reviewer said no.
@@ -174,6 +184,14 @@ impl fmt::Display for Why {
             Why::State(state) => write!(f, "it is {state}"),
             Why::NotApproved => f.write_str("it is not approved"),
             Why::Stale(at) => write!(f, "it changed after it was approved at {at}"),
+            Why::Unseen { from, commits, .. } => {
+                write!(f, "it is approved from {from} on, ")?;
+                match commits {
+                    0 => f.write_str("which is not in the target"),
+                    1 => f.write_str("but not the commit before"),
+                    _ => write!(f, "but not the {commits} commits before"),
+                }
+            }
             Why::ChangesRequested => f.write_str("changes are requested"),
             Why::Rejected => f.write_str("it is rejected"),
             Why::Nothing => f.write_str("it has nothing that the target lacks"),
@@ -214,6 +232,7 @@ impl Why {
             Why::State(_) => "state",
             Why::NotApproved => "not-approved",
             Why::Stale(_) => "stale",
+            Why::Unseen { .. } => "unseen",
             Why::ChangesRequested => "changes-requested",
             Why::Rejected => "rejected",
             Why::Nothing => "nothing",
@@ -239,6 +258,9 @@ impl Why {
             Why::NotApproved | Why::Stale(_) => {
                 format!("git agent review diff {name} && git agent review approve {name}")
             }
+            Why::Unseen { into, .. } => format!(
+                "git agent review diff {name} --into {into} && git agent review approve {name} --into {into}"
+            ),
             Why::ChangesRequested | Why::Rejected => format!("git agent review list {name}"),
             Why::Conflict(_) => format!("git agent merge resolve {name}"),
             Why::NotFastForward => format!("git agent update {name}"),

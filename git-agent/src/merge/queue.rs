@@ -330,7 +330,12 @@ fn bring_up_to_date(context: &Context<'_>, outcome: &Outcome) {
 fn holds(why: &Why) -> bool {
     !matches!(
         why,
-        Why::AtWork(_) | Why::NotApproved | Why::Stale(_) | Why::ChangesRequested | Why::Needs(_)
+        Why::AtWork(_)
+            | Why::NotApproved
+            | Why::Stale(_)
+            | Why::Unseen { .. }
+            | Why::ChangesRequested
+            | Why::Needs(_)
     )
 }
 

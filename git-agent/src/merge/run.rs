@@ -14,7 +14,6 @@ use crate::git::ObjectId;
 use crate::git::landing::Landed;
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::session::context::Context;
-use crate::session::depend;
 
 /// How often a plan is made again because somebody else moved the target.
 const ATTEMPTS: usize = 5;
@@ -163,7 +162,7 @@ pub fn plan(context: &Context<'_>, request: &Request) -> Result<Plan> {
         sid: candidate.session.sid,
         name: candidate.session.name.clone(),
         created: candidate.session.created,
-        needs: depend::waits_for(&candidate.session),
+        needs: candidate.needs.clone(),
     });
     let outside = |sid| match left.iter().find(|known| known.sid == sid) {
         Some(known) if known.why != Why::Nothing => Needed::Missing(known.name.clone()),
@@ -509,8 +508,8 @@ impl World for Batch<'_, '_> {
     }
 
     fn builds_on(&self, one: usize, other: usize) -> bool {
-        let needs = depend::waits_for(&self.candidates[one].session);
-        needs.contains(&self.candidates[other].session.sid)
+        let other = self.candidates[other].session.sid;
+        self.candidates[one].needs.contains(&other)
     }
 
     fn name(&self, index: usize) -> String {

@@ -26,7 +26,7 @@ pub enum When {
 /// Returns a table of sessions.
 pub fn table(rows: &[Summary], when: &When) -> Table {
     let mut table = Table::new([
-        Column::new("NAME").shrinks_to(10),
+        Column::new("NAME").shrinks_to(10).keeps_end(),
         Column::new("STATE"),
         Column::new("AGENT").shrinks_to(7).goes(1),
         Column::new("DONE").right().goes(5),
@@ -207,7 +207,7 @@ pub fn activity(row: &Summary) -> &str {
     if (says_more || row.session.activity.is_empty()) && !reason.is_empty() {
         return reason;
     }
-    match row.session.activity.as_str() {
+    match row.session.activity.trim_end() {
         "" => &row.task,
         activity => activity,
     }
@@ -249,6 +249,7 @@ mod tests {
             writer: "ada-1a2b".into(),
             at: Millis(5),
             tip: "0123456789abcdef".into(),
+            base: None,
             stale: Some(false),
         };
         let words = verdict(&judgement, Millis(5));

@@ -81,6 +81,8 @@ pub struct Given {
     pub commit: String,
     /// The tree of the snapshot that was judged.
     pub tree: Option<String>,
+    /// The commit it was judged against; older records do not tell.
+    pub base: Option<String>,
     /// Why.
     pub body: String,
     /// Who, as claimed.
@@ -456,6 +458,7 @@ fn given(record: &Record) -> Option<Given> {
         verdict,
         commit,
         tree,
+        base,
         body,
     } = &record.action
     else {
@@ -466,6 +469,7 @@ fn given(record: &Record) -> Option<Given> {
         verdict: *verdict,
         commit: commit.clone(),
         tree: tree.clone(),
+        base: base.clone(),
         body: body.clone(),
         who: record.who.clone(),
         claim: None,

@@ -37,6 +37,8 @@ struct Fields {
     commit: Option<String>,
     #[serde(default, deserialize_with = "given")]
     tree: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    base: Option<String>,
 }
 
 /// Reads a field that is there. Nobody writes nulls, and what one means differs from field to field: it is no plain record.
@@ -129,6 +131,7 @@ fn plain(line: &str) -> Option<Record> {
             verdict: fields.verdict?,
             commit: fields.commit?,
             tree: fields.tree,
+            base: fields.base,
             body: fields.body.unwrap_or_default(),
         },
         Op::Resolve => Action::Resolve {
@@ -206,6 +209,7 @@ mod tests {
             format!(r#","op":"del","target":"{ID}""#),
             r#","op":"verdict","verdict":"request-changes","commit":"c","tree":"t""#.to_owned(),
             r#","op":"verdict","verdict":"approve","commit":"c","body":"why""#.to_owned(),
+            r#","op":"verdict","verdict":"approve","commit":"c","tree":"t","base":"b""#.to_owned(),
             format!(r#","op":"resolve","target":"{ID}","extra":{{"a":[1]}}"#),
             format!(r#","op":"reopen","target":"{ID}","extra":null"#),
         ] {
@@ -235,6 +239,7 @@ mod tests {
             r#","op":"del","target": null"#.to_owned(),
             r#","op":"edit","body":"x""#.to_owned(),
             r#","op":"verdict","verdict":"approve","commit":"c","body":null"#.to_owned(),
+            r#","op":"verdict","verdict":"approve","commit":"c","base":null"#.to_owned(),
             r#","op":"verdict","verdict":"maybe","commit":"c""#.to_owned(),
             r#","op":"resolve""#.to_owned(),
             r#","op":"del","lc":9"#.to_owned(),

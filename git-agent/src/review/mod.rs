@@ -13,6 +13,7 @@ pub mod standing;
 #[cfg(test)]
 mod tests;
 mod threads;
+pub mod told;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -85,6 +86,9 @@ pub enum Action {
         /// The tree of the snapshot that was judged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tree: Option<String>,
+        /// The commit it was judged against: what came after that was looked at.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base: Option<String>,
         /// Why.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         body: String,

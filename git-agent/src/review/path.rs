@@ -8,6 +8,11 @@ pub fn to_text(path: &[u8]) -> String {
     {
         return text.to_owned();
     }
+    quoted(path)
+}
+
+/// Returns a path as git quotes odd ones, whatever is in it.
+pub fn quoted(path: &[u8]) -> String {
     let mut quoted = String::from("\"");
     for byte in path {
         match byte {
@@ -15,6 +20,7 @@ pub fn to_text(path: &[u8]) -> String {
                 quoted.push('\\');
                 quoted.push(char::from(*byte));
             }
+            b'\n' => quoted.push_str("\\n"),
             b' '..=b'~' => quoted.push(char::from(*byte)),
             byte => quoted.push_str(&format!("\\{byte:03o}")),
         }
@@ -75,6 +81,7 @@ mod tests {
             unquote(b"\"a\\tb\\303\\251\"").as_deref(),
             Some("a\tbé".as_bytes())
         );
+        assert_eq!(quoted(b"a\nb"), "\"a\\nb\"");
         assert_eq!(unquote(b"plain"), None);
         assert_eq!(unquote(b"\"cut\\"), None);
     }

@@ -54,15 +54,16 @@ pub struct Opinion {
 }
 
 impl Opinion {
-    /// Returns the approval that lets the work land as it is.
-    pub fn approval(&self) -> Option<&Judged> {
+    /// Returns the approvals that let the work land as it is.
+    pub fn approvals(&self) -> impl Iterator<Item = &Judged> {
         let approves = |judged: &&Judged| {
             judged.counts && judged.fresh && judged.given.verdict == Verdict::Approve
         };
+        let stands = self.standing == Standing::Approved;
         self.verdicts
             .iter()
-            .find(approves)
-            .filter(|_| self.standing == Standing::Approved)
+            .filter(approves)
+            .filter(move |_| stands)
     }
 }
 
@@ -126,6 +127,7 @@ mod tests {
             verdict,
             commit: "c".into(),
             tree: tree.map(str::to_owned),
+            base: None,
             body: String::new(),
             who,
             claim: None,
@@ -154,8 +156,8 @@ mod tests {
         assert_eq!(standing("c", "t"), Standing::Approved);
         assert_eq!(standing("d", "t"), Standing::Stale);
         assert_eq!(standing("c", "u"), Standing::Stale);
-        assert!(judge(&approved, sid, "c", "t").approval().is_some());
-        assert!(judge(&approved, sid, "c", "u").approval().is_none());
+        assert!(judge(&approved, sid, "c", "t").approvals().next().is_some());
+        assert!(judge(&approved, sid, "c", "u").approvals().next().is_none());
         let both = review(&[
             (
                 "ada-1a2b",
@@ -168,7 +170,7 @@ mod tests {
         ]);
         let opinion = judge(&both, sid, "c", "t");
         assert_eq!(opinion.standing, Standing::ChangesRequested);
-        assert!(opinion.approval().is_none());
+        assert!(opinion.approvals().next().is_none());
         assert_eq!(
             judge(&both, sid, "d", "t").standing,
             Standing::Stale,

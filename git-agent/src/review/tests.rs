@@ -99,6 +99,7 @@ fn verdict(id: u8, lc: u64, verdict: Verdict) -> Record {
         verdict,
         commit: "c".into(),
         tree: Some("t".into()),
+        base: Some("b".into()),
         body: String::new(),
     };
     record(id, lc, action)
@@ -319,6 +320,7 @@ fn actions() -> impl Strategy<Value = Action> {
                     verdict,
                     commit: "c".into(),
                     tree: None,
+                    base: None,
                     body: String::new(),
                 }
             ),

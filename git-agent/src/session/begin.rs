@@ -62,7 +62,9 @@ impl<'a> Branches<'a> {
         }
     }
 
-    fn tips_of(&self, parent: Option<&str>) -> Result<Vec<ObjectId>> {
+    /// Returns the tips of a branch: here, and where this clone gets it from. Without one, those of the main branch and of
+    /// the one that is checked out.
+    pub fn tips_of(&self, parent: Option<&str>) -> Result<Vec<ObjectId>> {
         let key = parent.map(str::to_owned);
         if let Some(known) = self.tips.borrow().get(&key) {
             return Ok(known.clone());

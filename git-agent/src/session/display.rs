@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::context::Context;
-use super::feedback::plain;
+use super::feedback::{path_shown, plain};
 use super::{remark, work};
 use crate::env::Millis;
 use crate::error::Result;
@@ -104,7 +104,7 @@ fn place(thread: &Thread) -> (String, &'static str) {
         }
         None => return ("the session as a whole".to_owned(), ""),
     };
-    let path = line(code.path.as_deref().unwrap_or_default());
+    let path = line(&path_shown(code.path.as_deref().unwrap_or_default()));
     let lines = match (code.line, code.end) {
         (Some(first), Some(last)) => format!(":{first}-{last}"),
         (Some(first), None) => format!(":{first}"),

@@ -32,6 +32,12 @@ impl Session {
         session
     }
 
+    /// Returns whether another state has the same in these fields.
+    pub fn says_the_same(&self, other: &Session, names: &[String]) -> bool {
+        let (mine, theirs) = (fields(self), fields(other));
+        names.iter().all(|name| mine.get(name) == theirs.get(name))
+    }
+
     /// Returns the names of the fields in which another state differs, and the events that make it this one.
     pub fn put_back(&self, other: &Session) -> (Vec<String>, Vec<Body>) {
         let (mine, theirs) = (fields(self), fields(other));

@@ -16,7 +16,7 @@ use crate::env::Millis;
 use crate::error::Result;
 use crate::process::lock::Lock;
 use crate::review::claim::unmarked;
-use crate::review::path::to_text;
+use crate::review::path::{self, from_text, to_text};
 use crate::review::standing::{Judged, Opinion, session_of};
 use crate::review::{Comment, Place, Side, Verdict};
 use crate::store::list::Listed;
@@ -240,9 +240,17 @@ fn is_bidi(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// Returns a path on one line, from how it stands in a record: one that would hide something or take several is quoted.
+pub fn path_shown(path: &str) -> String {
+    match plain(path) == path {
+        true => path.to_owned(),
+        false => path::quoted(&from_text(path)),
+    }
+}
+
 /// Returns where a thread hangs, in words.
 pub fn place(placed: &Placed<'_>) -> String {
-    let shown = |path: &[u8]| plain(&to_text(path));
+    let shown = |path: &[u8]| path_shown(&to_text(path));
     let before = |side: Side| match side {
         Side::Old => " (before the change)",
         Side::New => "",
@@ -275,7 +283,7 @@ pub fn place(placed: &Placed<'_>) -> String {
         Spot::Outdated => match &placed.thread.at {
             Some(Place::Code(code)) => {
                 let path = code.path.as_deref().unwrap_or_default();
-                format!("{} (code that has changed since)", plain(path))
+                format!("{} (code that has changed since)", path_shown(path))
             }
             _ => "Code that has changed since".to_owned(),
         },
@@ -465,6 +473,7 @@ mod tests {
                 verdict,
                 commit: "c".into(),
                 tree: None,
+                base: None,
                 body: body.to_owned(),
                 who: Person {
                     name: format!("{writer} comment verdict "),

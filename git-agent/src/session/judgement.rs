@@ -34,6 +34,9 @@ pub struct Judgement {
     pub at: Millis,
     /// The commit that was judged.
     pub tip: String,
+    /// The commit it was judged against.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
     /// Whether the work has changed since; nobody knows where the work is not here.
     pub stale: Option<bool>,
 }
@@ -59,6 +62,7 @@ pub fn all(review: &Review, sid: SessionId, files: Option<(&str, &str)>) -> Vec<
             writer: judged.writer.to_string(),
             at: judged.given.ts,
             tip: judged.given.commit,
+            base: judged.given.base,
             stale: files.map(|_| !judged.fresh),
         })
         .collect();
@@ -107,6 +111,7 @@ mod tests {
                 verdict: Verdict::RequestChanges,
                 commit: "c".into(),
                 tree: Some("t".into()),
+                base: None,
                 body: "why".into(),
                 who,
                 claim: None,

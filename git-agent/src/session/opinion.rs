@@ -1,18 +1,24 @@
 //! Verdicts: what reviewers decided about a session's work as it is now, and giving one.
 
+use std::time::Duration;
+
 use super::context::Context;
 use super::work::{self, Keep, Work};
-use super::{SessionId, State, launch, remark, steer};
+use super::{Person, Session, SessionId, State, launch, remark, steer};
 use crate::cores;
 use crate::error::{Error, Result};
 use crate::git::Repo;
 use crate::git::capture::Checkout;
 use crate::git::scan::Hidden;
 use crate::process::tree;
-use crate::review::standing::{Opinion, Standing, judge};
+use crate::review::standing::{Opinion, Standing, judge, session_of};
 use crate::review::{Action, Review, Verdict};
 use crate::store::append::SessionWriter;
 use crate::store::list::Listed;
+
+/// How often and how long it is tried to let a state follow a verdict while somebody else does the same.
+const ATTEMPTS: usize = 10;
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Returns what reviewers decided about a session's work as it is now, and that work. Nothing is remembered.
 pub fn of(context: &Context<'_>, listed: &Listed) -> Result<(Work, Opinion)> {
@@ -105,7 +111,7 @@ pub fn give(
     require_open(context, listed, verdict)?;
     let work = work::look(context, listed, Keep::Snapshot)?;
     if let Some(seen) = seen
-        && (seen.tip, seen.tree) != (work.tip, work.tree)
+        && (seen.base, seen.tip, seen.tree) != (work.base, work.tip, work.tree)
     {
         let name = &session.name;
         return Err(
@@ -117,19 +123,48 @@ pub fn give(
         verdict,
         commit: work.tip.to_string(),
         tree: Some(work.tree.to_string()),
+        base: Some(work.base.to_string()),
         body: why.to_owned(),
     };
     let who = remark::author(context)?;
     remark::write(context, session.sid, work.tip, &who, vec![action])?;
     if listed.is_mine() {
-        let (state, reason) = match verdict {
+        follow(context, session, &who)?;
+    }
+    Ok(work)
+}
+
+/// Lets the state of one's own session follow the last verdict of a reviewer. Of two that were given at once that is the one
+/// which counts, whoever comes here last.
+fn follow(context: &Context<'_>, session: &Session, who: &Person) -> Result<()> {
+    let Some(writer) = context.store.writer()? else {
+        return Ok(());
+    };
+    let judge = (writer, session_of(who));
+    let mut followed = None;
+    for _ in 0..ATTEMPTS {
+        let review = remark::load_one(&context.store, session.sid)?;
+        let Some(given) = review.verdicts.get(&judge) else {
+            break;
+        };
+        if followed == Some(given.id) {
+            break;
+        }
+        let (state, reason) = match given.verdict {
             Verdict::Approve => (State::Approved, "approved"),
             Verdict::RequestChanges => (State::ChangesRequested, "changes were requested"),
             Verdict::Reject => (State::Rejected, "rejected"),
         };
-        set_state(context, session.sid, state, reason)?;
+        if set_state(context, session.sid, state, reason)?.is_some() {
+            followed = Some(given.id);
+        } else if !steer::is_idle(context, session)? {
+            // Its agent is at work: what becomes of that decides about the state.
+            break;
+        } else {
+            steer::wait_until_free(context, session.sid, PATIENCE)?;
+        }
     }
-    Ok(work)
+    Ok(())
 }
 
 /// Makes sure that a verdict can be given, as far as that can be told before.
@@ -190,9 +225,14 @@ fn forbid_own(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Resul
     })
 }
 
-/// Records the state of a session, if nobody works in it. Returns whether it was recorded.
-pub fn set_state(context: &Context<'_>, sid: SessionId, to: State, reason: &str) -> Result<bool> {
-    let recorded = launch::without_supervisor(context, sid, || {
+/// Records the state of a session, if nobody works in it. Returns whether it could become that; `None` when somebody does.
+pub fn set_state(
+    context: &Context<'_>,
+    sid: SessionId,
+    to: State,
+    reason: &str,
+) -> Result<Option<bool>> {
+    launch::without_supervisor(context, sid, || {
         let mut writer = SessionWriter::open(&context.store, sid, context.redactor())?;
         let possible = writer.session().status.may_become(to);
         if possible {
@@ -200,6 +240,5 @@ pub fn set_state(context: &Context<'_>, sid: SessionId, to: State, reason: &str)
         }
         writer.close()?;
         Ok(possible)
-    })?;
-    Ok(recorded.unwrap_or(false))
+    })
 }

@@ -8,10 +8,11 @@ use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::process::tree;
 use crate::review::standing::{agent, session_of};
+use crate::review::told::{self, Posed, Told};
 use crate::review::{Action, Comment, Record, Review, Thread, fold};
 use crate::share::signers;
 use crate::store::Store;
-use crate::store::notes::{Kind, NotesRef, Problem};
+use crate::store::notes::{Kind, NotesRef, Problem, Texts};
 
 /// The longest text of a comment: what it becomes in a record must fit.
 pub const LONGEST: usize = 8 << 10;
@@ -115,29 +116,48 @@ pub fn load(context: &Context<'_>) -> Result<Reviews> {
     load_from(&context.store)
 }
 
+/// Returns all that was said, not yet understood: it can be fetched before it is known which session is meant.
+pub fn gather(store: &Store<'_>) -> Result<Texts> {
+    store.note_texts(Kind::Review)
+}
+
 /// Reads the review of one session. What others say about other sessions is passed over unread.
 pub fn load_one(store: &Store<'_>, sid: SessionId) -> Result<Review> {
+    understand(store, gather(store)?, sid)
+}
+
+/// Reads the same in what was gathered.
+pub fn understand(store: &Store<'_>, gathered: Texts, sid: SessionId) -> Result<Review> {
     // A letter can be written as an escape, by nobody but a forger: such a line is read to see whose it is.
     let about = |line: &str| line.contains(sid.as_str()) || line.contains("\\u00");
-    let mut reviews = read(store, &about)?;
+    let mut reviews = read(store, gathered, &about)?;
     Ok(reviews.sessions.remove(&sid).unwrap_or_default())
 }
 
 /// Reads the same of all sessions, for who has only the store.
 pub fn load_from(store: &Store<'_>) -> Result<Reviews> {
-    read(store, &|_| true)
+    read(store, gather(store)?, &|_| true)
 }
 
-fn read(store: &Store<'_>, wanted: &(dyn Fn(&str) -> bool + Sync)) -> Result<Reviews> {
-    let read = store.note_records_by(Kind::Review, &|line| {
-        wanted(line).then(|| Record::from_line(line).ok())
-    })?;
-    let records = read
-        .records
-        .into_iter()
-        .map(|record| (record.writer, record.value));
+fn read(
+    store: &Store<'_>,
+    gathered: Texts,
+    wanted: &(dyn Fn(&str) -> bool + Sync),
+) -> Result<Reviews> {
+    let own = store.own_writers().unwrap_or_default();
+    let wrote = store.wrote_record();
+    let read = gathered.records(&|source, line| {
+        wanted(line).then(|| {
+            let record = Record::from_line(line).ok()?;
+            let own = source.own || !own.contains(source.writer) || wrote(line);
+            Some(Told { record, own })
+        })
+    });
+    let told = read.records.into_iter();
+    let told = told.map(|told| (told.writer, told.value)).collect();
+    let (records, posed) = told::sift(told, store.shared_writer().as_ref());
     let mut sessions = fold(records);
-    mark(store, &mut sessions)?;
+    mark(store, &mut sessions, &posed)?;
     Ok(Reviews {
         sessions,
         problems: read.problems,
@@ -146,7 +166,11 @@ fn read(store: &Store<'_>, wanted: &(dyn Fn(&str) -> bool + Sync)) -> Result<Rev
 
 /// Marks what others wrote with what their names are worth. A signature is over all notes of a writer: the names in them
 /// that are the signer's are good.
-fn mark(store: &Store<'_>, sessions: &mut BTreeMap<SessionId, Review>) -> Result<()> {
+fn mark(
+    store: &Store<'_>,
+    sessions: &mut BTreeMap<SessionId, Review>,
+    posed: &Posed,
+) -> Result<()> {
     let mut speakers: BTreeSet<WriterId> = BTreeSet::new();
     for review in sessions.values() {
         let comments = review.threads.iter().flat_map(|thread| &thread.comments);
@@ -154,8 +178,10 @@ fn mark(store: &Store<'_>, sessions: &mut BTreeMap<SessionId, Review>) -> Result
         speakers.extend(review.verdicts.keys().map(|(writer, _)| writer.clone()));
     }
     let notes = store.notes_refs(Kind::Review)?;
+    let poses = |writer: &WriterId| posed.iter().any(|(one, _)| one == writer);
+    let own = store.own_writers().unwrap_or_default();
     match store.own_writers() {
-        Ok(own) => speakers.retain(|writer| !own.contains(writer)),
+        Ok(own) => speakers.retain(|writer| !own.contains(writer) || poses(writer)),
         // Who cannot be told from others owns what is here.
         Err(_) => speakers.retain(|writer| {
             let own = |notes: &&NotesRef| notes.writer == *writer && notes.remote.is_none();
@@ -177,18 +203,19 @@ fn mark(store: &Store<'_>, sessions: &mut BTreeMap<SessionId, Review>) -> Result
             *known = None;
         }
     }
-    let claim = |writer: &WriterId, who: &Person| {
+    let claim = |writer: &WriterId, id: Ulid, who: &Person| {
         let signer = signed.get(writer).and_then(Option::as_deref);
-        let theirs = speakers.contains(writer);
+        let poses = || posed.contains(&(writer.clone(), id));
+        let theirs = speakers.contains(writer) && (!own.contains(writer) || poses());
         theirs.then(|| signers::claim(signer, &who.email))
     };
     for review in sessions.values_mut() {
         let comments = review.threads.iter_mut();
         for comment in comments.flat_map(|thread| &mut thread.comments) {
-            comment.claim = claim(&comment.writer, &comment.who);
+            comment.claim = claim(&comment.writer, comment.id, &comment.who);
         }
         for ((writer, _), given) in &mut review.verdicts {
-            given.claim = claim(writer, &given.who);
+            given.claim = claim(writer, given.id, &given.who);
         }
     }
     Ok(())

@@ -9,7 +9,9 @@
 //! | `published` | what a remote has already, so that it need not be searched |
 //! | `push` | giving, in batches that go whole or not at all |
 //! | `change` | what became of one ref in a push or a fetch |
-//! | `fetch` | taking in: fetched, checked, and only then named |
+//! | `fetch` | what a remote has that is new here, asked for and taken in |
+//! | `quarantine` | getting objects past broken ones, held until they are checked |
+//! | `take` | checking what came, and naming what is good |
 //! | `sign` | the user's signature on what is shared, and what signatures of others say |
 //! | `signers` | who signed what came, remembered |
 //! | `forget` | deleting a session, here and there |
@@ -25,7 +27,9 @@ pub mod probe;
 mod published;
 pub mod purge;
 pub mod push;
+mod quarantine;
 mod reach;
 pub mod remote;
 pub mod sign;
 pub mod signers;
+mod take;

@@ -6,19 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 
 use serde_json::Value;
 
 use super::list::{Listed, Listing, Scope, Unreadable};
-use super::log::{ATTACHMENTS, Tip, VERSION, read_state, require_version};
+use super::log::{ATTACHMENTS, Tip, VERSION, require_version};
 use super::refname::{self, Month, RefName};
 use super::{Store, limits, spool};
 use crate::env::Millis;
 use crate::error::{Context, Error, Result};
 use crate::fault;
-use crate::git::object::{self, Signature, TreeEntry};
+use crate::git::object::{self, Commit, Signature, TreeEntry};
 use crate::git::refs::{Expected, Ref, RefChange, Swap};
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::process::lock::Lock;
@@ -31,8 +29,6 @@ pub const SESSIONS: &str = "sessions.jsonl";
 pub(super) const TIP: &str = "tip";
 /// Parents of one archive commit: the archive before it, and the logs. git's own octopus merges stay far below.
 pub(super) const PARENTS: usize = 200;
-/// The file with the ids of folded sessions that came from elsewhere.
-const ELSEWHERE: &str = "elsewhere";
 /// How often a lost race is run again.
 const ATTEMPTS: u32 = 8;
 
@@ -177,12 +173,7 @@ impl Store<'_> {
     ) -> Result<Option<Tip>> {
         let dir = self.spool_dir(sid);
         if !dir.join(spool::FILE).exists() {
-            let session = read_state(self.repo, id, sid)?;
-            return Ok(Some(Tip {
-                id,
-                session,
-                archived: false,
-            }));
+            return self.tip_at(id, sid).map(Some);
         }
         let Some(tip) = self.flush_spool(sid, redactor)? else {
             return Ok(None);
@@ -232,7 +223,10 @@ impl Store<'_> {
             email,
             seconds: newest,
         };
-        let message = format!("agent-archive v1\n\n{} closed sessions\n", tips.len());
+        let mut message = format!("agent-archive v1\n\n{} closed sessions\n\n", tips.len());
+        if tips.iter().all(|tip| tip.own) {
+            message = self.marked(tree, &parents, &message)?;
+        }
         let id = batch.commit(tree, &parents, &signature, &message);
         self.repo.write_batch(&batch)?;
         fault::point("fold.written").context(cannot)?;
@@ -272,9 +266,11 @@ impl Store<'_> {
         }
     }
 
-    /// Returns the newest commit of one of this clone's folded sessions.
+    /// Returns the newest commit of one of this clone's folded sessions; one that others wrote only where this clone wrote
+    /// none.
     pub(super) fn find_archived(&self, sid: SessionId) -> Result<Option<Tip>> {
-        let mut found = None;
+        let known = self.own();
+        let (mut own, mut theirs) = (Ok(None), None);
         for archive in self
             .repo
             .refs_under(&refname::archives_of(&sid.month()))?
@@ -285,70 +281,22 @@ impl Store<'_> {
             };
             read_archive(self.repo, archive.id, &month, &mut |archived| {
                 if archived.session.sid == sid {
-                    found = Some(archived.tip);
+                    match self.tip_by(&known, archived.tip, sid) {
+                        Ok(tip) if !tip.own => theirs = theirs.take().or(Some(tip)),
+                        found => own = found.map(Some),
+                    }
                 }
-                found.is_none()
+                matches!(own, Ok(None))
             })?;
-            if let Some(id) = found {
-                return Ok(Some(Tip {
-                    id,
-                    session: read_state(self.repo, id, sid)?,
-                    archived: true,
-                }));
+            if !matches!(own, Ok(None)) {
+                break;
             }
         }
-        Ok(None)
-    }
-
-    /// Notes which sessions come into one of this clone's archives, or change there, with a version from elsewhere: they can
-    /// be read, but nothing of them is run here. One that has a ref here is as its ref says.
-    pub(super) fn note_elsewhere(
-        &self,
-        month: &Month,
-        ours: ObjectId,
-        new: ObjectId,
-    ) -> Result<()> {
-        let newest = |tip| -> Result<BTreeMap<SessionId, Archived>> {
-            let mut found = BTreeMap::new();
-            read_archive(self.repo, tip, month, &mut |archived| {
-                found.entry(archived.session.sid).or_insert(archived);
-                true
-            })?;
-            Ok(found)
+        let folded = |tip| Tip {
+            archived: true,
+            ..tip
         };
-        let own = newest(ours)?;
-        let mut lines = String::new();
-        for (sid, archived) in newest(new)? {
-            let same = |own: &Archived| own.tip == archived.tip && own.session == archived.session;
-            let has_ref = || self.repo.find_ref(&RefName::Session(sid).to_string());
-            if !own.get(&sid).is_some_and(same) && has_ref()?.is_none() {
-                lines.push_str(&format!("{sid}\n"));
-            }
-        }
-        if lines.is_empty() {
-            return Ok(());
-        }
-        let path = self.dir().join(ELSEWHERE);
-        fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(&path)
-            .and_then(|mut file| {
-                file.write_all(lines.as_bytes())?;
-                file.sync_all()
-            })
-            .context(|| format!("cannot write '{}'", path.display()))
-    }
-
-    /// Returns the sessions in this clone's archives that came from elsewhere.
-    pub(super) fn elsewhere(&self) -> Result<BTreeSet<SessionId>> {
-        let path = self.dir().join(ELSEWHERE);
-        match fs::read_to_string(&path) {
-            Ok(text) => Ok(text.lines().filter_map(|line| line.parse().ok()).collect()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeSet::new()),
-            Err(error) => Err(error).context(|| format!("cannot read '{}'", path.display())),
-        }
+        Ok(own?.or(theirs).map(folded))
     }
 
     /// Adds the folded sessions to a listing: this clone's first, then those of remotes.
@@ -365,7 +313,8 @@ impl Store<'_> {
             .collect();
         for archive in self.repo.refs_under(refname::ARCHIVES)?.refs {
             if let Some(RefName::Archive { month, .. }) = RefName::parse(&archive.name) {
-                for listed in take_in(self.repo, &archive, &month, None, &mut seen, listing) {
+                let place = (&archive, &month, None);
+                for listed in self.take_in(place, &mut seen, listing) {
                     // A remote still has the ref that was folded here: it is one's own session all the same.
                     match theirs.get(&key(&listed)) {
                         Some(at) => listing.sessions[*at] = listed,
@@ -379,49 +328,74 @@ impl Store<'_> {
             if let Some((remote, RefName::Archive { month, .. })) =
                 RefName::parse_at_remote(&archive.name)
             {
-                let remote = Some(remote);
-                let found = take_in(self.repo, &archive, &month, remote, &mut seen, listing);
+                let place = (&archive, &month, Some(remote));
+                let found = self.take_in(place, &mut seen, listing);
                 listing.sessions.extend(found);
             }
         }
         Ok(())
     }
-}
 
-/// A session that was seen, and whose. Nobody can hide somebody else's by giving one of their own the same id.
-type Seen = (SessionId, WriterId);
-
-/// Returns one archive's sessions that were not seen yet; what cannot be read of it is reported.
-fn take_in(
-    repo: &Repo,
-    archive: &Ref,
-    month: &Month,
-    remote: Option<String>,
-    seen: &mut BTreeSet<Seen>,
-    listing: &mut Listing,
-) -> Vec<Listed> {
-    let mut found = Vec::new();
-    let room = limits::SESSIONS.saturating_sub(listing.sessions.len());
-    let read = read_archive(repo, archive.id, month, &mut |archived| {
-        if seen.insert((archived.session.sid, archived.session.writer.clone())) {
-            found.push(Listed {
+    /// Returns one archive's sessions that were not seen yet; what cannot be read of it is reported. Of this clone's own
+    /// archive those that others put there come last, and only where it has none of that id itself.
+    fn take_in(
+        &self,
+        (archive, month, remote): (&Ref, &Month, Option<String>),
+        seen: &mut BTreeSet<Seen>,
+        listing: &mut Listing,
+    ) -> Vec<Listed> {
+        let own = self.own();
+        let judged = remote.is_none() && own.key.is_some();
+        let (mut found, mut others) = (Vec::new(), Vec::new());
+        let mut last = None;
+        let room = limits::SESSIONS.saturating_sub(listing.sessions.len());
+        let each = &mut |archived: Archived, id: ObjectId, commit: &Commit| {
+            let key = (archived.session.sid, archived.session.writer.clone());
+            if seen.contains(&key) {
+                return true;
+            }
+            let mut listed = Listed {
                 tip: Some(archived.tip),
                 session: archived.session,
                 remote: remote.clone(),
                 by_hand: false,
                 archived: true,
+            };
+            if last.is_none_or(|(known, _)| known != id) {
+                last = Some((id, !judged || own.wrote(id, commit)));
+            }
+            if last.is_some_and(|(_, wrote)| !wrote) {
+                // Two archives that were joined have what each wrote in a commit of neither: then the log tells.
+                match self.tip_by(&own, archived.tip, listed.session.sid) {
+                    Ok(tip) if tip.own => listed.session = tip.session,
+                    _ => {
+                        listed.by_hand = true;
+                        others.push((key, listed));
+                        return true;
+                    }
+                }
+            }
+            seen.insert(key);
+            found.push(listed);
+            found.len() < room
+        };
+        if let Err(error) = read_archive_commits(self.repo, archive.id, month, each) {
+            listing.unreadable.push(Unreadable {
+                name: archive.name.clone(),
+                reason: error.message().to_owned(),
             });
         }
-        found.len() < room
-    });
-    if let Err(error) = read {
-        listing.unreadable.push(Unreadable {
-            name: archive.name.clone(),
-            reason: error.message().to_owned(),
-        });
+        for (key, listed) in others {
+            if seen.insert(key) {
+                found.push(listed);
+            }
+        }
+        found
     }
-    found
 }
+
+/// A session that was seen, and whose. Nobody can hide somebody else's by giving one of their own the same id.
+type Seen = (SessionId, WriterId);
 
 /// Calls `each` with the sessions of an archive, newest commit first, until it returns `false`. A session that was folded
 /// more than once comes more than once: the first is the one that counts.
@@ -430,6 +404,16 @@ pub(crate) fn read_archive(
     tip: ObjectId,
     month: &Month,
     each: &mut dyn FnMut(Archived) -> bool,
+) -> Result<()> {
+    read_archive_commits(repo, tip, month, &mut |archived, _, _| each(archived))
+}
+
+/// The same, with the commit that each of them is in.
+fn read_archive_commits(
+    repo: &Repo,
+    tip: ObjectId,
+    month: &Month,
+    each: &mut dyn FnMut(Archived, ObjectId, &Commit) -> bool,
 ) -> Result<()> {
     let mut next = Some(tip);
     for _ in 0..limits::ARCHIVE_CHAIN {
@@ -458,7 +442,7 @@ pub(crate) fn read_archive(
                 )));
             }
             tips.insert(archived.tip);
-            if !each(archived) {
+            if !each(archived, id, &commit) {
                 return Ok(());
             }
         }

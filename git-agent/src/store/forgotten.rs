@@ -18,10 +18,14 @@ impl Store<'_> {
     pub fn forgotten(&self) -> Result<BTreeMap<SessionId, BTreeSet<WriterId>>> {
         let mut forgotten: BTreeMap<SessionId, BTreeSet<WriterId>> = BTreeMap::new();
         let (notes, _) = self.notes_on(Kind::Review, self.repo.empty_tree_id())?;
+        let own = self.own_writers().unwrap_or_default();
+        let wrote = self.wrote_record();
         for note in notes {
             for line in &note.lines {
                 if let Ok(record) = serde_json::from_str::<Record>(line)
                     && record.action == (Action::Del { target: None })
+                    // Nobody else says that this clone deleted something.
+                    && (!own.contains(&note.writer) || wrote(line))
                 {
                     let writers = forgotten.entry(record.sid).or_default();
                     writers.insert(note.writer.clone());

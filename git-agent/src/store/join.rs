@@ -175,28 +175,39 @@ impl Store<'_> {
         Err(Error::fatal(format!("ref '{name}' keeps moving")).hint("git agent doctor"))
     }
 
-    /// Puts back on top of a log what this clone's version says and no other may, and notes what an archive has from
-    /// elsewhere. Returns the tip.
+    /// Puts back on top of a log what this clone's version says and no other may. Returns the tip.
+    ///
+    /// What a copy of this clone wrote is this clone's. What somebody said before is put back once: this clone knows its own
+    /// state by its marks, and two that each put theirs back would never end.
     fn keep_own(&self, name: &RefName, ours: ObjectId, new: ObjectId) -> Result<ObjectId> {
-        let sid = match name {
-            RefName::Session(sid) => sid,
-            RefName::Archive { month, .. } => {
-                self.note_elsewhere(month, ours, new)?;
-                return Ok(new);
-            }
-            RefName::ReviewNotes(_) | RefName::ProvenanceNotes(_) => return Ok(new),
+        let RefName::Session(sid) = name else {
+            return Ok(new);
         };
-        let (own, told) = (self.state_at(ours, *sid)?, self.state_at(new, *sid)?);
-        let mut session = own.with_news_of(&told);
-        let (fields, mut bodies) = session.put_back(&told);
-        if fields.is_empty() {
+        let own = self.own();
+        if own.wrote_at(new)? {
             return Ok(new);
         }
-        let text = format!(
-            "a version of this session from elsewhere says otherwise about: {}; here it stays as it was",
-            fields.join(", ")
-        );
-        bodies.push(Body::Notice { text });
+        let told = self.state_at(new, *sid)?;
+        let view = match own.key {
+            Some(_) => own.view(new, &told)?,
+            None => None,
+        };
+        let known = own.key.is_none() || view.as_ref().is_some_and(|view| !view.is_deep);
+        let mut session = match view {
+            Some(view) => view.session,
+            None => self.tip_at(ours, *sid)?.session.with_news_of(&told),
+        };
+        let (fields, mut bodies) = session.put_back(&told);
+        if known && (fields.is_empty() || self.was_told(ours, &fields, &told)?) {
+            return Ok(new);
+        }
+        if !fields.is_empty() {
+            let text = format!(
+                "a version of this session from elsewhere says otherwise about: {}; here it stays as it was",
+                fields.join(", ")
+            );
+            bodies.push(Body::Notice { text });
+        }
         session.spool.bytes = 0;
         let mut chunk = Chunk::default();
         for body in bodies {
@@ -214,9 +225,24 @@ impl Store<'_> {
         }
         let mut batch = self.repo.batch();
         let signature = self.joint_signature(ours, new)?;
-        let commit = self.log_chunk(&mut batch, &session, &chunk, (&[new], None), &signature)?;
+        let place = (&[new][..], None, true);
+        let commit = self.log_chunk(&mut batch, &session, &chunk, place, &signature)?;
         self.repo.write_batch(&batch)?;
         Ok(commit)
+    }
+
+    /// Returns whether the last version from elsewhere in a log said the same as another about these fields.
+    fn was_told(&self, ours: ObjectId, fields: &[String], told: &Session) -> Result<bool> {
+        let own = self.own();
+        let mut next = Some(ours);
+        for _ in 0..limits::CHAIN {
+            let Some(id) = next else { break };
+            if !own.wrote_at(id)? {
+                return Ok(self.state_at(id, told.sid)?.says_the_same(told, fields));
+            }
+            next = self.log_before(id)?;
+        }
+        Ok(false)
     }
 
     /// Puts the events that only the second log has behind those of the first.
@@ -247,7 +273,7 @@ impl Store<'_> {
             }
             event.seq = session.seq + 1;
             if chunk.bytes + event.to_line().len() > limits::CHUNK {
-                let place = (parents.as_slice(), joined.take());
+                let place = (parents.as_slice(), joined.take(), false);
                 let id = self.log_chunk(&mut batch, &session, &chunk, place, &signature)?;
                 parents = vec![id];
                 chunk = Chunk::default();
@@ -259,7 +285,7 @@ impl Store<'_> {
             let commit = parents[0];
             return Ok(Version { commit, batch });
         }
-        let place = (parents.as_slice(), joined);
+        let place = (parents.as_slice(), joined, false);
         let commit = self.log_chunk(&mut batch, &session, &chunk, place, &signature)?;
         Ok(Version { commit, batch })
     }
@@ -269,7 +295,7 @@ impl Store<'_> {
         batch: &mut Batch,
         session: &Session,
         chunk: &Chunk,
-        (parents, joined): (&[ObjectId], Option<ObjectId>),
+        (parents, joined, own): (&[ObjectId], Option<ObjectId>, bool),
         signature: &Signature,
     ) -> Result<ObjectId> {
         let state = serde_json::to_value(session)
@@ -294,6 +320,9 @@ impl Store<'_> {
         );
         if let Some(other) = joined {
             message.push_str(&format!("{JOINED}: {other}\n"));
+        }
+        if own {
+            message = self.marked(tree, parents, &message)?;
         }
         Ok(batch.commit(tree, parents, signature, &message))
     }

@@ -1,11 +1,12 @@
 //! Listing: the state of every session, mine and theirs, read from the ref tips alone, on all cores.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::Store;
 use super::log::{Tip, parse_state, read_state_bytes};
+use super::own::Key;
 use super::refname::{self, RefName};
-use super::states::States;
+use super::states::{Kept, States};
 use crate::cores;
 use crate::error::{Error, Result};
 use crate::git::refs::Ref;
@@ -147,19 +148,28 @@ impl Store<'_> {
 
     /// Tells what this clone wrote from what was fetched by hand to the same place.
     fn tell_own(&self, listing: &mut Listing) -> Result<()> {
+        let own = self.own();
+        if own.key.is_some() {
+            let unmarked = listing.sessions.iter_mut().filter(|listed| listed.by_hand);
+            for listed in unmarked.filter(|listed| !listed.archived) {
+                // What cannot be followed back is nobody's here.
+                let tip = listed.tip.filter(|tip| !own.had(&tip.to_string()));
+                let view = |tip| own.view(tip, &listed.session);
+                match tip.map(view).transpose().ok() {
+                    Some(None) => listed.by_hand = false,
+                    Some(Some(Some(view))) => {
+                        listed.session = view.session;
+                        listed.by_hand = false;
+                    }
+                    Some(Some(None)) | None => {}
+                }
+            }
+            return Ok(());
+        }
         // A clone that cannot read its id, or has lost it, still has the snapshots that it made.
         let writers = self.own_writers().unwrap_or_default();
-        let archived = listing.sessions.iter().any(|listed| listed.archived);
-        let elsewhere = match archived {
-            true => self.elsewhere()?,
-            false => BTreeSet::new(),
-        };
         for listed in &mut listing.sessions {
             let session = &listed.session;
-            if listed.remote.is_none() && listed.archived && elsewhere.contains(&session.sid) {
-                listed.by_hand = true;
-                continue;
-            }
             if listed.remote.is_some() || writers.contains(&session.writer) {
                 continue;
             }
@@ -307,7 +317,7 @@ struct Part {
     sessions: Vec<Listed>,
     unreadable: Vec<Unreadable>,
     /// The states that were not in the copy on disk.
-    read: HashMap<ObjectId, Vec<u8>>,
+    read: HashMap<ObjectId, Kept>,
 }
 
 impl Store<'_> {
@@ -315,8 +325,9 @@ impl Store<'_> {
         let tips: Vec<ObjectId> = wanted.iter().map(|wanted| wanted.found.id).collect();
         let states = States::load(self, tips.len());
         let own = || self.repo.clone();
+        let key = self.key();
         let parts = cores::parts(&wanted, PER_THREAD, own, |repo, part| {
-            read_part(&repo, part, &states)
+            read_part(&repo, part, &states, key.as_ref())
         });
         let mut read = HashMap::new();
         for part in parts {
@@ -328,23 +339,27 @@ impl Store<'_> {
     }
 }
 
-fn read_part(repo: &Repo, wanted: &[Wanted], states: &States) -> Part {
+fn read_part(repo: &Repo, wanted: &[Wanted], states: &States, key: Option<&Key>) -> Part {
     let mut part = Part::default();
     for Wanted { sid, found, remote } in wanted {
         let session = match states.state_at(found.id) {
-            Some(bytes) => parse_state(bytes, found.id, *sid),
-            None => read_state_bytes(repo, found.id).and_then(|bytes| {
-                let session = parse_state(&bytes, found.id, *sid)?;
-                part.read.insert(found.id, bytes);
-                Ok(session)
+            Some((state, marked)) => {
+                parse_state(state, found.id, *sid).map(|session| (session, marked))
+            }
+            None => read_state_bytes(repo, found.id).and_then(|(state, commit)| {
+                let session = parse_state(&state, found.id, *sid)?;
+                let marked = key.is_some_and(|key| key.is_on(&commit));
+                part.read.insert(found.id, Kept { state, marked });
+                Ok((session, marked))
             }),
         };
         match session {
-            Ok(session) => part.sessions.push(Listed {
+            Ok((session, marked)) => part.sessions.push(Listed {
                 tip: Some(found.id),
                 session,
                 remote: remote.clone(),
-                by_hand: false,
+                // What has no mark is looked at more closely.
+                by_hand: remote.is_none() && key.is_some() && !marked,
                 archived: false,
             }),
             Err(error) => part.unreadable.push(Unreadable {

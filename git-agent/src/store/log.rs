@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use super::list::Listed;
+use super::own::Own;
 use super::{Store, limits};
 use crate::error::{Context, Error, Result};
-use crate::git::object::TreeEntry;
+use crate::git::object::{Commit, TreeEntry};
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::session::{Session, SessionId};
 use crate::store::refname::RefName;
@@ -32,6 +33,8 @@ pub struct Tip {
     pub session: Session,
     /// Whether it is in an archive, without a ref of its own.
     pub archived: bool,
+    /// Whether the state is what this clone said of the session.
+    pub own: bool,
 }
 
 /// The parts of one log commit.
@@ -49,11 +52,30 @@ impl Store<'_> {
         let Some(id) = self.repo.find_ref(&RefName::Session(sid).to_string())? else {
             return self.find_archived(sid);
         };
-        Ok(Some(Tip {
+        self.tip_at(id, sid).map(Some)
+    }
+
+    /// Returns the state at the newest commit of a session of this clone, as this clone sees it: where others wrote on top, it
+    /// is what this clone said last, with their news.
+    pub(super) fn tip_at(&self, id: ObjectId, sid: SessionId) -> Result<Tip> {
+        self.tip_by(&self.own(), id, sid)
+    }
+
+    /// The same, for who knows already what tells this clone's own.
+    pub(super) fn tip_by(&self, own: &Own<'_, '_>, id: ObjectId, sid: SessionId) -> Result<Tip> {
+        let mut tip = Tip {
             id,
             session: read_state(self.repo, id, sid)?,
             archived: false,
-        }))
+            own: true,
+        };
+        if own.key.is_some() && !own.wrote_at(id)? {
+            match own.view(id, &tip.session)? {
+                Some(view) => tip.session = view.session,
+                None => tip.own = false,
+            }
+        }
+        Ok(tip)
     }
 
     /// Returns the state at a commit of a session's log, checked to be that session's.
@@ -160,16 +182,17 @@ impl Store<'_> {
 
 /// Reads the state at a log commit, and checks that it is this session's.
 pub(crate) fn read_state(repo: &Repo, id: ObjectId, sid: SessionId) -> Result<Session> {
-    parse_state(&read_state_bytes(repo, id)?, id, sid)
+    parse_state(&read_state_bytes(repo, id)?.0, id, sid)
 }
 
-/// Reads the state at a log commit as it was written.
-pub(super) fn read_state_bytes(repo: &Repo, id: ObjectId) -> Result<Vec<u8>> {
-    let commit = read_log_commit(repo, id)?;
-    let state = commit
+/// Reads the state at a log commit as it was written, and the commit.
+pub(super) fn read_state_bytes(repo: &Repo, id: ObjectId) -> Result<(Vec<u8>, Commit)> {
+    let commit = repo.read_commit(id)?;
+    let state = log_commit(repo, id, &commit)?
         .state
         .ok_or_else(|| Error::fatal(format!("log commit {id} has no {STATE}")))?;
-    repo.read_object(state, ObjectKind::Blob, limits::STATE)
+    let bytes = repo.read_object(state, ObjectKind::Blob, limits::STATE)?;
+    Ok((bytes, commit))
 }
 
 /// Understands the state at a log commit, and checks that it is this session's.
@@ -207,7 +230,10 @@ pub(super) fn require_version(entries: &[TreeEntry]) -> std::result::Result<(), 
 }
 
 fn read_log_commit(repo: &Repo, id: ObjectId) -> Result<LogCommit> {
-    let commit = repo.read_commit(id)?;
+    log_commit(repo, id, &repo.read_commit(id)?)
+}
+
+fn log_commit(repo: &Repo, id: ObjectId, commit: &Commit) -> Result<LogCommit> {
     let entries = repo.read_tree(commit.tree, limits::TREE)?;
     let find = |name: &str| {
         entries

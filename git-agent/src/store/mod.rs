@@ -8,6 +8,7 @@ pub mod archive;
 #[cfg(test)]
 mod archive_tests;
 pub mod check;
+mod flush;
 mod forgotten;
 pub mod join;
 pub mod limits;
@@ -15,6 +16,7 @@ pub mod list;
 pub mod log;
 pub mod lost;
 pub mod notes;
+mod own;
 pub mod refname;
 pub mod rewrite;
 mod seal;

@@ -246,9 +246,11 @@ impl Store<'_> {
                 previous = Some(*id);
                 continue;
             }
+            let own = self.own().wrote(*id, commit);
             let mut message: String = message
                 .lines()
                 .filter(|line| !line.starts_with(super::log::JOINED))
+                .filter(|line| !line.starts_with(super::own::TRAILER))
                 .map(|line| format!("{line}\n"))
                 .collect();
             if *id == tip {
@@ -260,6 +262,9 @@ impl Store<'_> {
                 email: commit.author.1.clone(),
                 seconds: commit.time,
             };
+            if own {
+                message = self.marked(tree, &parents, &message)?;
+            }
             previous = Some(batch.commit(tree, &parents, &who, &message));
         }
         Ok(previous.filter(|new| changed && *new != tip))
@@ -381,12 +386,22 @@ impl Store<'_> {
         trailers: &str,
     ) -> Result<Option<ObjectId>> {
         let message = format!("Notes purged by git-agent\n\n{trailers}");
+        let wrote = self.wrote_record();
         self.clean_notes_tree(tip, &message, &|line| {
             let text = String::from_utf8_lossy(line);
             match serde_json::from_slice::<Value>(line) {
                 Ok(value) => {
-                    let clean = redactor.json(value.clone());
-                    (*clean.get() != value).then(|| clean.to_line().into_inner().into_bytes())
+                    let mut clean = redactor.json(value.clone());
+                    if *clean.get() == value {
+                        return None;
+                    }
+                    // A mark is over what was said before.
+                    if wrote(&text)
+                        && let Ok(marked) = self.marked_record(&clean)
+                    {
+                        clean = marked;
+                    }
+                    Some(clean.to_line().into_inner().into_bytes())
                 }
                 Err(_) => {
                     let clean = redactor.text(&text).into_inner();

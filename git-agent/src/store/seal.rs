@@ -39,6 +39,10 @@ impl Store<'_> {
             seconds: self.env.now().seconds().max(before.time),
         };
         let (tree, message) = self.seal_content(name, before.tree)?;
+        let message = match self.own().wrote_at(tip)? {
+            true => self.marked(tree, &[tip], &message)?,
+            false => message,
+        };
         let id = self.repo.signed_commit(tree, &[tip], &who, &message)?;
         let change = RefChange {
             name: ref_name.clone(),
@@ -67,7 +71,7 @@ impl Store<'_> {
             RefName::Archive { .. } => (
                 archive::SESSIONS,
                 None,
-                "agent-archive v1\n\nSigned\n".to_owned(),
+                "agent-archive v1\n\nSigned\n\n".to_owned(),
             ),
         };
         let entry = |name: &str, id| TreeEntry {

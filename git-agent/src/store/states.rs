@@ -1,7 +1,7 @@
 //! A copy on disk of the states at many ref tips, so that listing thousands of sessions does not unpack thousands of objects.
 //!
 //! Each is kept under the commit it was read from, which can never hold another: an entry is right or unused, and losing the
-//! file costs time only. One line a state: `<commit> <crc32> <state>`. Repositories with few sessions have no such file.
+//! file costs time only. One line a state: `<commit> <crc32> <mark><state>`, where the mark is `+` for what this clone wrote. Repositories with few sessions have no such file.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,9 +13,18 @@ use crate::git::ObjectId;
 /// With fewer sessions the objects themselves are read soon enough.
 const FEW: usize = 256;
 /// The first line: another one is a file of another version.
-const HEADER: &[u8] = b"git-agent states v1\n";
+const HEADER: &[u8] = b"git-agent states v2\n";
 /// The largest file that is read.
 const LARGEST: u64 = 256 << 20;
+
+/// A state to be kept.
+#[derive(Debug)]
+pub(super) struct Kept {
+    /// As it was written.
+    pub(super) state: Vec<u8>,
+    /// Whether its commit has the mark of this clone.
+    pub(super) marked: bool,
+}
 
 /// The states found on disk.
 #[derive(Debug, Default)]
@@ -48,14 +57,15 @@ impl States {
         States { bytes, lines }
     }
 
-    /// Returns the state at a commit, if it is here and whole.
-    pub(super) fn state_at(&self, id: ObjectId) -> Option<&[u8]> {
+    /// Returns the state at a commit, if it is here and whole, and whether the commit has the mark of this clone.
+    pub(super) fn state_at(&self, id: ObjectId) -> Option<(&[u8], bool)> {
         let line = &self.bytes[self.lines.get(&id)?.clone()];
         let mut fields = line.splitn(3, |byte| *byte == b' ').skip(1);
         let crc = std::str::from_utf8(fields.next()?).ok()?;
         let state = fields.next()?;
         let expected = u32::from_str_radix(crc, 16).ok()?;
-        (crc32fast::hash(state) == expected).then_some(state)
+        let (mark, rest) = state.split_first()?;
+        (crc32fast::hash(state) == expected).then_some((rest, *mark == b'+'))
     }
 
     /// Writes the copy anew, with what was just read from git, when that was more than a tenth. That it fails is no error.
@@ -63,7 +73,7 @@ impl States {
         &self,
         store: &Store<'_>,
         tips: &[ObjectId],
-        read: &HashMap<ObjectId, Vec<u8>>,
+        read: &HashMap<ObjectId, Kept>,
     ) {
         if tips.len() < FEW || read.len() <= tips.len() / 10 {
             return;
@@ -72,11 +82,14 @@ impl States {
         for id in tips {
             let state = read
                 .get(id)
-                .map(Vec::as_slice)
+                .map(|kept| (kept.state.as_slice(), kept.marked))
                 .or_else(|| self.state_at(*id));
+            let (state, marked) = state.unwrap_or_default();
             // A state is one line, with its end or without.
-            let state = state.unwrap_or_default().trim_ascii_end();
+            let state = state.trim_ascii_end();
             if !state.is_empty() && !state.contains(&b'\n') {
+                let state = [if marked { b"+" } else { b"-" }, state].concat();
+                let state = state.as_slice();
                 bytes.extend_from_slice(format!("{id} {:08x} ", crc32fast::hash(state)).as_bytes());
                 bytes.extend_from_slice(state);
                 bytes.push(b'\n');
@@ -112,14 +125,19 @@ mod tests {
         let tips = ids(300);
         let read: HashMap<_, _> = tips
             .iter()
-            .map(|id| (*id, format!("{{\"of\":\"{id}\"}}\n").into_bytes()))
+            .map(|id| {
+                let state = format!("{{\"of\":\"{id}\"}}\n").into_bytes();
+                let marked = *id == tips[7];
+                (*id, Kept { state, marked })
+            })
             .collect();
         States::default().keep(&store, &tips, &read);
         let path = store.dir().join("cache").join("states");
         let loaded = States::load(&store, 300);
         for id in &tips {
             let state = loaded.state_at(*id).expect("kept");
-            assert_eq!(state, read[id].trim_ascii_end());
+            assert_eq!(state.0, read[id].state.trim_ascii_end());
+            assert_eq!(state.1, read[id].marked);
         }
         assert!(States::load(&store, FEW - 1).state_at(tips[0]).is_none());
 

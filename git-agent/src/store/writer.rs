@@ -51,9 +51,14 @@ impl Store<'_> {
 
     /// Returns every writer id that this clone writes or wrote under, as far as it knows.
     pub fn own_writers(&self) -> Result<Vec<WriterId>> {
+        let shared = self.shared_writer();
+        Ok(self.writer()?.into_iter().chain(shared).collect())
+    }
+
+    /// Returns the writer id that `agent.writer` sets: several machines may have it.
+    pub fn shared_writer(&self) -> Option<WriterId> {
         let fixed = self.repo.config_string("agent.writer");
-        let fixed = fixed.and_then(|fixed| fixed.parse().ok());
-        Ok(self.writer()?.into_iter().chain(fixed).collect())
+        fixed.and_then(|fixed| fixed.parse().ok())
     }
 
     /// Returns this clone's writer id, if it has written anything yet.

@@ -3,7 +3,8 @@
 //!     git-web DIRECTORY
 //!
 //! Prints its port and serves until its standard input ends. Where the file `cut` in the directory holds a number, the next answer
-//! is cut off after so many bytes and the file removed: that is how a connection is lost half-way.
+//! is cut off after so many bytes and the file removed: that is how a connection is lost half-way. Who asks is taken to be
+//! whom `X-Remote-User` names.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -85,7 +86,7 @@ fn answer(root: &Path, stream: TcpStream) -> io::Result<()> {
         .arg("http-backend")
         .env("GIT_PROJECT_ROOT", root)
         .env("GIT_HTTP_EXPORT_ALL", "1")
-        .env("REMOTE_USER", "tester")
+        .env("REMOTE_USER", header("x-remote-user").unwrap_or("tester"))
         .env("REMOTE_ADDR", "127.0.0.1")
         .env("REQUEST_METHOD", method)
         .env("PATH_INFO", path)

@@ -11,6 +11,7 @@
 //!     store-hammer delete SID COMMENT       takes an own comment back
 //!     store-hammer comments SID             prints the comments that stand, one a line
 //!     store-hammer unredacted SID           marks a session as recorded without redaction
+//!     store-hammer set SID KEY VALUE        sets a field of a session's state
 //!     store-hammer fold                     folds every closed session, and prints how many
 
 use std::io::{self, Write};
@@ -54,6 +55,14 @@ fn hammer(words: &[&str]) -> Result<()> {
         ["create", name] => writeln!(out, "{}", create(&store, name, 0)?).context(cannot)?,
         ["create", name, events] => {
             writeln!(out, "{}", create(&store, name, number(events)?)?).context(cannot)?;
+        }
+        ["set", sid, key, value] => {
+            let mut writer = SessionWriter::open(&store, session(sid)?, redactor())?;
+            writer.append(Body::Set {
+                key: (*key).to_owned(),
+                value: json!(value),
+            })?;
+            writer.close()?;
         }
         ["close", sid] => {
             let mut writer = SessionWriter::open(&store, session(sid)?, redactor())?;

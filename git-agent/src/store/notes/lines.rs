@@ -28,6 +28,11 @@ impl Line {
         }
         Ok(Line(line.into_bytes()))
     }
+
+    /// Returns how many bytes of a note it takes.
+    pub fn size(&self) -> usize {
+        self.0.len() + 1
+    }
 }
 
 /// All lines of one note, also those that are no records: a write never drops what it does not understand.
@@ -37,12 +42,7 @@ pub(super) struct Lines(BTreeSet<Vec<u8>>);
 impl Lines {
     /// Reads a note.
     pub fn parse(blob: &[u8]) -> Self {
-        Lines(
-            blob.split(|byte| *byte == b'\n')
-                .filter(|line| !line.is_empty())
-                .map(<[u8]>::to_vec)
-                .collect(),
-        )
+        Lines(split(blob).into_iter().map(<[u8]>::to_vec).collect())
     }
 
     /// Returns the note: every line ended, in byte order.
@@ -111,16 +111,27 @@ impl Lines {
 
 /// Returns the lines of a note that can be records, sorted, none twice, and what is wrong with others.
 pub(super) fn readable(blob: &[u8]) -> (Vec<&str>, Vec<String>) {
-    let mut lines: Vec<&[u8]> = blob
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty())
-        .collect();
+    let mut lines = split(blob);
     // Every writer of ours leaves them sorted.
     if !lines.is_sorted_by(|one, other| one < other) {
         lines.sort_unstable();
         lines.dedup();
     }
     sort_out(lines.into_iter())
+}
+
+/// Returns the lines of a note, without empty ones.
+fn split(blob: &[u8]) -> Vec<&[u8]> {
+    let is_line = |line: &&[u8]| !line.is_empty();
+    match std::str::from_utf8(blob) {
+        // Their ends are found several times faster in text.
+        Ok(text) => (text.split('\n').map(str::as_bytes))
+            .filter(is_line)
+            .collect(),
+        Err(_) => (blob.split(|byte| *byte == b'\n'))
+            .filter(is_line)
+            .collect(),
+    }
 }
 
 /// Returns the id of a line's record, if it has one.

@@ -24,7 +24,7 @@ mod tree;
 mod trie;
 mod write;
 
-pub use read::{Note, NotesRef, Problem, Record, Records};
+pub use read::{Note, NotesRef, Problem, Record, Records, Source, Texts};
 
 use super::refname::{self, RefName};
 use crate::session::WriterId;

@@ -89,6 +89,26 @@ impl Problems {
     }
 }
 
+/// Where a line stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'t> {
+    /// Whose ref it is.
+    pub writer: &'t WriterId,
+    /// Whether this clone is known to have written all that stands there.
+    pub own: bool,
+}
+
+/// The notes of a kind as they were found, of every writer, before anything in them is understood.
+#[derive(Debug)]
+pub struct Texts {
+    kind: Kind,
+    /// By object and writer.
+    blobs: Vec<Blob>,
+    /// What each of them holds.
+    held: Vec<Result<Vec<u8>>>,
+    problems: Problems,
+}
+
 /// A blob with notes of one writer on one object.
 #[derive(Debug)]
 struct Blob {
@@ -97,9 +117,18 @@ struct Blob {
     id: ObjectId,
     /// The ref it was found in.
     name: String,
+    /// Whether this clone is known to have written all of it.
+    own: bool,
 }
 
 impl Blob {
+    fn source(&self) -> Source<'_> {
+        Source {
+            writer: &self.writer,
+            own: self.own,
+        }
+    }
+
     /// Returns whether both are notes of the same writer on the same object.
     fn is_beside(&self, other: &Blob) -> bool {
         (self.on, &self.writer) == (other.on, &other.writer)
@@ -142,9 +171,11 @@ impl Store<'_> {
     /// Returns which blobs hold the notes of a kind, of every writer, by object and writer.
     fn blobs(&self, kind: Kind, problems: &mut Problems) -> Result<Vec<Blob>> {
         let mut blobs = Vec::new();
+        let known = self.own();
         for notes in self.notes_refs(kind)? {
             let mut bytes = 0;
             let walked = self.repo.read_commit(notes.tip).and_then(|commit| {
+                let own = notes.remote.is_none() && known.wrote(notes.tip, &commit);
                 tree::walk(self.repo, commit.tree, &mut |on, id| {
                     // What is not here, or is no blob, is said when it is read.
                     let header = self.repo.object_header(id).ok().flatten();
@@ -160,6 +191,7 @@ impl Store<'_> {
                         writer: notes.writer.clone(),
                         id,
                         name: notes.name.clone(),
+                        own,
                     });
                     Ok(())
                 })
@@ -210,23 +242,37 @@ impl Store<'_> {
 
     /// Returns all records of a kind; lines that are none are among the problems.
     pub fn note_records<T: DeserializeOwned + Send>(&self, kind: Kind) -> Result<Records<T>> {
-        self.note_records_by(kind, &|line| Some(serde_json::from_str(line).ok()))
+        let texts = self.note_texts(kind)?;
+        Ok(texts.records(&|_, line| Some(serde_json::from_str(line).ok())))
     }
 
-    /// Returns the records of a kind that the caller wants, as it reads them, on all cores. `read` returns nothing for a
-    /// line that is not wanted, and nothing in it for one that is no record: those are among the problems.
-    pub fn note_records_by<T: Send>(
-        &self,
-        kind: Kind,
-        read: &(dyn Fn(&str) -> Option<Option<T>> + Sync),
-    ) -> Result<Records<T>> {
+    /// Returns all notes of a kind.
+    pub fn note_texts(&self, kind: Kind) -> Result<Texts> {
         let mut problems = Problems::default();
         let blobs = self.blobs(kind, &mut problems)?;
         let own = || self.repo.clone();
-        let texts = cores::each(&blobs, own, |repo, blob| tree::read_blob(repo, blob.id));
-        let mut found: Vec<(&Blob, &[u8])> = Vec::with_capacity(blobs.len());
-        for (blob, text) in blobs.iter().zip(&texts) {
-            match text {
+        let held = cores::each(&blobs, own, |repo, blob| tree::read_blob(repo, blob.id));
+        Ok(Texts {
+            kind,
+            blobs,
+            held,
+            problems,
+        })
+    }
+}
+
+impl Texts {
+    /// Returns the records that the caller wants, as it reads them, on all cores. `read` gets a line and where it stands. It
+    /// returns nothing for a line that is not wanted, and nothing in it for one that is no record: those are among the
+    /// problems.
+    pub fn records<T: Send>(
+        mut self,
+        read: &(dyn Fn(Source<'_>, &str) -> Option<Option<T>> + Sync),
+    ) -> Records<T> {
+        let problems = &mut self.problems;
+        let mut found: Vec<(&Blob, &[u8])> = Vec::with_capacity(self.blobs.len());
+        for (blob, held) in self.blobs.iter().zip(&self.held) {
+            match held {
                 Ok(text) => found.push((blob, text)),
                 Err(error) => problems.push(problem(&blob.name, Some(blob.on), error.message())),
             }
@@ -241,7 +287,7 @@ impl Store<'_> {
             }
             if versions.len() > 1 {
                 let mut all = lines.split_off(from);
-                all.sort_by_key(|(_, line)| *line);
+                all.sort_by_key(|(blob, line)| (*line, !blob.own));
                 all.dedup_by_key(|(_, line)| *line);
                 lines.append(&mut all);
             }
@@ -250,7 +296,11 @@ impl Store<'_> {
             &lines,
             PER_CORE,
             || (),
-            |(), part| -> Vec<_> { part.iter().map(|(_, line)| read(line)).collect() },
+            |(), part| -> Vec<_> {
+                part.iter()
+                    .map(|(blob, line)| read(blob.source(), line))
+                    .collect()
+            },
         );
         let mut records = Vec::with_capacity(lines.len());
         for ((blob, _), value) in lines.into_iter().zip(values.into_iter().flatten()) {
@@ -262,14 +312,16 @@ impl Store<'_> {
                     value,
                 }),
                 Some(None) => problems.push(Problem {
-                    name: kind.ref_name(blob.writer.clone()).to_string(),
+                    name: self.kind.ref_name(blob.writer.clone()).to_string(),
                     on: Some(blob.on),
-                    what: format!("a line is no {} record", kind.as_str()),
+                    what: format!("a line is no {} record", self.kind.as_str()),
                 }),
             }
         }
-        let problems = problems.0;
-        Ok(Records { records, problems })
+        Records {
+            records,
+            problems: self.problems.0,
+        }
     }
 }
 

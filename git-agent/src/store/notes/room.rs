@@ -21,13 +21,14 @@ impl Store<'_> {
         on: ObjectId,
         records: Vec<Redacted<Value>>,
     ) -> Result<()> {
-        let size = |record: &Redacted<Value>| record.to_line().as_str().len() + 1;
         let mut shelf = 0;
         let mut target = on;
         let mut room = self.room(kind, target)?;
         let mut placed = Vec::with_capacity(records.len());
         for record in records {
-            while size(&record) > room {
+            // One that is too long for any note is refused here.
+            let size = self.note_line(kind, &record)?.size();
+            while size > room {
                 shelf += 1;
                 if shelf > SHELVES {
                     return Err(Error::fatal(format!("there are too many notes on {on}")));
@@ -37,12 +38,8 @@ impl Store<'_> {
                     .batch()
                     .blob(format!("shelf {shelf} of {on}").into_bytes());
                 room = self.room(kind, target)?;
-                if size(&record) > limits::NOTE_LINE {
-                    // Too long for any note: the writer says so.
-                    break;
-                }
             }
-            room = room.saturating_sub(size(&record));
+            room -= size;
             placed.push((target, record));
         }
         self.append_notes(kind, &placed)?;

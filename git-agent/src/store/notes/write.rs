@@ -48,14 +48,24 @@ impl Store<'_> {
                     "'{on}' is not an object id of this repository"
                 )));
             }
-            wanted.entry(*on).or_default().insert(Line::new(record)?);
+            let line = self.note_line(kind, record)?;
+            wanted.entry(*on).or_default().insert(line);
         }
         let name = kind.ref_name(self.require_writer()?);
-        self.change_notes(&name, &mut |tip| self.added(tip, &wanted))
+        self.change_notes(&name, &mut |tip| self.added(kind, tip, &wanted))
+    }
+
+    /// Returns a record as this clone writes it.
+    pub(super) fn note_line(&self, kind: Kind, record: &Redacted<Value>) -> Result<Line> {
+        match kind {
+            Kind::Review => Line::new(&self.marked_record(record)?),
+            Kind::Provenance => Line::new(record),
+        }
     }
 
     fn added(
         &self,
+        kind: Kind,
         tip: Option<ObjectId>,
         wanted: &BTreeMap<ObjectId, BTreeSet<Line>>,
     ) -> Result<Option<Version>> {
@@ -79,8 +89,18 @@ impl Store<'_> {
         fault::point("notes.lines.added").context(|| "cannot build notes".into())?;
         let (tree, mut batch) = notes.build()?;
         fault::point("notes.tree.built").context(|| "cannot build notes".into())?;
-        let commit = batch.commit(tree, tip.as_slice(), &self.notes_signature()?, ADDED);
+        let parents = tip.as_slice();
+        let message = match kind == Kind::Review && self.is_all_own(tip)? {
+            true => self.marked(tree, parents, &format!("{ADDED}\n"))?,
+            false => ADDED.to_owned(),
+        };
+        let commit = batch.commit(tree, parents, &self.notes_signature()?, &message);
         Ok(Some(Version { commit, batch }))
+    }
+
+    /// Returns whether all that is in a version of this clone's notes is known at once to be its own.
+    fn is_all_own(&self, tip: Option<ObjectId>) -> Result<bool> {
+        tip.map_or(Ok(true), |tip| self.own().wrote_at(tip))
     }
 
     /// Removes lines from this clone's notes of a kind for good: the ref starts anew as one commit without history.

@@ -3,13 +3,15 @@
 //!
 //!     share-machine [RUNS] [SEED] [STEPS]
 //!
-//! Each run makes a shared repository and four clones below a temporary directory, and does random steps: new sessions,
+//! Each run makes a shared repository and four clones below a temporary directory. Clones reach it by its path where the
+//! seed is even, and through a web server where it is odd. A run does random steps: new sessions,
 //! events, comments, replies, edits, deletions, resolutions, folds, deleted sessions, pushes and fetches, two pushes at
 //! the same time, and connections that are cut off. Beside it a model of what must hold is kept. The seed of a run that
 //! fails is printed.
 
 mod steps;
 mod views;
+mod web;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,6 +22,8 @@ use std::process::{Command, ExitCode};
 use git_agent::error::{Error, Result};
 use git_agent::redact::{KnownSecrets, Redactor};
 use git_agent::session::{SessionId, Ulid};
+
+use crate::web::Web;
 
 const CLONES: usize = 4;
 
@@ -78,6 +82,8 @@ struct Model {
 
 struct World {
     dir: tempfile::TempDir,
+    /// What serves the shared repository, where it is not reached by its path.
+    web: Option<Web>,
     dice: Dice,
     model: Model,
     steps: BTreeMap<&'static str, usize>,
@@ -124,6 +130,13 @@ impl World {
             use std::os::unix::fs::PermissionsExt;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         }
+        let hub = root.join("hub.git").canonicalize()?;
+        git(&hub, &["config", "http.receivepack", "true"])?;
+        let web = (seed % 2 == 1).then(|| Web::new(root)).transpose()?;
+        let address = match &web {
+            None => hub.display().to_string(),
+            Some(web) => web.address("hub.git"),
+        };
         for at in 0..CLONES {
             let name = format!("c{at}");
             git(root, &["clone", "--quiet", "hub.git", &name])?;
@@ -139,12 +152,12 @@ impl World {
             ] {
                 git(&clone, &["config", key, value])?;
             }
-            let address = root.join("hub.git").canonicalize()?.display().to_string();
             git(&clone, &["config", "remote.origin.url", &address])?;
             git(&clone, &["config", "agent.share", &address])?;
         }
         Ok(World {
             dir,
+            web,
             dice: Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             model: Model::default(),
             steps: BTreeMap::new(),
@@ -197,5 +210,6 @@ fn one(seed: u64, steps: u64) -> Result<String> {
         .iter()
         .map(|(step, count)| format!("{step} {count}"))
         .collect();
-    Ok(told.join(", "))
+    let way = world.web.as_ref().map_or("by path", |_| "by web");
+    Ok(format!("{way}, {}", told.join(", ")))
 }

@@ -51,6 +51,60 @@ fn swap(repo: &Repo, name: String, expected: Expected, new: ObjectId) {
 }
 
 #[test]
+fn what_does_not_fit_a_note_goes_beside_it() {
+    let world = World::new("sha1", "files", "ada", 1_794_000_000_000);
+    let store = Store::new(&world.env, &world.repo);
+    let on = world.id(&[1]);
+    // As many as would fill a note if each were no longer than what it says.
+    let count = limits::NOTE_WRITE / record(10_000).to_line().as_str().len();
+    let (many, few) = (0..count - 3, count - 3..count);
+    store
+        .append_notes_somewhere(Kind::Review, on, many.map(record).collect())
+        .expect("there is room");
+    for number in few {
+        store
+            .append_notes_somewhere(Kind::Review, on, vec![record(number)])
+            .expect("there is room");
+    }
+    assert_eq!(numbers(&store), (0..count as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn notes_that_somebody_else_put_there_are_not_known_to_be_own() {
+    let world = World::new("sha1", "files", "ada", 1_794_000_000_000);
+    let store = Store::new(&world.env, &world.repo);
+    let own = || {
+        let texts = store.note_texts(Kind::Review).expect("notes read");
+        let found = texts.records(&|source, _| Some(Some(source.own)));
+        found.records.iter().all(|record| record.value)
+    };
+    let append = |number| {
+        let records = [(world.id(&[1]), record(number))];
+        let appended = store.append_notes(Kind::Review, &records);
+        appended.expect("appends").expect("something new")
+    };
+    append(1);
+    let good = append(2);
+    assert!(own());
+    // The same notes with the same mark, on top of what this clone wrote.
+    let commit = world.repo.read_commit(good).expect("a commit");
+    let who = Signature {
+        name: "ada".into(),
+        email: "ada@example.org".into(),
+        seconds: 1,
+    };
+    let mut batch = world.repo.batch();
+    let forged = batch.commit(commit.tree, &[good], &who, &commit.message);
+    world.repo.write_batch(&batch).expect("is written");
+    let (name, _) = tip(&world);
+    swap(&world.repo, name, Expected::At(good), forged);
+    assert!(!own());
+    append(3);
+    assert!(!own());
+    assert_eq!(numbers(&store), [1, 2, 3]);
+}
+
+#[test]
 fn appending_is_idempotent_and_reads_back_with_plain_git() {
     for hash in ["sha1", "sha256"] {
         let world = World::new(hash, "files", "ada", 1_794_000_000_000);
@@ -64,7 +118,8 @@ fn appending_is_idempotent_and_reads_back_with_plain_git() {
         assert_eq!(numbers(&store), [1, 2]);
         let (name, commit) = tip(&world);
         let shown = world.git(&["show", &format!("{name}:{on}")], "");
-        assert_eq!(shown, "{\"n\":1,\"v\":1}\n{\"n\":2,\"v\":1}");
+        let starts: Vec<&str> = shown.lines().map(|line| &line[..14]).collect();
+        assert_eq!(starts, ["{\"n\":1,\"own\":\"", "{\"n\":2,\"own\":\""]);
         let logged = world.git(&["log", "--format=%an %ct %s", &commit.to_string()], "");
         assert_eq!(logged, "ada 1794000000 Notes added by git-agent");
 
@@ -77,7 +132,7 @@ fn appending_is_idempotent_and_reads_back_with_plain_git() {
         let (notes, _) = store.notes_on(Kind::Review, elsewhere).expect("reads");
         assert!(notes.is_empty());
 
-        let keep = |line: &[u8]| line != b"{\"n\":1,\"v\":1}";
+        let keep = |line: &[u8]| !line.starts_with(b"{\"n\":1,");
         store
             .purge_notes(Kind::Review, on, &keep)
             .expect("a record is purged");

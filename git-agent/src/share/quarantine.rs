@@ -1,0 +1,201 @@
+//! Getting the objects of others past broken ones: what git refuses costs no other ref anything, and what came is held by
+//! one ref of our own until it is checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::{Error, Result};
+use crate::git::asking::Interest;
+use crate::git::object::Signature;
+use crate::git::refs::{Expected, RefChange, Swap};
+use crate::git::remote::without_password;
+use crate::git::talk::Audience;
+use crate::git::{ObjectId, ObjectKind, Repo};
+use crate::session::context::Context;
+use crate::store::refname;
+
+/// How many attempts are made to tell good refs from those that git refuses.
+const ATTEMPTS: usize = 400;
+/// What git says when there is no room here.
+const FULL: [&str; 3] = [
+    "No space left on device",
+    "Disk quota exceeded",
+    "Read-only file system",
+];
+/// What it says when a remote stops in the middle.
+const CUT: [&str; 5] = [
+    "early EOF",
+    "unexpected disconnect",
+    "hung up unexpectedly",
+    "RPC failed",
+    "bytes of body are still expected",
+];
+/// What is said of that.
+const UNFINISHED: &str = "it did not come whole";
+
+/// Why some of what was asked for is refused.
+pub(super) type Refused = BTreeMap<ObjectId, String>;
+
+/// What was fetched and is not checked yet, held by one ref.
+pub(super) struct Quarantine {
+    held: Vec<RefChange>,
+}
+
+impl Quarantine {
+    /// Returns what is still held. Only a process that died can have left it: the remote's lock is held.
+    pub(super) fn left_behind(repo: &Repo, remote: &str) -> Result<Self> {
+        let left = repo.refs_under(&refname::incoming_of(remote))?.refs;
+        let held = left.into_iter().map(|left| RefChange {
+            name: left.name,
+            expected: Expected::At(left.id),
+            new: None,
+        });
+        Ok(Quarantine {
+            held: held.collect(),
+        })
+    }
+
+    /// Fetches what is `missing` of the `wanted` commits, and returns which of these are refused and why.
+    pub(super) fn fill(
+        mut self,
+        context: &Context<'_>,
+        remote: &str,
+        wanted: &BTreeSet<ObjectId>,
+        missing: &BTreeSet<ObjectId>,
+        audience: &mut Audience<'_>,
+    ) -> Result<(Self, Refused)> {
+        let repo = context.repo;
+        let missing: Vec<ObjectId> = missing.iter().copied().collect();
+        let mut refused = Refused::new();
+        let mut attempts = ATTEMPTS;
+        get(
+            repo,
+            remote,
+            &missing,
+            (&mut attempts, &mut refused),
+            audience,
+        )?;
+        // Where nothing came at all, it was not for what is there.
+        let unfinished = |id| refused.get(id).filter(|why| why.starts_with(UNFINISHED));
+        if let Some(why) = missing.first().and_then(unfinished)
+            && missing.iter().all(|id| unfinished(id).is_some())
+        {
+            let remote = without_password(remote);
+            return Err(Error::fatal(format!("cannot fetch from '{remote}': {why}"))
+                .hint("git agent fetch"));
+        }
+        let mut parents = Vec::new();
+        for id in wanted {
+            if refused.contains_key(id) {
+                continue;
+            }
+            let reason = match repo.object_header(*id) {
+                Ok(Some((ObjectKind::Commit, _))) => {
+                    parents.push(*id);
+                    continue;
+                }
+                Ok(Some((kind, _))) => format!("it points at a {kind}, not at a commit"),
+                Ok(None) => "it changed while it was fetched".to_owned(),
+                Err(error) => error.message().to_owned(),
+            };
+            refused.insert(*id, reason);
+        }
+        if !parents.is_empty() {
+            self.held.push(hold(context, remote, &parents)?);
+        }
+        Ok((self, refused))
+    }
+
+    /// Lets go of everything: what is good has a name by now. Failing to leaves it to the next fetch.
+    pub(super) fn let_go(&self, context: &Context<'_>) {
+        let _ = context.repo.swap_refs(&self.held);
+    }
+}
+
+/// Makes one commit that all the others are parents of, so that nobody's gc takes them away, and returns how to let go.
+fn hold(context: &Context<'_>, remote: &str, parents: &[ObjectId]) -> Result<RefChange> {
+    let repo = context.repo;
+    let nonce: String = context
+        .env
+        .random::<6>()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let name = refname::incoming(remote, &nonce);
+    let mut batch = repo.batch();
+    let tree = batch.tree([]);
+    let signature = Signature {
+        name: "git-agent".to_owned(),
+        email: "fetch@git-agent.invalid".to_owned(),
+        seconds: context.env.now().seconds(),
+    };
+    let id = batch.commit(tree, parents, &signature, "Fetched, and not checked yet\n");
+    repo.write_batch(&batch)?;
+    let change = RefChange {
+        name: name.clone(),
+        expected: Expected::Absent,
+        new: Some(id),
+    };
+    match repo.swap_ref(&change)? {
+        Swap::Done => Ok(RefChange {
+            name,
+            expected: Expected::At(id),
+            new: None,
+        }),
+        Swap::Stale => Err(Error::fatal(format!("ref '{name}' exists already"))),
+    }
+}
+
+/// Fetches objects. When git refuses, what it finds faults in is left out; where that cannot be told, because the remote
+/// cannot even give it, halves are tried until it is known.
+fn get(
+    repo: &Repo,
+    remote: &str,
+    ids: &[ObjectId],
+    (attempts, refused): (&mut usize, &mut Refused),
+    audience: &mut Audience<'_>,
+) -> Result<()> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let Some(left) = attempts.checked_sub(1) else {
+        for id in ids {
+            refused.insert(*id, "too many broken refs came with it".to_owned());
+        }
+        return Ok(());
+    };
+    *attempts = left;
+    let Err(error) = repo.fetch_objects(remote, ids, audience) else {
+        return Ok(());
+    };
+    // A remote that cannot be reached at all refuses nothing in particular.
+    repo.ask_remote(remote, &refname::SHARED)?
+        .finish(&|_| Interest::None, 0)?;
+    let said = error.message();
+    // Nor does one that there is no room for.
+    if FULL.iter().any(|words| said.contains(words)) {
+        return Err(error);
+    }
+    if let [only] = ids {
+        let reason = said.split_once("': ").map_or(said, |(_, reason)| reason);
+        let what = match CUT.iter().any(|words| said.contains(words)) {
+            true => UNFINISHED,
+            false => "git refuses it",
+        };
+        refused.insert(*only, format!("{what}: {reason}"));
+        return Ok(());
+    }
+    // Most of what git refuses it can name, also where there is much of it.
+    if let Ok(faulty) = repo.faulty(remote, ids, audience)
+        && !faulty.is_empty()
+    {
+        let rest: Vec<ObjectId> = (ids.iter().copied())
+            .filter(|id| !faulty.contains_key(id))
+            .collect();
+        let reason = |what| format!("git refuses it: {what}");
+        refused.extend(faulty.into_iter().map(|(id, what)| (id, reason(what))));
+        return get(repo, remote, &rest, (attempts, refused), audience);
+    }
+    let (one, other) = ids.split_at(ids.len() / 2);
+    get(repo, remote, one, (attempts, refused), audience)?;
+    get(repo, remote, other, (attempts, refused), audience)
+}
