@@ -120,7 +120,7 @@ impl<'a> Screen<'a> {
         let gathered = gathering
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        remark::understand(&self.context.store, gathered, listed.session.sid)
+        remark::understand(self.context, gathered, listed.session.sid)
     }
 
     /// Finds the places of the threads that are asked for.

@@ -178,7 +178,7 @@ pub fn next_step(context: &Context<'_>, listed: &Listed, work: &Work) -> Option<
 /// Returns whether `send` without options would send something about some work of a session.
 fn would_send(context: &Context<'_>, listed: &Listed, work: &Work) -> Result<bool> {
     let sid = listed.session.sid;
-    let review = remark::load_one(&context.store, sid)?;
+    let review = remark::load_one(context, sid)?;
     let said = Said::of(context, sid, work, &review)?;
     Ok(said.has_any(Whose::Mine, &feedback::sent(context, listed)?))
 }

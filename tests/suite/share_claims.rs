@@ -216,6 +216,44 @@ fn names_under_comments_and_verdicts_are_claimed_unless_a_signature_says_the_sam
 }
 
 #[test]
+fn where_signatures_are_wanted_an_approval_needs_one() {
+    each_way_with_keys(|sandbox, team| {
+        let (ada, bob, eve) = (team.clone("ada"), team.clone("bob"), team.clone("eve"));
+        ada.session("work", "a task", &commit("file"));
+        ada.push().success();
+        let signers = sandbox.work().join("signers");
+        std::fs::write(&signers, sign(&ada, "ada") + &sign(&bob, "bob")).expect("writable");
+        let setting = ["config", "gpg.ssh.allowedSignersFile"];
+        let setting = ada.command("git").args(setting).arg(&signers);
+        setting.run().success();
+        let approves = |member: &Member<'_>| {
+            member.fetch().success();
+            member.agent(["review", "approve", "work"]).success();
+            member.push().success();
+            ada.fetch().success();
+        };
+        // Eve signs nothing: anybody may have written it.
+        approves(&eve);
+        let before = ada.git(["rev-parse", "main"]).success().line().to_owned();
+        let merge = ["merge", "--into", "main", "work"];
+        let refused = ada.agent(merge).code(1);
+        let words = "the approval by eve (claimed) has no signature that is known here";
+        assert!(refused.stdout().contains(words), "{refused}");
+        assert_eq!(ada.git(["rev-parse", "main"]).success().line(), before);
+        let plan = ["merge", "--into", "main", "--dry-run", "--json", "work"];
+        let plan = ada.agent(plan).whatever();
+        assert!(plan.stdout().contains("not-verified"), "{plan}");
+        // Without the setting it counts, as it is told.
+        let unsigned = ada.command("git").args(["-c", "agent.sign=false", "agent"]);
+        let unsigned = unsigned.args(["merge", "--into", "main", "--dry-run", "work"]);
+        unsigned.run().success();
+        approves(&bob);
+        ada.agent(merge).success();
+        assert_ne!(ada.git(["rev-parse", "main"]).success().line(), before);
+    });
+}
+
+#[test]
 fn nobody_judges_in_the_name_of_this_clone() {
     each_way(|_, team| {
         let (ada, eve) = (team.clone("ada"), team.clone("eve"));

@@ -6,8 +6,8 @@ use super::{LeftOut, Strategy, Why, conflicts};
 use crate::error::{Error, Result};
 use crate::git::capture::Checkout;
 use crate::git::{ObjectId, Repo};
-use crate::review::standing::{Opinion, Standing};
-use crate::review::{Review, Verdict};
+use crate::review::standing::{Judged, Opinion, Standing};
+use crate::review::{Review, Verdict, claim};
 use crate::session::clean::is_integrated;
 use crate::session::context::Context;
 use crate::session::remark::Reviews;
@@ -254,7 +254,13 @@ fn examine(
     };
     let opinion = opinion::about(review, session.sid, &work);
     if let Some(why) = objection(&opinion, state, choice.strategy) {
-        return Ok(Err(why));
+        let unsigned = |judged: &&Judged| judged.lacks_signature(review);
+        return Ok(Err(match opinion.verdicts.iter().find(unsigned) {
+            Some(judged) if why == Why::NotApproved => {
+                Why::NotVerified(claim::shown(&judged.given.who.name, judged.given.claim))
+            }
+            _ => why,
+        }));
     }
     if context.repo.merge_base(target.tip, work.tip)?.is_none() {
         return Ok(Err(Why::Unrelated));

@@ -134,6 +134,8 @@ pub enum Why {
     State(State),
     /// Nobody approved it.
     NotApproved,
+    /// The only approvals are of people who did not sign them, and the user wants signatures.
+    NotVerified(String),
     /// It changed after it was approved.
     Stale(String),
     /// It was approved from a commit on, and what the target lacks before that was not.
@@ -183,6 +185,10 @@ impl fmt::Display for Why {
             Why::AtWork(state) => write!(f, "it is at work ({state})"),
             Why::State(state) => write!(f, "it is {state}"),
             Why::NotApproved => f.write_str("it is not approved"),
+            Why::NotVerified(who) => write!(
+                f,
+                "the approval by {who} has no signature that is known here, and 'agent.sign' is set"
+            ),
             Why::Stale(at) => write!(f, "it changed after it was approved at {at}"),
             Why::Unseen { from, commits, .. } => {
                 write!(f, "it is approved from {from} on, ")?;
@@ -231,6 +237,7 @@ impl Why {
             Why::AtWork(_) => "at-work",
             Why::State(_) => "state",
             Why::NotApproved => "not-approved",
+            Why::NotVerified(_) => "not-verified",
             Why::Stale(_) => "stale",
             Why::Unseen { .. } => "unseen",
             Why::ChangesRequested => "changes-requested",
@@ -255,7 +262,7 @@ impl Why {
     pub fn hint(&self, name: &str) -> Option<String> {
         Some(match self {
             Why::AtWork(_) => format!("git agent wait {name}"),
-            Why::NotApproved | Why::Stale(_) => {
+            Why::NotApproved | Why::NotVerified(_) | Why::Stale(_) => {
                 format!("git agent review diff {name} && git agent review approve {name}")
             }
             Why::Unseen { into, .. } => format!(

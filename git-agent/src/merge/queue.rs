@@ -317,7 +317,7 @@ fn bring_up_to_date(context: &Context<'_>, outcome: &Outcome) {
     for left in &outcome.left {
         if matches!(
             left.why,
-            Why::NotApproved | Why::Stale(_) | Why::ChangesRequested
+            Why::NotApproved | Why::NotVerified(_) | Why::Stale(_) | Why::ChangesRequested
         ) && let Ok(Some(session)) = context.store.session(left.sid)
         {
             let how = How::configured(context).unwrap_or_default();
@@ -332,6 +332,7 @@ fn holds(why: &Why) -> bool {
         why,
         Why::AtWork(_)
             | Why::NotApproved
+            | Why::NotVerified(_)
             | Why::Stale(_)
             | Why::Unseen { .. }
             | Why::ChangesRequested

@@ -32,6 +32,8 @@ pub struct Review {
     pub deleted_by: BTreeSet<WriterId>,
     /// Records without effect, and why.
     pub ignored: Vec<Ignored>,
+    /// Whether an approval by somebody else counts only with a signature that says the same.
+    pub wants_signatures: bool,
     /// The highest clock: the next record takes one more.
     pub lc: u64,
 }

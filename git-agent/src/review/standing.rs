@@ -1,5 +1,6 @@
 //! What the verdicts on a session mean for its work as it is now: one binds to exactly the commit and the files judged.
 
+use super::claim::Claim;
 use super::{Given, Review, Verdict};
 use crate::session::{Person, SessionId, WriterId};
 
@@ -40,8 +41,17 @@ pub struct Judged {
     pub given: Given,
     /// Whether it is about exactly this commit and these files.
     pub fresh: bool,
-    /// Whether it counts: what a session's own agent says of its work does not.
+    /// Whether it counts: what a session's own agent says of its work does not, nor does an approval that anybody may have
+    /// written where signatures are asked for.
     pub counts: bool,
+}
+
+impl Judged {
+    /// Returns whether it would let the work land if somebody known had signed it.
+    pub fn lacks_signature(&self, review: &Review) -> bool {
+        let approves = self.fresh && self.given.verdict == Verdict::Approve;
+        approves && review.wants_signatures && self.given.claim == Some(Claim::Claimed)
+    }
 }
 
 /// Everything reviewers decided about a session.
@@ -74,11 +84,16 @@ pub fn judge(review: &Review, sid: SessionId, tip: &str, tree: &str) -> Opinion 
     let verdicts: Vec<Judged> = review
         .verdicts
         .iter()
-        .map(|((writer, _), given)| Judged {
-            writer: writer.clone(),
-            fresh: given.commit == tip && given.tree.as_deref() == Some(tree),
-            counts: session_of(&given.who) != Some(sid),
-            given: given.clone(),
+        .map(|((writer, _), given)| {
+            let nobodys = review.wants_signatures && given.claim == Some(Claim::Claimed);
+            Judged {
+                writer: writer.clone(),
+                fresh: given.commit == tip && given.tree.as_deref() == Some(tree),
+                // An objection is heard whoever brings it.
+                counts: session_of(&given.who) != Some(sid)
+                    && !(nobodys && given.verdict == Verdict::Approve),
+                given: given.clone(),
+            }
         })
         .collect();
     let any = |verdict: Verdict, fresh: bool| {

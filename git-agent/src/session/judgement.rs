@@ -73,7 +73,7 @@ pub fn all(review: &Review, sid: SessionId, files: Option<(&str, &str)>) -> Vec<
 /// Returns the verdicts on one session. What cannot be read is left unknown, and never keeps the rest from being shown.
 pub fn of(context: &Context<'_>, listed: &Listed) -> Finding<Vec<Judgement>> {
     let sid = listed.session.sid;
-    let Ok(review) = remark::load_one(&context.store, sid) else {
+    let Ok(review) = remark::load_one(context, sid) else {
         return Finding::Unknown;
     };
     if review.verdicts.is_empty() {

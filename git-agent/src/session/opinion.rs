@@ -143,7 +143,7 @@ fn follow(context: &Context<'_>, session: &Session, who: &Person) -> Result<()> 
     let judge = (writer, session_of(who));
     let mut followed = None;
     for _ in 0..ATTEMPTS {
-        let review = remark::load_one(&context.store, session.sid)?;
+        let review = remark::load_one(context, session.sid)?;
         let Some(given) = review.verdicts.get(&judge) else {
             break;
         };

@@ -10,7 +10,7 @@ use crate::process::tree;
 use crate::review::standing::{agent, session_of};
 use crate::review::told::{self, Posed, Told};
 use crate::review::{Action, Comment, Record, Review, Thread, fold};
-use crate::share::signers;
+use crate::share::{sign, signers};
 use crate::store::Store;
 use crate::store::notes::{Kind, NotesRef, Problem, Texts};
 
@@ -113,7 +113,7 @@ impl Found<'_> {
 
 /// Reads the reviews of all sessions: this clone's records and those of everybody else.
 pub fn load(context: &Context<'_>) -> Result<Reviews> {
-    load_from(&context.store)
+    read(context, gather(&context.store)?, &|_| true)
 }
 
 /// Returns all that was said, not yet understood: it can be fetched before it is known which session is meant.
@@ -122,28 +122,24 @@ pub fn gather(store: &Store<'_>) -> Result<Texts> {
 }
 
 /// Reads the review of one session. What others say about other sessions is passed over unread.
-pub fn load_one(store: &Store<'_>, sid: SessionId) -> Result<Review> {
-    understand(store, gather(store)?, sid)
+pub fn load_one(context: &Context<'_>, sid: SessionId) -> Result<Review> {
+    understand(context, gather(&context.store)?, sid)
 }
 
 /// Reads the same in what was gathered.
-pub fn understand(store: &Store<'_>, gathered: Texts, sid: SessionId) -> Result<Review> {
+pub fn understand(context: &Context<'_>, gathered: Texts, sid: SessionId) -> Result<Review> {
     // A letter can be written as an escape, by nobody but a forger: such a line is read to see whose it is.
     let about = |line: &str| line.contains(sid.as_str()) || line.contains("\\u00");
-    let mut reviews = read(store, gathered, &about)?;
+    let mut reviews = read(context, gathered, &about)?;
     Ok(reviews.sessions.remove(&sid).unwrap_or_default())
 }
 
-/// Reads the same of all sessions, for who has only the store.
-pub fn load_from(store: &Store<'_>) -> Result<Reviews> {
-    read(store, gather(store)?, &|_| true)
-}
-
 fn read(
-    store: &Store<'_>,
+    context: &Context<'_>,
     gathered: Texts,
     wanted: &(dyn Fn(&str) -> bool + Sync),
 ) -> Result<Reviews> {
+    let store = &context.store;
     let own = store.own_writers().unwrap_or_default();
     let wrote = store.wrote_record();
     let read = gathered.records(&|source, line| {
@@ -158,6 +154,10 @@ fn read(
     let (records, posed) = told::sift(told, store.shared_writer().as_ref());
     let mut sessions = fold(records);
     mark(store, &mut sessions, &posed)?;
+    let signed = sign::is_wanted(context)?;
+    for review in sessions.values_mut() {
+        review.wants_signatures = signed;
+    }
     Ok(Reviews {
         sessions,
         problems: read.problems,
