@@ -219,20 +219,22 @@ fn an_agent_reviews() {
         "critic",
         "#!/bin/sh\ntest -f f || exit 1\necho 'thinking [a lot]'\n\
          echo '{\"findings\": [{\"file\": \"f\", \"line\": 2, \"severity\": \"major\", \"message\": \"two?\"},'\n\
-         echo '{\"file\": \"nowhere\", \"line\": 9, \"severity\": \"note\", \"message\": \"hm\"}]}'\n",
+         echo '{\"file\": \"nowhere\", \"line\": 9, \"severity\": \"note\", \"message\": \"hm\"}, {\"note\": \"odd\"}]}'\n",
     );
     let before = repo.refs("refs/heads");
     repo.agent(["review", "ai", "s", "--", "critic"])
         .code(1)
-        .assert_says("2 findings");
+        .assert_says("3 findings");
     let all = comments(&repo);
-    assert_eq!(all.len(), 2);
+    assert_eq!(all.len(), 3);
     assert_eq!(all[0]["line"], 2);
     assert_eq!(all[0]["comments"][0]["severity"], "major");
     assert_eq!(
         all[1]["comments"][0]["text"], "nowhere:9: hm",
         "what points at nothing is not dropped"
     );
+    let odd = all[2]["comments"][0]["text"].as_str().expect("a text");
+    assert!(odd.ends_with(r#"{"note":"odd"}"#), "{odd}");
     assert_eq!(repo.refs("refs/heads"), before, "its branch is gone");
     let sarif = repo
         .agent([
@@ -250,7 +252,7 @@ fn an_agent_reviews() {
         .success()
         .json();
     assert_eq!(sarif["runs"][0]["results"][0]["level"], "error");
-    assert_eq!(comments(&repo).len(), 2);
+    assert_eq!(comments(&repo).len(), 3);
     let words = repo
         .agent(["review", "ai", "s", "--", "echo looks good to me"])
         .code(128);

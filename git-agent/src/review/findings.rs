@@ -72,9 +72,24 @@ fn is_named(text: &str) -> bool {
         .any(|name| text.starts_with(&format!("\"{name}\"")))
 }
 
+/// Reads a list. Where some entries are findings, one that is none is kept as it stands, about the work as a whole: nothing an
+/// agent found is dropped. Where none is, the list is something else.
 fn findings(list: &Value) -> Option<Vec<Finding>> {
-    // One entry that is no finding makes the list something else: better shown than half read.
-    list.as_array()?.iter().take(MOST).map(finding).collect()
+    let list = list.as_array()?;
+    let read: Vec<_> = list.iter().take(MOST).map(finding).collect();
+    if !read.is_empty() && read.iter().all(Option::is_none) {
+        return None;
+    }
+    let kept = |(read, entry): (Option<Finding>, &Value)| {
+        read.unwrap_or_else(|| Finding {
+            file: None,
+            line: None,
+            end: None,
+            severity: Severity::Minor,
+            message: format!("could not be read as a finding: {entry}"),
+        })
+    };
+    Some(read.into_iter().zip(list).map(kept).collect())
 }
 
 /// Reads one finding. Agents have words of their own for its fields, and write numbers as text; a line that makes no sense is
@@ -183,6 +198,18 @@ mod tests {
                 "{after}"
             );
         }
+        let mixed = r#"{"findings": [{"message": "x"}, {"file": 7, "note": "y"}, "z"]}"#;
+        let messages: Vec<String> = (parse(mixed).expect("findings").into_iter())
+            .map(|finding| finding.message)
+            .collect();
+        assert_eq!(
+            messages,
+            [
+                "x",
+                r#"could not be read as a finding: {"file":7,"note":"y"}"#,
+                r#"could not be read as a finding: "z""#
+            ]
+        );
         for bad in [
             "",
             "looks good",
