@@ -44,8 +44,19 @@ pub(super) struct Direct {
     child: Child,
     /// Where a helper complains. Nobody hears upload-pack: git is asked again for its words.
     complaints: Option<Complaints>,
-    /// Puts the question, and returns where the answer comes from.
-    question: JoinHandle<io::Result<Option<Answers<BufReader<Patient>>>>>,
+    question: Question,
+}
+
+/// Where the answer comes from; nothing where the two sides do not fit.
+type Answer = io::Result<Option<Answers<BufReader<Patient>>>>;
+
+/// How the question is put.
+#[derive(Debug)]
+enum Question {
+    /// It was, to a git of this machine, whose abilities are known before it tells them.
+    Put(Answers<BufReader<Patient>>, Wanted),
+    /// It will be, once the other side has said what it can.
+    Waits(JoinHandle<Answer>),
 }
 
 /// Whom to start for an address.
@@ -90,7 +101,11 @@ impl Direct {
             hash: repo.hash_kind(),
             prefixes: prefixes.iter().map(|one| (*one).to_owned()).collect(),
         };
-        let question = std::thread::spawn(move || ask(stdin, stdout, helped, &wanted));
+        let answers = Answers::new(BufReader::new(Patient::new(stdout, SILENCE)));
+        let question = match helped {
+            true => Question::Waits(std::thread::spawn(move || ask(stdin, answers, &wanted))),
+            false => ask_at_once(stdin, answers, wanted)?,
+        };
         Some(Direct {
             child,
             complaints,
@@ -101,7 +116,10 @@ impl Direct {
     /// Reads the answer.
     pub(super) fn read(self, remote: &str, hear: &mut Hear<'_>) -> Result<Heard> {
         let mut child = self.child;
-        let answers = self.question.join().unwrap_or(Ok(None));
+        let answers = match self.question {
+            Question::Put(answers, wanted) => check(answers, &wanted),
+            Question::Waits(thread) => thread.join().unwrap_or(Ok(None)),
+        };
         let read = answers.and_then(|answers| match answers {
             Some(answers) => answers.refs(hear),
             None => Ok(Ok(Heard::Nonsense)),
@@ -238,20 +256,35 @@ fn start_helper(
         .ok()
 }
 
-/// Says what is wanted once the other side has said what it can. Returns nothing where the two do not fit.
-fn ask(
+/// Says what is wanted before the other side has said what it can. The few words fit into a pipe, so that nobody waits.
+fn ask_at_once(
     mut stdin: ChildStdin,
-    stdout: ChildStdout,
-    helped: bool,
-    wanted: &Wanted,
-) -> io::Result<Option<Answers<BufReader<Patient>>>> {
-    let mut answers = Answers::new(BufReader::new(Patient::new(stdout, SILENCE)));
-    if helped {
-        stdin.write_all(b"stateless-connect git-upload-pack\n")?;
-        // Anything but an empty line says that the other side speaks an older version.
-        if answers.byte()? != b'\n' {
-            return Ok(None);
-        }
+    answers: Answers<BufReader<Patient>>,
+    wanted: Wanted,
+) -> Option<Question> {
+    let usual = [
+        "ls-refs".to_owned(),
+        format!("object-format={}", wanted.hash),
+    ];
+    // One that is gone already tells why when it is read from.
+    let _ = stdin.write_all(&wanted.question(&usual)?);
+    Some(Question::Put(answers, wanted))
+}
+
+/// Reads what the other side can, and returns where its answer comes from if it has understood the question.
+fn check(mut answers: Answers<BufReader<Patient>>, wanted: &Wanted) -> Answer {
+    let capabilities = answers.capabilities()?.unwrap_or_default();
+    let told = |one: &String| one.starts_with("object-format=");
+    let fits = capabilities.iter().any(told) && wanted.question(&capabilities).is_some();
+    Ok(fits.then_some(answers))
+}
+
+/// Says what is wanted once the other side has said what it can.
+fn ask(mut stdin: ChildStdin, mut answers: Answers<BufReader<Patient>>, wanted: &Wanted) -> Answer {
+    stdin.write_all(b"stateless-connect git-upload-pack\n")?;
+    // Anything but an empty line says that the other side speaks an older version.
+    if answers.byte()? != b'\n' {
+        return Ok(None);
     }
     let Some(capabilities) = answers.capabilities()? else {
         return Ok(None);
