@@ -140,7 +140,8 @@ fn read(
     wanted: &(dyn Fn(&str) -> bool + Sync),
 ) -> Result<Reviews> {
     let store = &context.store;
-    let own = store.own_writers().unwrap_or_default();
+    let writers = store.own_writers().ok();
+    let own = writers.as_deref().unwrap_or_default();
     let wrote = store.wrote_record();
     let read = gathered.records(&|source, line| {
         wanted(line).then(|| {
@@ -153,7 +154,7 @@ fn read(
     let told = told.map(|told| (told.writer, told.value)).collect();
     let (records, posed) = told::sift(told, store.shared_writer().as_ref());
     let mut sessions = fold(records);
-    mark(store, &mut sessions, &posed)?;
+    mark(store, writers.as_deref(), &mut sessions, &posed)?;
     let signed = sign::is_wanted(context)?;
     for review in sessions.values_mut() {
         review.wants_signatures = signed;
@@ -168,6 +169,7 @@ fn read(
 /// that are the signer's are good.
 fn mark(
     store: &Store<'_>,
+    writers: Option<&[WriterId]>,
     sessions: &mut BTreeMap<SessionId, Review>,
     posed: &Posed,
 ) -> Result<()> {
@@ -179,11 +181,11 @@ fn mark(
     }
     let notes = store.notes_refs(Kind::Review)?;
     let poses = |writer: &WriterId| posed.iter().any(|(one, _)| one == writer);
-    let own = store.own_writers().unwrap_or_default();
-    match store.own_writers() {
-        Ok(own) => speakers.retain(|writer| !own.contains(writer) || poses(writer)),
+    let own = writers.unwrap_or_default();
+    match writers {
+        Some(own) => speakers.retain(|writer| !own.contains(writer) || poses(writer)),
         // Who cannot be told from others owns what is here.
-        Err(_) => speakers.retain(|writer| {
+        None => speakers.retain(|writer| {
             let own = |notes: &&NotesRef| notes.writer == *writer && notes.remote.is_none();
             !notes.iter().any(|notes| own(&notes))
         }),
