@@ -91,6 +91,23 @@ fn short_words_elsewhere_are_other_lines() {
 }
 
 #[test]
+fn a_line_in_another_function_is_another_line() {
+    let twice = "int twice(int x)\n{\n\treturn 2 * x;\n}\n";
+    for line in ["\treturn 0;", "\tsize_t length = 0;", "\t\treturn err"] {
+        let check = format!("int check(int x)\n{{\n\tif (x)\n\t\tabort();\n{line}\n}}\n");
+        let other = format!("int close_log(FILE *l)\n{{\n\tfclose(l);\n{line}\n}}\n");
+        let before = format!("{check}\n{twice}");
+        let gone = format!("{twice}\n{other}");
+        assert_eq!(find(&before, &gone, 5, 1), None, "{line}");
+        // It goes with its function, also where that is edited.
+        let moved = format!("{twice}\n{}", check.replace("(x)", "(!x)"));
+        assert_eq!(find(&before, &moved, 5, 1), Some(10), "{line}");
+        let edited = check.replace("\tif (x)\n\t\tabort();\n", "\tx--;\n");
+        assert_eq!(find(&before, &format!("{edited}\n{twice}"), 5, 1), Some(4));
+    }
+}
+
+#[test]
 fn an_excerpt_is_found_only_with_both_sides() {
     let excerpt = lines(b"alpha one\n}\nbeta two\n");
     let look =
