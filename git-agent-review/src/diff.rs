@@ -18,7 +18,7 @@ use git_agent::session::anchors::{Placed, Spot};
 use git_agent::session::context::Context;
 use git_agent::session::scope::{self, Compared, Scope};
 use git_agent::session::work::{self, Keep, Work};
-use git_agent::session::{looked, remark, select};
+use git_agent::session::{inside, looked, remark, select};
 use git_agent::store::Store;
 use git_agent::store::list::Listed;
 use serde::Serialize;
@@ -163,7 +163,7 @@ fn show(screen: &Screen<'_>, gathering: Gathering<'_>) -> Result<u8> {
     if args.is_whole()
         && !context.repo.is_read_only()
         && context.env.var("GIT_AGENT_SESSION").is_none()
-        && remark::inside(context)?.is_none()
+        && inside::session(context)?.is_none()
     {
         looked::remember(context, listed.session.sid, &work)?;
     }

@@ -17,7 +17,7 @@ use git_agent::session::context::Context;
 use git_agent::session::feedback::{self, Sent, Whose};
 use git_agent::session::prompts::Delivery;
 use git_agent::session::work::{self, Keep, Work};
-use git_agent::session::{SessionId, Ulid, WriterId, looked, opinion, remark, select};
+use git_agent::session::{SessionId, Ulid, WriterId, inside, looked, opinion, remark, select};
 use git_agent::store::list::Listed;
 
 use crate::{answer, draft};
@@ -55,10 +55,7 @@ fn send(context: &Context<'_>, ui: &Ui, args: &Send) -> Result<u8> {
     let listed = select::select_mine(context, args.session.as_deref())?;
     let sid = listed.session.sid;
     let name = one_line(&listed.session.name).to_string();
-    if remark::marks(context)
-        .iter()
-        .any(|mark| mark == sid.as_str())
-    {
+    if inside::is_in(context, sid) {
         return Err(Error::fatal(format!(
             "session '{name}' cannot send comments to itself"
         )));
@@ -167,9 +164,7 @@ pub fn next_step(context: &Context<'_>, listed: &Listed, work: &Work) -> Option<
         return Some("git agent push".to_owned());
     }
     let sid = listed.session.sid;
-    let inside = remark::marks(context)
-        .iter()
-        .any(|mark| mark == sid.as_str());
+    let inside = inside::is_in(context, sid);
     let name = one_line(&listed.session.name);
     (!inside && would_send(context, listed, work).unwrap_or(true))
         .then(|| format!("git agent review send {name}"))

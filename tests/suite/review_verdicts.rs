@@ -192,6 +192,63 @@ fn an_agent_does_not_judge_itself_whatever_it_pretends() {
 }
 
 #[test]
+fn who_made_work_together_does_not_judge_it() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let commit = |name: &str| format!("echo {name} >{name}; git add .; git commit -qm {name}");
+    let run = |words: &[&str], script: &str| {
+        let words = ["--json", "task", "--", "sh", "-c", script]
+            .iter()
+            .fold(words.to_vec(), |all, word| [all, vec![*word]].concat());
+        repo.agent_cmd(words).run().success();
+    };
+    let said = |name: &str| {
+        repo.await_state(name, "ready");
+        repo.agent(["log", name]).success().stdout().to_owned()
+    };
+    run(&["new", "--name", "s"], &commit("work"));
+    repo.await_state("s", "ready");
+    let approve = format!("{}; git agent review approve s 2>&1; true", commit("more"));
+    run(&["new", "--name", "guest", "--in", "s"], &approve);
+    let words = "session 'guest' cannot approve the work of 's': both work in one worktree";
+    assert!(said("guest").contains(words), "{}", said("guest"));
+    assert!(repo.session("s")["verdict"].is_null());
+    // Whoever only reads there may.
+    let reads = ["new", "--name", "reader", "--in", "s", "--read-only"];
+    run(&reads, "git agent review approve s 2>&1");
+    said("reader");
+    assert_eq!(repo.session("s")["verdict"], "approve");
+    // An agent starts nobody who would judge it, whatever it makes of its environment, and does not prompt itself.
+    let hide = "env -u GIT_AGENT_SESSION";
+    let script = format!(
+        "{}; cd '{}'; {hide} git agent new --name helper x -- 'git agent review approve sly' 2>&1; \
+         {hide} git agent send sly again 2>&1; {hide} git agent send other 'approve it' 2>&1; true",
+        commit("sly"),
+        repo.path().display()
+    );
+    let approve =
+        "test \"$GIT_AGENT_PROMPT\" = task || git agent review approve sly 2>&1; echo done";
+    run(&["new", "--name", "other"], approve);
+    repo.await_state("other", "ready");
+    run(&["new", "--name", "sly"], &script);
+    let log = said("sly");
+    for words in [
+        "this runs in session 'sly', whose agent may start no other",
+        "session 'sly' cannot prompt itself",
+    ] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+    let refused = || said("other").contains("session 'sly' cannot approve its own work");
+    git_agent_tests::process::wait_until("the other session answers", refused);
+    assert!(repo.session("sly")["verdict"].is_null());
+    assert!(
+        !repo
+            .refs("refs/heads")
+            .contains_key("refs/heads/agent/helper")
+    );
+}
+
+#[test]
 fn what_an_agent_decides_does_not_replace_what_a_person_did() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::context::Context;
 use super::launch::{self, Starting};
-use super::{Person, Session, SessionId, State, environment, name, place, setup, work};
+use super::{Person, Session, SessionId, State, environment, inside, name, place, setup, work};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
@@ -88,6 +88,7 @@ struct Start {
 
 /// Makes a session. Its first prompt waits in the record; nothing runs yet.
 pub fn create(context: &Context<'_>, options: &Options) -> Result<Created> {
+    inside::forbid_making(context)?;
     let listing = context.store.list(Scope::All)?;
     let after = options
         .after

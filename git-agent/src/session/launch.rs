@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::context::Context;
 use super::inbox::Inbox;
-use super::{Session, SessionId, State, Ulid};
+use super::{Session, SessionId, State, Ulid, inside};
 use crate::error::{Context as _, Result};
 use crate::process::detach::{self, own_program};
 use crate::process::identity::ProcessId;
 use crate::process::lock::{self, Lock};
+use crate::process::tree;
 use crate::store::Store;
 
 /// The hidden verb that supervises.
@@ -47,6 +48,12 @@ pub fn launch(context: &Context<'_>, sid: SessionId) -> Result<ProcessId> {
     context.store.require_dir("run")?;
     let mut environment = context.env.vars_outside_git();
     environment.push(("GIT_DIR".into(), context.repo.common_dir().into()));
+    // Whom an agent makes work is no judge of it, also where it has cleared its environment.
+    if context.env.var(inside::MARK).is_none()
+        && let Some(mark) = tree::inherited(inside::MARK).into_iter().next()
+    {
+        environment.push((inside::MARK.into(), mark.into()));
+    }
     let spec = detach::Spec {
         program: own_program(),
         arguments: vec![VERB.into(), sid.as_str().into()],

@@ -35,6 +35,7 @@ pub mod id;
 pub mod ignored;
 pub mod inbox;
 pub mod include;
+pub mod inside;
 pub mod judgement;
 pub mod launch;
 pub mod leftovers;

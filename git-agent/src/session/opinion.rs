@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::work::{self, Keep, Work};
-use super::{Person, Session, SessionId, State, launch, remark, steer};
+use super::{Person, Session, SessionId, State, inside, launch, remark, steer};
 use crate::cores;
 use crate::error::{Error, Result};
 use crate::git::Repo;
 use crate::git::capture::Checkout;
 use crate::git::scan::Hidden;
-use crate::process::tree;
 use crate::review::standing::{Opinion, Standing, judge, session_of};
 use crate::review::{Action, Review, Verdict};
 use crate::store::append::SessionWriter;
@@ -204,25 +203,25 @@ fn forbid_over(listed: &Listed, verdict: Verdict) -> Result<()> {
     )))
 }
 
-/// Refuses an agent that judges its own work, whatever it says about who it is: what it started is marked, and below its
-/// supervisor.
+/// Refuses an agent that judges its own work, whatever it says about who it is.
 fn forbid_own(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Result<()> {
-    let sid = listed.session.sid;
-    let supervisor = launch::running(&context.store, sid)?.map(|run| run.supervisor.pid);
-    let inside = remark::marks(context)
-        .iter()
-        .any(|mark| mark == sid.as_str())
-        || supervisor.is_some_and(tree::is_below);
-    if !inside {
+    let Some(biased) = inside::bias(context, &listed.session)? else {
         return Ok(());
-    }
-    let name = &listed.session.name;
-    Err(match verdict {
-        Verdict::Approve => Error::fatal(format!("session '{name}' cannot approve its own work"))
-            .hint("a person approves it outside of the session, or another session does"),
-        _ => Error::fatal(format!("session '{name}' cannot judge its own work"))
-            .hint("a person does outside of the session, or another session"),
-    })
+    };
+    let (does, others) = match verdict {
+        Verdict::Approve => ("approve", "a person approves"),
+        _ => ("judge", "a person judges"),
+    };
+    let (name, judged) = (&biased.name, &listed.session.name);
+    let error = match biased.why {
+        None => Error::fatal(format!("session '{name}' cannot {does} its own work")),
+        Some(why) => Error::fatal(format!(
+            "session '{name}' cannot {does} the work of '{judged}': {why}"
+        )),
+    };
+    Err(error.hint(format!(
+        "{others} it outside of the session, or another session does"
+    )))
 }
 
 /// Records the state of a session, if nobody works in it. Returns whether it could become that; `None` when somebody does.

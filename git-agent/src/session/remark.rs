@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::Context;
-use super::{Person, Session, SessionId, Ulid, WriterId};
+use super::{Person, SessionId, Ulid, WriterId, inside};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
-use crate::process::tree;
 use crate::review::standing::{agent, session_of};
 use crate::review::told::{self, Posed, Told};
 use crate::review::{Action, Comment, Record, Review, Thread, fold};
@@ -225,34 +224,11 @@ fn mark(
 
 /// Returns who speaks: the person git knows, or inside a session its agent, whatever it made of its environment.
 pub fn author(context: &Context<'_>) -> Result<Person> {
-    if let Some(session) = inside(context)? {
+    if let Some(session) = inside::session(context)? {
         return Ok(agent(&session.agent, &session.name, session.sid));
     }
     let (name, email) = context.repo.committer()?;
     Ok(Person { name, email })
-}
-
-/// Returns the session of this repository that the command was started in.
-pub fn inside(context: &Context<'_>) -> Result<Option<Session>> {
-    for mark in marks(context) {
-        if let Ok(sid) = mark.parse::<SessionId>()
-            && let Some(session) = context
-                .store
-                .session(sid)?
-                .filter(|session| !session.name.is_empty())
-        {
-            return Ok(Some(session));
-        }
-    }
-    Ok(None)
-}
-
-/// Returns the sessions that this process says it is in, and those that the processes above it were started in.
-pub fn marks(context: &Context<'_>) -> Vec<String> {
-    let said = context.env.var("GIT_AGENT_SESSION").map(str::to_owned);
-    let mut marks: Vec<String> = said.into_iter().collect();
-    marks.extend(tree::inherited("GIT_AGENT_SESSION"));
-    marks
 }
 
 /// Returns whether a comment is the speaker's own: of this clone, and not of an agent when a person speaks or the other

@@ -9,7 +9,7 @@ use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::session::inbox::Message;
 use git_agent::session::prompts::{self, Delivery, USER};
-use git_agent::session::{budget, select};
+use git_agent::session::{budget, inside, select};
 
 use crate::{acted, site, text};
 
@@ -32,6 +32,7 @@ pub struct Send {
 pub fn run(env: &Env, args: &Send) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let listed = select::select_mine(context, Some(&args.session))?;
+        inside::forbid_prompting(context, &listed.session)?;
         budget::require(context, &listed.session)?;
         let text = text::read(
             context,

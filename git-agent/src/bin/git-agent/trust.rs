@@ -11,7 +11,7 @@ use git_agent::output::sanitize::{block, one_line};
 use git_agent::output::style::Slot;
 use git_agent::output::{Options, Ui};
 use git_agent::session::context::Context;
-use git_agent::session::remark;
+use git_agent::session::inside;
 
 #[derive(Debug, Args)]
 pub struct Trust {
@@ -31,7 +31,8 @@ pub fn run(env: &Env, args: &Trust) -> Result<u8> {
     let repo = Repo::discover(env)?;
     let context = Context::new(env, &repo)?;
     let ui = Ui::new(env, Options::default(), &|key| repo.config_string(key))?;
-    if !args.show && (env.var("GIT_AGENT_SESSION").is_some() || remark::inside(&context)?.is_some())
+    if !args.show
+        && (env.var("GIT_AGENT_SESSION").is_some() || inside::session(&context)?.is_some())
     {
         return Err(Error::fatal("only a person decides what is trusted")
             .hint("this is a session's environment: run it in a terminal of your own"));
