@@ -254,6 +254,123 @@ fn where_signatures_are_wanted_an_approval_needs_one() {
 }
 
 #[test]
+fn what_others_wrote_in_ones_notes_is_not_signed() {
+    each_way_with_keys(|sandbox, team| {
+        let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+        bob.session("work", "a task", &commit("file"));
+        bob.push().success();
+        ada.fetch().success();
+        let remark = ["review", "comment", "work", "file:1", "-m", "mine"];
+        ada.agent(remark).success();
+        ada.push().success();
+        // Somebody who may push adds an approval to ada's notes, which has no mark of her clone.
+        let notes = ada.repo.refs("refs/agents/notes/review");
+        let notes = notes.into_keys().next().expect("notes");
+        let eve = team.clone("eve");
+        eve.git(["fetch", "--quiet", "origin", &format!("{notes}:{notes}")])
+            .success();
+        let listed = ["ls-tree", "-r", "--format=%(path) %(objectname)", &notes];
+        let listed = eve.git(listed).success().line().to_owned();
+        let (path, blob) = listed.split_once(' ').expect("a note");
+        let lines = eve.git(["cat-file", "-p", blob]).success();
+        let mut record =
+            serde_json::from_str::<serde_json::Value>(lines.stdout().lines().next().expect("one"))
+                .expect("a record");
+        let id = record["id"].as_str().expect("an id").to_owned();
+        let work = bob.repo.session("work")["id"].clone();
+        let tip = bob.git(["rev-parse", "agent/work"]).success();
+        let tree = bob.git(["rev-parse", "agent/work^{tree}"]).success();
+        let fields = record.as_object_mut().expect("an object");
+        fields.retain(|key, _| ["v", "lc", "ts", "who", "after"].contains(&key.as_str()));
+        fields.insert("id".into(), format!("{}{}", &id[..22], "zzzz").into());
+        fields.insert("sid".into(), work);
+        fields.insert("op".into(), "verdict".into());
+        fields.insert("verdict".into(), "approve".into());
+        fields.insert("commit".into(), tip.line().into());
+        fields.insert("tree".into(), tree.line().into());
+        let text = format!("{}{record}\n", lines.stdout());
+        let hash = eve.command("git").args(["hash-object", "-w", "--stdin"]);
+        let blob = hash.stdin(text).run().success().line().to_owned();
+        let index = sandbox.work().join("forged-index");
+        let with = |words: &[&str]| {
+            let git = eve.command("git").args(words);
+            git.env("GIT_INDEX_FILE", &index).run().success()
+        };
+        with(&["read-tree", &notes]);
+        with(&[
+            "update-index",
+            "--cacheinfo",
+            &format!("100644,{blob},{path}"),
+        ]);
+        let tree = with(&["write-tree"]).line().to_owned();
+        let words = ["commit-tree", "-p", &notes, "-m", "forged", &tree];
+        let forged = eve.git(words).success().line().to_owned();
+        eve.git(["push", "--quiet", "origin", &format!("{forged}:{notes}")])
+            .success();
+        ada.fetch().success();
+        ada.agent(["review", "comment", "work", "-m", "more"])
+            .success();
+        ada.push().success();
+        // Only now ada signs, and bob knows her key.
+        let signers = sandbox.work().join("signers");
+        std::fs::write(&signers, sign(&ada, "ada") + &sign(&bob, "bob")).expect("writable");
+        for member in [&ada, &bob] {
+            let setting = ["config", "gpg.ssh.allowedSignersFile"];
+            let setting = member.command("git").args(setting).arg(&signers);
+            setting.run().success();
+        }
+        ada.agent(["review", "comment", "work", "-m", "signed"])
+            .success();
+        ada.push()
+            .success()
+            .assert_says("not signed: it holds what was not written here");
+        bob.fetch().success();
+        let merged = bob.agent(["merge", "--into", "main", "work"]).code(1);
+        assert!(merged.stdout().contains("no signature"), "{merged}");
+    });
+}
+
+#[test]
+fn nobody_takes_back_an_objection_for_another() {
+    each_way(|_, team| {
+        let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+        ada.session("work", "a task", &commit("file"));
+        ada.push().success();
+        bob.fetch().success();
+        bob.agent(["review", "approve", "work"]).success();
+        bob.push().success();
+        let notes = bob.repo.refs("refs/agents/notes/review");
+        let (notes, approved) = notes.into_iter().next().expect("notes");
+        bob.agent(["review", "request-changes", "work", "-m", "no"])
+            .success();
+        bob.push().success();
+        ada.fetch().success();
+        let eve = team.clone("eve");
+        eve.git(["fetch", "--quiet", "origin", &notes]).success();
+        eve.git([
+            "push",
+            "--quiet",
+            "--force",
+            "origin",
+            &format!("{approved}:{notes}"),
+        ])
+        .success();
+        ada.fetch()
+            .whatever()
+            .assert_says("it is an older version of what is here");
+        let merged = ada.agent(["merge", "--into", "main", "work"]).code(1);
+        assert!(
+            merged.stdout().contains("changes are requested"),
+            "{merged}"
+        );
+        // Who wrote it brings it back.
+        bob.fetch().whatever();
+        bob.push().success();
+        ada.fetch().success();
+    });
+}
+
+#[test]
 fn nobody_judges_in_the_name_of_this_clone() {
     each_way(|_, team| {
         let (ada, eve) = (team.clone("ada"), team.clone("eve"));

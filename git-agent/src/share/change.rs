@@ -62,6 +62,9 @@ pub struct Change {
     /// Why its code did not go along.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_code: Option<String>,
+    /// Whether it was not signed although that is wanted, because others wrote in it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub without_signature: bool,
     /// Where the old version is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
@@ -78,6 +81,7 @@ impl Change {
             signature: None,
             reason: None,
             without_code: None,
+            without_signature: false,
             kept: None,
         }
     }

@@ -28,6 +28,7 @@ use crate::store::check;
 use crate::store::join::Joined;
 use crate::store::list::Scope;
 use crate::store::refname::{self, RefName};
+use crate::store::seal::Sealed;
 use crate::transcript::Body;
 
 /// Refs of one push: hosts have been seen to fail on a hundred.
@@ -84,6 +85,7 @@ pub fn push(
         code: &code,
     };
     let mut codeless = BTreeMap::new();
+    let mut unsigned = BTreeSet::new();
     if !options.dry_run {
         audience.hear("preparing");
         if options.refs.is_none() {
@@ -92,7 +94,7 @@ pub fn push(
             if options.sessions.is_none() {
                 archive::fold_old(context)?;
             }
-            seal(context, &known, options)?;
+            unsigned = seal(context, &known, options)?;
         }
     }
     let mut items = plan::unpushed(context, &known, options.sessions.as_ref())?;
@@ -118,6 +120,7 @@ pub fn push(
         looker,
         changes: Vec::new(),
         codeless,
+        unsigned,
         known,
         there: Vec::new(),
     };
@@ -199,15 +202,18 @@ fn bring_code(
 }
 
 /// Signs what is about to be pushed, if that is wanted.
-fn seal(context: &Context<'_>, known: &Copies, options: &Options) -> Result<()> {
+/// Returns what is not, because others wrote in it.
+fn seal(context: &Context<'_>, known: &Copies, options: &Options) -> Result<BTreeSet<RefName>> {
+    let mut foreign = BTreeSet::new();
     if sign::is_wanted(context)? {
+        let is_users = |tip| sign::is_users(context, tip);
         for item in plan::unpushed(context, known, options.sessions.as_ref())? {
-            if item.new.is_some() {
-                context.store.seal(&item.name)?;
+            if item.new.is_some() && context.store.seal(&item.name, &is_users)? == Sealed::Foreign {
+                foreign.insert(item.name);
             }
         }
     }
-    Ok(())
+    Ok(foreign)
 }
 
 /// Makes the tip of a session's branch a parent of its log, so that the code travels with it. Returns why it does not.
@@ -239,6 +245,8 @@ struct Given<'c, 'a> {
     looker: Looker<'c>,
     changes: Vec<Change>,
     codeless: BTreeMap<SessionId, String>,
+    /// What is not signed although that is wanted: others wrote in it.
+    unsigned: BTreeSet<RefName>,
     /// What is written down here that the remote has.
     known: Copies,
     /// What the remote has now, and is not written down here yet.
@@ -270,6 +278,7 @@ impl Given<'_, '_> {
             session,
             reason: item.refused.clone(),
             without_code: without_code.filter(|_| what != What::Refused),
+            without_signature: self.unsigned.contains(&item.name),
             ..Change::new(&item.name, what)
         });
     }
@@ -434,11 +443,19 @@ impl Given<'_, '_> {
                 "it has another version at the remote, and is being written here",
             )),
             Joined::At(id) => {
+                let is_users = |tip| sign::is_users(self.context, tip);
                 let sealed = match sign::is_wanted(self.context)? {
-                    true => store.seal(&item.name)?,
-                    false => None,
+                    true => store.seal(&item.name, &is_users)?,
+                    false => Sealed::Later,
                 };
-                item.new = Some(sealed.unwrap_or(id));
+                item.new = Some(match sealed {
+                    Sealed::At(sealed) => sealed,
+                    Sealed::Later => id,
+                    Sealed::Foreign => {
+                        self.unsigned.insert(item.name.clone());
+                        id
+                    }
+                });
                 item.copy = Some(theirs);
                 item.over = (purged_here && !purged_there).then_some(theirs);
                 Ok(true)

@@ -140,6 +140,13 @@ pub(super) fn require_own(context: &Context<'_>, tip: ObjectId) -> Result<()> {
     }
 }
 
+/// Returns whether a commit is signed by the user.
+pub(super) fn is_users(context: &Context<'_>, tip: ObjectId) -> Result<bool> {
+    let (_, email) = context.repo.committer()?;
+    let standing = standing(context, tip, &email)?;
+    Ok(matches!(standing, Standing::Verified { .. }))
+}
+
 /// Returns whether the user wants what is shared to be signed.
 pub fn is_wanted(context: &Context<'_>) -> Result<bool> {
     context.config.bool(KEY, false)

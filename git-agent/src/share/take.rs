@@ -86,6 +86,7 @@ pub(super) fn take(
     }
     audience.hear("checking");
     check_all(context.repo, &mut wanted);
+    refuse_rewound(context.repo, &mut wanted)?;
     sign::judge_all(context, &mut wanted_tips(&mut wanted))?;
     let promoted = promote(context, remote, copies, &wanted, gone);
     filled.let_go(context);
@@ -159,6 +160,21 @@ fn check_all(repo: &Repo, wanted: &mut [Wanted]) {
             Err(error) => one.refused = Some(error.message().to_owned()),
         }
     }
+}
+
+/// Refuses older versions of what others wrote: nobody takes back words that way, and whoever may push could take back an
+/// objection for them. Of one's own refs it is to be known what the remote lost.
+fn refuse_rewound(repo: &Repo, wanted: &mut [Wanted]) -> Result<()> {
+    for one in wanted {
+        if one.refused.is_none()
+            && one.own.is_none()
+            && let Some(copy) = one.copy
+            && repo.is_ancestor(one.id, copy)?
+        {
+            one.refused = Some("it is an older version of what is here".to_owned());
+        }
+    }
+    Ok(())
 }
 
 /// Checks one ref, and returns the session that it is of.

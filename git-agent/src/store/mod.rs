@@ -19,7 +19,7 @@ pub mod notes;
 mod own;
 pub mod refname;
 pub mod rewrite;
-mod seal;
+pub mod seal;
 pub mod snapshot;
 pub mod spool;
 mod states;

@@ -177,6 +177,10 @@ pub fn write(ui: &Ui, changes: &[Change]) -> Result<()> {
                 if let Some(why) = &one.without_code {
                     ui.warning(format!("{label}: its code stays here: {}", one_line(why)));
                 }
+                if one.without_signature {
+                    let why = "it holds what was not written here";
+                    ui.warning(format!("{label}: not signed: {why}"));
+                }
             }
             Ok(())
         }

@@ -240,6 +240,18 @@ impl Store<'_> {
         Ok(lines)
     }
 
+    /// Returns every line of a version of notes.
+    pub(in crate::store) fn note_lines_at(&self, tree: ObjectId) -> Result<BTreeSet<Vec<u8>>> {
+        let mut all = BTreeSet::new();
+        tree::walk(self.repo, tree, &mut |_, id| {
+            let blob = tree::read_blob(self.repo, id)?;
+            let lines = blob.split(|byte| *byte == b'\n');
+            all.extend(lines.filter(|line| !line.is_empty()).map(<[u8]>::to_vec));
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
     /// Returns all records of a kind; lines that are none are among the problems.
     pub fn note_records<T: DeserializeOwned + Send>(&self, kind: Kind) -> Result<Records<T>> {
         let texts = self.note_texts(kind)?;
