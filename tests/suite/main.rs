@@ -56,6 +56,7 @@ mod session_streams;
 mod session_work;
 mod share;
 mod share_claims;
+mod share_code;
 mod share_edges;
 mod share_hostile;
 mod share_kept;

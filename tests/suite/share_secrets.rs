@@ -355,7 +355,8 @@ fn a_remote_that_hides_what_it_has_gets_what_is_clean() {
             let script = "date +%N >fine && git add fine && git commit -qm fine; echo done";
             ada.session(&name, "tidy up", script);
             let pushed = ada.push().success();
-            assert!(!pushed.stderr().contains("stays here"), "{pushed}");
+            let words = format!("{name}: its code stays here");
+            assert!(!pushed.stderr().contains(&words), "{pushed}");
             let code = ada.repo.id(&format!("agent/{name}"));
             team.hub.git(["cat-file", "-e", &code]).success();
             let name = format!("leaky-{at}");

@@ -12,11 +12,12 @@ use crate::process::detach;
 use crate::session::launch;
 
 /// What this program keeps in its directory.
-const KNOWN: [&str; 24] = [
+const KNOWN: [&str; 26] = [
     "attach",
     "cache",
     "cooldown",
     "drafts",
+    "env-files",
     "git-version",
     "guard",
     "hooks",
@@ -31,6 +32,7 @@ const KNOWN: [&str; 24] = [
     "resolve",
     "run",
     "scratch",
+    "secret-objects",
     "slots",
     "spool",
     "tmp",

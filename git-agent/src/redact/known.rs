@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use super::entropy::{named, reads_as_words, segments};
 use super::judge::is_stand_in;
 use super::names;
+use super::scan::Scanner;
 
 /// Values that must never be written, gathered before work starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,6 +86,15 @@ impl KnownSecrets {
     /// Returns whether none is known.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
+    }
+
+    /// Returns those that nobody would take for a secret who does not know them.
+    #[must_use]
+    pub fn unrecognisable(mut self) -> Self {
+        let scanner = Scanner::new(KnownSecrets::new());
+        self.values
+            .retain(|value| scanner.secret_in_code(value).is_none());
+        self
     }
 
     fn add_variable(&mut self, name: &[u8], value: &[u8]) {

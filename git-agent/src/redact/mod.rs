@@ -51,7 +51,7 @@ pub use redacted::Redacted;
 use scan::Scanner;
 
 /// The rule of values known beforehand.
-const KNOWN: &str = "known-secret";
+pub const KNOWN: &str = "known-secret";
 const OPENING: &[u8] = b"[REDACTED:";
 
 /// Finds secrets and replaces them.
@@ -129,11 +129,15 @@ impl Redactor {
         Redacted::new(event)
     }
 
-    /// Returns the rule by which bytes certainly hold a secret: a known value, or a provider's own shape. For what is
-    /// looked at and never changed, such as code.
-    pub fn certain_secret(&self, bytes: &[u8]) -> Option<String> {
-        let clean = self.scanner.clean_certain(bytes)?;
-        Some(rule_between(bytes, &clean))
+    /// Returns the rule by which code holds a secret: a known value, a provider's own shape, or what a generator drew beside
+    /// the name of a secret. For what is looked at and never changed.
+    pub fn secret_in_code(&self, code: &[u8]) -> Option<&'static str> {
+        self.scanner.secret_in_code(code)
+    }
+
+    /// The same for known values alone.
+    pub fn known_in_code(&self, code: &[u8]) -> Option<&'static str> {
+        self.scanner.known_in_code(code)
     }
 
     /// Returns where text may be cut, at or before a place, so that no secret that it holds or that may begin at its end

@@ -49,6 +49,10 @@ impl fmt::Debug for Scanner {
     }
 }
 
+/// The shortest value beside the name of a secret that counts in code.
+const DRAWN: usize = 12;
+/// How far back the beginning of a name is looked for.
+const NAME: usize = 64;
 /// How often a text is gone over before it is taken as it is; a second time is nearly always the last.
 const ROUNDS: usize = 16;
 
@@ -107,6 +111,42 @@ impl Scanner {
     /// The same, for the two most certain layers alone.
     pub(super) fn clean_certain(&self, text: &[u8]) -> Option<Vec<u8>> {
         self.clean_down_to(text, Layer::Shape)
+    }
+
+    /// Returns the rule by which code holds a secret. Code is full of names of secrets and of made-up values, so what stands
+    /// beside such a name counts only where a generator drew it.
+    pub(super) fn secret_in_code(&self, code: &[u8]) -> Option<&'static str> {
+        let spans = self.spans(code, Layer::Entropy);
+        let found = |span: &Span| {
+            let value = &code[span.start..span.end];
+            match span.layer {
+                Layer::Known | Layer::Shape => Some(span.rule),
+                Layer::Header | Layer::Name => {
+                    entropy::looks_random(value, DRAWN).then_some(span.rule)
+                }
+                Layer::Entropy => self.shape_within(code, span),
+            }
+        };
+        spans.iter().find_map(found)
+    }
+
+    /// The same for known values alone.
+    pub(super) fn known_in_code(&self, code: &[u8]) -> Option<&'static str> {
+        let spans = self.spans(code, Layer::Known);
+        spans.first().map(|span| span.rule)
+    }
+
+    /// Returns the rule of a provider's shape that stands at the end of a longer name, as in `MY_ghp_…`.
+    fn shape_within(&self, code: &[u8], span: &Span) -> Option<&'static str> {
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        let before = code[..span.start].iter().rev().take(NAME);
+        let start = span.start - before.take_while(|byte| is_name(byte)).count();
+        let name = &code[start..span.end];
+        let joints = name.iter().enumerate().filter(|(_, byte)| **byte == b'_');
+        joints
+            .flat_map(|(at, _)| self.spans(&name[at + 1..], Layer::Shape))
+            .map(|span| span.rule)
+            .next()
     }
 
     fn clean_down_to(&self, text: &[u8], layer: Layer) -> Option<Vec<u8>> {

@@ -482,3 +482,33 @@ fn piece() -> impl Strategy<Value = String> {
         ),
     ]
 }
+
+#[test]
+fn code_holds_what_a_generator_drew_and_no_examples() {
+    let redactor = Redactor::new(KnownSecrets::default());
+    let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    for code in [
+        "PASSWORD=wEEnYA62OMnhGDQ1\n",
+        "password: \"wEEnYA62OMnhGDQ1\"\n",
+        "DB_PASSWORD='wEEnYA62OMnhGDQ1'",
+        "url = \"postgres://app:wEEnYA62OMnhGDQ1@db.internal/x\"",
+        "client_secret=Zk3vT9qLw2XyB7nR4mHs",
+        "Authorization: Bearer Zk3vT9qLw2XyB7nR4mHs",
+        &format!("token_{token}"),
+        &format!("MY_{token}=1"),
+    ] {
+        assert!(redactor.secret_in_code(code.as_bytes()).is_some(), "{code}");
+    }
+    for code in [
+        "let password: String = prompt(\"password: \")?;",
+        "PASSWORD=changeme\nSECRET_KEY=your-secret-key-here\n",
+        "password = \"correct horse battery staple\"",
+        "token = session.get_token(user_id)",
+        "postgres://user:password@localhost:5432/db",
+        "api_key: process.env.OPENAI_API_KEY,",
+        "const SECRET: &str = \"not-a-real-secret-value\";",
+        "Authorization: Bearer $TOKEN",
+    ] {
+        assert_eq!(redactor.secret_in_code(code.as_bytes()), None, "{code}");
+    }
+}

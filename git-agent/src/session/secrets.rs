@@ -5,13 +5,14 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::context::Context;
 use super::environment::{is_inherited, matches_any};
 use crate::error::{Context as _, Result};
-use crate::git::Repo;
-use crate::redact::KnownSecrets;
+use crate::git::{ObjectId, ObjectKind, Repo};
+use crate::redact::{KnownSecrets, Redactor};
 
 /// Variables whose values everybody may read.
 const PUBLIC: [&str; 12] = [
@@ -29,6 +30,8 @@ const PUBLIC: [&str; 12] = [
     "GIT_COMMITTER_EMAIL",
 ];
 
+/// Larger objects are read bit by bit.
+const LARGE: u64 = 8 << 20;
 /// More of a `.env` file is not read.
 const ENV_FILE_LIMIT: u64 = 256 << 10;
 
@@ -115,6 +118,65 @@ pub fn remember(repo: &Repo, paths: &[impl AsRef<[u8]>]) -> Result<()> {
     opened
         .and_then(|mut list| list.write_all(&more))
         .context(cannot)
+}
+
+fn objects_file(context: &Context<'_>) -> PathBuf {
+    context.store.dir().join("secret-objects")
+}
+
+/// Files and a commit, as they were at some time.
+pub type Moment = (ObjectId, Option<ObjectId>);
+
+/// Notes which files and commits between two moments hold a secret that only this process's environment tells: when they
+/// are pushed, from another terminal, nobody could tell any more. The secret itself is written nowhere.
+pub fn remember_objects(context: &Context<'_>, before: Moment, now: Moment) -> Result<()> {
+    let mut known = KnownSecrets::new();
+    known.add_environment(context.env.vars_os());
+    add_settings(context, &mut known);
+    let known = known.unrecognisable();
+    if known.is_empty() || before == now {
+        return Ok(());
+    }
+    let redactor = Redactor::new(known);
+    let ids = |(tree, commit): Moment| std::iter::once(tree).chain(commit).collect::<Vec<_>>();
+    let mut found = String::new();
+    for (id, _) in (context.repo).unpublished_objects(&ids(now), &ids(before))? {
+        let header = context.repo.object_header(id)?;
+        let Some((kind, size)) = header.filter(|(kind, _)| *kind != ObjectKind::Tag) else {
+            continue;
+        };
+        let mut holds = false;
+        let mut look = |part: &[u8]| {
+            holds |= redactor.known_in_code(part).is_some();
+            !holds
+        };
+        match kind == ObjectKind::Blob && size > LARGE {
+            true => context.repo.stream_blob(id, &mut look)?,
+            false => drop(look(&context.repo.read_object(id, kind, size)?)),
+        }
+        if holds {
+            found += &format!("{id}\n");
+        }
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    let file = objects_file(context);
+    let mut options = OpenOptions::new();
+    let opened = options.append(true).create(true).mode(0o600).open(&file);
+    opened
+        .and_then(|mut list| {
+            list.write_all(found.as_bytes())?;
+            list.sync_all()
+        })
+        .context(|| format!("cannot write '{}'", file.display()))
+}
+
+/// Returns the objects that were noted.
+pub fn remembered_objects(context: &Context<'_>) -> BTreeSet<ObjectId> {
+    let list = fs::read_to_string(objects_file(context)).unwrap_or_default();
+    let ids = list.lines().filter_map(|id| context.repo.parse_id(id).ok());
+    ids.collect()
 }
 
 /// Returns what the noted files hold, in the main worktree and in the copies, which may be older.

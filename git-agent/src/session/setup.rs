@@ -6,10 +6,10 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use super::Session;
 use super::context::Context;
 use super::environment::{self, Particulars};
 use super::live::Live;
+use super::{Session, secrets};
 use crate::agent::spec::AgentSpec;
 use crate::agent::{Input, Link, Program, Turn};
 use crate::error::{Error, Result};
@@ -336,7 +336,15 @@ pub fn after_turn(
         tree: kept.tree.to_string(),
         head: kept.head.map(|head| head.to_string()),
     })?;
-    Ok(before.state.map(|state| state != (kept.tree, kept.head)))
+    let now = (kept.tree, kept.head);
+    if let Some(state) = before.state
+        && let Err(error) = secrets::remember_objects(context, state, now)
+    {
+        let text = format!("cannot search the work for secrets: {}", error.message());
+        let kind = "other".to_owned();
+        live.event(Body::Error { kind, text })?;
+    }
+    Ok(before.state.map(|state| state != now))
 }
 
 fn branches_of_others(context: &Context<'_>, session: &Session) -> Result<Vec<String>> {

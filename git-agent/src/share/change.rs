@@ -22,6 +22,8 @@ pub enum What {
     Gone,
     /// It did not go, or was not taken.
     Refused,
+    /// The remote has all of it that may go.
+    Unchanged,
 }
 
 impl What {
@@ -35,6 +37,7 @@ impl What {
             What::Deleted => "deleted",
             What::Gone => "gone",
             What::Refused => "refused",
+            What::Unchanged => "unchanged",
         }
     }
 }

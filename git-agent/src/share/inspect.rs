@@ -12,7 +12,7 @@ use crate::cores;
 use crate::error::{Context as _, Error, Result};
 use crate::git::object::Commit;
 use crate::git::{ObjectId, ObjectKind, Repo};
-use crate::redact::{Redacted, Redactor, rule_between};
+use crate::redact::{KNOWN, Redacted, Redactor, rule_between};
 use crate::session::WriterId;
 use crate::store::check::{self, Part};
 use crate::store::limits;
@@ -113,6 +113,16 @@ pub(super) struct Looker<'a> {
     pub published: &'a Published,
     /// Code that this very push found to be clean.
     pub code: &'a CleanCode,
+    /// How code is searched.
+    pub search: fn(&Redactor, &[u8]) -> Option<&'static str>,
+    /// Objects that were found to hold a secret when it was known.
+    pub told: &'a BTreeSet<ObjectId>,
+}
+
+impl Looker<'_> {
+    fn search(&self, code: &[u8]) -> Option<&'static str> {
+        (self.search)(self.redactor, code)
+    }
 }
 
 /// Commits of code that bring no secrets along.
@@ -260,10 +270,11 @@ fn search_part(repo: &Repo, looker: Looker<'_>, objects: &[(ObjectId, String)]) 
         // A tree is looked into for the names in it.
         let found = match kind {
             ObjectKind::Tag => None,
+            _ if looker.told.contains(id) => Some(KNOWN),
             ObjectKind::Blob if size > CODE => search_in_parts(repo, looker, *id)?,
             _ => {
                 let bytes = repo.read_object(*id, kind, size)?;
-                looker.redactor.certain_secret(&bytes)
+                looker.search(&bytes)
             }
         };
         if let Some(rule) = found {
@@ -272,17 +283,17 @@ fn search_part(repo: &Repo, looker: Looker<'_>, objects: &[(ObjectId, String)]) 
                 ObjectKind::Tree => format!("the name of a file in '{path}/' of its code"),
                 _ => format!("the message of commit {id}"),
             };
-            return Err(secret(&place, &rule));
+            return Err(secret(&place, rule));
         }
     }
     Ok(())
 }
 
 /// Searches a file through git, which gets it if it is not here. Only a part of it is in memory at a time.
-fn search_in_parts(repo: &Repo, looker: Looker<'_>, id: ObjectId) -> Result<Option<String>> {
+fn search_in_parts(repo: &Repo, looker: Looker<'_>, id: ObjectId) -> Result<Option<&'static str>> {
     let mut found = None;
     repo.stream_blob(id, &mut |part| {
-        found = looker.redactor.certain_secret(part);
+        found = looker.search(part);
         found.is_none()
     })?;
     Ok(found)

@@ -125,6 +125,8 @@ fn code_with(context: &Context<'_>, redactor: &Redactor) -> Result<Vec<(String, 
         writers: &[],
         published: &published,
         code: &clean,
+        search: Redactor::known_in_code,
+        told: &BTreeSet::new(),
     };
     let mut carried = Vec::new();
     for listed in context.store.list(Scope::Mine)?.sessions {

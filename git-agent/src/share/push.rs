@@ -21,8 +21,9 @@ use crate::git::asking::Interest;
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::remote::{Pushed, Update};
 use crate::git::talk::Audience;
+use crate::redact::Redactor;
 use crate::session::context::Context;
-use crate::session::{Session, SessionId, archive};
+use crate::session::{Session, SessionId, archive, secrets};
 use crate::store::append::SessionWriter;
 use crate::store::check;
 use crate::store::join::Joined;
@@ -35,6 +36,8 @@ use crate::transcript::Body;
 const BATCH: usize = 50;
 /// So many refs that went are written down together: each time is a file to sync.
 const AT_ONCE: usize = 10 * BATCH;
+/// Why the code of a session comes later.
+const AT_WORK: &str = "it is still at work";
 /// How often a push that met another one is tried again.
 const ATTEMPTS: u32 = 8;
 
@@ -74,6 +77,7 @@ pub fn push(
     let _lock = lock(context, &remote.name)?;
     let redactor = context.redactor();
     let code = CleanCode::default();
+    let told = secrets::remembered_objects(context);
     let writers = context.store.own_writers()?;
     let mut known = copies(context.repo, &remote.name)?;
     // What is known under the name of one that is to be asked first may be of another address.
@@ -83,6 +87,8 @@ pub fn push(
         writers: &writers,
         published: &published,
         code: &code,
+        search: Redactor::secret_in_code,
+        told: &told,
     };
     let mut codeless = BTreeMap::new();
     let mut unsigned = BTreeSet::new();
@@ -153,6 +159,7 @@ pub fn push(
     // What went before something failed is there all the same.
     let written = given.write_down();
     pushed.and(written)?;
+    given.tell_held_back()?;
     tidy(context, &remote.name);
     Ok(given.changes)
 }
@@ -228,7 +235,7 @@ fn submit(
     }
     let busy = crate::process::lock::is_held(&context.store.write_lock(session.sid))?;
     if busy || context.store.log_tip(session.sid)?.map(|now| now.id) != Some(tip) {
-        return Ok(Some("it is still at work".to_owned()));
+        return Ok(Some(AT_WORK.to_owned()));
     }
     let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
     writer.append(Body::Submit {
@@ -254,6 +261,23 @@ struct Given<'c, 'a> {
 }
 
 impl Given<'_, '_> {
+    /// Tells of code that was held back before and still is, where nothing else of its session is new.
+    fn tell_held_back(&mut self) -> Result<()> {
+        let told: BTreeSet<String> = self.changes.iter().map(|one| one.name.clone()).collect();
+        for (sid, why) in &self.codeless {
+            let name = RefName::Session(*sid);
+            if why != AT_WORK && !told.contains(&name.to_string()) {
+                let session = self.context.store.session(*sid)?;
+                self.changes.push(Change {
+                    session: session.map(|session| session.name),
+                    without_code: Some(why.clone()),
+                    ..Change::new(name, What::Unchanged)
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Notes what may not go, and returns the rest.
     fn without_refused(&mut self, items: Vec<Item>) -> Vec<Item> {
         let (refused, good): (Vec<Item>, Vec<Item>) =
