@@ -122,6 +122,7 @@ pub fn run(env: &Env, args: &Merge) -> Result<u8> {
         if args.dry_run {
             let mut plan = run::plan(context, &request)?;
             run::preview(context, &mut plan)?;
+            view::claims(ui, &plan);
             return view::plan(ui, &plan).map(|()| 0);
         }
         let right = run::begin(context, &mut |told| view::told(ui, &told))?;
@@ -148,6 +149,7 @@ impl Merge {
 /// Plans, asks and merges. Exit 1 when something that was meant did not land.
 fn land(context: &Context<'_>, ui: &Ui, right: &Right, request: &Request, yes: bool) -> Result<u8> {
     let plan = run::plan(context, request)?;
+    view::claims(ui, &plan);
     let named = !request.names.is_empty() || request.group.is_some();
     if !yes && ui.may_ask() && ui.format() == Format::Human && !plan.candidates.is_empty() {
         view::plan(ui, &plan)?;

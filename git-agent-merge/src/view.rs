@@ -37,6 +37,23 @@ pub fn plan(ui: &Ui, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
+/// Warns of sessions that land on the word of somebody who may be anybody.
+pub fn claims(ui: &Ui, plan: &Plan) {
+    let mut any = false;
+    for candidate in &plan.candidates {
+        if let Some(who) = &candidate.claimed {
+            let (name, who) = (one_line(&candidate.session.name), one_line(who));
+            ui.warning(format!(
+                "'{name}' is approved by {who} alone: whoever may push to the remote can have written that"
+            ));
+            any = true;
+        }
+    }
+    if any {
+        ui.hint("git config agent.sign true    lets only signed approvals count");
+    }
+}
+
 fn detail(plan: &Plan, committed: bool) -> String {
     let how = match plan.strategy {
         Strategy::Manual => "prepared on a branch",

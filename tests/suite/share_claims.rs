@@ -246,7 +246,8 @@ fn where_signatures_are_wanted_an_approval_needs_one() {
         // Without the setting it counts, as it is told.
         let unsigned = ada.command("git").args(["-c", "agent.sign=false", "agent"]);
         let unsigned = unsigned.args(["merge", "--into", "main", "--dry-run", "work"]);
-        unsigned.run().success();
+        let words = "'work' is approved by eve (claimed) alone";
+        unsigned.run().success().assert_says(words);
         approves(&bob);
         ada.agent(merge).success();
         assert_ne!(ada.git(["rev-parse", "main"]).success().line(), before);

@@ -6,6 +6,7 @@ use super::{LeftOut, Strategy, Why, conflicts};
 use crate::error::{Error, Result};
 use crate::git::capture::Checkout;
 use crate::git::{ObjectId, Repo};
+use crate::review::claim::Claim;
 use crate::review::standing::{Judged, Opinion, Standing};
 use crate::review::{Review, Verdict, claim};
 use crate::session::clean::is_integrated;
@@ -38,6 +39,8 @@ pub struct Candidate {
     pub work: Work,
     /// The sessions that it builds on: without them it does not land.
     pub needs: Vec<SessionId>,
+    /// Who approved it, where nobody did whose name is worth more than that it is claimed.
+    pub claimed: Option<String>,
 }
 
 /// Which sessions are meant, and what they need.
@@ -152,12 +155,17 @@ pub fn gather(
         let found = examine(context, target, &listed, &review, choice)?;
         let session = listed.session;
         match found {
-            Ok((work, against)) => {
+            Ok(Found {
+                work,
+                against,
+                claimed,
+            }) => {
                 let needs = depend::waits_for(&session);
                 let candidate = Candidate {
                     session,
                     work,
                     needs,
+                    claimed,
                 };
                 goes.push(Approved { candidate, against });
             }
@@ -219,14 +227,23 @@ fn of_target(context: &Context<'_>, target: &Target, reviews: &Reviews) -> Resul
     Ok(sessions)
 }
 
-/// Returns a session's work if it may go in, and what its approvals were judged against; otherwise why not.
+/// What was found of a session that may go in.
+struct Found {
+    work: Work,
+    /// What its approvals were judged against.
+    against: Vec<String>,
+    /// Who claims to have approved it, if nobody else did.
+    claimed: Option<String>,
+}
+
+/// Returns what was found of a session if it may go in; otherwise why not.
 fn examine(
     context: &Context<'_>,
     target: &Target,
     listed: &Listed,
     review: &Review,
     choice: &Choice,
-) -> Result<Result<(Work, Vec<String>), Why>> {
+) -> Result<Result<Found, Why>> {
     let session = &listed.session;
     let state = session.status;
     // Whoever only looks lets an agent stay that stays for the next prompt.
@@ -273,7 +290,16 @@ fn examine(
     let against = (opinion.approvals())
         .map(|judged| against(judged.given.base.clone()))
         .collect();
-    Ok(Ok((work, against)))
+    let mut approvals = opinion.approvals();
+    let shown = |judged: &Judged| claim::shown(&judged.given.who.name, judged.given.claim);
+    let is_claimed = |judged: &Judged| judged.given.claim == Some(Claim::Claimed);
+    let claimed = (approvals.next()).filter(|first| is_claimed(first) && approvals.all(is_claimed));
+    let claimed = claimed.map(shown);
+    Ok(Ok(Found {
+        work,
+        against,
+        claimed,
+    }))
 }
 
 /// Returns what speaks against landing, given what reviewers said.
