@@ -326,3 +326,32 @@ fn those_who_share_a_worktree_go_together() {
     assert!(clean(&repo, &[]).is_empty());
     assert!(tree.path().exists());
 }
+
+#[test]
+fn a_prompt_brings_a_worktree_back_that_is_gone() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let script = "echo turn >>loose; git commit -q --allow-empty -m turn; echo done";
+    repo.agent(["new", "--json", "--name", "s", "task", "--", script])
+        .success();
+    repo.await_state("s", "ready");
+    let loose = repo.worktree_of("s").path().join("loose");
+    let text = || std::fs::read_to_string(&loose).expect("readable");
+    clean(&repo, &["s"]);
+    assert!(!loose.exists());
+    repo.agent(["send", "s", "more"]).success();
+    repo.agent(["wait", "--timeout", "60s", "s"]).success();
+    assert_eq!(text(), "turn\nturn\n", "what was not committed is there");
+    std::fs::remove_dir_all(loose.parent().expect("a worktree")).expect("removable");
+    repo.agent(["restart", "s", "-m", "again"]).success();
+    repo.agent(["wait", "--timeout", "60s", "s"]).success();
+    assert_eq!(text(), "turn\nturn\nturn\n");
+    let count = ["rev-list", "--count", "main..agent/s"];
+    assert_eq!(repo.git(count).success().line(), "3");
+    assert!(
+        repo.agent(["log", "s"])
+            .success()
+            .stdout()
+            .contains("the worktree was restored from")
+    );
+}

@@ -64,6 +64,19 @@ pub fn find(context: &Context<'_>, session: &Session, which: &Which) -> Result<K
 
 /// Brings a worktree that is gone back as it was, uncommitted and untracked files included.
 pub fn restore(context: &Context<'_>, session: &Session, which: &Which) -> Result<Checkout> {
+    let (checkout, notices) = bring_back(context, session, which)?;
+    for text in notices {
+        note(context, session.sid, text)?;
+    }
+    Ok(checkout)
+}
+
+/// The same, for who writes to the session: also returns what its transcript is to be told.
+pub fn bring_back(
+    context: &Context<'_>,
+    session: &Session,
+    which: &Which,
+) -> Result<(Checkout, Vec<String>)> {
     put_back(context, session)?;
     if work::checkout(context, session)?.is_some() {
         return Err(
@@ -81,15 +94,12 @@ pub fn restore(context: &Context<'_>, session: &Session, which: &Which) -> Resul
     }
     context.repo.restore(&checkout, &kept.snapshot, None)?;
     ignored::bring_back(context, session.sid, &checkout.top)?;
-    for text in include::copy(context, &checkout) {
-        note(context, session.sid, text)?;
-    }
-    note(
-        context,
-        session.sid,
-        format!("the worktree was restored from {}", kept.snapshot.id),
-    )?;
-    Ok(checkout)
+    let mut notices = include::copy(context, &checkout);
+    notices.push(format!(
+        "the worktree was restored from {}",
+        kept.snapshot.id
+    ));
+    Ok((checkout, notices))
 }
 
 /// Makes a session's worktree again at its place, on its branch; a branch that is gone is made again at `head`.

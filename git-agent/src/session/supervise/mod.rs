@@ -11,6 +11,7 @@ use super::context::Context;
 use super::launch::{self, RunFile};
 use super::live::{Ending, Live};
 use super::notify::Notifier;
+use super::restore::{self, Which};
 use super::verdict::{Facts, judge};
 use super::{
     Session, SessionId, State, briefing, create, depend, leftovers, secrets, servers, setup, work,
@@ -320,16 +321,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             self.set_base(start)?;
         }
         if !path.join(".git").exists() {
-            let start = depend::starting_point(self.context, self.session())?;
-            let notices = create::prepare(self.context, self.session(), start, None).inspect_err(
-                |error| {
-                    let _ = self.live.writer.set_status(State::Failed, error.message());
-                },
-            )?;
-            for text in notices {
-                self.live.writer.append(Body::Notice { text })?;
-            }
-            self.set_base(start)?;
+            self.make_worktree()?;
         }
         // The worktree may have brought files with secrets.
         self.live.writer.look_for(secrets::known(self.context));
@@ -348,6 +340,31 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             value: true.into(),
         })?;
         Ok(true)
+    }
+
+    /// Makes the worktree: as it was where it was removed after turns, with what was not committed.
+    fn make_worktree(&mut self) -> Result<()> {
+        let (context, session) = (self.context, self.session().clone());
+        let guest = session.more.contains_key("shares");
+        let worked = !guest && context.store.last_snapshot(session.sid)?.is_some();
+        let made = match worked {
+            true => restore::bring_back(context, &session, &Which::Last)
+                .map(|(_, notices)| (notices, None)),
+            false => depend::starting_point(context, &session).and_then(|start| {
+                let notices = create::prepare(context, &session, start, None)?;
+                Ok((notices, Some(start)))
+            }),
+        };
+        let (notices, start) = made.inspect_err(|error| {
+            let _ = self.live.writer.set_status(State::Failed, error.message());
+        })?;
+        for text in notices {
+            self.live.writer.append(Body::Notice { text })?;
+        }
+        match start {
+            Some(start) => self.set_base(start),
+            None => Ok(()),
+        }
     }
 
     fn set_base(&mut self, start: ObjectId) -> Result<()> {
