@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
+use git_agent::git::ObjectId;
 use git_agent::invoke::choice::Choice;
 use git_agent::invoke::{OutputArgs, site, text};
 use git_agent::output::human::count;
@@ -239,6 +240,10 @@ fn row(listed: &Listed, verdict: Verdict, work: &Work) -> Row {
 fn give(context: &Context<'_>, ui: &Ui, case: &Case, verdict: Verdict, why: &str) -> Result<Work> {
     let listed = &case.listed;
     let work = opinion::give(context, listed, verdict, why, case.seen.as_ref())?;
+    let unseen = match case.seen {
+        Some(_) => None,
+        None => unseen(context, listed, &work)?,
+    };
     looked::remember(context, listed.session.sid, &work)?;
     diff::warn_left_out(context, ui, &work);
     let name = one_line(&listed.session.name).to_string();
@@ -253,7 +258,24 @@ fn give(context: &Context<'_>, ui: &Ui, case: &Case, verdict: Verdict, why: &str
         Verdict::Reject => "rejected",
     };
     ui.narrate(format!("{word} '{name}' at {}{rest}", &tip[..12]));
+    if let Some((before, files)) = unseen {
+        let files = count(files, "file");
+        ui.warning(format!(
+            "'{name}' has changed since it was last shown: {files}"
+        ));
+        ui.hint(format!("git diff {before} {}", work.tree));
+    }
     Ok(work)
+}
+
+/// Returns the files as they were when the work was last shown, and how many are not like that any more.
+fn unseen(context: &Context<'_>, listed: &Listed, work: &Work) -> Result<Option<(ObjectId, u64)>> {
+    let Some(seen) = looked::last(context, listed.session.sid)? else {
+        return Ok(None);
+    };
+    let since = looked::since(context, &seen, work)?;
+    let files = context.repo.numstat(since.tree, work.tree)?.len() as u64;
+    Ok((files > 0).then_some((since.tree, files)))
 }
 
 /// Says what to type next.

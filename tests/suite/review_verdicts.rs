@@ -192,6 +192,29 @@ fn an_agent_does_not_judge_itself_whatever_it_pretends() {
 }
 
 #[test]
+fn a_verdict_on_more_than_was_shown_says_so() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["write f text", "commit work"]);
+    repo.await_state("s", "ready");
+    let never = repo.agent(["review", "approve", "s"]).success();
+    assert!(!never.stderr().contains("last shown"), "{never}");
+    repo.agent(["review", "diff", "s"]).success();
+    repo.worktree_of("s").write("late", "text\n");
+    let approved = repo.agent(["review", "approve", "s"]).success();
+    approved.assert_says("'s' has changed since it was last shown: 1 file");
+    let hint = approved
+        .stderr()
+        .lines()
+        .find_map(|line| line.strip_prefix("hint: git diff "));
+    let trees: Vec<&str> = hint.expect("a hint").split(' ').collect();
+    let late = repo.git([&["diff", "--name-only"][..], &trees].concat());
+    assert_eq!(late.success().stdout(), "late\n");
+    let again = repo.agent(["review", "approve", "s"]).success();
+    assert!(!again.stderr().contains("last shown"), "{again}");
+}
+
+#[test]
 fn who_made_work_together_does_not_judge_it() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();
