@@ -15,7 +15,7 @@ use git_agent::review::standing::{Judged, Opinion};
 use git_agent::session::anchors::{self, Placed, Spot};
 use git_agent::session::context::Context;
 use git_agent::session::feedback::{self, Sent, Whose};
-use git_agent::session::prompts::Delivery;
+use git_agent::session::prompts::{self, Delivery};
 use git_agent::session::work::{self, Keep, Work};
 use git_agent::session::{SessionId, Ulid, WriterId, inside, looked, opinion, remark, select};
 use git_agent::store::list::Listed;
@@ -83,6 +83,16 @@ fn send(context: &Context<'_>, ui: &Ui, args: &Send) -> Result<u8> {
     };
     let (requests, threads) = (said.requests(whose, &sent), said.threads(whose, &sent));
     if requests.is_empty() && threads.is_empty() {
+        // One that was killed here may have left it unread.
+        if !args.dry_run
+            && let Some(Delivery::Started) = prompts::deliver_left(context, sid)?
+        {
+            ui.narrate(format!(
+                "what was sent before had not begun: started '{name}'"
+            ));
+            tell(ui, &[], &[])?;
+            return Ok(0);
+        }
         let error = Error::negative(format!(
             "session '{name}' has no open comment that was not sent"
         ));

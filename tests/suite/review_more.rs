@@ -180,6 +180,38 @@ fn comments_are_sent_once_whoever_else_sends() {
 }
 
 #[test]
+fn what_a_dead_command_left_unread_is_begun_by_the_next() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["append g more"]);
+    repo.await_state("s", "ready");
+    repo.agent(["review", "comment", "s", "-m", "once"])
+        .success();
+    let id = repo.session("s")["id"].as_str().expect("an id").to_owned();
+    // As if a supervisor were there, which would read it.
+    let lock = repo.path().join(format!(".git/agents/run/{id}.lock"));
+    let lock = std::fs::File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(lock)
+        .expect("a lock");
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("locked");
+    repo.agent(["review", "send", "s"])
+        .success()
+        .assert_says("queued");
+    drop(lock);
+    repo.agent(["review", "send", "s"])
+        .success()
+        .assert_says("what was sent before had not begun: started 's'");
+    repo.agent(["wait", "--timeout", "60s", "s"]).success();
+    assert_eq!(repo.session("s")["turns"], 2);
+    repo.agent(["review", "send", "s"])
+        .code(1)
+        .assert_says("has no open comment");
+}
+
+#[test]
 fn only_the_paths_that_are_asked_for_are_shown() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();

@@ -61,6 +61,15 @@ pub fn left(
     Ok(texts)
 }
 
+/// Makes sure that somebody reads a prompt that was left by a command that died before it had started anybody. Returns
+/// nothing where there is none.
+pub fn deliver_left(context: &Context<'_>, sid: SessionId) -> Result<Option<Delivery>> {
+    match Inbox::open(&context.store, sid)?.has_prompt()? {
+        true => deliver(context, sid).map(Some),
+        false => Ok(None),
+    }
+}
+
 fn deliver(context: &Context<'_>, sid: SessionId) -> Result<Delivery> {
     // Left before looking: a supervisor that ends just now looks once more after it has let go of its lock.
     if lock::is_held(&launch::run_lock(&context.store, sid))? {
