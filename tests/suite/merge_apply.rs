@@ -119,6 +119,8 @@ fn the_winner_of_a_group_lands_and_the_others_can_come_back() {
             std::fs::read(path.join("app")).expect("it is back"),
             format!("{name}\n").as_bytes()
         );
+        assert_eq!(repo.state(name), "ready", "and can be judged again");
+        repo.agent(["review", "approve", name]).success();
     }
     repo.git(["status", "--porcelain"])
         .success()

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::context::Context;
 use super::ignored::{self, Ignored};
 use super::occupy::{self, Alone};
-use super::{Session, SessionId, clean, include, steer, work};
+use super::{Session, SessionId, State, clean, include, opinion, steer, work};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
@@ -67,6 +67,10 @@ pub fn restore(context: &Context<'_>, session: &Session, which: &Which) -> Resul
     let (checkout, notices) = bring_back(context, session, which)?;
     for text in notices {
         note(context, session.sid, text)?;
+    }
+    // Who brings it back has not given it up.
+    if session.status == State::Discarded {
+        opinion::set_state(context, session.sid, State::Ready, "brought back")?;
     }
     Ok(checkout)
 }
