@@ -607,3 +607,20 @@ fn a_merge_that_did_not_end_is_named() {
     assert!(found[0].contains("git agent merge --abort"), "{found:?}");
     assert!(dir.join("now.json").exists(), "only named");
 }
+
+#[test]
+fn a_key_that_is_none_is_put_aside() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    hammer(&repo, &["create", "one", "2"]);
+    let key = repo.path().join(".git/agents/key");
+    fs::write(&key, "").expect("writable");
+    let examined = repo.agent(["doctor"]).code(1);
+    assert!(examined.to_string().contains("holds no key"), "{examined}");
+    repo.agent(["doctor", "--fix"]).success();
+    repo.agent(["doctor"]).success();
+    hammer(&repo, &["create", "two", "2"]);
+    assert_eq!(fs::read(&key).expect("a new one").len(), 64);
+    let listed = repo.agent(["list", "--json"]).success().json();
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(2));
+}

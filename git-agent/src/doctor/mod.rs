@@ -91,10 +91,11 @@ struct Visit<'c, 'a> {
 type Check = fn(&mut Visit<'_, '_>) -> Result<()>;
 
 /// The checks, in the order in which repairs must come: refs before what they reach, records before processes.
-const CHECKS: [(&str, Check); 13] = [
+const CHECKS: [(&str, Check); 14] = [
     ("git", git_version),
     ("directories", places::permissions),
     ("writer", places::writer),
+    ("key", places::key),
     ("locks", locks::stale),
     ("refs", refs::broken),
     ("objects", objects::damaged),

@@ -108,6 +108,23 @@ pub(super) fn writer(visit: &mut Visit<'_, '_>) -> Result<()> {
     Ok(())
 }
 
+pub(super) fn key(visit: &mut Visit<'_, '_>) -> Result<()> {
+    let path = visit.context.store.dir().join("key");
+    if let Err(error) = visit.context.store.check_key() {
+        visit.repair(
+            ("key", Severity::Error),
+            path.display(),
+            error.message(),
+            "put it aside: with the next one, all that is on this clone's refs counts as its own",
+            |context| {
+                fs::rename(&path, lost_file(context, "key")?)
+                    .context(|| "cannot put it aside".into())
+            },
+        );
+    }
+    Ok(())
+}
+
 pub(super) fn leftovers(visit: &mut Visit<'_, '_>) -> Result<()> {
     let top = visit.context.store.dir().to_owned();
     for path in files_below(&top.join("tmp")) {

@@ -198,10 +198,23 @@ impl<'a> Store<'a> {
         (text.len() == BLOCK).then(|| Key(text.to_vec()))
     }
 
+    /// Makes sure that the file with the key, if there is one, holds a key.
+    pub fn check_key(&self) -> Result<()> {
+        let path = self.dir().join(KEY);
+        let error = match fs::read_to_string(&path) {
+            Ok(text) if text.trim().len() == BLOCK => return Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Ok(_) => Error::fatal(format!("'{}' holds no key", path.display())),
+            Err(error) => Error::fatal(format!("cannot read '{}'", path.display())).because(error),
+        };
+        Err(error.hint("git agent doctor --fix"))
+    }
+
     fn require_key(&self) -> Result<Key> {
         if let Some(key) = self.key() {
             return Ok(key);
         }
+        self.check_key()?;
         let dir = self.require_dir("tmp")?;
         let before = self.before()?;
         let new = |name: &str, text: &str| -> std::io::Result<std::path::PathBuf> {
@@ -231,10 +244,9 @@ impl<'a> Store<'a> {
             link(&new(KEY, &drawn)?, &path)
         };
         write().context(|| format!("cannot write '{}'", path.display()))?;
-        self.key().ok_or_else(|| {
-            Error::fatal(format!("'{}' holds no key", path.display()))
-                .hint(format!("remove it: '{}'", path.display()))
-        })
+        self.check_key()?;
+        self.key()
+            .ok_or_else(|| Error::fatal(format!("'{}' is gone again", path.display())))
     }
 
     /// Returns what is this clone's while it has no key: the newest commits of its sessions, its archives and its records.
