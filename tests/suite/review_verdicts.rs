@@ -269,6 +269,14 @@ fn who_made_work_together_does_not_judge_it() {
             .refs("refs/heads")
             .contains_key("refs/heads/agent/helper")
     );
+    // A person who works in its worktree is no agent.
+    let draft = "git agent new --no-start --name later x -- true";
+    let draft = ["exec", "sly", "--", "sh", "-c", draft];
+    repo.agent([
+        "exec", "other", "--", "git", "agent", "send", "other", "task",
+    ])
+    .success();
+    repo.agent(draft).success();
 }
 
 #[test]

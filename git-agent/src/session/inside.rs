@@ -5,6 +5,7 @@
 use super::context::Context;
 use super::{Session, SessionId, launch, setup};
 use crate::error::{Error, Result};
+use crate::guard;
 use crate::process::tree;
 
 /// The variable that marks everything a session's agent starts.
@@ -44,9 +45,10 @@ fn sessions(context: &Context<'_>) -> Result<Vec<Session>> {
     Ok(found)
 }
 
-/// Refuses to make a session for an agent under guard: it may make no branch, and would leave half of one behind.
+/// Refuses to make a session for an agent under guard: it may make no branch, and would leave half of one behind. A person who
+/// works in a session's worktree is under none.
 pub fn forbid_making(context: &Context<'_>) -> Result<()> {
-    match session(context)?.filter(setup::is_guarded) {
+    match session(context)?.filter(|_| is_guarded(context)) {
         None => Ok(()),
         Some(own) => Err(Error::fatal(format!(
             "this runs in session '{}', whose agent may start no other",
@@ -56,9 +58,23 @@ pub fn forbid_making(context: &Context<'_>) -> Result<()> {
     }
 }
 
-/// Refuses a prompt of an agent to itself: that would never end.
+/// Returns whether a guard is around this command, or was around those above it.
+fn is_guarded(context: &Context<'_>) -> bool {
+    context.env.var(guard::OWN_VARIABLE).is_some()
+        || !tree::inherited(guard::OWN_VARIABLE).is_empty()
+}
+
+/// Returns whether a command is below a session's supervisor.
+fn is_supervised(context: &Context<'_>, sid: SessionId) -> Result<bool> {
+    let run = launch::running(&context.store, sid)?;
+    Ok(run.is_some_and(|run| tree::is_below(run.supervisor.pid)))
+}
+
+/// Refuses a prompt of an agent to itself: that would never end. A person in its worktree may.
 pub fn forbid_prompting(context: &Context<'_>, session: &Session) -> Result<()> {
-    match is_in(context, session.sid) {
+    let sid = session.sid;
+    let own = is_in(context, sid) && (is_guarded(context) || is_supervised(context, sid)?);
+    match own {
         false => Ok(()),
         true => Err(Error::fatal(format!(
             "session '{}' cannot prompt itself",
@@ -82,8 +98,7 @@ pub fn bias(context: &Context<'_>, judged: &Session) -> Result<Option<Biased>> {
         let name = own.name.clone();
         Ok(Some(Biased { name, why }))
     };
-    let supervisor = launch::running(&context.store, judged.sid)?.map(|run| run.supervisor.pid);
-    if is_in(context, judged.sid) || supervisor.is_some_and(tree::is_below) {
+    if is_in(context, judged.sid) || is_supervised(context, judged.sid)? {
         return biased(judged, None);
     }
     for own in sessions(context)? {

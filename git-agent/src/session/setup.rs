@@ -137,7 +137,11 @@ pub fn guard(
     session: &Session,
     environment: &mut BTreeMap<OsString, OsString>,
 ) -> Result<Option<Guard>> {
-    if !is_guarded(session) {
+    if session
+        .more
+        .get("no_guard")
+        .is_some_and(|value| value == true)
+    {
         return Ok(None);
     }
     let Some(checkout) = super::work::checkout(context, session)? else {
@@ -166,14 +170,6 @@ fn own_refs(session: &Session) -> Own {
         ),
         None => Own::read_only(),
     }
-}
-
-/// Returns whether a session's agent is kept to its own branch.
-pub fn is_guarded(session: &Session) -> bool {
-    session
-        .more
-        .get("no_guard")
-        .is_none_or(|value| value != true)
 }
 
 /// Returns whether a session may change nothing.
