@@ -116,8 +116,18 @@ fn questions_asked_at_once_are_answered_one_after_the_other() {
         events.iter().filter(is_question).count()
     };
     wait_until("both are asked", || asked() == 2);
-    repo.agent(["answer", "asks", "yes"]).success();
-    repo.agent(["answer", "asks", "no"]).success();
+    // What is shown is what the next answer is for.
+    let shown = || repo.agent(["list"]).success().stdout().to_owned();
+    assert!(shown().contains("rm one"), "{}", shown());
+    repo.agent(["answer", "asks", "yes"])
+        .success()
+        .assert_says("answered 'asks': allowed \"rm one\"");
+    wait_until("the other is shown", || shown().contains("rm two"));
+    let told = repo.agent(["answer", "asks", "no", "--json"]).success();
+    told.assert_says("answered 'asks': refused \"rm two\"");
+    let told: serde_json::Value = serde_json::from_str(told.stdout()).expect("JSON");
+    assert_eq!(told["answers"][0]["title"], "rm two", "{told}");
+    assert_eq!(told["sessions"][0]["name"], "asks", "{told}");
     repo.await_state("asks", "ready");
     let told = said(&repo, "asks");
     assert!(

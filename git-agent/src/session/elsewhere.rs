@@ -21,6 +21,7 @@ impl Session {
             progress: later.progress,
             usage: later.usage,
             activity: later.activity.clone(),
+            asks: later.asks.clone(),
             ..self.clone()
         };
         // Who says that it is merged or approved decides about the work here, where there is any.

@@ -2,12 +2,14 @@
 
 use serde_json::Value;
 
-use super::{Progress, Session, Usage};
+use super::{Asked, Progress, Session, State, Usage};
 use crate::transcript::{Body, Event};
 
 /// The longest activity line and task kept in the state; the whole text is in the transcript.
 const SHORT: usize = 200;
 const TASK: usize = 2_000;
+/// How many open requests are kept in the state: it must stay small.
+const ASKS: usize = 16;
 
 impl Session {
     /// Takes in the next event. An event that the state has seen already changes nothing.
@@ -31,12 +33,14 @@ impl Session {
             Body::Prompt { text, .. } => {
                 self.turns = self.turns.max(event.turn);
                 self.turn_started = Some(event.ts);
+                self.asks.clear();
                 self.note_activity(text);
             }
             Body::Assistant { text } => self.note_said(text),
             Body::Output { text, .. } => self.note_activity(text),
             Body::ToolCall { name, .. } => self.note_activity(name),
-            Body::Permission { title, .. } => self.note_activity(title),
+            Body::Permission { request, title, .. } => self.note_asked(request, title),
+            Body::Answer { request, .. } => self.note_answered(request),
             Body::Error { text, .. } => self.note_activity(text),
             Body::Plan { .. } => self.progress = event.body.progress().filter(Progress::is_some),
             Body::Usage { usage } => self.usage.update(usage),
@@ -57,6 +61,9 @@ impl Session {
                     self.worked_ms += event.ts.0.saturating_sub(started.0);
                 }
                 self.status = *to;
+                if *to != State::Waiting {
+                    self.asks.clear();
+                }
                 if exit.is_some() || !reason.is_empty() || to.is_working() {
                     let mut exit = exit.clone().unwrap_or_default();
                     let words = match exit.reason.is_empty() {
@@ -70,7 +77,6 @@ impl Session {
             Body::Reasoning { .. }
             | Body::ToolResult { .. }
             | Body::Edit { .. }
-            | Body::Answer { .. }
             | Body::Notice { .. }
             | Body::Merged { .. }
             | Body::Raw { .. }
@@ -110,6 +116,9 @@ impl Session {
     /// Takes in what the agent says, which may be the next piece of its last line. A piece that ends in a blank leaves that
     /// blank as the sign that more follows.
     fn note_said(&mut self, text: &str) {
+        if self.is_asking() {
+            return;
+        }
         let goes_on = text.ends_with(' ') && !text.trim().is_empty();
         match self.activity.ends_with(' ') {
             true => self.note_activity(&(self.activity.clone() + text)),
@@ -120,20 +129,51 @@ impl Session {
         }
     }
 
+    /// Takes in a request. Of several the oldest is shown, because that is the one an answer is for.
+    fn note_asked(&mut self, request: &str, title: &str) {
+        self.asks.retain(|asked| asked.request != request);
+        if self.asks.len() < ASKS {
+            self.asks.push(Asked {
+                request: request.to_owned(),
+                title: shown_line(title).unwrap_or_default(),
+            });
+        }
+        self.show_asked();
+    }
+
+    fn note_answered(&mut self, request: &str) {
+        self.asks.retain(|asked| asked.request != request);
+        self.show_asked();
+    }
+
+    fn show_asked(&mut self) {
+        let title = self.asks.first().map(|asked| &asked.title);
+        if let Some(title) = title.filter(|title| !title.is_empty()) {
+            self.activity.clone_from(title);
+        }
+    }
+
+    /// Returns whether it waits for an answer: what else it does meanwhile must not hide for which.
+    fn is_asking(&self) -> bool {
+        self.status == State::Waiting && !self.asks.is_empty()
+    }
+
     fn note_activity(&mut self, text: &str) {
-        if let Some(line) = text
-            .lines()
-            .rev()
-            .map(str::trim)
-            .find(|line| !line.is_empty())
-        {
-            self.activity = shorten(line, SHORT);
+        if let Some(line) = shown_line(text).filter(|_| !self.is_asking()) {
+            self.activity = line;
         }
     }
 }
 
+/// Returns the line of a text that is worth showing: the last one with words.
+fn shown_line(text: &str) -> Option<String> {
+    let mut lines = text.lines().rev().map(str::trim);
+    let line = lines.find(|line| !line.is_empty())?;
+    Some(shorten(line, SHORT))
+}
+
 fn is_field(key: &str) -> bool {
-    const OPTIONAL: [&str; 13] = [
+    const OPTIONAL: [&str; 14] = [
         "name",
         "task",
         "agent",
@@ -147,6 +187,7 @@ fn is_field(key: &str) -> bool {
         "parent_session",
         "vendor_session",
         "code",
+        "asks",
     ];
     OPTIONAL.contains(&key)
 }
@@ -182,7 +223,7 @@ pub fn shorten(text: &str, limit: usize) -> String {
 mod tests {
     use super::*;
     use crate::env::Millis;
-    use crate::session::{Person, SessionId, State, WriterId};
+    use crate::session::{Person, SessionId, WriterId};
 
     fn session() -> Session {
         let sid = SessionId::from_parts(Millis(1), [1; 10]);
@@ -257,6 +298,44 @@ mod tests {
         };
         assert_eq!(tell(8, call), "rm x");
         assert_eq!(tell(9, said("see")), "see");
+    }
+
+    #[test]
+    fn of_several_requests_the_oldest_open_one_is_shown() {
+        let mut session = session();
+        let asks = |request: &str, title: &str| Body::Permission {
+            request: request.into(),
+            kind: "permission".into(),
+            title: title.into(),
+            options: Vec::new(),
+        };
+        let answer = |request: &str| Body::Answer {
+            request: request.into(),
+            choice: "yes".into(),
+            by: "user".into(),
+        };
+        let mut tell = |seq: u64, body: Body| {
+            session.apply(&event(seq, 1000, body));
+            session.activity.clone()
+        };
+        tell(1, status(State::Draft, State::Running));
+        assert_eq!(tell(2, asks("1", "wipe disk")), "wipe disk");
+        tell(3, status(State::Running, State::Waiting));
+        assert_eq!(tell(4, asks("2", "list files")), "wipe disk");
+        let said = Body::Assistant {
+            text: "meanwhile ".into(),
+        };
+        assert_eq!(tell(5, said.clone()), "wipe disk");
+        assert_eq!(tell(6, asks("3", "rm x")), "wipe disk");
+        assert_eq!(tell(7, answer("2")), "wipe disk");
+        assert_eq!(tell(8, answer("1")), "rm x");
+        assert_eq!(tell(9, answer("3")), "rm x");
+        tell(10, status(State::Waiting, State::Running));
+        assert_eq!(tell(11, said), "meanwhile ");
+        for seq in 12..50 {
+            tell(seq, asks(&seq.to_string(), "more"));
+        }
+        assert_eq!(session.asks.len(), ASKS);
     }
 
     #[test]

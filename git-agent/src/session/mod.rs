@@ -293,6 +293,15 @@ pub struct SpoolCursor {
     pub bytes: u64,
 }
 
+/// A request that waits for an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Its id.
+    pub request: String,
+    /// In words, shortened.
+    pub title: String,
+}
+
 /// The materialised state of a session: `state.json` at the tip of its log. At most 64 KiB, no unbounded lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Session {
@@ -373,6 +382,9 @@ pub struct Session {
     /// The last line worth showing of what it did.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub activity: String,
+    /// What it asks and has no answer to, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub asks: Vec<Asked>,
     /// Sequence number of the last event in git.
     #[serde(default)]
     pub seq: u64,
@@ -424,6 +436,7 @@ impl Session {
             vendor_session: None,
             code: None,
             activity: String::new(),
+            asks: Vec::new(),
             seq: 0,
             lc: 0,
             spool: SpoolCursor::default(),

@@ -235,8 +235,17 @@ fn continuation(session: &Session, last: LastTurn) -> String {
     }
 }
 
+/// An answer that was left for a session.
+#[derive(Debug)]
+pub struct Given {
+    /// What it answers.
+    pub request: detail::Request,
+    /// The id of the option that was chosen, or free text.
+    pub choice: String,
+}
+
 /// Answers what a session asks.
-pub fn answer(context: &Context<'_>, session: &Session, choice: &str) -> Result<()> {
+pub fn answer(context: &Context<'_>, session: &Session, choice: &str) -> Result<Given> {
     if session.status != State::Waiting {
         let message = format!(
             "session '{}' is {}: it asks nothing",
@@ -254,7 +263,7 @@ pub fn answer(context: &Context<'_>, session: &Session, choice: &str) -> Result<
 }
 
 /// Leaves an answer to the oldest request that has none.
-fn give(context: &Context<'_>, session: &Session, choice: &str, inbox: &Inbox) -> Result<()> {
+fn give(context: &Context<'_>, session: &Session, choice: &str, inbox: &Inbox) -> Result<Given> {
     let given = inbox.list()?;
     let is_given = |wanted: &str| {
         given.iter().any(
@@ -281,11 +290,11 @@ fn give(context: &Context<'_>, session: &Session, choice: &str, inbox: &Inbox) -
         }));
     };
     let message = Message::Answer {
-        choice,
-        request: request.id,
+        choice: choice.clone(),
+        request: request.id.clone(),
     };
     inbox.put(context.env, &message)?;
-    Ok(())
+    Ok(Given { request, choice })
 }
 
 /// Understands an answer: an option's id, its number, its label's beginning, yes or no; to a question, or where there are

@@ -1,13 +1,16 @@
 //! `git agent answer`: what a session asked, answered by a person.
 
 use clap::Args;
+use git_agent::agent::NOBODY;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
-use git_agent::session::{select, steer};
+use git_agent::session::select;
+use git_agent::session::steer::{self, Given};
+use serde_json::json;
 
-use crate::site;
+use crate::{acted, site};
 
 #[derive(Debug, Args)]
 pub struct Answer {
@@ -25,11 +28,35 @@ pub struct Answer {
 pub fn run(env: &Env, args: &Answer) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let listed = select::select_mine(context, Some(&args.session))?;
-        steer::answer(context, &listed.session, &args.answer)?;
-        ui.narrate(format!(
-            "answered '{}'",
-            one_line(listed.session.name.as_str())
-        ));
+        let given = steer::answer(context, &listed.session, &args.answer)?;
+        let name = one_line(listed.session.name.as_str());
+        ui.narrate(format!("answered '{name}': {}", words(&given)));
+        let answer = json!({
+            "request": given.request.id,
+            "kind": given.request.kind,
+            "title": given.request.title,
+            "choice": given.choice,
+        });
+        let made = Some(("answers", vec![answer]));
+        acted::tell_with(context, ui, [listed.session.sid], made)?;
         Ok(0)
     })
+}
+
+/// Returns what was answered to what, in words.
+fn words(given: &Given) -> String {
+    let title = one_line(given.request.title.as_str());
+    let mut options = given.request.options.iter();
+    let option = options.find(|option| option.id == given.choice);
+    let kind = option.map_or(given.choice.as_str(), |option| option.kind.as_str());
+    match kind {
+        "allow_once" | "allow" => format!("allowed \"{title}\""),
+        "allow_always" => format!("always allowed \"{title}\""),
+        NOBODY | "reject" => format!("refused \"{title}\""),
+        "reject_always" => format!("always refused \"{title}\""),
+        _ => {
+            let said = option.map_or(given.choice.as_str(), |option| option.label.as_str());
+            format!("\"{}\" to \"{title}\"", one_line(said))
+        }
+    }
 }
