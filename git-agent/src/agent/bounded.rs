@@ -14,6 +14,50 @@ const MOST: usize = 20_000;
 /// Reads a message. Of one that has too many values the first ones are kept, and all members of the outermost object that
 /// are no lists or objects; `cut` then tells its size. Returns nothing for what is no JSON.
 pub fn parse(text: &str) -> Option<Value> {
+    parse_as_written(text).or_else(|| parse_as_written(&mended(text)?))
+}
+
+/// Reads JSON of an agent's own, whatever its size.
+pub(crate) fn parse_whole(text: &str) -> Option<Value> {
+    let read = |text: &str| serde_json::from_str(text).ok();
+    read(text).or_else(|| read(&mended(text)?))
+}
+
+/// Returns JSON with a replacement for every half of a character, if it has any. Programs in JavaScript write one where
+/// they cut a text in the middle of an emoji, and it must not cost the whole message.
+fn mended(text: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut copied = 0;
+    let mut at = 0;
+    while let Some(found) = text[at..].find('\\') {
+        let from = at + found;
+        at = match unit(text, from) {
+            Some(0xd800..=0xdbff) if matches!(unit(text, from + 6), Some(0xdc00..=0xdfff)) => {
+                from + 12
+            }
+            Some(0xd800..=0xdfff) => {
+                out.push_str(&text[copied..from]);
+                out.push_str("\\ufffd");
+                copied = from + 6;
+                copied
+            }
+            Some(_) => from + 6,
+            // Whatever follows a backslash is no beginning of an escape.
+            None => text.ceil_char_boundary(from + 2),
+        };
+    }
+    out.push_str(&text[copied..]);
+    (copied > 0).then_some(out)
+}
+
+/// Returns the number in an escape such as `\u00e4` at a place.
+fn unit(text: &str, at: usize) -> Option<u32> {
+    let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u32::from_str_radix(digits, 16).ok().filter(|_| is_hex)
+}
+
+fn parse_as_written(text: &str) -> Option<Value> {
     if text.len() <= SHORT {
         return serde_json::from_str(text).ok();
     }
@@ -137,6 +181,36 @@ mod tests {
         assert_eq!(parse(&text), None);
         assert_eq!(parse(&format!("{{}} {}", "x".repeat(SHORT))), None);
         assert_eq!(parse(&"[".repeat(SHORT * 2)), None);
+    }
+
+    #[test]
+    fn half_a_character_costs_no_message() {
+        for (written, read) in [
+            (r"cut \ud83d", "cut \u{fffd}"),
+            (r"\uDE00 cut", "\u{fffd} cut"),
+            (r"\ud83d\ud83d\ude00", "\u{fffd}😀"),
+            (r"\ude00\ud83d\u00e4\ud83dä", "\u{fffd}\u{fffd}ä\u{fffd}ä"),
+            (r"\\ud83d \ud83d\n", "\\ud83d \u{fffd}\n"),
+            (r"\ud83d\\ude00", "\u{fffd}\\ude00"),
+        ] {
+            for pad in [0, SHORT] {
+                let pad = "x".repeat(pad);
+                let text = format!(r#"{{"result":"{written}","pad":"{pad}"}}"#);
+                let wanted = Some(json!({"result": read, "pad": pad}));
+                assert_eq!(parse(&text), wanted, "{written}");
+                assert_eq!(parse_whole(&text), wanted, "{written}");
+            }
+        }
+        for broken in [
+            r#"{"a":"\ud83d""#,
+            r#"{"a":"\ud83d\"#,
+            r#"{"a":"\ud8"#,
+            r"\ä",
+            r#"{"a":"\ud83d\x"}"#,
+        ] {
+            assert_eq!(parse(broken), None, "{broken}");
+        }
+        assert_eq!(mended(r#"{"a":"\ud83d\ude00"}"#), None);
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::bounded;
+
 /// How much of an agent's file is read.
 const LARGEST: u64 = 4 << 20;
 
@@ -47,7 +49,7 @@ impl Figures {
         std::fs::File::open(file)
             .and_then(|file| file.take(LARGEST).read_to_end(&mut text))
             .ok()?;
-        let value: Value = serde_json::from_slice(&text).ok()?;
+        let value = bounded::parse_whole(&String::from_utf8_lossy(&text))?;
         let usage = value.pointer("/metadata/usage")?;
         Some(Noted {
             input: usage.get("inputTokens")?.as_u64()?,

@@ -8,7 +8,7 @@
 //! supervisor records the prompt, a person's answers, changes of state, and `Body::Error` from a claim's trouble.
 
 pub mod acp;
-mod bounded;
+pub(crate) mod bounded;
 mod builtin;
 pub mod claude;
 pub mod codex;

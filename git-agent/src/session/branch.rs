@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::Session;
 use super::context::Context;
 use super::conversation::{self, Origin};
-use crate::agent::Turn;
 use crate::agent::native::Native;
 use crate::agent::spec::AgentSpec;
+use crate::agent::{Turn, bounded};
 use crate::error::Result;
 
 /// What may stand behind a path where it is named: a shorter path would also be found inside longer ones.
@@ -118,12 +118,10 @@ struct Copy<'a> {
 impl Copy<'_> {
     fn made_of(&self, text: &str) -> Vec<u8> {
         // An exported conversation is one value over many lines.
-        if let Ok(mut whole) = serde_json::from_str::<Value>(text) {
+        if let Some(mut whole) = bounded::parse_whole(text) {
             return self.record(&mut whole).into_bytes();
         }
-        let records = text
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let records = text.lines().filter_map(bounded::parse_whole);
         let lines = records.map(|mut record| self.record(&mut record));
         lines.collect::<String>().into_bytes()
     }
@@ -170,7 +168,9 @@ mod tests {
     #[test]
     fn a_copy_speaks_of_the_new_place_and_the_new_id() {
         let old = json!({"sessionId": "ses_0123456789abXXXXXXXXXXXXXX", "projectHash": "x",
-            "cwd": "/old/wt", "text": "in /old/wt/a and /old/wt-2/b, /old/wt."});
+            "cwd": "/old/wt", "cut": "CUT", "text": "in /old/wt/a and /old/wt-2/b, /old/wt."});
+        // Half a character, as JavaScript writes it.
+        let old = old.to_string().replace("CUT", r"\ud83d");
         let text = copied(Native::Gemini, &format!("{old}\nno record\n{old}\n"));
         let lines: Vec<Value> = text
             .lines()

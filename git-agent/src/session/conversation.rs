@@ -14,10 +14,11 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::context::Context;
 use super::{Session, SessionId};
+use crate::agent::bounded;
 use crate::agent::native::{Native, gemini};
 use crate::agent::spec::AgentSpec;
 use crate::error::{Context as _, Error, Result};
@@ -239,7 +240,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
 fn redact(redactor: &Redactor, native: Native, bytes: &[u8]) -> Redacted<Vec<u8>> {
     let text = String::from_utf8_lossy(bytes);
     // An exported conversation is one value over many lines.
-    if let Ok(mut whole) = serde_json::from_str::<Value>(&text) {
+    if let Some(mut whole) = bounded::parse_whole(&text) {
         native.unseal(&mut whole);
         let line = redactor.json(whole).to_line();
         return Redacted::concat([&line, &Redacted::trusted("\n")]).into_bytes();
@@ -247,13 +248,13 @@ fn redact(redactor: &Redactor, native: Native, bytes: &[u8]) -> Redacted<Vec<u8>
     let newline = Redacted::trusted("\n");
     let mut lines = Vec::new();
     for line in text.lines() {
-        match serde_json::from_str::<Value>(line) {
-            Ok(mut record) => {
+        match bounded::parse_whole(line) {
+            Some(mut record) => {
                 if native.unseal(&mut record) {
                     lines.push(redactor.json(record).to_line());
                 }
             }
-            Err(_) => lines.push(redactor.text(line)),
+            None => lines.push(redactor.text(line)),
         }
     }
     Redacted::concat(lines.iter().flat_map(|line| [line, &newline])).into_bytes()
@@ -358,6 +359,8 @@ fn run(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::redact::KnownSecrets;
 

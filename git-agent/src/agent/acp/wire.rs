@@ -113,14 +113,12 @@ impl Fault {
 /// Returns the words of an account that may be a provider's whole answer, in JSON.
 fn words_in(account: &str) -> String {
     let account = account.trim();
-    let inner = serde_json::from_str::<Value>(account)
-        .ok()
-        .and_then(|json| {
-            let message = json
-                .pointer("/error/message")
-                .or_else(|| json.get("message"))?;
-            message.as_str().map(ToOwned::to_owned)
-        });
+    let inner = bounded::parse_whole(account).and_then(|json| {
+        let message = json
+            .pointer("/error/message")
+            .or_else(|| json.get("message"))?;
+        message.as_str().map(ToOwned::to_owned)
+    });
     inner.unwrap_or_else(|| account.to_owned())
 }
 

@@ -117,6 +117,16 @@ fn text_that_came_in_pieces_is_not_said_twice() {
 }
 
 #[test]
+fn half_a_character_in_the_result_does_not_hide_it() {
+    let text = result(json!({"result": "cut CUT"})).to_string();
+    let mut link = Script::printing([text.replace("CUT", r"\ud83d")]);
+    link.push(exited(0));
+    let claim = driver().turn(&turn(), &mut link).expect("a claim");
+    assert!(claim.ok, "{claim:?}");
+    assert_eq!(said(&link), ["cut \u{fffd}"]);
+}
+
+#[test]
 fn words_that_stand_in_another_place_are_recorded() {
     let mut link = script(&[result(json!({"result": "only here"}))]);
     driver().turn(&turn(), &mut link).expect("a claim");
