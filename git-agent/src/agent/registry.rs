@@ -46,6 +46,10 @@ impl Entry {
         let key = |key: &str| format!("bad config value for 'agent.{}.{key}'", self.name);
         if let Some(command) = &self.command {
             spec.argv = template::words(command).context(|| key("command"))?;
+            // What these drivers add must reach the program, not the shell that starts it.
+            if matches!(spec.family, Family::ClaudeStream | Family::CodexJson) {
+                template::pass_on(&mut spec.argv);
+            }
         }
         if let Some(attach) = &self.attach {
             spec.attach = template::words(attach).context(|| key("attach"))?;
@@ -185,6 +189,20 @@ mod tests {
         assert_eq!(spec.model.as_deref(), Some("m1"));
         assert_eq!(spec.attach, ["mine", "ui", "{session}"]);
         assert_eq!(names(&entries)[0], "mine");
+    }
+
+    #[test]
+    fn a_command_in_a_shell_gets_what_its_driver_adds() {
+        let argv = |driver: &str| {
+            let entries = [entry("mine", &[("command", "A=b x"), ("driver", driver)])];
+            require("mine", &entries).expect("it exists").argv
+        };
+        for driver in ["claude-stream", "codex-json"] {
+            assert_eq!(argv(driver), ["sh", "-c", "A=b x \"$@\"", "sh"]);
+        }
+        for driver in ["acp", "command"] {
+            assert_eq!(argv(driver), ["sh", "-c", "A=b x"]);
+        }
     }
 
     #[test]

@@ -130,6 +130,27 @@ pub fn words(command: &str) -> Result<Vec<OsString>> {
     Ok(vec!["sh".into(), "-c".into(), command.into()])
 }
 
+/// Makes the script of a shell take the words that are added later: where it says `"$@"`, otherwise at its end, as git does
+/// with an alias.
+pub fn pass_on(words: &mut Vec<OsString>) {
+    let [_, _, script] = &words[..] else { return };
+    if script_index(words).is_none() {
+        return;
+    }
+    let says = |place: &str| {
+        let mut places = script.as_bytes().windows(place.len());
+        places.any(|window| window == place.as_bytes())
+    };
+    // Who names the first word by this counts from it.
+    if says("$0") {
+        return;
+    }
+    if !["$@", "$*", "${@", "${*"].into_iter().any(says) {
+        words[2].push(" \"$@\"");
+    }
+    words.push("sh".into());
+}
+
 fn split(command: &str) -> Result<(Vec<OsString>, bool)> {
     let unclosed = || Error::usage(format!("'{command}' has an unclosed quote"));
     let mut words = Vec::new();
@@ -236,6 +257,28 @@ mod tests {
             filled(&["/bin/sh", "-ec", "echo {prompt}", "{prompt}"], &values),
             ["/bin/sh", "-ec", "echo {prompt}", "; rm -rf /"]
         );
+    }
+
+    #[test]
+    fn words_that_are_added_reach_the_program_behind_a_shell() {
+        let printed = |command: &str| {
+            let mut words = words(command).expect("a command");
+            pass_on(&mut words);
+            words.extend(["-p", "a b"].map(OsString::from));
+            let run = std::process::Command::new(&words[0])
+                .args(&words[1..])
+                .output();
+            String::from_utf8(run.expect("it runs").stdout).expect("text")
+        };
+        for command in [
+            "X=1 printf '<%s>'",
+            "printf '<%s>' \"$@\" | cat",
+            "printf '<%s>'",
+            "printf '<%s>' \"$0\" \"$@\"",
+        ] {
+            assert_eq!(printed(command), "<-p><a b>", "{command}");
+        }
+        assert_eq!(printed("X='a b'; printf \"<$X>\"; true"), "<a b>");
     }
 
     #[test]
