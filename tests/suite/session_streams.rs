@@ -141,6 +141,39 @@ fn one_that_stays_after_its_turn_is_ended_and_its_word_stands() {
 }
 
 #[test]
+fn a_budget_ends_a_turn_that_is_still_going_on() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    sandbox.program(
+        "spender",
+        r#"#!/bin/sh
+for id in a b c; do
+    printf '{"type":"assistant","message":{"id":"%s","content":[],"usage":{"input_tokens":40,"output_tokens":2}}}\n' $id
+done
+while read -r line; do
+    case $line in *interrupt*) break ;; esac
+done
+printf '{"type":"result","subtype":"error_during_execution","is_error":true,"usage":{"input_tokens":0,"output_tokens":0}}\n'
+"#,
+    );
+    for (key, value) in [
+        ("agent.spender.command", "spender"),
+        ("agent.spender.driver", "claude-stream"),
+        ("agent.maxTokens", "100"),
+    ] {
+        repo.git(["config", key, value]).success();
+    }
+    repo.agent(["new", "--name", "s", "--agent", "spender", "do it"])
+        .success();
+    wait_until("it is ended", || repo.state("s") != "running");
+    let session = repo.session("s");
+    let reason = session["exit"]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("budget of 100 tokens"), "{session:#}");
+    assert_eq!(session["usage"]["input_tokens"], 120, "{session:#}");
+    repo.assert_nothing_left_over();
+}
+
+#[test]
 fn what_makes_no_sense_is_kept_and_passed_over() {
     let sandbox = Sandbox::new();
     let repo = lab(&sandbox);

@@ -7,6 +7,7 @@
 mod ask;
 mod stream;
 mod tasks;
+mod usage;
 
 #[cfg(test)]
 mod tests;

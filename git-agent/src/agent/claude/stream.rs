@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::tasks::Tasks;
+use super::usage::Spending;
 use crate::agent::streamed::{Streamed, Voice};
 use crate::agent::tools::{kind_of_tool, relative};
 use crate::agent::{Link, Trouble, TroubleKind, foreign};
@@ -55,6 +56,7 @@ pub struct Stream {
     pieces: Vec<String>,
     calls: BTreeMap<String, String>,
     tasks: Tasks,
+    spending: Spending,
 }
 
 impl Stream {
@@ -77,8 +79,15 @@ impl Stream {
         let text = |key: &str| message.get(key).and_then(Value::as_str);
         match text("type").unwrap_or_default() {
             "system" => return self.system(message, link),
-            "stream_event" => self.piece(message, link)?,
-            "assistant" => self.assistant(message, link)?,
+            "stream_event" => self.piece(message, used, link)?,
+            "assistant" => {
+                self.assistant(message, link)?;
+                // What its helpers use is no part of what the result tells.
+                if !is_of_helper(message) {
+                    let usage = self.spending.message(&message["message"], used);
+                    tell_usage(usage, link)?;
+                }
+            }
             "user" => self.user(message, worktree, link)?,
             "result" => return self.result(message, used, link).map(Heard::Ended),
             "control_request" => {
@@ -167,13 +176,20 @@ impl Stream {
     }
 
     /// Takes in a piece of a message that will come whole later.
-    fn piece(&mut self, message: &Value, link: &mut dyn Link) -> Result<()> {
+    fn piece(&mut self, message: &Value, used: Usage, link: &mut dyn Link) -> Result<()> {
         if is_of_helper(message) {
             return Ok(());
         }
         let event = &message["event"];
         match event["type"].as_str().unwrap_or_default() {
-            "message_start" => self.pieces.clear(),
+            "message_start" => {
+                self.pieces.clear();
+                self.spending.begin(&event["message"]);
+            }
+            "message_delta" => {
+                let usage = self.spending.end(event, used);
+                tell_usage(usage, link)?;
+            }
             "content_block_start" => self.begin_block(),
             "content_block_delta" => {
                 let delta = &event["delta"];
@@ -194,7 +210,7 @@ impl Stream {
                     self.text.push(voice, text, link)?;
                 }
             }
-            "content_block_stop" | "message_delta" | "message_stop" | "ping" | "goal_state" => {}
+            "content_block_stop" | "message_stop" | "ping" | "goal_state" => {}
             _ => self.keep(message, link)?,
         }
         Ok(())
@@ -324,10 +340,7 @@ impl Stream {
         if !error && self.text.last().trim().is_empty() {
             self.say(Voice::Assistant, Some(&text), link)?;
         }
-        let usage = usage_after(message, used);
-        if usage != used {
-            link.event(Body::Usage { usage })?;
-        }
+        tell_usage(self.spending.result(message, used), link)?;
         if !error {
             return Ok(Ending {
                 text,
@@ -381,35 +394,11 @@ fn is_of_helper(message: &Value) -> bool {
     !message["parent_tool_use_id"].is_null()
 }
 
-/// Returns what the session has used after a result.
-fn usage_after(message: &Value, used: Usage) -> Usage {
-    let number = |key: &str| message["usage"][key].as_u64();
-    let mut usage = used;
-    let read = [
-        "input_tokens",
-        "cache_creation_input_tokens",
-        "cache_read_input_tokens",
-    ];
-    let figures = read.iter().filter_map(|key| number(key));
-    let input = figures.fold(0, u64::saturating_add);
-    let output = number("output_tokens").unwrap_or(0);
-    if (input, output) != (0, 0) {
-        usage.input_tokens = Some(used.input_tokens.unwrap_or(0).saturating_add(input));
-        usage.output_tokens = Some(used.output_tokens.unwrap_or(0).saturating_add(output));
+fn tell_usage(usage: Option<Usage>, link: &mut dyn Link) -> Result<()> {
+    match usage {
+        Some(usage) => link.event(Body::Usage { usage }),
+        None => Ok(()),
     }
-    // The total counts the whole conversation, also its part before a resume; the other figure only this run.
-    let run = message["model_usage_since_last_result"]
-        .as_object()
-        .map(|models| {
-            let costs = models
-                .values()
-                .filter_map(|model| model["costUSD"].as_f64());
-            used.cost_usd.unwrap_or(0.0) + costs.sum::<f64>()
-        });
-    let total = message["total_cost_usd"].as_f64();
-    let cost = run.or(total.map(|total| total.max(used.cost_usd.unwrap_or(0.0))));
-    usage.cost_usd = cost.filter(|cost| *cost > 0.0).or(used.cost_usd);
-    usage
 }
 
 fn output_text(content: &Value) -> String {

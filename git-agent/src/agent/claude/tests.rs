@@ -222,6 +222,55 @@ fn figures_add_up_over_turns() {
 }
 
 #[test]
+fn what_a_turn_uses_is_told_while_it_goes_on_and_counted_once() {
+    let mut turn = turn();
+    turn.used.input_tokens = Some(10);
+    let used = |messages: &[Value]| {
+        let mut link = script(messages);
+        driver().turn(&turn, &mut link).expect("a claim");
+        let figures = link.events.iter().filter_map(|event| match event {
+            Body::Usage { usage } => Some((usage.input_tokens?, usage.output_tokens?)),
+            _ => None,
+        });
+        figures.collect::<Vec<_>>()
+    };
+    let usage = |input: u64, output: u64| json!({"input_tokens": 1, "cache_read_input_tokens": input - 1, "output_tokens": output});
+    let piece = |event: Value| json!({"type": "stream_event", "event": event});
+    let begin = |id: &str| {
+        piece(json!({"type": "message_start", "message": {"id": id, "usage": usage(100, 1)}}))
+    };
+    let end =
+        |output: u64| piece(json!({"type": "message_delta", "usage": {"output_tokens": output}}));
+    let whole = |id: &str, output: u64| {
+        json!({"type": "assistant", "message":
+        {"id": id, "content": [{"type": "tool_use", "id": id, "name": "Bash"}], "usage": usage(100, output)}})
+    };
+    let mut helper = whole("h", 5);
+    helper["parent_tool_use_id"] = "a".into();
+    let pieces = [
+        begin("a"),
+        whole("a", 1),
+        whole("a", 1),
+        end(20),
+        helper,
+        begin("b"),
+        whole("b", 1),
+        end(30),
+    ];
+    assert_eq!(used(&pieces), [(110, 20), (210, 50)]);
+    let ended = |fields: Value| [&pieces[..], &[result(fields)]].concat();
+    let same = ended(json!({"usage": usage(200, 50)}));
+    assert_eq!(used(&same), [(110, 20), (210, 50)]);
+    let more = ended(json!({"usage": usage(300, 60)}));
+    assert_eq!(used(&more), [(110, 20), (210, 50), (310, 60)]);
+    // An interrupted one tells of none.
+    let none = ended(json!({"is_error": true, "usage": usage(1, 0)["nothing"]}));
+    assert_eq!(used(&none), [(110, 20), (210, 50)]);
+    let whole = [whole("a", 20), whole("a", 20), whole("b", 30)];
+    assert_eq!(used(&whole), [(110, 20), (210, 50)]);
+}
+
+#[test]
 fn servers_are_offered_in_a_file() {
     let scratch = tempfile::tempdir().expect("a directory");
     let mut turn = turn();
