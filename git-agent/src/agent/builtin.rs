@@ -162,7 +162,6 @@ fn opencode() -> AgentSpec {
         ask_env: pairs(&[("OPENCODE_PERMISSION", r#"{"edit":"ask","bash":"ask"}"#)]),
         env_names: names(&["OPENCODE_*"], true),
         attach: words("opencode --session {session}"),
-        asking: Asking::Never,
         tokens: Tokens::LastRequest,
         ..spec(
             "opencode",
@@ -253,7 +252,7 @@ fn goose() -> AgentSpec {
         ask_env: pairs(&[("GOOSE_MODE", "approve")]),
         env_names: names(&["GOOSE_*", "OPENAI_HOST", "OPENAI_BASE_PATH"], true),
         attach: words("goose session --resume --session-id {session}"),
-        asking: Asking::Never,
+        asking: Asking::Always,
         tokens: Tokens::LastRequest,
         failure_texts,
         overflows_silently: true,

@@ -133,6 +133,7 @@ pub fn require(name: &str, entries: &[Entry]) -> Result<AgentSpec> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::spec::Asking;
 
     fn entry(name: &str, keys: &[(&str, &str)]) -> Entry {
         Entry::read(name, |wanted| {
@@ -163,6 +164,9 @@ mod tests {
         for spec in builtin::all() {
             assert!(!spec.argv.is_empty(), "{}", spec.name);
             assert!(!spec.install.is_empty(), "{}", spec.name);
+            // What can be told to ask is not said never to.
+            let asks = spec.asking != Asking::Never;
+            assert!(asks || spec.ask_env.is_empty(), "{}", spec.name);
             assert_eq!(require(&spec.name, &[]).expect("it exists"), spec);
         }
     }
