@@ -130,6 +130,13 @@ impl Driver for Command {
         if let Some(trouble) = self.spec.missing(&turn.environment, &turn.worktree) {
             return Ok(Claim::failed(trouble));
         }
+        if turn.ask {
+            link.event(Body::Notice {
+                text:
+                    "this agent cannot ask for permission: nobody is asked before it does something"
+                        .to_owned(),
+            })?;
+        }
         let retold;
         let turn = match self.spec.retold {
             true => {
@@ -399,6 +406,22 @@ mod tests {
             panic!("it is said")
         };
         assert!(text.contains("GIT_AGENT_PROMPT_FILE"), "{text}");
+    }
+
+    #[test]
+    fn a_command_that_should_ask_says_that_it_cannot() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        for ask in [true, false] {
+            let mut link = Script::default();
+            link.push(exited(0));
+            let turn = Turn {
+                ask,
+                ..turn(&scratch, "p")
+            };
+            driver(&["sh"]).turn(&turn, &mut link).expect("a claim");
+            let says = |event: &Body| matches!(event, Body::Notice { text } if text.contains("cannot ask"));
+            assert_eq!(link.events.iter().any(says), ask);
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use self::stream::{Ending, Heard, Stream, is_forgotten, is_taken};
 use super::farewell::{self, FAREWELL};
 use super::history::{opening, with_history};
 use super::printed::{self, Printed};
-use super::spec::{AgentSpec, conversation_id};
+use super::spec::{AgentSpec, Asking, conversation_id};
 use super::{
     Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, bounded,
     foreign, servers, template,
@@ -368,6 +368,12 @@ impl Driver for Claude {
     fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<Claim> {
         if let Some(trouble) = self.spec.missing(&turn.environment, &turn.worktree) {
             return Ok(Claim::failed(trouble));
+        }
+        if turn.ask && self.spec.asking == Asking::Never {
+            link.event(Body::Notice {
+                text: "this agent cannot ask for permission: it refuses what it would ask about"
+                    .to_owned(),
+            })?;
         }
         let mut resume = turn.resume.clone();
         let mut new = (resume.is_none() || turn.fork).then(|| conversation_id(turn, 0));

@@ -95,6 +95,23 @@ fn who_asks_is_decided_by_flags() {
 }
 
 #[test]
+fn one_that_cannot_ask_says_so() {
+    for (asking, told) in [(Asking::Never, 1), (Asking::Always, 0)] {
+        let mut driver = driver();
+        driver.spec.asking = asking;
+        let mut link = script(&[result(json!({}))]);
+        let turn = Turn {
+            ask: true,
+            ..turn()
+        };
+        driver.turn(&turn, &mut link).expect("a claim");
+        let says =
+            |event: &&Body| matches!(event, Body::Notice { text } if text.contains("cannot ask"));
+        assert_eq!(link.events.iter().filter(says).count(), told);
+    }
+}
+
+#[test]
 fn text_that_came_in_pieces_is_not_said_twice() {
     let piece =
         |event: Value| json!({"type": "stream_event", "event": event, "parent_tool_use_id": null});
