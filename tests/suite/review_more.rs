@@ -346,10 +346,10 @@ fn versions_by_several_agents_and_models_are_told_apart() {
         "sh -c 'echo $GIT_AGENT_MODEL >made; echo made'",
     );
     let script = "usage 1000 0.0123\nwrite made careful";
-    repo.agent(["new", "--name", "race", "--agent", "careful,quick", script])
+    repo.agent(["new", "--name", "race", "--agent", "careful, quick", script])
         .success();
     repo.agent_cmd(["new", "--name", "models", "--agent", "quick"])
-        .args(["--model", "small,large", "make it"])
+        .args(["--model", "small, large", "make it"])
         .run()
         .success();
     for name in ["race-v1", "race-v2", "models-v1", "models-v2"] {

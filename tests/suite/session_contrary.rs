@@ -225,8 +225,10 @@ fn settings_that_make_no_sense_are_refused_before_anything_is_made() {
         repo.git(["config", "--unset", &key]).success();
         none_left(&repo);
     }
-    repo.agent(["new", "--model", "a,,b", "x", "--", "true"])
-        .code(129);
+    for models in ["a,,b", "a, ,b"] {
+        repo.agent(["new", "--model", models, "x", "--", "true"])
+            .code(129);
+    }
     none_left(&repo);
     repo.git(["config", "agent-role.r.branchPrefix", "a..b"])
         .success();

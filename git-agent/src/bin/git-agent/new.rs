@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
@@ -29,10 +29,10 @@ pub struct New {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Agent, or several for one version each (default: agent.default)
-    #[arg(short, long, value_name = "AGENT", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    #[arg(short, long, value_name = "AGENT", value_delimiter = ',', value_parser = name_parser())]
     agent: Vec<String>,
     /// Model, or several for one version each
-    #[arg(short, long, value_name = "MODEL", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    #[arg(short, long, value_name = "MODEL", value_delimiter = ',', value_parser = name_parser())]
     model: Vec<String>,
     /// Take agent, model, branch prefix and limits from a role
     #[arg(long, value_name = "ROLE")]
@@ -179,6 +179,14 @@ fn choose(
     options.agent = chosen.name;
     options.model = chosen.model;
     Ok(())
+}
+
+/// Reads one of several names; after a comma there may be a blank.
+fn name_parser() -> impl TypedValueParser<Value = String> {
+    NonEmptyStringValueParser::new().try_map(|text| match text.trim() {
+        "" => Err("the name is empty"),
+        name => Ok(name.to_owned()),
+    })
 }
 
 /// Returns the task and the name, from wherever they were given.
