@@ -134,7 +134,8 @@ fn questions_asked_at_once_are_answered_one_after_the_other() {
         told.contains("answer=yes") && told.contains("answer=no"),
         "{told}"
     );
-    // Nobody answers the next two.
+    // Nobody answers the next two. A supervisor that has not gone yet would go by what was configured before.
+    repo.assert_nothing_left_over();
     repo.git(["config", "agent.answerTimeout", "1s"]).success();
     repo.agent(["send", "asks", script]).success();
     await_turn(&repo, "asks", 2, "ready");
