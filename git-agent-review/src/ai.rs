@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use git_agent::config::parse_duration;
 use git_agent::env::Env;
-use git_agent::error::{Context as _, Error, Result};
+use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::git::scan::Hidden;
 use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::human::count;
@@ -112,7 +112,10 @@ pub fn run(env: &Env, args: &Ai) -> Result<u8> {
                 ui.warning(format!(
                     "the work of '{name}' has changed while it was reviewed"
                 ));
-                ui.hint(format!("git agent review diff --since-review {name}"));
+                ui.hint(format!(
+                    "git agent review diff --since-review {}",
+                    shell_word(&listed.session.name)
+                ));
             }
         }
         let Some(found) = findings::parse(&answered.text) else {
@@ -316,7 +319,7 @@ fn write(
             if let Some(listed) = listed.filter(|_| !found.is_empty() && !args.dry_run) {
                 ui.hint(format!(
                     "git agent review diff {}",
-                    one_line(&listed.session.name)
+                    shell_word(&listed.session.name)
                 ));
             }
         }

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Context as _, Error, Result};
+use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::git::ObjectId;
 use git_agent::git::merge::Merged;
 use git_agent::invoke::{OutputArgs, site};
@@ -225,14 +225,17 @@ fn next_steps(ui: &Ui, versions: &[Version]) {
             .iter()
             .all(|version| version.summary.group.as_deref() == group);
     for version in versions.iter().filter(|version| version.summary.mine) {
-        let name = name(version);
+        let name = shell_word(&version.summary.name);
         if version.summary.verdict.known().map(String::as_str) != Some("approve") {
             ui.hint(format!("git agent review approve {name}"));
         }
         match (together, version.summary.parent.as_deref()) {
             (true, _) => ui.hint(format!("git agent merge --pick {name}")),
             (false, Some(into)) => {
-                ui.hint(format!("git agent merge --into {} {name}", one_line(into)));
+                ui.hint(format!(
+                    "git agent merge --into {} {name}",
+                    shell_word(into)
+                ));
             }
             (false, None) => ui.hint(format!("git agent merge {name}")),
         }

@@ -6,11 +6,10 @@ use std::path::Path;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Context as _, Error, Result};
+use git_agent::error::{Context as _, Error, Result, shell_path};
 use git_agent::git::Repo;
 use git_agent::git::scan::Reason;
 use git_agent::invoke::{OutputArgs, site};
-use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
 use git_agent::review::path::to_text;
 use git_agent::review::{Review, Side};
@@ -210,10 +209,7 @@ pub fn warn_left_out(context: &Context<'_>, ui: &Ui, work: &Work) {
                 ));
                 let top = at.map(|at| at.top.join(OsStr::from_bytes(&left.path)));
                 if let Some(top) = top {
-                    ui.hint(format!(
-                        "git -C '{}' status",
-                        one_line(&top.display().to_string())
-                    ));
+                    ui.hint(format!("git -C {} status", shell_path(&top)));
                 }
             }
             None => ui.warning(format!(

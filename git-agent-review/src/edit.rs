@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Context as _, Error, Result};
+use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::git::ObjectId;
 use git_agent::invoke::{OutputArgs, site, text};
 use git_agent::output::Ui;
@@ -127,7 +127,7 @@ fn type_in(
             );
             ui.hint(format!(
                 "begin anew with: git agent review edit --fresh {}",
-                one_line(&listed.session.name)
+                shell_word(&listed.session.name)
             ));
         }
     }
@@ -210,7 +210,7 @@ fn ask(
                     .hint(format!("what was typed is kept in '{}'", path.display()))
                     .hint(format!(
                         "git agent review edit {}",
-                        one_line(&listed.session.name)
+                        shell_word(&listed.session.name)
                     )),
             );
         }

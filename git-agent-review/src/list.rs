@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Context as _, Result};
+use git_agent::error::{Context as _, Result, shell_word};
 use git_agent::invoke::choice::Choice;
 use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::human::count;
@@ -185,7 +185,7 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
                 ui.narrate(format!("no {} comments, but {others}", args.wanted()));
                 let names = args.choice.selection().names;
                 let names: Vec<String> = (names.iter())
-                    .map(|name| format!(" {}", one_line(name)))
+                    .map(|name| format!(" {}", shell_word(name)))
                     .collect();
                 ui.hint(format!(
                     "git agent review list --everything{}",

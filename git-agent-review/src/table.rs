@@ -6,11 +6,10 @@ use std::ops::Deref;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Context as _, Result};
+use git_agent::error::{Context as _, Result, shell_word};
 use git_agent::invoke::choice::Choice;
 use git_agent::invoke::{OutputArgs, site};
 use git_agent::merge::conflicts::{self, Pair, Verdict};
-use git_agent::output::sanitize::one_line;
 use git_agent::output::sessions;
 use git_agent::output::style::Slot;
 use git_agent::output::table::{Cell, Column, Table as Grid};
@@ -263,7 +262,7 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
 
 /// Says what to type next, for the sessions at hand.
 fn next_steps(context: &Context<'_>, ui: &Ui, chosen: &[Listed], rows: &[Row]) {
-    let named = |row: &Row| one_line(&row.name).to_string();
+    let named = |row: &Row| shell_word(&row.name);
     let verdict = |row: &Row| row.verdict.known().cloned().unwrap_or_default();
     let open = |row: &Row| {
         row.comments
@@ -304,7 +303,7 @@ fn next_steps(context: &Context<'_>, ui: &Ui, chosen: &[Listed], rows: &[Row]) {
         targets.entry(into).or_default().push(named(row));
     }
     for (into, names) in targets {
-        let (into, names) = (one_line(into), names.join(" "));
+        let (into, names) = (shell_word(into), names.join(" "));
         ui.hint(format!("git agent merge --into {into} {names}"));
     }
 }

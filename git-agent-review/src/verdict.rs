@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Context as _, Error, Result};
+use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::git::ObjectId;
 use git_agent::invoke::choice::Choice;
 use git_agent::invoke::{OutputArgs, site, text};
@@ -280,7 +280,7 @@ fn unseen(context: &Context<'_>, listed: &Listed, work: &Work) -> Result<Option<
 
 /// Says what to type next.
 fn next_steps(context: &Context<'_>, ui: &Ui, verdict: Verdict, judged: &[(&Listed, Work)]) {
-    let name = |listed: &Listed| one_line(&listed.session.name).to_string();
+    let name = |listed: &Listed| shell_word(&listed.session.name);
     let own = || {
         judged
             .iter()
@@ -299,7 +299,7 @@ fn next_steps(context: &Context<'_>, ui: &Ui, verdict: Verdict, judged: &[(&List
                 targets.entry(into).or_default().push(name(listed));
             }
             for (into, names) in targets {
-                let (into, names) = (one_line(into), names.join(" "));
+                let (into, names) = (shell_word(into), names.join(" "));
                 ui.hint(format!("git agent merge --into {into} {names}"));
             }
         }
@@ -318,6 +318,6 @@ fn next_steps(context: &Context<'_>, ui: &Ui, verdict: Verdict, judged: &[(&List
 
 /// Returns how whoever is to make the changes gets to know of them.
 fn changes_next(context: &Context<'_>, listed: &Listed, work: &Work) -> String {
-    let name = one_line(&listed.session.name).to_string();
+    let name = shell_word(&listed.session.name);
     send::next_step(context, listed, work).unwrap_or_else(|| send::comment_on(&name))
 }

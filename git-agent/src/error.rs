@@ -3,6 +3,8 @@
 //! Wording follows git: lower case, no full stop, what is wrong first, the subject in '…'. What to run next is a hint.
 
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The result of nearly everything here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -159,12 +161,31 @@ impl<T, E: Into<Box<dyn std::error::Error + Send + Sync>>> Context<T>
 }
 
 /// Returns a text as one word that a shell takes for what it is: for commands in hints.
-pub fn shell_word(text: &str) -> String {
+pub fn shell_word(text: impl AsRef<[u8]>) -> String {
+    let bytes = text.as_ref();
+    // What a screen may show in another way would be another text when it is typed.
+    let is_clear = |c: char| matches!(c, ' '..='~') || (!c.is_ascii() && c.is_alphanumeric());
+    let clear = std::str::from_utf8(bytes).ok();
+    let Some(text) = clear.filter(|text| text.chars().all(is_clear)) else {
+        // No quote stands in it: a shell that does not know this form would take it for the end.
+        let escaped = |&byte: &u8| match byte {
+            b'\'' | b'\\' => format!("\\{byte:03o}"),
+            b' '..=b'~' => char::from(byte).to_string(),
+            _ => format!("\\{byte:03o}"),
+        };
+        return format!("$'{}'", bytes.iter().map(escaped).collect::<String>());
+    };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=./:@%,".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
+    // zsh takes '=name' for the place of a program.
+    match !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain) {
         true => text.to_owned(),
         false => format!("'{}'", text.replace('\'', "'\\''")),
     }
+}
+
+/// Returns a path as one word that a shell takes for what it is.
+pub fn shell_path(path: &Path) -> String {
+    shell_word(path.as_os_str().as_bytes())
 }
 
 #[cfg(test)]
@@ -179,8 +200,16 @@ mod tests {
             ("my hub", "'my hub'"),
             ("it's", "'it'\\''s'"),
             ("", "''"),
+            ("=ls", "'=ls'"),
+            ("a';touch x;'", "'a'\\'';touch x;'\\'''"),
+            ("für $(x)", "'für $(x)'"),
+            ("a\\b", "'a\\b'"),
+            ("it's\n\\n", "$'it\\047s\\012\\134n'"),
+            ("\u{202e}x\x1b", "$'\\342\\200\\256x\\033'"),
         ] {
             assert_eq!(shell_word(text), word);
         }
+        assert_eq!(shell_path(Path::new("/a b")), "'/a b'");
+        assert_eq!(shell_word(b"a\xff'"), "$'a\\377\\047'");
     }
 }

@@ -180,6 +180,19 @@ fn mistakes_are_said_and_the_text_is_kept() {
         count += 1;
         assert_eq!(kept(), count, "{place}");
     }
+    // An agent chooses its names: what is to be typed must not run them.
+    for (name, word) in [
+        ("a';touch ran;b", r"'a'\'';touch ran;b'"),
+        ("new\nline", r"$'new\012line'"),
+    ] {
+        tree.write(name, b"a\0c");
+        let place = format!("{name}:1");
+        repo.agent(["review", "comment", "s", &place, "-m", "precious words"])
+            .code(128)
+            .assert_says(&format!("git agent review comment s {word}\n"));
+        count += 1;
+        assert_eq!(kept(), count, "{name}");
+    }
     repo.agent([
         "review",
         "comment",
@@ -277,8 +290,8 @@ fn hostile_words_are_only_words() {
 fn what_git_cannot_keep_is_said() {
     let sandbox = Sandbox::new();
     let (repo, tree) = session(&sandbox);
-    tree.git(["init", "--quiet", "inner"]).success();
-    let inner = Repo::open(&sandbox, tree.path().join("inner"));
+    tree.git(["init", "--quiet", "in'ner"]).success();
+    let inner = Repo::open(&sandbox, tree.path().join("in'ner"));
     inner.write("hidden", "text\n");
     inner.commit("hidden");
     for verb in ["diff", "approve"] {
@@ -287,7 +300,7 @@ fn what_git_cannot_keep_is_said() {
             .assert_says("(a repository of its own): it is not part of this");
     }
     // Known as a submodule, it is there with its commit.
-    tree.git(["-c", "advice.addEmbeddedRepo=false", "add", "inner"])
+    tree.git(["-c", "advice.addEmbeddedRepo=false", "add", "in'ner"])
         .success();
     let told = |shown: &Output| {
         shown
@@ -303,7 +316,9 @@ fn what_git_cannot_keep_is_said() {
         inner.git(["config", key, &evil]).success();
     }
     inner.write("hidden", "other text\n");
-    assert!(told(&repo.agent(["review", "diff", "s"]).success()));
+    let shown = repo.agent(["review", "diff", "s"]).success();
+    assert!(told(&shown));
+    shown.assert_says(r"/in'\''ner' status");
     inner.git(["checkout", "--quiet", "hidden"]).success();
     assert!(!told(&repo.agent(["review", "diff", "s"]).success()));
     inner.write("untracked", "more text\n");

@@ -57,7 +57,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::env::Env;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Result, shell_path};
 pub use command::Git;
 pub use gix::ObjectId;
 pub use gix::objs::Kind as ObjectKind;
@@ -312,8 +312,8 @@ fn not_a_repository(env: &Env, error: impl std::fmt::Display) -> Error {
             env.cwd.display()
         ))
         .hint(format!(
-            "git config --global --add safe.directory '{}'",
-            env.cwd.display()
+            "git config --global --add safe.directory {}",
+            shell_path(&env.cwd)
         ));
     }
     Error::fatal("not a git repository (or any of the parent directories)").hint("git init")

@@ -7,7 +7,7 @@ use crate::agent::registry::{self, Entry};
 use crate::agent::spec::AgentSpec;
 use crate::config::Config;
 use crate::env::Env;
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, Result, shell_word};
 use crate::redact::Redactor;
 use crate::store::Store;
 
@@ -44,8 +44,10 @@ pub fn choose(config: &Config<'_>, env: &Env, wish: &Wish<'_>) -> Result<Chosen>
     if let Some(role) = wish.role
         && !config.names("agent-role").iter().any(|known| known == role)
     {
-        return Err(Error::fatal(format!("no role '{role}'"))
-            .hint(format!("git config agent-role.{role}.agent <agent>")));
+        return Err(Error::fatal(format!("no role '{role}'")).hint(format!(
+            "git config {} <agent>",
+            shell_word(format!("agent-role.{role}.agent"))
+        )));
     }
     let model = wish.model.map(str::to_owned).or_else(|| of_role("model"));
     let model = model.or_else(|| config.string("agent.model"));

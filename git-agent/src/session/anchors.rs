@@ -7,7 +7,7 @@ use super::context::Context;
 use super::fold::shorten;
 use super::work::Work;
 use super::{Session, SessionId, Ulid, looked};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::git::diff::Delta;
 use crate::git::object::EntryKind;
 use crate::git::{ObjectId, ObjectKind, Repo, sha256};
@@ -113,8 +113,9 @@ pub fn point(
     };
     let whole = |what: &str| {
         Error::fatal(format!("'{name}' {what}: it has no lines")).hint(format!(
-            "comment on all of it: git agent review comment {} '{name}'",
-            session.name
+            "comment on all of it: git agent review comment {} {}",
+            session.name,
+            shell_word(&at.path)
         ))
     };
     let text = match entry.kind {

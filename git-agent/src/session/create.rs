@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::context::Context;
 use super::launch::{self, Starting};
 use super::{Person, Session, SessionId, State, environment, inside, name, place, setup, work};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
 use crate::git::refs::{Expected, RefChange};
@@ -353,7 +353,8 @@ fn refuse_taken(context: &Context<'_>, branch: &str, path: &Path) -> Result<()> 
             Error::fatal(format!("a branch named '{branch}' exists already"))
                 .hint("choose another name: git agent new --name NAME …")
                 .hint(format!(
-                    "or take the branch over: git agent import {branch}"
+                    "or take the branch over: git agent import {}",
+                    shell_word(branch)
                 )),
         );
     }

@@ -10,7 +10,7 @@ use super::context::Context;
 use super::occupy::Presence;
 use super::{Session, agents, setup, work};
 use crate::agent::spec::AgentSpec;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_path};
 use crate::git::worktree::{self, Finding, Worktree};
 
 /// What a person at a terminal needs besides, which an agent does not get.
@@ -73,8 +73,14 @@ fn certain(context: &Context<'_>, session: &Session) -> Result<Worktree> {
             return Err(Error::fatal(format!(
                 "the '.git' file in '{shown}' does not lead to this repository: the repository was moved, or the agent changed it"
             ))
-            .hint(format!("look at it before using git there: cat '{shown}/.git'"))
-            .hint(format!("then put it right: git worktree repair '{shown}'")));
+            .hint(format!(
+                "look at it before using git there: cat {}",
+                shell_path(&path.join(".git"))
+            ))
+            .hint(format!(
+                "then put it right: git worktree repair {}",
+                shell_path(path)
+            )));
         }
     }
     Ok(found)

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::context::Context;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 
 /// The branch prefix when nothing else is configured.
 const PREFIX: &str = "agent";
@@ -79,7 +79,7 @@ pub fn branch(context: &Context<'_>, role: Option<&str>, name: &str) -> Result<S
     }
     let error = Error::fatal(format!("'{branch}' is no branch name"));
     Err(match key {
-        Some(key) => error.hint(format!("git config {key} {PREFIX}")),
+        Some(key) => error.hint(format!("git config {} {PREFIX}", shell_word(key))),
         None => error,
     })
 }

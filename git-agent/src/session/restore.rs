@@ -6,7 +6,7 @@ use super::context::Context;
 use super::ignored::{self, Ignored};
 use super::occupy::{self, Alone};
 use super::{Session, SessionId, State, clean, include, opinion, steer, work};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_path, shell_word};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
 use crate::git::refs::{Expected, RefChange, Swap};
@@ -135,23 +135,24 @@ fn add_again(context: &Context<'_>, session: &Session, head: Option<ObjectId>) -
         if worktree::inspect(known) == Finding::Missing
             && let Some(moved) = worktree::search_moved(known, &near)
         {
+            let word = shell_path(&moved);
             let moved = moved.display();
             return Err(Error::fatal(format!("the worktree was moved to '{moved}'"))
-                .hint(format!("tell git so: git worktree repair '{moved}'")));
+                .hint(format!("tell git so: git worktree repair {word}")));
         }
     }
     worktree::prune_missing(repo, concerns)?;
     if let Some(other) = worktree::list(repo)?.iter().find(|known| concerns(known)) {
-        let place = other.path.display();
+        let (place, word) = (other.path.display(), shell_path(&other.path));
         let error = match &other.locked {
             Some(_) => Error::fatal(format!("worktree '{place}' is locked"))
-                .hint(format!("git worktree unlock '{place}'")),
+                .hint(format!("git worktree unlock {word}")),
             None if other.path == Path::new(path) => Error::fatal(format!(
                 "'{place}' is there, but is not the worktree that git registered"
             ))
             .hint("git agent doctor"),
             None => Error::fatal(format!("branch '{branch}' is checked out in '{place}'"))
-                .hint(format!("git -C '{place}' switch --detach")),
+                .hint(format!("git -C {word} switch --detach")),
         };
         return Err(error);
     }
@@ -207,7 +208,7 @@ fn move_branch(
     if context.repo.branch_tip(branch)? != Some(current) {
         return Err(
             Error::fatal(format!("the worktree is not on branch '{branch}'"))
-                .hint(format!("git -C <worktree> switch {branch}")),
+                .hint(format!("git -C <worktree> switch {}", shell_word(branch))),
         );
     }
     context.store.keep_lost(&name, current)?;

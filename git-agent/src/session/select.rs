@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::{State, launch};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::store::list::{Listed, Listing, Scope, find_in};
 
 /// What a person said about which sessions.
@@ -155,7 +155,7 @@ fn require_mine(listed: &Listed) -> Result<()> {
     Err(Error::fatal(format!(
         "session '{name}' belongs to somebody else ({from})"
     ))
-    .hint(format!("git agent fork {name}")))
+    .hint(format!("git agent fork {}", shell_word(name))))
 }
 
 /// Returns the session whose worktree the command was started in: the newest, where several share it.

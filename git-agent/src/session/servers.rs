@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::Session;
 use super::context::Context;
 use crate::agent::{McpServer, template};
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, Result, shell_word};
 
 /// Returns the servers of a session, each once. One that is named and not described is an error, not a silent absence.
 pub fn offered(
@@ -28,7 +28,7 @@ pub fn offered(
         let key = |key: &str| format!("agent-mcp.{name}.{key}");
         let Some(command) = config.string(&key("command")) else {
             return Err(Error::fatal(format!("MCP server '{name}' has no command"))
-                .hint(format!("git config agent-mcp.{name}.command \"...\"")));
+                .hint(format!("git config {} \"...\"", shell_word(key("command")))));
         };
         let words = template::words(&command)
             .context(|| format!("bad config value for '{}'", key("command")))?;

@@ -7,7 +7,7 @@ use git_agent::agent::survey::{Found, survey};
 use git_agent::config::keys::{self, Key};
 use git_agent::config::{Row, parse_bool};
 use git_agent::env::Env;
-use git_agent::error::{Error, Result};
+use git_agent::error::{Error, Result, shell_word};
 use git_agent::git::config as git_config;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
@@ -128,7 +128,7 @@ fn checked(ui: &Ui, name: &str, value: Option<&str>) -> Result<String> {
     let section = name.split('.').next().unwrap_or_default();
     if !["agent", "agent-role", "agent-mcp"].contains(&section) {
         return Err(Error::usage(format!("'{name}' is no setting of git-agent"))
-            .hint(format!("git config {name} ...")));
+            .hint(format!("git config {} ...", shell_word(&name))));
     }
     match keys::find(&name) {
         Some(key) => complain(key, &name, value)?,

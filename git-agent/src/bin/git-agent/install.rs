@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::Result;
+use git_agent::error::{Result, shell_path};
 use git_agent::git::{Repo, config};
 use git_agent::install::{self, Done, File};
 use git_agent::output::sanitize::one_line;
@@ -97,15 +97,15 @@ fn advise(env: &Env, ui: &Ui, prefix: &Path) {
             bin.display()
         ));
         ui.hint(format!(
-            "add this to your shell's profile: export PATH=\"{}:$PATH\"",
-            bin.display()
+            "add this to your shell's profile: export PATH={}:\"$PATH\"",
+            shell_path(&bin)
         ));
     }
     let functions = prefix.join("share/zsh/site-functions");
     if env.var("SHELL").is_some_and(|shell| shell.ends_with("zsh")) {
         ui.hint(format!(
-            "for zsh, before compinit in .zshrc: fpath=('{}' $fpath)",
-            functions.display()
+            "for zsh, before compinit in .zshrc: fpath=({} $fpath)",
+            shell_path(&functions)
         ));
     }
 }
