@@ -57,7 +57,7 @@ pub fn show(screen: &Screen<'_>, listed: &Listed, gathering: Gathering<'_>) -> R
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         warn_left_out(context, ui, &work);
         if trees(context.repo, &work)? != before {
-            weaver.end()?;
+            weaver.end_file()?;
             let shown = &weaver.deltas()[..gate.files];
             rest(screen, &work, shown, &placed, &review)?;
             return Ok(work);

@@ -441,8 +441,8 @@ impl<'a, 'r> Weaver<'a, 'r> {
         Some(Lines::new(text))
     }
 
-    /// Writes what belongs to the file and found no line.
-    fn end_file(&mut self) -> Result<()> {
+    /// Ends a file: writes what belongs to it and found no line.
+    pub fn end_file(&mut self) -> Result<()> {
         self.flush()?;
         self.hunk = None;
         let Some(file) = self.file.take() else {
@@ -476,7 +476,19 @@ impl<'a, 'r> Weaver<'a, 'r> {
 
     /// Ends the diff of a part: what hangs on other files is left out.
     pub fn end(&mut self) -> Result<()> {
-        self.end_file()
+        self.end_file()?;
+        // A program of the user's own shows files without a heading of git's.
+        let deltas = &self.deltas;
+        self.waiting.retain(|path, threads| {
+            threads.retain(|(side, _), _| {
+                let is_shown = |delta: &Delta| {
+                    delta.path == *path || (*side == Side::Old && delta.old_path == *path)
+                };
+                deltas.iter().any(is_shown)
+            });
+            !threads.is_empty()
+        });
+        self.finish()
     }
 
     /// Ends the diff: what hangs on files that are not in it comes last.

@@ -126,6 +126,12 @@ fn what_is_converted_keeps_comments_apart() {
     for place in ["f:2", "g:4", "a.patch:4"] {
         assert!(mine.contains(&format!("│ {place}\n")), "{mine}");
     }
+    for setting in ["diff.external=mine", "diff.turned.command=mine"] {
+        let part = shown(&repo, &[setting], &["--", "f"]);
+        assert!(part.contains("mine says f"), "{part}");
+        assert_eq!(part.matches("│ f:2\n").count(), 1, "{part}");
+        assert!(!part.contains("g:4"), "only what was asked for: {part}");
+    }
 }
 
 #[test]
