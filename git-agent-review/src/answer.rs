@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
-use git_agent::invoke::{OutputArgs, site, text};
+use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
 use git_agent::review::Action;
 use git_agent::session::context::Context;
@@ -58,7 +58,7 @@ pub fn reply(env: &Env, args: &Reply) -> Result<u8> {
         if args.message.is_none() && args.file.is_none() {
             reviews.find(&args.comment, me.as_ref())?;
         }
-        let body = text::read(
+        let body = draft::read(
             context,
             "reply",
             args.message.as_deref(),

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
-use git_agent::invoke::{OutputArgs, site, text};
+use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui};
 use git_agent::review::path::unquote;
@@ -61,7 +61,7 @@ pub fn run(env: &Env, args: &Comment) -> Result<u8> {
             let listed = listed.as_ref().map_err(again)?;
             place(context, listed, args)?;
         }
-        let body = text::read(
+        let body = draft::read(
             context,
             "comment",
             args.message.as_deref(),

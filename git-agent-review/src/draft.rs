@@ -6,7 +6,20 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use git_agent::error::{Error, Result};
+use git_agent::invoke::text;
 use git_agent::session::context::Context;
+
+/// Reads text from wherever it was given; what cannot be used is kept. Nobody may have it a second time.
+pub fn read(
+    context: &Context<'_>,
+    what: &str,
+    words: Option<&str>,
+    file: Option<&Path>,
+) -> Result<String> {
+    let typed = text::typed(context, what, words, file)?;
+    keeping(context, what, &typed, || text::require_usable(what, &typed))?;
+    Ok(typed)
+}
 
 /// Runs something with a text; when that fails, the text is kept and the error says where.
 pub fn keeping<T>(

@@ -8,7 +8,7 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::git::ObjectId;
-use git_agent::invoke::{OutputArgs, site, text};
+use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::Ui;
 use git_agent::output::human::count;
 use git_agent::output::sanitize::one_line;
@@ -52,7 +52,7 @@ pub fn run(env: &Env, args: &Edit) -> Result<u8> {
                 whole(context, ui, &listed, args.fresh)?;
             }
             (message, file, what) => {
-                let words = text::read(context, "comment", message.as_deref(), file.as_deref())?;
+                let words = draft::read(context, "comment", message.as_deref(), file.as_deref())?;
                 let wanted = what.as_deref().unwrap_or_default();
                 draft::keeping(context, "comment", &words, || {
                     reword(context, ui, wanted, &words)

@@ -12,7 +12,7 @@ use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::git::ObjectId;
 use git_agent::invoke::choice::Choice;
-use git_agent::invoke::{OutputArgs, site, text};
+use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::human::count;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
@@ -73,7 +73,9 @@ pub fn run(env: &Env, args: &Judge, verdict: Verdict) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let why = match (&args.message, &args.file) {
             (None, None) => String::new(),
-            (message, file) => text::read(context, "message", message.as_deref(), file.as_deref())?,
+            (message, file) => {
+                draft::read(context, "message", message.as_deref(), file.as_deref())?
+            }
         };
         let cases = draft::keeping(context, "message", &why, || {
             cases(context, ui, args, verdict)

@@ -180,6 +180,16 @@ fn mistakes_are_said_and_the_text_is_kept() {
         count += 1;
         assert_eq!(kept(), count, "{place}");
     }
+    let said = repo
+        .command("git")
+        .args(["agent", "review", "comment", "s", "new:1", "-F", "-"])
+        .stdin("precious\0words")
+        .run()
+        .code(129);
+    said.assert_says("the comment holds a NUL byte")
+        .assert_says("the text is kept in");
+    count += 1;
+    assert_eq!(kept(), count);
     // An agent chooses its names: what is to be typed must not run them.
     for (name, word) in [
         ("a';touch ran;b", r"'a'\'';touch ran;b'"),

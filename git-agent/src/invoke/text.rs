@@ -15,6 +15,18 @@ pub fn read(
     words: Option<&str>,
     file: Option<&Path>,
 ) -> Result<String> {
+    let text = typed(context, what, words, file)?;
+    require_usable(what, &text)?;
+    Ok(text)
+}
+
+/// Reads text as [`read`] does, but takes also what no program could be given: for whoever keeps it before refusing it.
+pub fn typed(
+    context: &Context<'_>,
+    what: &str,
+    words: Option<&str>,
+    file: Option<&Path>,
+) -> Result<String> {
     let text = match (words, file) {
         (Some(_), Some(_)) => {
             return Err(Error::usage(format!(
@@ -42,9 +54,14 @@ pub fn read(
     if text.is_empty() {
         return Err(Error::usage(format!("the {what} is empty")));
     }
-    // No argument and no variable of a program can hold one.
-    if text.contains('\0') {
-        return Err(Error::usage(format!("the {what} holds a NUL byte")));
-    }
     Ok(text)
+}
+
+/// Refuses text that no program could be given.
+pub fn require_usable(what: &str, text: &str) -> Result<()> {
+    // No argument and no variable of a program can hold one.
+    match text.contains('\0') {
+        true => Err(Error::usage(format!("the {what} holds a NUL byte"))),
+        false => Ok(()),
+    }
 }
