@@ -113,11 +113,14 @@ fn finding(entry: &Value) -> Option<Finding> {
     };
     let title = text(&["title"])?;
     let message = text(&["message", "body", "comment", "text", "description"])?;
-    let message = match (title, message) {
+    // What says nothing still points at something.
+    let silent = (title.is_some() || message.is_some()).then(|| "(no message)".to_owned());
+    let words = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+    let message = match (words(title), words(message)) {
         (Some(title), Some(message)) if !message.contains(&title) => {
             format!("{title}\n\n{message}")
         }
-        (title, message) => message.or(title)?,
+        (title, message) => message.or(title).or(silent)?,
     };
     let line = number(&["line", "start_line", "startLine"]);
     let end = number(&["end", "end_line", "endLine"]);
@@ -198,6 +201,11 @@ mod tests {
                 "{after}"
             );
         }
+        let silent = r#"[{"message": " "}, {"title": "t", "message": ""}]"#;
+        let messages: Vec<String> = (parse(silent).expect("findings").into_iter())
+            .map(|finding| finding.message)
+            .collect();
+        assert_eq!(messages, ["(no message)", "t"]);
         let mixed = r#"{"findings": [{"message": "x"}, {"file": 7, "note": "y"}, "z"]}"#;
         let messages: Vec<String> = (parse(mixed).expect("findings").into_iter())
             .map(|finding| finding.message)
