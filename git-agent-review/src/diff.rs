@@ -10,6 +10,7 @@ use git_agent::error::{Context as _, Error, Result, shell_path};
 use git_agent::git::Repo;
 use git_agent::git::scan::Reason;
 use git_agent::invoke::{OutputArgs, site};
+use git_agent::output::style::When;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
 use git_agent::review::path::to_text;
 use git_agent::review::{Review, Side};
@@ -86,6 +87,11 @@ impl Diff {
             None if self.since_review => Scope::SinceReview,
             None => Scope::Branch,
         }
+    }
+
+    /// Returns what was said about colours, if anything was.
+    pub fn color(&self) -> Option<When> {
+        self.output.options().color
     }
 
     /// Returns the paths as seen from the top: they are typed as seen from the current directory.

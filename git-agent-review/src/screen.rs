@@ -8,7 +8,7 @@ use std::thread::ScopedJoinHandle;
 use git_agent::error::{Context as _, Result};
 use git_agent::git::diff::Stream;
 use git_agent::git::{Git, ObjectId};
-use git_agent::output::style::Slot;
+use git_agent::output::style::{Slot, When};
 use git_agent::output::{Ui, cannot_write};
 use git_agent::review::Review;
 use git_agent::session::anchors::{self, Placed, Spot};
@@ -92,8 +92,13 @@ impl<'a> Screen<'a> {
 
     fn is_colored(&self) -> bool {
         let configured = self.context.repo.config_string("color.diff");
-        let never = matches!(configured.as_deref(), Some("never" | "false"));
-        self.ui.palette().is_colored() && !never
+        let configured = configured.and_then(|value| When::from_config(&value));
+        // As in git an option beats the configuration, and 'always' means pipes too.
+        match self.args.color().or(configured) {
+            Some(When::Always) => true,
+            Some(When::Never) => false,
+            _ => self.ui.palette().is_colored(),
+        }
     }
 
     fn is_summary(&self) -> bool {

@@ -75,13 +75,30 @@ fn comments_stay_under_their_lines() {
         "diff.srcPrefix=before/",
         "diff.context=0",
         "diff.algorithm=histogram",
-        "color.diff=always",
         "diff.suppressBlankEmpty=true",
     ] {
         assert_eq!(places(&shown(&repo, &[setting], &[])), right, "{setting}");
     }
     let colored = shown(&repo, &["diff.colorMoved=zebra"], &["--color"]);
     assert!(colored.contains("said on f:2"), "{colored}");
+}
+
+#[test]
+fn colors_are_used_where_git_uses_them() {
+    let sandbox = Sandbox::new();
+    let repo = commented(&sandbox);
+    for (setting, options, colored) in [
+        ("color.diff=always", &[][..], true),
+        ("color.diff=always", &["--no-color"], false),
+        ("color.diff=always", &["--color=auto"], false),
+        ("color.diff=never", &[], false),
+        ("color.diff=never", &["--color=always"], true),
+        ("color.diff=auto", &[], false),
+    ] {
+        let diff = shown(&repo, &[setting], options);
+        assert_eq!(diff.contains("\x1b[32m+"), colored, "{setting} {options:?}");
+        assert!(diff.contains("said on f:2"), "{diff}");
+    }
 }
 
 #[test]
