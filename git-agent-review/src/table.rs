@@ -297,7 +297,11 @@ fn next_steps(context: &Context<'_>, ui: &Ui, chosen: &[Listed], rows: &[Row]) {
     }
     // Each goes where it came from.
     let mut targets: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    let lands = |row: &&Row| row.mine && verdict(row) == "approve";
+    let is_empty = |row: &Row| {
+        let same = |changes: &summary::Changes| changes.files + changes.uncommitted == 0;
+        row.changes.known().is_some_and(same) && row.ahead.known().is_none_or(|count| *count == 0)
+    };
+    let lands = |row: &&Row| row.mine && verdict(row) == "approve" && !is_empty(row);
     for row in rows.iter().filter(lands) {
         let into = row.parent.as_deref().unwrap_or("BRANCH");
         targets.entry(into).or_default().push(named(row));

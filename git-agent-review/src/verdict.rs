@@ -296,7 +296,12 @@ fn next_steps(context: &Context<'_>, ui: &Ui, verdict: Verdict, judged: &[(&List
     match verdict {
         Verdict::Approve => {
             let mut targets: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-            for listed in own() {
+            // What changed nothing has nothing to land.
+            let changed = |work: &Work| work.tip != work.base || !work.is_committed();
+            let landing = (judged.iter())
+                .filter(|(listed, work)| listed.is_mine() && changed(work))
+                .map(|(listed, _)| *listed);
+            for listed in landing {
                 let into = listed.session.parent.as_deref().unwrap_or("BRANCH");
                 targets.entry(into).or_default().push(name(listed));
             }

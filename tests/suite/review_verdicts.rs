@@ -544,3 +544,20 @@ fn of_two_verdicts_at_once_the_state_follows_the_one_that_counts() {
         assert_eq!(session["state"], wanted, "{session:#}");
     }
 }
+
+#[test]
+fn what_changed_nothing_has_nothing_to_land() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("empty", &[], &["print done"]);
+    repo.new_session("full", &[], &["write f text", "print done"]);
+    for name in ["empty", "full"] {
+        repo.await_state(name, "ready");
+    }
+    let approved = repo.agent(["review", "approve", "empty"]).success();
+    assert!(!approved.stderr().contains("git agent merge"), "{approved}");
+    let approved = repo.agent(["review", "approve", "empty", "full"]).success();
+    approved.assert_says("git agent merge --into main full\n");
+    let table = repo.agent(["review"]).success();
+    table.assert_says("git agent merge --into main full\n");
+}
