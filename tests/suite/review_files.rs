@@ -304,6 +304,16 @@ fn what_git_cannot_keep_is_said() {
     let inner = Repo::open(&sandbox, tree.path().join("in'ner"));
     inner.write("hidden", "text\n");
     inner.commit("hidden");
+    let counts = || -> Vec<String> {
+        let table = repo.agent(["review", "--porcelain"]).success();
+        let fields: Vec<&str> = table.stdout().split('\t').collect();
+        [fields[2], fields[6]].map(str::to_owned).into()
+    };
+    assert_eq!(counts(), ["1", "1"], "it is counted as it is shown");
+    // git counts what is staged.
+    tree.git(["add", "new"]).success();
+    assert_eq!(counts(), ["1", "1"]);
+    tree.git(["reset", "--quiet"]).success();
     for verb in ["diff", "approve"] {
         repo.agent(["review", verb, "s"])
             .success()

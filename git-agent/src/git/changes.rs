@@ -143,6 +143,8 @@ impl Repo {
         let mut loose = Loose::default();
         for entry in answer.stdout.split(|byte| *byte == 0) {
             match entry.get(..3) {
+                // A repository of its own, which is no part of the work.
+                Some(b"?? ") if entry.ends_with(b"/") => {}
                 Some(b"?? ") => loose.untracked.push(entry[3..].to_vec()),
                 Some(_) => loose.tracked += 1,
                 None => {}

@@ -133,7 +133,7 @@ impl Repo {
         partial.committed = (base != committed).then_some((base, committed));
         let untracked = self.search_untracked(at, &seen.index).run()?;
         let mut room = UNTRACKED_BYTES;
-        for path in untracked.files.iter().chain(&untracked.repositories) {
+        for path in &untracked.files {
             partial.plus.files += 1;
             partial.plus.uncommitted += 1;
             partial.plus.added += lines_of(&at.top.join(OsStr::from_bytes(path)), &mut room);
