@@ -217,3 +217,30 @@ fn nothing_an_agent_prints_reaches_the_terminal_unescaped() {
     let bad = |c: char| c.is_control() && !matches!(c, '\n' | '\r');
     assert!(!shown.stdout().contains(bad), "{shown}");
 }
+
+#[test]
+fn versions_of_a_task_can_be_told_apart() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let names = ["make-tests-parser-faster-v1", "make-tests-parser-faster-v2"];
+    for name in names {
+        start(&repo, name, &["print done"]);
+        repo.agent(["wait", name]).success();
+    }
+    let log = ["log", names[0], names[1], "--no-color"];
+    let whole = repo.agent(log).success();
+    let shown = repo
+        .agent_cmd(log)
+        .env("GIT_PAGER", "cat")
+        .on_terminal()
+        .run()
+        .success();
+    for (name, cut) in names.iter().zip(["v1", "v2"]) {
+        assert!(
+            whole.stdout().contains(&format!(" {name} done\n")),
+            "{whole}"
+        );
+        let cut = format!(" make-tests-parse…ster-{cut} done");
+        assert!(shown.stdout().contains(&cut), "{shown}");
+    }
+}

@@ -284,7 +284,7 @@ impl Table {
 }
 
 /// Returns a text without a part of its middle. What takes other than one cell a character is cut at its end.
-fn cut_within(text: &str, width: usize) -> Cow<'_, str> {
+pub(super) fn cut_within(text: &str, width: usize) -> Cow<'_, str> {
     let end = width.saturating_sub(1) / 3;
     if end == 0 || !text.is_ascii() {
         return sanitize::one_line(text).max_width(width).to_text();

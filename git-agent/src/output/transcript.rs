@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::moment::Clock;
 use super::style::Slot;
+use super::table::cut_within;
 use super::{Ui, cannot_write, human, sanitize};
 use crate::env::Millis;
 use crate::error::{Context, Result};
@@ -61,7 +62,10 @@ impl<'u> Writer<'u> {
         let widths = names
             .into_iter()
             .map(|name| sanitize::width(&sanitize::one_line(name).to_text()));
-        self.names = widths.max().unwrap_or(0).min(24);
+        self.names = widths.max().unwrap_or(0);
+        if self.ui.table_width().is_some() {
+            self.names = self.names.min(24);
+        }
         self
     }
 
@@ -103,7 +107,12 @@ impl<'u> Writer<'u> {
         let name = match width {
             0 => String::new(),
             width => {
-                let cut = sanitize::one_line(name).max_width(width).to_string();
+                let clean = sanitize::one_line(name).to_text();
+                // Versions of a task differ at the end. What a program reads is whole.
+                let cut = match self.ui.table_width() {
+                    Some(_) if sanitize::width(&clean) > width => cut_within(&clean, width),
+                    _ => clean.as_ref().into(),
+                };
                 let padding = width.saturating_sub(sanitize::width(&cut));
                 format!("{cut}{:padding$} ", "")
             }
