@@ -106,7 +106,7 @@ fn the_doctor_says_what_many_sessions_cost_and_what_helps() {
         ada.push().success();
         let doctor = || ada.agent(["doctor", "--remote", "origin"]).success();
         let few = doctor();
-        let words = "every push of everybody is told of its 2 refs, 1 ref of sessions";
+        let words = "every push is told of its 2 refs, 1 of sessions";
         assert!(few.stdout().contains(words), "{few}");
         assert!(!few.stdout().contains("hint:"), "{few}");
         // This keeps branches alone from being deleted, and a hook everything.
@@ -140,11 +140,12 @@ fn the_doctor_says_what_many_sessions_cost_and_what_helps() {
         let update = team.hub.command("git").args(["update-ref", "--stdin"]);
         update.stdin(more).run().success();
         let many = doctor();
-        let words =
-            "warning: every push of everybody is told of its 262 refs, 261 refs of sessions";
+        let words = "warning: every push is told of its 262 refs, 261 of sessions";
         for words in [words, "agent.remote", "git agent clean", "hide them"] {
             assert!(many.stdout().contains(words), "{many}");
         }
+        let mut said = many.stdout().lines().skip(1);
+        assert!(said.all(|line| line.len() <= 80), "{many}");
         let told = ada.agent(["doctor", "--remote", "origin", "--json"]);
         let told = told.success().json();
         assert_eq!(told["remotes"][0]["advertised"], 262);

@@ -63,12 +63,16 @@ fn a_planted_secret_never_reaches_the_remote() {
         assert_eq!(team.hub.refs("refs/agents/sessions").len(), 2);
 
         // Purged, it goes.
-        ada.command("git")
+        let purged = ada
+            .command("git")
             .args(["agent", "purge", "--value-file", "-"])
             .stdin(format!("{later}\n"))
             .run()
-            .success()
-            .assert_says("change the secret");
+            .success();
+        purged.assert_says("change the secret");
+        let at = purged.stderr().find("What this cannot reach");
+        let note = &purged.stderr()[at.expect("it says what it cannot do")..];
+        assert!(note.lines().all(|line| line.len() <= 80), "{purged}");
         // Nor does this clone keep the command as it was typed.
         let kept = ada.repo.common_dir().join("agents/scratch").join(&sid);
         let command = std::fs::read(kept.join("command.json")).expect("a command is kept");

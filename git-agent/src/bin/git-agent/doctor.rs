@@ -87,9 +87,9 @@ fn try_out(context: &Context<'_>, ui: &Ui, remote: &str) -> Result<u8> {
 
 /// What can be done about many refs: protocols give a push no way to ask for less.
 const MANY: [&str; 3] = [
-    "closed sessions fold into one ref a month with the next push: git agent clean",
-    "git config agent.remote <remote>    for a repository of their own for sessions",
-    "a host of one's own can hide them where code is pushed: see 'A host with many sessions' in git-agent(1)",
+    "closed sessions fold into one ref a month at a push: git agent clean",
+    "git config agent.remote <remote>    for a repository of sessions alone",
+    "a host can hide them: see 'A host with many sessions' in git-agent(1)",
 ];
 
 fn findings(probed: &Probed) -> Vec<String> {
@@ -140,12 +140,12 @@ fn findings(probed: &Probed) -> Vec<String> {
         );
     } else {
         let size = human::size(probed.bytes);
-        let count = human::count(probed.refs as u64, "ref");
         let all = human::count(probed.advertised as u64, "ref");
         say(
             if probed.many { "warning" } else { "note" },
             format!(
-                "every push of everybody is told of its {all}, {count} of sessions ({size}) among them",
+                "every push is told of its {all}, {} of sessions ({size})",
+                probed.refs
             ),
         );
     }

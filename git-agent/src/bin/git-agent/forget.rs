@@ -225,8 +225,9 @@ fn write(ui: &Ui, purged: &purge::Purged) -> Result<()> {
         return Ok(());
     }
     ui.narrate(
-        "What this cannot reach: a host keeps rewritten objects for a while and may show them to who knows their ids; \
-         whoever fetched has a copy;\nbranches, snapshots and the objects here until 'git gc --prune=now' are as they were.",
+        "What this cannot reach: a host keeps rewritten objects for a while and may\n\
+         show them to who knows their ids; whoever fetched has a copy; branches,\n\
+         snapshots and the objects here until 'git gc --prune=now' are as they were.",
     );
     ui.hint("change the secret where it is valid: it has been seen");
     Ok(())
