@@ -86,12 +86,16 @@ fn asks_long_help(arguments: &[OsString]) -> bool {
 
 /// Turns clap's message into git's words. It quotes what was typed, which may be anything, so all of it is escaped.
 fn complaint(text: &str) -> String {
+    // There '--' begins something else than a value, such as the command of an agent.
+    let is_begun = |line: &str| line.starts_with("Usage: ") && line.contains("-- <");
+    let begun = text.lines().any(is_begun);
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
         let line = sanitize::block(line.trim_end()).to_string();
         let line = match line.trim_start() {
             "" => continue,
             rest if rest.starts_with("For more information") => continue,
+            rest if begun && rest.starts_with("tip: to pass ") => continue,
             rest => match (rest.strip_prefix("tip: "), line.strip_prefix("Usage: ")) {
                 (Some(tip), _) => format!("hint: {tip}"),
                 (_, Some(usage)) => format!("usage: {usage}"),
@@ -125,6 +129,14 @@ mod tests {
             /// Its name
             #[arg(long)]
             name: Option<String>,
+        },
+        /// Show one
+        Show { what: Option<String> },
+        /// Run one
+        Run {
+            what: Option<String>,
+            #[arg(last = true)]
+            command: Vec<String>,
         },
     }
 
@@ -171,6 +183,13 @@ mod tests {
                 .contains("\nhint: a similar argument exists: '--name'\n"),
             "{}",
             near.text
+        );
+        let value = "hint: to pass '-q' as a value, use '-- -q'";
+        assert!(stopped(&["show", "-q"]).text.contains(value));
+        let begun = stopped(&["run", "-q"]).text;
+        assert!(
+            begun.contains("'-q'") && !begun.contains("hint:"),
+            "{begun}"
         );
         assert!(!stopped(&["nw"]).text.is_empty());
     }
