@@ -216,9 +216,13 @@ fn what_somebody_rewrote_is_said_and_the_old_version_kept() {
             .next()
             .expect("a ref");
         let old = team.hub.id(&name);
-        team.hub
-            .git(["update-ref", &name, &format!("{name}~1")])
-            .success();
+        let message = team.hub.git(["log", "-1", "--format=%B", &name]).success();
+        let (tree, before) = (format!("{name}^{{tree}}"), format!("{name}~1"));
+        let again = ["commit-tree", &tree, "-p", &before, "-m"];
+        let again = team.hub.command("git").args(again).arg(message.stdout());
+        let again = again.env("GIT_COMMITTER_NAME", "somebody").run();
+        let again = again.success().line().to_owned();
+        team.hub.git(["update-ref", &name, &again]).success();
         let told = bob.fetch().success();
         told.assert_says("was rewritten at 'origin'");
         let kept = bob.repo.refs("refs/agents-local/lost");

@@ -215,7 +215,9 @@ fn seal(context: &Context<'_>, known: &Copies, options: &Options) -> Result<BTre
     if sign::is_wanted(context)? {
         let is_users = |tip| sign::is_users(context, tip);
         for item in plan::unpushed(context, known, options.sessions.as_ref())? {
-            if item.new.is_some() && context.store.seal(&item.name, &is_users)? == Sealed::Foreign {
+            if item.new.is_some()
+                && context.store.seal(&item.name, Some(&is_users))? == Sealed::Foreign
+            {
                 foreign.insert(item.name);
             }
         }
@@ -455,6 +457,10 @@ impl Given<'_, '_> {
         self.require_same_writer(&item.name, theirs)?;
         sign::require_own(self.context, theirs)?;
         let store = &self.context.store;
+        let is_users = |tip| sign::is_users(self.context, tip);
+        let signs = sign::is_wanted(self.context)?;
+        // What is there is the user's word, as was just made sure; a join of both is nobody's.
+        let own_word = signs && store.is_own_word(&item.name, &is_users)?;
         let purged_here = store.is_purged_beyond(new, theirs)?;
         let purged_there = store.is_purged_beyond(theirs, new)?;
         let joined = match purged_here == purged_there {
@@ -467,10 +473,10 @@ impl Given<'_, '_> {
                 "it has another version at the remote, and is being written here",
             )),
             Joined::At(id) => {
-                let is_users = |tip| sign::is_users(self.context, tip);
-                let sealed = match sign::is_wanted(self.context)? {
-                    true => store.seal(&item.name, &is_users)?,
-                    false => Sealed::Later,
+                let sealed = match (signs, own_word) {
+                    (true, true) => store.seal(&item.name, None)?,
+                    (true, false) => Sealed::Foreign,
+                    (false, _) => Sealed::Later,
                 };
                 item.new = Some(match sealed {
                     Sealed::At(sealed) => sealed,

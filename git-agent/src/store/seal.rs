@@ -15,6 +15,9 @@ use crate::process::lock::Lock;
 /// More commits than these are not looked through for what others wrote.
 const FAR: usize = 100_000;
 
+/// Tells whether the signature of a commit is the user's.
+pub type IsUsers<'f> = dyn Fn(ObjectId) -> Result<bool> + 'f;
+
 /// What came of signing a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sealed {
@@ -28,12 +31,8 @@ pub enum Sealed {
 
 impl Store<'_> {
     /// Signs a ref's tip with the user's key, unless it is signed already. `is_users` tells whether the signature of a commit
-    /// is the user's: what others wrote below such a one was signed knowingly.
-    pub fn seal(
-        &self,
-        name: &RefName,
-        is_users: &dyn Fn(ObjectId) -> Result<bool>,
-    ) -> Result<Sealed> {
+    /// is the user's: what others wrote below such a one was signed knowingly. Without it, all of it is known to be good.
+    pub fn seal(&self, name: &RefName, is_users: Option<&IsUsers<'_>>) -> Result<Sealed> {
         let lock = match name {
             RefName::Session(sid) => Lock::try_acquire(self.env, self.write_lock(*sid))?,
             RefName::Archive { .. } => {
@@ -52,7 +51,9 @@ impl Store<'_> {
         if self.repo.is_signed(tip)? {
             return Ok(Sealed::At(tip));
         }
-        if !self.is_vouched(name, tip, is_users)? {
+        if let Some(is_users) = is_users
+            && !self.is_vouched(name, tip, is_users)?
+        {
             return Ok(Sealed::Foreign);
         }
         let (author, email) = self.repo.committer()?;
@@ -80,12 +81,14 @@ impl Store<'_> {
     }
 
     /// Returns whether everything in a ref was written by this clone, or signed by its user before.
-    fn is_vouched(
-        &self,
-        name: &RefName,
-        tip: ObjectId,
-        is_users: &dyn Fn(ObjectId) -> Result<bool>,
-    ) -> Result<bool> {
+    pub fn is_own_word(&self, name: &RefName, is_users: &IsUsers<'_>) -> Result<bool> {
+        match self.repo.find_ref(&name.to_string())? {
+            Some(tip) => self.is_vouched(name, tip, is_users),
+            None => Ok(true),
+        }
+    }
+
+    fn is_vouched(&self, name: &RefName, tip: ObjectId, is_users: &IsUsers<'_>) -> Result<bool> {
         let own = self.own();
         let is_review = match name {
             // They say which session a commit comes from, and nobody judges or runs anything by them.
