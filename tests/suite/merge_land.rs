@@ -231,6 +231,8 @@ fn a_dry_run_changes_nothing_and_says_all() {
     let repo = lab(&sandbox);
     session(&repo, "one", &["write app left", "commit x"]);
     session(&repo, "two", &["write app right", "commit y"]);
+    // A supervisor that says that it is ready still writes its record.
+    repo.assert_nothing_left_over();
     let before = (state(&repo), repo.refs("refs/"));
     let shown = repo
         .agent(["merge", "--dry-run", "--json"])
