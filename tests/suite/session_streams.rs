@@ -165,7 +165,7 @@ printf '{"type":"result","subtype":"error_during_execution","is_error":true,"usa
     }
     repo.agent(["new", "--name", "s", "--agent", "spender", "do it"])
         .success();
-    wait_until("it is ended", || repo.state("s") != "running");
+    repo.await_state("s", "failed");
     let session = repo.session("s");
     let reason = session["exit"]["reason"].as_str().unwrap_or_default();
     assert!(reason.contains("budget of 100 tokens"), "{session:#}");
