@@ -265,8 +265,7 @@ fn machine(ui: &Ui, branch: &str, rows: &[Row]) -> Result<()> {
 fn hints(ui: &Ui, left: &[LeftOut]) {
     let mut said: Vec<String> = Vec::new();
     for one in left {
-        let name = one_line(one.name.as_str()).to_string();
-        if let Some(hint) = one.why.hint(&name)
+        if let Some(hint) = one.why.hint(&one.name)
             && !said.contains(&hint)
             && said.len() < 3
         {

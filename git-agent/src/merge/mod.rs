@@ -29,7 +29,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::session::{SessionId, State};
 
 /// How a session's work becomes part of the target.
@@ -260,18 +260,24 @@ impl Why {
 
     /// Returns what to do about it, if there is anything to type.
     pub fn hint(&self, name: &str) -> Option<String> {
+        let name = shell_word(name);
         Some(match self {
             Why::AtWork(_) => format!("git agent wait {name}"),
             Why::NotApproved | Why::NotVerified(_) | Why::Stale(_) => {
                 format!("git agent review diff {name} && git agent review approve {name}")
             }
-            Why::Unseen { into, .. } => format!(
-                "git agent review diff {name} --into {into} && git agent review approve {name} --into {into}"
-            ),
+            Why::Unseen { into, .. } => {
+                let into = shell_word(into);
+                format!(
+                    "git agent review diff {name} --into {into} && git agent review approve {name} --into {into}"
+                )
+            }
             Why::ChangesRequested | Why::Rejected => format!("git agent review list {name}"),
             Why::Conflict(_) => format!("git agent merge resolve {name}"),
             Why::NotFastForward => format!("git agent update {name}"),
-            Why::OtherParent(parent) => format!("git agent merge --into {parent} {name}"),
+            Why::OtherParent(parent) => {
+                format!("git agent merge --into {} {name}", shell_word(parent))
+            }
             Why::OffBranch => format!("git agent shell {name}"),
             _ => return None,
         })

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::work::{self, Keep, Work};
 use super::{Person, Session, SessionId, State, inside, launch, remark, steer};
 use crate::cores;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::git::Repo;
 use crate::git::capture::Checkout;
 use crate::git::scan::Hidden;
@@ -115,7 +115,7 @@ pub fn give(
         let name = &session.name;
         return Err(
             Error::negative(format!("session '{name}' has changed since it was shown"))
-                .hint(format!("git agent review diff {name}")),
+                .hint(format!("git agent review diff {}", shell_word(name))),
         );
     }
     let action = Action::Verdict {

@@ -8,7 +8,7 @@ use super::launch::{self, RunFile};
 use super::prompts::{self, Delivery, USER};
 use super::{Session, SessionId, State, detail, events};
 use crate::agent::{NOBODY, REFUSALS};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::process::identity::{Signal, Stat};
 use crate::process::lock::{self, Lock};
 use crate::process::tree::{self, Care};
@@ -88,7 +88,7 @@ pub fn require_idle(context: &Context<'_>, session: &Session) -> Result<()> {
     }
     let name = &session.name;
     Err(Error::fatal(format!("session '{name}' is at work"))
-        .hint(format!("git agent wait {name}"))
+        .hint(format!("git agent wait {}", shell_word(name)))
         .hint(format!("or end its turn: git agent stop {name}")))
 }
 
