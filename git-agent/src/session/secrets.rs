@@ -130,11 +130,14 @@ pub type Moment = (ObjectId, Option<ObjectId>);
 /// Notes which files and commits between two moments hold a secret that only this process's environment tells: when they
 /// are pushed, from another terminal, nobody could tell any more. The secret itself is written nowhere.
 pub fn remember_objects(context: &Context<'_>, before: Moment, now: Moment) -> Result<()> {
+    if before == now {
+        return Ok(());
+    }
     let mut known = KnownSecrets::new();
     known.add_environment(context.env.vars_os());
     add_settings(context, &mut known);
     let known = known.unrecognisable();
-    if known.is_empty() || before == now {
+    if known.is_empty() {
         return Ok(());
     }
     let redactor = Redactor::new(known);
