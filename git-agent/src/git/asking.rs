@@ -1,24 +1,26 @@
-//! Asking another repository for its refs.
+//! Lists the refs of another repository with `git ls-remote`.
 //!
-//! The question goes to the other side at once, so that the caller can do something else until the answer is read. Where
-//! that is plain it is put by [`super::ls_refs`], and by `git ls-remote` in every other case: also where the other side
-//! gives no answer that makes sense, so that what is wrong is said in git's own words.
+//! The question is asked at once and the answer read later, so that the caller can work in between.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
-use std::process::{Child, ChildStderr, Stdio};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::ls_refs::{Direct, Patient, given_up};
-use super::packets::{self, Heard};
-use super::remote::{refused, without_password};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::remote::{not_listed, without_password};
 use super::talk::{SILENCE, lines_of, summary};
 use super::{ObjectId, Repo};
 use crate::error::{Context, Error, Result};
 
 /// The longest line of an advertisement that is looked at.
 const LINE: u64 = 8 << 10;
-/// How much of what git complains about is kept.
+/// The largest answer that is read to its end.
+const LONGEST_ANSWER: u64 = 512 << 20;
+/// How much of git's error output is kept.
 const COMPLAINTS: u64 = 64 << 10;
 /// Somebody who has more refs than this is not listened to any longer.
 const ENDLESS: usize = 5_000_000;
@@ -63,35 +65,23 @@ pub struct Advertisement {
 pub struct Asking<'r> {
     repo: &'r Repo,
     remote: String,
-    way: Way,
-}
-
-#[derive(Debug)]
-enum Way {
-    Direct(Direct),
-    Git(Child),
+    git: Child,
 }
 
 impl Repo {
-    /// Asks another repository for its refs below these prefixes, or without any for all. The other side may give more than
-    /// that. The answer is read by [`Asking::finish`].
-    pub fn ask_remote(&self, remote: &str, prefixes: &[&str]) -> Result<Asking<'_>> {
-        let way = match Direct::start(self, remote, prefixes) {
-            Some(direct) => Way::Direct(direct),
-            None => Way::Git(self.ls_remote(remote)?),
-        };
+    /// Asks another repository for its refs. The answer is read by [`Asking::finish`].
+    ///
+    /// All refs are asked for: `git ls-remote` would compare each ref with every pattern here, and send none of them to the other side.
+    pub fn ask_remote(&self, remote: &str) -> Result<Asking<'_>> {
+        let git = self
+            .remote_git()
+            .args(["ls-remote", "--quiet", "--refs", "--", remote])
+            .spawn(Stdio::null(), Stdio::piped(), Stdio::piped())?;
         Ok(Asking {
             repo: self,
             remote: remote.to_owned(),
-            way,
+            git,
         })
-    }
-
-    /// Starts `git ls-remote` for all refs: it would compare each with every pattern, and tell the other side of none.
-    fn ls_remote(&self, remote: &str) -> Result<Child> {
-        self.remote_git()
-            .args(["ls-remote", "--quiet", "--refs", "--", remote])
-            .spawn(Stdio::null(), Stdio::piped(), Stdio::piped())
     }
 }
 
@@ -104,20 +94,7 @@ impl Asking<'_> {
             interest,
             most,
         };
-        let child = match self.way {
-            Way::Git(child) => child,
-            Way::Direct(direct) => {
-                let mut advertised = Advertisement::default();
-                let hear = &mut |id: &[u8], name: &[u8]| {
-                    listener.hear(id, &String::from_utf8_lossy(name), &mut advertised)
-                };
-                match direct.read(&self.remote, hear)? {
-                    Heard::All | Heard::Enough => return Ok(advertised),
-                    Heard::Nonsense => self.repo.ls_remote(&self.remote)?,
-                }
-            }
-        };
-        listener.listen(child, SILENCE)
+        listener.listen(self.git, SILENCE)
     }
 }
 
@@ -141,7 +118,7 @@ impl Listener<'_> {
         let read = match child.stdout.take() {
             Some(stdout) => {
                 let reader = BufReader::new(Patient::new(stdout, patience));
-                self.read(reader, packets::ENDLESS, &mut advertised)
+                self.read(reader, LONGEST_ANSWER, &mut advertised)
             }
             None => Ok(Ok(())),
         };
@@ -152,7 +129,7 @@ impl Listener<'_> {
             return match read {
                 Ok(heard) => heard.map(|()| advertised),
                 Err(error) => Err(match given_up(&error, patience) {
-                    Some(reason) => refused("list", self.remote, &reason),
+                    Some(reason) => not_listed(self.remote, &reason),
                     None => Error::fatal(self.cannot()).because(error),
                 }),
             };
@@ -161,7 +138,7 @@ impl Listener<'_> {
         if !status.success() {
             let said = complaints.and_then(|thread| thread.join().ok());
             let said = summary(&lines_of(&said.unwrap_or_default()));
-            return Err(refused("list", self.remote, &said));
+            return Err(not_listed(self.remote, &said));
         }
         Ok(advertised)
     }
@@ -243,11 +220,60 @@ fn complaints_of(mut stderr: ChildStderr) -> JoinHandle<Vec<u8>> {
     })
 }
 
+/// Output of somebody who is not waited for without end.
+#[derive(Debug)]
+struct Patient {
+    from: ChildStdout,
+    patience: Duration,
+}
+
+impl Patient {
+    /// Reads from somebody who may be silent for so long at most.
+    fn new(from: ChildStdout, patience: Duration) -> Self {
+        Patient { from, patience }
+    }
+}
+
+impl Read for Patient {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match is_ready(&self.from, self.patience)? {
+            true => self.from.read(buffer),
+            false => Err(ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+/// Says why somebody is listened to no longer, if it is not for what they said.
+fn given_up(error: &io::Error, patience: Duration) -> Option<String> {
+    match error.kind() {
+        ErrorKind::TimedOut => Some(format!(
+            "no sign of life for {} seconds",
+            patience.as_secs()
+        )),
+        ErrorKind::FileTooLarge => Some("its answer does not end".to_owned()),
+        _ => None,
+    }
+}
+
+/// Waits until something can be read from a descriptor, or is at its end. Returns whether that came in time.
+fn is_ready(descriptor: impl AsFd, patience: Duration) -> io::Result<bool> {
+    let started = Instant::now();
+    loop {
+        let left = patience.saturating_sub(started.elapsed());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        let mut ready = [PollFd::new(&descriptor, PollFlags::IN)];
+        match poll(&mut ready, Some(&left)) {
+            Ok(count) => return Ok(count > 0),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::process::Command;
-    use std::time::Instant;
 
     fn listener() -> Listener<'static> {
         Listener {

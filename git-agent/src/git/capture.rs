@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use gix::bstr::ByteSlice;
 use gix::index::entry::{Flags, Mode};
 
-use super::command::Git;
+use super::command::{self, Git};
 use super::convert::Raw;
 use super::disk::{Content, Disk, is_safe};
 use super::index::{Item, OddEntry, ScratchIndex, build_trees, odd_entries, staged_items};
 use super::object::Batch;
+use super::remembered::Remembered;
 use super::scan::{Hidden, LeftOut, Manner, Reason, Scan};
 use super::{ObjectId, ObjectKind, RefBackend, Repo};
 use crate::error::{Context, Error, Result};
@@ -24,6 +25,8 @@ use crate::error::{Context, Error, Result};
 /// Above these, git streams files into the object database better than we do from memory.
 pub(in crate::git) const LARGE_FILE: u64 = 8 << 20;
 const LARGE_TOTAL: u64 = 32 << 20;
+/// The largest untracked file that is part of a snapshot, unless `agent.maxSnapshot` says otherwise.
+const MOST_OF_A_FILE: i64 = 1 << 30;
 pub(in crate::git) const MANY_FILES: usize = 256;
 /// How often a tree that changes while it is looked at is looked at again.
 const ATTEMPTS: usize = 4;
@@ -103,13 +106,20 @@ impl Repo {
         self.write_batch(&captured.batch)
     }
 
-    /// Looks at a working tree.
+    /// Looks at a working tree. Fails while its files are on their way to another state: a half is nobody's work.
     pub fn capture(&self, at: &Checkout, hidden: Hidden) -> Result<Captured> {
+        self.refuse_half(at)?;
+        self.capture_anyway(at, hidden)
+    }
+
+    /// Looks at a working tree whose files may be on their way to another state.
+    pub(in crate::git) fn capture_anyway(&self, at: &Checkout, hidden: Hidden) -> Result<Captured> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
             match self.capture_once(at, hidden) {
                 Ok(Some(captured)) => return Ok(captured),
                 Ok(None) => {}
+                Err(error) if command::is_cancelled() => return Err(error),
                 // A file that vanished or changed its kind under git's hands; the next look shows whether it was that.
                 Err(error) => last = Some(error),
             }
@@ -136,7 +146,7 @@ impl Repo {
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (scan.map(|scan| (scan, disk)), untracked)
         });
-        let ((mut scan, disk), untracked) = (scan?, untracked?);
+        let ((mut scan, mut disk), untracked) = (scan?, untracked?);
         let left_out = |path: Vec<u8>, reason| LeftOut { path, reason };
         scan.left_out.extend(
             untracked
@@ -150,6 +160,7 @@ impl Repo {
                 .push(left_out(untracked.complaint, Reason::Unreadable));
         }
         let mut paths = untracked.files;
+        self.leave_out_large(&mut paths, &mut scan, &mut disk)?;
         paths.extend(std::mem::take(&mut scan.changed));
         let seen = Seen {
             head: opened.head,
@@ -158,6 +169,30 @@ impl Repo {
             scan,
         };
         self.settle(at, seen, paths)
+    }
+
+    /// Takes out untracked files that are too large for a snapshot.
+    fn leave_out_large(
+        &self,
+        paths: &mut BTreeSet<Vec<u8>>,
+        scan: &mut Scan,
+        disk: &mut Disk,
+    ) -> Result<()> {
+        let set = self.config_number("agent.maxSnapshot")?;
+        let most = set.unwrap_or(MOST_OF_A_FILE);
+        if most == 0 {
+            return Ok(());
+        }
+        paths.retain(|path| {
+            let large = matches!(disk.stat(path), Ok(Some(stat)) if stat.st_size > most);
+            if large {
+                let path = path.clone();
+                let reason = Reason::Large;
+                scan.left_out.push(LeftOut { path, reason });
+            }
+            !large
+        });
+        Ok(())
     }
 
     /// Reads the index of a working tree and compares its files with it.
@@ -209,10 +244,14 @@ impl Repo {
         let something = !paths.is_empty() || Some(index_tree) != committed;
         let converts = something && self.may_convert(at, &seen.index, &mut seen.disk, &paths)?;
         let plain = !converts && paths.len() <= MANY_FILES;
-        let for_git = self.store_plain(&mut seen, paths, plain, &mut batch, &mut changes)?;
+        let began = std::time::SystemTime::now();
+        let memory = self.remembered(at, &paths, converts)?;
+        let manner = (plain, &memory);
+        let for_git = self.store_plain(&mut seen, paths, manner, &mut batch, &mut changes)?;
         let mut private = None;
         if !for_git.is_empty() {
             let updated = self.update_private_index(at, &seen.index, &for_git)?;
+            self.remember(&memory, &updated, &for_git, began);
             for path in for_git {
                 match updated.entry_by_path(path.as_bstr()) {
                     None => {
@@ -232,7 +271,8 @@ impl Repo {
         let mut raw = Vec::new();
         if converts {
             let files = files.as_deref().unwrap_or(&staged);
-            let unsaved = self.differing(files, &staged, index_tree, committed)?;
+            let mut unsaved = self.differing(files, &staged, index_tree, committed)?;
+            unsaved.extend(self.unconverted(files, &unsaved, &seen.index)?);
             let stored = [private.as_ref(), Some(&seen.index)];
             match self.raw_files(at, &mut seen.disk, &stored, &unsaved, &mut batch)? {
                 Some(found) => raw = found,
@@ -262,7 +302,7 @@ impl Repo {
         &self,
         seen: &mut Seen,
         paths: BTreeSet<Vec<u8>>,
-        plain: bool,
+        (plain, memory): (bool, &Remembered),
         batch: &mut Batch,
         changes: &mut Changes,
     ) -> Result<Vec<Vec<u8>>> {
@@ -271,6 +311,10 @@ impl Repo {
         for path in paths {
             let small = match seen.disk.stat(&path) {
                 Ok(Some(stat)) => {
+                    if let Some(item) = memory.item(self, &path, &stat) {
+                        changes.found.insert(path, item);
+                        continue;
+                    }
                     let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
                     total += size;
                     size <= LARGE_FILE && total <= LARGE_TOTAL
@@ -442,6 +486,8 @@ impl Repo {
             .env_remove("GIT_LITERAL_PATHSPECS")
             .config("core.splitIndex", "false")
             .config("index.sparse", "false")
+            // What a file here may not be called on another system keeps nothing from being recorded and brought back.
+            .config("core.protectNTFS", "false")
             .config("submodule.recurse", "false");
         // Told to ignore case where the file system does not, git overlooks files: believe the file system.
         let ignores = self.config_bool("core.ignoreCase").ok().flatten() == Some(true);

@@ -13,6 +13,7 @@ use super::index::{Item, build_trees};
 use super::object::Signature;
 use super::refs::{Expected, RefChange, Swap};
 use super::restore::{Manner, Target, refuse_locked};
+use super::restoring::Way;
 use super::scan::{Hidden, LeftOut};
 use super::snapshot::Snapshot;
 use super::{ObjectId, Repo};
@@ -20,7 +21,7 @@ use crate::error::{Context, Error, Result};
 use crate::fault;
 
 /// Files and directories by which git remembers that it is in the middle of something.
-pub(in crate::git) const UNFINISHED: [(&str, &str); 7] = [
+const UNFINISHED: [(&str, &str); 7] = [
     ("MERGE_HEAD", "merge"),
     ("rebase-merge", "rebase"),
     ("rebase-apply", "rebase"),
@@ -29,6 +30,14 @@ pub(in crate::git) const UNFINISHED: [(&str, &str); 7] = [
     ("BISECT_LOG", "bisect"),
     ("sequencer", "sequence of commits"),
 ];
+
+/// Returns what git is in the middle of in a working tree, if anything.
+pub fn unfinished(at: &Checkout) -> Option<&'static str> {
+    UNFINISHED
+        .iter()
+        .find(|(name, _)| at.admin_dir.join(name).exists())
+        .map(|(_, what)| *what)
+}
 
 /// Changes that moved.
 #[derive(Debug)]
@@ -52,13 +61,11 @@ impl Repo {
         who: &Signature,
     ) -> Result<Option<Carried>> {
         let cannot = || "cannot carry changes over".to_owned();
-        for (name, what) in UNFINISHED {
-            if source.admin_dir.join(name).exists() {
-                return Err(Error::fatal(format!(
-                    "cannot carry changes over: a {what} is in progress"
-                ))
-                .hint(format!("finish or abort the {what} first")));
-            }
+        if let Some(what) = unfinished(source) {
+            return Err(Error::fatal(format!(
+                "cannot carry changes over: a {what} is in progress"
+            ))
+            .hint(format!("finish or abort the {what} first")));
         }
         for checkout in [source, destination] {
             refuse_locked(&checkout.admin_dir.join("index"))?;
@@ -101,7 +108,13 @@ impl Repo {
         }
         fault::point("carry.kept").context(cannot)?;
         let snapshot = self.read_snapshot(id)?;
+        let way = Way {
+            to: id,
+            done_at: None,
+        };
+        let mark = self.begin_restoring(destination, way)?;
         self.apply_there(destination, &snapshot)?;
+        mark.end()?;
         fault::point("carry.applied").context(cannot)?;
         let again = self.capture(source, Hidden::LookAway)?;
         if !snapshot.is_state(&again) {

@@ -87,12 +87,28 @@ impl Repo {
         let answer = self
             .git_in(at)
             .without_big_files()
+            // Its own attributes could hide what it changed.
+            .env("GIT_ATTR_SOURCE", base.to_string())
             .args(["diff", "--numstat", "-z", "--no-renames", "--no-ext-diff"])
             .args(["--no-textconv", "--ignore-submodules=dirty"])
             .arg(base.to_string())
             .arg("--")
             .run()?;
         count(&answer.stdout)
+    }
+
+    /// Returns the names of the files that differ between two trees.
+    pub fn names_between(&self, one: ObjectId, other: ObjectId) -> Result<Vec<String>> {
+        let answer = self
+            .git_common()
+            .args(["diff-tree", "-r", "-z", "--name-only", "--no-renames"])
+            .args([one.to_string(), other.to_string()])
+            .run()?;
+        let names = answer.stdout.split(|byte| *byte == 0);
+        let names = names.filter(|name| !name.is_empty());
+        Ok(names
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .collect())
     }
 
     /// Returns how much differs between the two of each pair of commits, in one call of git for all of them; `None`

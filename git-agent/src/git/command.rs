@@ -2,21 +2,25 @@
 //!
 //! A worktree's `.git` file, `commondir`, hooks and `core.fsmonitor` can be rewritten by whoever works in it, and plain
 //! `git -C <worktree> status` would then run a command of theirs. So the git dir, common dir and work tree are always
-//! given, `core.fsmonitor` is off, and hooks are off unless a call asks for them.
+//! given, `core.fsmonitor` is off, and hooks are off, those of the configuration too, unless a call asks for them.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
-use super::Repo;
+use super::phrases::complaint;
+use super::{Repo, hooks};
 use crate::env::GIT_LOCATION_VARIABLES;
 use crate::error::{Context, Error, Result};
 
@@ -27,8 +31,14 @@ pub const MINIMUM_VERSION: Version = Version {
     patch: 0,
 };
 
+/// The exit code of a git that does not know an option it was given.
+pub(super) const USAGE: i32 = 129;
+
 /// The variable that makes git read objects as they are, whatever `git replace` put in their place.
 pub(super) const NO_REPLACE: &str = "GIT_NO_REPLACE_OBJECTS";
+
+/// A variable that holds nothing, for settings that are to be empty.
+const NOTHING: &str = "GIT_AGENT_NOTHING";
 
 /// A version of git.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +54,12 @@ pub struct Version {
 impl Version {
     /// Reads the answer of `git version`.
     pub fn parse(text: &str) -> Option<Self> {
-        let numbers = text.trim().strip_prefix("git version ")?;
+        // git version 2.47.3
+        let mut words = text.split_whitespace();
+        let numbers = words
+            .next()
+            .filter(|word| *word == "git")
+            .and(words.nth(1))?;
         let mut parts = numbers
             .split(|c: char| !c.is_ascii_digit())
             .map(str::parse::<u32>);
@@ -70,6 +85,10 @@ pub struct Git {
     settings: Vec<OsString>,
     words: Vec<OsString>,
     hooks: bool,
+    /// The git directory and the shared one, where the call names them.
+    place: Option<(PathBuf, PathBuf)>,
+    /// Hooks of the user's configuration.
+    known_hooks: BTreeSet<OsString>,
     input: Option<Vec<u8>>,
 }
 
@@ -99,13 +118,15 @@ impl Git {
         for name in GIT_LOCATION_VARIABLES {
             command.env_remove(name);
         }
-        // Messages of git are parsed nowhere, but they end up in our errors: keep them in one language.
+        // Messages of git end up in our errors, and a few decide something in [`super::phrases`]: one language.
         command.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
         Git {
             command,
             settings: Vec::new(),
             words: Vec::new(),
             hooks: true,
+            place: None,
+            known_hooks: BTreeSet::new(),
             input: None,
         }
     }
@@ -121,6 +142,7 @@ impl Git {
             None => git.command.current_dir(common_dir),
         };
         git.hooks = false;
+        git.place = Some((git_dir.to_owned(), common_dir.to_owned()));
         git.config("core.fsmonitor", "false")
     }
 
@@ -225,6 +247,12 @@ impl Git {
             });
         let said = child.stdout.take();
         let stdout = said.map_or(Ok(Vec::new()), |said| until_end(&child, said));
+        if stdout
+            .as_ref()
+            .is_err_and(|error| error.kind() == io::ErrorKind::Interrupted)
+        {
+            end(&mut child);
+        }
         let status = child.wait().context(cannot)?;
         if let Some(feeder) = feeder {
             let _ = feeder.join();
@@ -274,11 +302,31 @@ impl Git {
     fn complete(&mut self) {
         if !self.hooks {
             self.settings.push("core.hooksPath=/dev/null".into());
+            self.silence();
         }
         for setting in &self.settings {
             self.command.arg("-c").arg(setting);
         }
         self.command.args(&self.words);
+    }
+
+    /// Takes the events from all hooks of the configuration, which git runs from 2.54 on wherever hooks lie.
+    ///
+    /// A switch for a whole event does not exist in 2.54, and later on it has no effect beside a hook of the same name.
+    fn silence(&mut self) {
+        let Some((git_dir, common_dir)) = &self.place else {
+            return;
+        };
+        let mut names = hooks::configured(git_dir, common_dir);
+        names.append(&mut self.known_hooks);
+        for name in names {
+            // A name may hold an equals sign, where '-c' would end the key.
+            let mut setting = OsString::from("--config-env=hook.");
+            setting.push(name);
+            setting.push(".event=");
+            setting.push(NOTHING);
+            self.command.arg(setting).env(NOTHING, "");
+        }
     }
 
     /// Returns the subcommand for messages.
@@ -330,6 +378,59 @@ impl Complaints {
     }
 }
 
+/// How often a call that may be cancelled asks whether it is.
+const MOMENT: Duration = Duration::from_millis(200);
+/// How long a cancelled call may take to put away what it has begun.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Tells whether calls of git shall end.
+type Cancel = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// What is asked, while something may be cancelled.
+static CANCEL: Mutex<Option<Cancel>> = Mutex::new(None);
+
+/// While this lives, calls of git end when it says so.
+#[derive(Debug)]
+#[must_use]
+pub struct Cancelling(());
+
+/// Lets calls of git end as soon as `cancel` says so, in every thread of this process. What they were to do fails then.
+pub fn cancel_when(cancel: impl Fn() -> bool + Send + Sync + 'static) -> Cancelling {
+    *CANCEL.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(cancel));
+    Cancelling(())
+}
+
+impl Drop for Cancelling {
+    fn drop(&mut self) {
+        *CANCEL.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+fn cancel() -> Option<Cancel> {
+    CANCEL
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+}
+
+/// Returns whether calls of git end now.
+pub(in crate::git) fn is_cancelled() -> bool {
+    cancel().is_some_and(|cancel| cancel())
+}
+
+/// Ends a call: git takes away its temporary files when it is asked to end.
+fn end(child: &mut Child) {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        let _ = kill_process(pid, Signal::TERM);
+    }
+    let until = Instant::now() + FAREWELL;
+    while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let _ = child.kill();
+}
+
 /// Reads what a child says until it has ended: whoever has its output then, too, is not waited for.
 fn until_end(child: &Child, mut stdout: ChildStdout) -> io::Result<Vec<u8>> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -343,7 +444,15 @@ fn until_end(child: &Child, mut stdout: ChildStdout) -> io::Result<Vec<u8>> {
             PollFd::new(&stdout, PollFlags::IN),
             PollFd::new(&ended, PollFlags::IN),
         ];
-        match poll(&mut ready, None) {
+        let cancel = cancel();
+        let moment = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: MOMENT.subsec_nanos().into(),
+        };
+        match poll(&mut ready, cancel.is_some().then_some(&moment)) {
+            Ok(0) if cancel.is_some_and(|cancel| cancel()) => {
+                return Err(io::Error::new(io::ErrorKind::Interrupted, "it was stopped"));
+            }
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
@@ -373,17 +482,7 @@ fn cannot_start(name: &str, error: std::io::Error) -> Error {
 }
 
 fn failed(name: &str, answer: &Answer) -> Error {
-    let stderr = String::from_utf8_lossy(&answer.stderr);
-    let said = stderr
-        .lines()
-        .map(|line| {
-            line.trim_start_matches("fatal: ")
-                .trim_start_matches("error: ")
-                .trim()
-        })
-        .filter(|line| !line.is_empty() && !line.starts_with("hint:"))
-        .collect::<Vec<_>>()
-        .join("; ");
+    let said = complaint(&answer.stderr);
     match answer.code {
         _ if !said.is_empty() => Error::fatal(format!("'{name}' failed: {said}")),
         Some(code) => Error::fatal(format!("'{name}' failed (exit {code})")),
@@ -419,8 +518,10 @@ impl Repo {
         self.beside(Git::new(admin_dir, self.common_dir(), Some(top)))
     }
 
-    /// Lets git write its objects where this repository's go.
-    fn beside(&self, git: Git) -> Git {
+    /// Lets git write its objects where this repository's go, and run no hook of the user's that the call does not want.
+    fn beside(&self, mut git: Git) -> Git {
+        let hooks = self.config_subsections("hook").into_iter();
+        git.known_hooks = hooks.map(OsString::from).collect();
         match self.is_read_only() {
             true => git.env("GIT_OBJECT_DIRECTORY", self.objects_dir()),
             false => git,

@@ -2,7 +2,7 @@
 //!
 //! git stores what its conversions make of a file, and a checkout converts back, not always to the same bytes. So that a
 //! restored working tree is the same byte for byte, the bytes of such files are kept beside, unless they are as
-//! committed: then git sees no change in them, and they come back as a checkout makes them. Files that pass through a
+//! committed with the line ends of a checkout: then git sees no change in them, and they come back as a checkout makes them. Files that pass through a
 //! filter program are not: what the filter keeps out of the repository (secrets, gigabytes) is kept out for a reason.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -173,6 +173,48 @@ impl Repo {
             });
         }
         Ok(Some(raw))
+    }
+
+    /// Returns which of these files git may convert on the way in.
+    pub(in crate::git) fn converts_any(
+        &self,
+        at: &Checkout,
+        files: &[&Item],
+    ) -> Result<BTreeSet<Vec<u8>>> {
+        if self.converts_line_ends() {
+            return Ok(files.iter().map(|item| item.path.clone()).collect());
+        }
+        let mut conversions = self.conversions(at, files)?;
+        conversions.retain(|_, conversion| conversion.any);
+        Ok(conversions.into_keys().collect())
+    }
+
+    /// Returns the files that are as committed, but with the line ends that are stored where a checkout writes others.
+    pub(in crate::git) fn unconverted<'a>(
+        &self,
+        files: &'a [Item],
+        known: &[&Item],
+        index: &gix::index::State,
+    ) -> Result<Vec<&'a Item>> {
+        let mut found = Vec::new();
+        if !self.writes_crlf() {
+            return Ok(found);
+        }
+        let known: BTreeSet<&[u8]> = known.iter().map(|item| item.path.as_slice()).collect();
+        for item in files {
+            if known.contains(item.path.as_slice()) {
+                continue;
+            }
+            let Some(entry) = index.entry_by_path(item.path.as_bstr()) else {
+                continue;
+            };
+            // Every line end that was converted made the file longer than what is stored.
+            let size = self.object_header(item.id)?.map(|(_, size)| size);
+            if entry.stat.size != 0 && size == Some(u64::from(entry.stat.size)) {
+                found.push(item);
+            }
+        }
+        Ok(found)
     }
 
     /// Returns whether a checkout may write other line ends than are stored.

@@ -215,12 +215,13 @@ impl Repo {
         Ok(converted.map(|fields| fields[0].to_vec()).collect())
     }
 
-    /// Returns a call of git's diff program on two trees, as its user configured it. The attributes are those of the later
-    /// tree, and nothing of any worktree is looked at. Trees with too many differences are refused.
+    /// Returns a call of git's diff program on two trees, as its user configured it. Attributes are read from a tree that the
+    /// author of the changes did not write, so that they cannot hide their own lines; git before 2.41 reads none of a tree.
+    /// Nothing of any worktree is looked at. Trees with too many differences are refused.
     pub fn diff_program(
         &self,
-        old: ObjectId,
-        new: ObjectId,
+        attributes: ObjectId,
+        (old, new): (ObjectId, ObjectId),
         options: &[String],
         paths: &[OsString],
     ) -> Result<Git> {
@@ -228,7 +229,7 @@ impl Repo {
         let git = self
             .git_common()
             .without_big_files()
-            .env("GIT_ATTR_SOURCE", new.to_string())
+            .env("GIT_ATTR_SOURCE", attributes.to_string())
             .arg("diff")
             .args(options)
             .args([old.to_string(), new.to_string(), "--".to_owned()])

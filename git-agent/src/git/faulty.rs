@@ -4,9 +4,11 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 
 use gix::objs::{CommitRefIter, TreeRefIter};
 
+use super::phrases::fsck_fault;
 use super::quarantine::Quarantine;
 use super::talk::Audience;
 use super::{Git, ObjectId, ObjectKind, Repo};
@@ -27,7 +29,13 @@ impl Repo {
         audience: &mut Audience<'_>,
     ) -> Result<BTreeMap<ObjectId, String>> {
         let quarantine = Quarantine::new(self)?;
-        self.fetch_into(&quarantine, remote, ids, false, audience)?;
+        if self
+            .fetch_into(&quarantine, remote, ids, false, audience)?
+            .is_err()
+        {
+            // What did not come cannot be looked into.
+            return Ok(BTreeMap::new());
+        }
         let mut faults = self.faults_in(&quarantine)?;
         if !faults.is_empty() {
             self.spread(&quarantine, ids, &mut faults)?;
@@ -55,10 +63,7 @@ impl Repo {
             .answer()?;
         let said = String::from_utf8_lossy(&answer.stderr);
         let fault = |line: &str| {
-            // error in tree 0123…: hasDotdot: contains '..'
-            let (_, rest) = line.split_once(" in ")?;
-            let (object, what) = rest.split_once(": ")?;
-            let (_, id) = object.split_once(' ')?;
+            let (id, what) = fsck_fault(line)?;
             Some((self.parse_id(id).ok()?, format!("object {id}: {what}")))
         };
         Ok(said.lines().filter_map(fault).collect())
@@ -107,7 +112,8 @@ impl Repo {
     /// Returns this repository as it were with what is in a quarantine.
     fn with_objects_in(&self, quarantine: &Quarantine) -> Result<Repo> {
         let cannot = || "cannot open fetched objects".to_owned();
-        let main = format!("{}\n", self.objects_dir().display());
+        let mut main = self.objects_dir().into_os_string().into_vec();
+        main.push(b'\n');
         fs::write(quarantine.objects().join("info/alternates"), main).context(cannot)?;
         let mut both = self.clone();
         let hash = both.gix.object_hash();

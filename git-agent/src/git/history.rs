@@ -18,6 +18,14 @@ pub struct Head {
     pub commit: Option<ObjectId>,
 }
 
+/// Returns whether git would accept a name as a branch.
+pub fn is_branch_name(name: &str) -> bool {
+    let full = format!("refs/heads/{name}");
+    !name.starts_with('-')
+        && name != "HEAD"
+        && gix::validate::reference::name(full.as_str().into()).is_ok()
+}
+
 impl Repo {
     /// Returns where HEAD points.
     pub fn head(&self) -> Result<Head> {
@@ -63,10 +71,7 @@ impl Repo {
 
     /// Returns whether git would accept a name as a branch.
     pub fn is_valid_branch(&self, name: &str) -> bool {
-        let full = format!("refs/heads/{name}");
-        !name.starts_with('-')
-            && name != "HEAD"
-            && gix::validate::reference::name(full.as_str().into()).is_ok()
+        is_branch_name(name)
     }
 
     /// Returns the best common ancestor of two commits.

@@ -1,8 +1,11 @@
 //! A repository as a hook of it sees it: found from git's variables, and where its own hooks are. Opens nothing else.
 
-use std::ffi::OsStr;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use gix::config::Source;
 
 use super::Git;
 use crate::env::Env;
@@ -127,6 +130,38 @@ impl Surroundings {
         let path = answer.stdout.strip_suffix(b"\0")?;
         (!path.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(path)))
     }
+}
+
+/// Returns the names of the hooks that a repository's configuration defines (git 2.54), as it is now: whoever works in a
+/// worktree can write it at any time.
+pub(super) fn configured(git_dir: &Path, common_dir: &Path) -> BTreeSet<OsString> {
+    let home = gix::path::env::home_dir();
+    let options = gix::config::file::init::Options {
+        includes: gix::config::file::includes::Options::follow(
+            gix::config::path::interpolate::Context {
+                home_dir: home.as_deref(),
+                ..Default::default()
+            },
+            gix::config::file::includes::conditional::Context {
+                git_dir: Some(git_dir),
+                branch_name: None,
+            },
+        ),
+        ..Default::default()
+    };
+    let mut names = BTreeSet::new();
+    for path in [common_dir.join("config"), git_dir.join("config.worktree")] {
+        // What cannot be read git does not take a hook from.
+        let Ok(mut file) = gix::config::File::from_path_no_includes(path, Source::Local) else {
+            continue;
+        };
+        let _ = file.resolve_includes(options);
+        for section in file.sections_by_name("hook").into_iter().flatten() {
+            let name = section.header().subsection_name();
+            names.extend(name.map(|name| OsStr::from_bytes(name).to_owned()));
+        }
+    }
+    names
 }
 
 /// A file cannot be understood alone.

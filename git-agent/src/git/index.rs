@@ -157,6 +157,11 @@ impl ScratchIndex {
         self.file.path()
     }
 
+    /// Gives it a name under which it stays.
+    pub(in crate::git) fn persist(self, path: &Path) -> std::io::Result<()> {
+        fs::rename(self.path(), path)
+    }
+
     /// Makes it as old as the index it was made of. git looks into files that are no older than the index: one that was
     /// changed within the tick of the clock in which it was checked out would look unchanged beside a younger index.
     pub(in crate::git) fn age_like(&self, index: &fs::File) -> Result<()> {

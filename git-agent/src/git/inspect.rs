@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::object::sync_dir;
+use super::phrases::unreachable_commit;
 use super::{ObjectId, ObjectKind, RefBackend, Repo};
 use crate::error::{Context, Error, Result};
 
@@ -172,7 +173,7 @@ impl Repo {
             .answer()?;
         Ok(String::from_utf8_lossy(&answer.stdout)
             .lines()
-            .filter_map(|line| line.strip_prefix("unreachable commit "))
+            .filter_map(|line| unreachable_commit(line))
             .filter_map(|hex| self.parse_id(hex.trim()).ok())
             .collect())
     }

@@ -1,8 +1,10 @@
 //! Moving a branch together with the working trees that have it checked out: all of it, or nothing.
 //!
-//! git itself holds the lock of the branch while the files change: the branch is compared and locked, hooks may object,
-//! every working tree is updated as `git merge` would, and only then the branch moves. Whatever fails before that leaves
-//! branch and files as they were. A process that dies in between lets go of the lock; [`Repo::take_back`] undoes the files.
+//! The caller has written down what is about to happen. Every working tree is updated as `git merge` would, and then the
+//! branch is compared, locked and moved in one short transaction, in which hooks may object. Whatever fails before that
+//! leaves branch and files as they were, and of a process that dies [`Repo::take_back`] undoes the files. No ref is locked
+//! while files change: a checkout may take minutes, and a git that is killed leaves its locks. Those that it may leave are
+//! [recorded](Repo::record_locks).
 //!
 //! Before anything changes every file that will is seen to be as it is committed, in the index and on disk: only so is it
 //! known afterwards what to put back, and what is somebody's own.
@@ -11,7 +13,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Stdio};
 
 use gix::bstr::ByteSlice as _;
@@ -20,8 +22,10 @@ use gix::index::entry::{Flags, Mode};
 use rustix::fs::{FileType, Stat};
 
 use super::capture::Checkout;
+use super::carry::unfinished;
 use super::command::{Complaints, Git};
 use super::disk::Disk;
+use super::phrases::complaint;
 use super::refs::{Expected, RefChange};
 use super::take_back::{follows, is_leaf};
 use super::touched::{Comparer, Touched};
@@ -112,7 +116,7 @@ impl Repo {
         new: ObjectId,
     ) -> Result<Option<String>> {
         let place = at.top.display();
-        if let Some(what) = operation_under_way(&at.admin_dir) {
+        if let Some(what) = operation_under_way(at) {
             return Ok(Some(format!("{what} is under way in '{place}'")));
         }
         let touched = self.touched_between(old, new)?;
@@ -306,36 +310,37 @@ impl Repo {
     pub fn land(&self, landing: &Landing<'_>) -> Result<Landed> {
         let cannot = || format!("cannot move '{}'", landing.branch);
         fault::point("land.checked").context(cannot)?;
-        let mut held = match Held::take(self, landing)? {
-            Ok(held) => held,
-            Err(said) => return self.why_not(landing, said),
-        };
-        let updated = fault::point("land.locked")
-            .context(cannot)
-            .and_then(|()| self.update_checkouts(landing.checkouts, landing.old, landing.new));
-        match updated {
-            Ok(None) => {}
-            Ok(Some(said)) => {
-                held.let_go();
-                return Ok(Landed::Refused(said));
-            }
-            Err(error) => {
-                held.let_go();
-                return Err(error);
-            }
+        let _record = self
+            .record_locks(self.locks_of_landing(landing))?
+            .durable()?;
+        let mut transaction = Transaction::begin(self, landing)?;
+        fault::point("land.begun").context(cannot)?;
+        if let Some(said) = self.update_checkouts(landing.checkouts, landing.old, landing.new)? {
+            return Ok(Landed::Refused(said));
         }
-        let committed = fault::point("land.files.updated")
+        let moved = fault::point("land.files.updated")
             .context(cannot)
-            .and_then(|()| held.commit());
-        if let Err(error) = committed {
-            // The files go back; the branch never moved unless git said so.
-            if self.find_ref(landing.branch)? != Some(landing.new) {
-                self.take_all_back(landing.checkouts, landing.old, landing.new)?;
-                return Err(error);
-            }
+            .and_then(|()| transaction.commit());
+        // What failed may have failed after the branch had moved.
+        if !matches!(moved, Ok(Ok(()))) && self.find_ref(landing.branch)? != Some(landing.new) {
+            self.take_all_back(landing.checkouts, landing.old, landing.new)?;
+            return match moved? {
+                Ok(()) => Ok(Landed::Moved),
+                Err(said) => self.why_not(landing, said),
+            };
         }
         fault::point("land.committed").context(cannot)?;
         Ok(Landed::Done)
+    }
+
+    /// Returns the locks that git takes for a landing.
+    fn locks_of_landing(&self, landing: &Landing<'_>) -> Vec<PathBuf> {
+        let also = landing.also.iter().map(|change| change.name.as_str());
+        let refs = self.locks_of_refs(std::iter::once(landing.branch).chain(also));
+        let places = landing.checkouts.iter();
+        refs.into_iter()
+            .chain(places.flat_map(|at| self.locks_of_checkout(at)))
+            .collect()
     }
 
     /// Takes working trees from one commit to another: all, or none and the reason.
@@ -364,9 +369,32 @@ impl Repo {
     /// Takes back what was changed in working trees that were as they are committed. Whatever they had besides stays.
     fn take_all_back(&self, checkouts: &[Checkout], old: ObjectId, new: ObjectId) -> Result<()> {
         for at in checkouts {
+            let head = self.head_of(at)?.filter(|head| *head != old);
+            // Somebody has committed the new files meanwhile: there they are at home now.
+            if let Some(head) = head
+                && self.has_files_of(head, old, new)?
+            {
+                continue;
+            }
             self.take_back(at, &at.admin_dir.join("index"), old, new)?;
         }
         Ok(())
+    }
+
+    /// Returns whether a commit has every file that changed between two others as it is in the second of them.
+    fn has_files_of(&self, commit: ObjectId, old: ObjectId, new: ObjectId) -> Result<bool> {
+        let lacking = self.touched_between(commit, new)?;
+        let wanted = self.touched_between(old, new)?;
+        let is_wanted = |path: &Vec<u8>| {
+            let wanted = wanted.changes();
+            wanted
+                .binary_search_by(|change| change.path.cmp(path))
+                .is_ok()
+        };
+        Ok(!lacking
+            .changes()
+            .iter()
+            .any(|change| is_wanted(&change.path)))
     }
 
     fn switch_tree(
@@ -400,23 +428,23 @@ impl Repo {
     }
 }
 
-/// A transaction of refs that is prepared: their locks are held, and nothing has moved.
-struct Held {
+/// A transaction of refs that git knows and has not begun: nothing is locked.
+struct Transaction {
     child: std::process::Child,
     input: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     complaints: Option<Complaints>,
 }
 
-impl Held {
-    /// Locks the refs. The inner error is what git said when it may not be.
-    fn take(repo: &Repo, landing: &Landing<'_>) -> Result<Result<Self, String>> {
+impl Transaction {
+    /// Tells git what shall move.
+    fn begin(repo: &Repo, landing: &Landing<'_>) -> Result<Self> {
         // Where the branch is checked out HEAD's own reflog tells of it too.
         let git = match landing.checkouts.first() {
             Some(at) => repo.git_at(&at.admin_dir, &at.top),
             None => repo.git_common(),
         };
-        let mut held = Held::start(git, landing.reflog)?;
+        let mut transaction = Transaction::start(git, landing.reflog)?;
         let null = repo.null_id();
         let mut script = b"start\0".to_vec();
         let own = RefChange {
@@ -427,15 +455,9 @@ impl Held {
         for change in std::iter::once(&own).chain(landing.also) {
             script.extend_from_slice(change.script_line(null).as_bytes());
         }
-        script.extend_from_slice(b"prepare\0");
-        if held.say(&script) && held.hears("start: ok") && held.hears("prepare: ok") {
-            return Ok(Ok(held));
-        }
-        let said = held.let_go();
-        Ok(Err(match said.trim() {
-            "" => "the branch cannot be locked".to_owned(),
-            _ => objection(said.as_bytes()),
-        }))
+        // A git that cannot be told anything does not answer when it is to commit.
+        transaction.say(&script);
+        Ok(transaction)
     }
 
     fn start(git: Git, reflog: &str) -> Result<Self> {
@@ -454,7 +476,7 @@ impl Held {
         let missing = || Error::fatal("git was started without its streams");
         let input = child.stdin.take();
         let output = child.stdout.take().ok_or_else(missing)?;
-        Ok(Held {
+        Ok(Transaction {
             child,
             input,
             answers: BufReader::new(output),
@@ -473,20 +495,23 @@ impl Held {
         self.answers.read_line(&mut line).is_ok() && line.trim_end() == wanted
     }
 
-    fn commit(&mut self) -> Result<()> {
-        let done = self.say(b"commit\0") && self.hears("commit: ok");
-        let said = self.let_go();
-        match done {
-            true => Ok(()),
-            false => Err(Error::fatal(format!(
-                "cannot move the branch: {}",
-                objection(said.as_bytes())
-            ))),
-        }
+    /// Locks and compares the refs, lets hooks object, and moves them. The inner error is what git said when it may not.
+    fn commit(&mut self) -> Result<std::result::Result<(), String>> {
+        let locked = self.say(b"prepare\0") && self.hears("start: ok") && self.hears("prepare: ok");
+        let done = locked && {
+            fault::point("land.locked").context(|| "cannot move the branch".into())?;
+            self.say(b"commit\0") && self.hears("commit: ok")
+        };
+        let said = self.end();
+        Ok(match (done, said.trim()) {
+            (true, _) => Ok(()),
+            (false, "") => Err("the branch cannot be locked".to_owned()),
+            (false, _) => Err(objection(said.as_bytes())),
+        })
     }
 
     /// Ends the call: what is not committed does not happen. Returns what it complained.
-    fn let_go(&mut self) -> String {
+    fn end(&mut self) -> String {
         drop(self.input.take());
         let _ = self.child.wait();
         let text = self
@@ -495,6 +520,12 @@ impl Held {
             .and_then(|complaints| complaints.take().ok())
             .unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -520,34 +551,17 @@ fn in_place(stderr: &[u8], at: &Checkout) -> String {
 
 /// Returns what git objected, without its prefixes, on one line.
 fn objection(stderr: &[u8]) -> String {
-    let text = String::from_utf8_lossy(stderr);
-    let lines = text.lines().map(|line| {
-        line.trim_start_matches("fatal: ")
-            .trim_start_matches("error: ")
-            .trim()
-            .trim_end_matches('.')
-    });
-    let said: Vec<&str> = lines
-        .filter(|line| !line.is_empty() && !line.starts_with("hint:"))
-        .collect();
-    match said.is_empty() {
-        true => "git refused without a word".to_owned(),
-        false => said.join("; "),
+    match complaint(stderr) {
+        said if said.is_empty() => "git refused without a word".to_owned(),
+        said => said.trim_end_matches('.').to_owned(),
     }
 }
 
 /// Returns what somebody is in the middle of in a working tree.
-fn operation_under_way(admin_dir: &Path) -> Option<&'static str> {
-    const OPERATIONS: [(&str, &str); 6] = [
-        ("MERGE_HEAD", "a merge"),
-        ("CHERRY_PICK_HEAD", "a cherry-pick"),
-        ("REVERT_HEAD", "a revert"),
-        ("rebase-merge", "a rebase"),
-        ("rebase-apply", "a rebase"),
-        ("index.lock", "another git command"),
-    ];
-    OPERATIONS
-        .iter()
-        .find(|(file, _)| admin_dir.join(file).exists())
-        .map(|(_, what)| *what)
+fn operation_under_way(at: &Checkout) -> Option<String> {
+    let locked = || at.admin_dir.join("index.lock").exists();
+    match unfinished(at) {
+        Some(what) => Some(format!("a {what}")),
+        None => locked().then(|| "another git command".to_owned()),
+    }
 }

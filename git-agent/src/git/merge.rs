@@ -2,7 +2,7 @@
 
 use std::thread::JoinHandle;
 
-use super::command::Answer;
+use super::command::{Answer, USAGE};
 use super::{ObjectId, Repo};
 use crate::error::{Context, Error, Result};
 
@@ -115,10 +115,10 @@ impl Repo {
             _ => {
                 let said = String::from_utf8_lossy(&answer.stderr).trim().to_owned();
                 let error = Error::fatal(format!("cannot merge {ours} and {theirs}: {said}"));
-                Err(if said.contains("usage") {
-                    error.hint("git 2.38 or newer is needed to merge")
-                } else {
-                    error
+                // So git ends when it does not know an option.
+                Err(match answer.code == Some(USAGE) {
+                    true => error.hint("git 2.38 or newer is needed to merge"),
+                    false => error,
                 })
             }
         }
@@ -140,8 +140,10 @@ impl Repo {
         })
     }
 
-    /// Makes a commit with git, as the user's own `git commit` would: identity, encoding and signature.
+    /// Makes a commit with git, as the user's own `git commit` would: identity, encoding and signature. Fails if it would
+    /// bring a path that nobody can check out.
     pub fn make_commit(&self, new: &NewCommit<'_>) -> Result<ObjectId> {
+        self.refuse_bad_paths(new.parents, new.tree)?;
         let mut git = self
             .git_main()
             .durable()

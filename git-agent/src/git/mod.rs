@@ -26,21 +26,26 @@ pub mod inspect;
 pub mod landing;
 mod linecount;
 mod loose;
-mod ls_refs;
 pub mod merge;
+pub mod moves;
 pub mod notes;
 pub mod object;
 pub mod onto;
 mod packed;
-mod packets;
+mod phrases;
 pub mod preview;
 mod quarantine;
+pub mod reflog;
 pub mod refs;
+pub mod refused_paths;
+pub mod remembered;
 pub mod remote;
 pub mod restore;
+pub mod restoring;
 pub mod scan;
 pub mod scratch;
 pub mod snapshot;
+pub mod stale_locks;
 mod stream;
 mod submodule;
 pub mod take_back;
@@ -304,19 +309,31 @@ fn open_options(env: &Env) -> gix::open::Options {
         .object_store_slots(slots)
 }
 
-fn not_a_repository(env: &Env, error: impl std::fmt::Display) -> Error {
-    let message = error.to_string();
-    if message.contains("untrusted") || message.contains("unsafe") || message.contains("trust") {
+fn not_a_repository(env: &Env, error: gix::Error) -> Error {
+    use gix::error::Class;
+    // A directory that may not be read has an I/O error for its cause; an owner who is not trusted has none.
+    let distrusted = error
+        .classify()
+        .any(|found| found.class() == Class::PermissionDenied && found.io_kind().is_none());
+    if distrusted {
+        let found = gix::discover::upwards(&env.cwd).ok();
+        let dirs = found.map(|(path, _)| path.into_repository_and_work_tree_directories());
+        let top = dirs.map(|(git_dir, top)| env.cwd.join(top.unwrap_or(git_dir)));
+        let top = top.as_deref().unwrap_or(&env.cwd);
         return Error::fatal(format!(
             "repository at '{}' belongs to somebody else",
-            env.cwd.display()
+            top.display()
         ))
         .hint(format!(
             "git config --global --add safe.directory {}",
-            shell_path(&env.cwd)
+            shell_path(top)
         ));
     }
-    Error::fatal("not a git repository (or any of the parent directories)").hint("git init")
+    if error.classify().is_not_found() {
+        return Error::fatal("not a git repository (or any of the parent directories)")
+            .hint("git init");
+    }
+    Error::fatal("cannot open the repository").because(error)
 }
 
 #[cfg(test)]

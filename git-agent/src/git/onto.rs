@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use gix::index::entry::Mode;
 
 use super::capture::Checkout;
-use super::carry::UNFINISHED;
 use super::merge::Merged;
 use super::restore::{Manner, Target};
 use super::scan::Hidden;
@@ -23,14 +22,6 @@ pub enum Taken {
     Done,
     /// The work does not fit on the other commit, because of these paths. Nothing was changed.
     Conflict(Vec<String>),
-}
-
-/// Returns what git is in the middle of in a working tree, if anything.
-pub fn unfinished(at: &Checkout) -> Option<&'static str> {
-    UNFINISHED
-        .iter()
-        .find(|(name, _)| at.admin_dir.join(name).exists())
-        .map(|(_, what)| *what)
 }
 
 impl Repo {

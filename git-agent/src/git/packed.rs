@@ -15,6 +15,7 @@ use super::refs::{Expected, RefChange, Swap, lock_path, pause, take_lock};
 use super::{ObjectId, ObjectKind, RefBackend, Repo};
 use crate::error::{Context, Error, Result};
 use crate::fault;
+use crate::process::lock::lock_unsigned;
 
 /// Below this many changes git does it as well.
 const FEW: usize = 8;
@@ -28,11 +29,11 @@ impl Repo {
     /// caller's over all their writers in this clone.
     pub fn swap_many(&self, changes: &[RefChange]) -> Result<Swap> {
         self.require_writable()?;
-        if changes.len() >= FEW
-            && self.ref_backend() == RefBackend::Files
-            && let Some(swap) = self.swap_packed(changes)?
-        {
-            return Ok(swap);
+        if changes.len() >= FEW && self.ref_backend() == RefBackend::Files {
+            self.note_moves(changes);
+            if let Some(swap) = self.swap_packed(changes)? {
+                return Ok(swap);
+            }
         }
         self.swap_refs(changes)
     }
@@ -114,8 +115,9 @@ impl Repo {
     fn await_turn(&self) -> io::Result<fs::File> {
         let locks = self.common_dir().join("agents").join("locks");
         fs::create_dir_all(&locks)?;
-        let turn = fs::File::create(locks.join("packed-refs"))?;
-        turn.lock()?;
+        let path = locks.join("packed-refs");
+        let turn = fs::File::create(&path)?;
+        lock_unsigned(&turn, &path)?;
         Ok(turn)
     }
 

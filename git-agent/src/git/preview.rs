@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
+use super::command::USAGE;
 use super::merge::Merged;
 use super::object::{Batch, Signature};
 use super::{ObjectId, Repo};
@@ -235,7 +236,7 @@ fn ask(
         // 1 is what the last merge gave.
         Some(0 | 1) => parse(&answer.stdout, kind)
             .ok_or_else(|| Error::fatal("cannot understand the answer of 'git merge-tree'")),
-        Some(129) => Ok(Vec::new()),
+        Some(USAGE) => Ok(Vec::new()),
         _ => {
             let said = String::from_utf8_lossy(&answer.stderr).trim().to_owned();
             Err(Error::fatal(format!("cannot preview merges: {said}")))

@@ -3,8 +3,10 @@
 //! git writes what it fetches into a directory of its own, beside the repository's objects, and only what it found good
 //! is moved over. A fetch that fails half-way would otherwise leave its pack behind until the next gc.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -50,7 +52,7 @@ impl Quarantine {
     pub(in crate::git) fn enter(&self, git: Git) -> Git {
         git.env("GIT_OBJECT_DIRECTORY", &self.objects).env(
             "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-            quoted(&self.main.to_string_lossy()),
+            quoted(self.main.as_os_str()),
         )
     }
 
@@ -121,10 +123,18 @@ fn sweep(scratch: &Path) {
 }
 
 /// Returns a path as git reads it in a list of alternates.
-fn quoted(path: &str) -> String {
-    let odd = path.starts_with('"') || path.contains(':');
-    match odd {
-        true => format!("\"{}\"", path.replace('\\', "\\\\").replace('"', "\\\"")),
-        false => path.to_owned(),
+fn quoted(path: &OsStr) -> OsString {
+    let bytes = path.as_bytes();
+    if !bytes.starts_with(b"\"") && !bytes.contains(&b':') {
+        return path.to_owned();
     }
+    let mut quoted = vec![b'"'];
+    for byte in bytes {
+        if matches!(byte, b'"' | b'\\') {
+            quoted.push(b'\\');
+        }
+        quoted.push(*byte);
+    }
+    quoted.push(b'"');
+    OsString::from_vec(quoted)
 }

@@ -15,7 +15,7 @@ use crate::error::{Context, Error, Result};
 use crate::fault;
 
 /// How often a busy lock is tried again. With the waits below that is about two seconds.
-const ATTEMPTS: u32 = 24;
+pub(in crate::git) const ATTEMPTS: u32 = 24;
 /// How often refs are read again because somebody packed them meanwhile, before git is asked.
 const PACKING: u32 = 3;
 
@@ -270,7 +270,10 @@ impl Repo {
     pub fn swap_ref(&self, change: &RefChange) -> Result<Swap> {
         self.require_writable()?;
         match (self.ref_backend(), change.new) {
-            (RefBackend::Files, Some(new)) => self.swap_file(change, new),
+            (RefBackend::Files, Some(new)) => {
+                self.note_moves(std::slice::from_ref(change));
+                self.swap_file(change, new)
+            }
             _ => self.swap_refs(std::slice::from_ref(change)),
         }
     }
@@ -340,6 +343,7 @@ impl Repo {
             return Ok(Swap::Done);
         }
         self.require_writable()?;
+        self.note_moves(changes);
         let null = self.null_id();
         // Without the closing `commit` nothing happens: a writer that dies half-way changes nothing.
         let mut script = b"start\0".to_vec();
@@ -347,6 +351,8 @@ impl Repo {
             script.extend_from_slice(change.script_line(null).as_bytes());
         }
         script.extend_from_slice(b"prepare\0commit\0");
+        let locks = self.locks_of_refs(changes.iter().map(|change| change.name.as_str()));
+        let _record = self.record_locks(locks)?;
         let mut last = None;
         for attempt in 0..ATTEMPTS {
             fault::point("refs.before").context(|| "cannot update refs".into())?;
@@ -361,6 +367,7 @@ impl Repo {
                 Ok(_) => return Ok(Swap::Done),
                 Err(error) => last = Some(error),
             }
+            self.clear_recorded_locks()?;
             // Told apart by looking, not by reading git's words: either a value moved, or a lock was busy.
             for change in changes {
                 let current = self.find_ref(&change.name)?;

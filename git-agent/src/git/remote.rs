@@ -3,13 +3,14 @@
 //! What the other side says on stderr is foreign text: it is handed to the caller line by line and never passed through.
 
 use std::cmp::Reverse;
-use std::path::Path;
 use std::process::Stdio;
 
+pub use super::phrases::FetchFault;
+use super::phrases::{fetch_fault, is_hidden, remote_words};
 use super::quarantine::Quarantine;
-use super::talk::{Audience, converse};
+use super::talk::{Audience, converse, summary};
 use super::{Git, ObjectId, Repo};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 
 /// Blobs larger than this are streamed to the disk instead of being held in memory.
 pub(super) const STREAMED: &str = "1m";
@@ -36,6 +37,8 @@ pub struct Outcome {
     pub flag: char,
     /// git's words for it.
     pub summary: String,
+    /// Whether it was refused because the other side hides such refs from pushes.
+    pub hidden: bool,
 }
 
 /// How a push ended.
@@ -45,6 +48,17 @@ pub struct Pushed {
     pub done: bool,
     /// What git told of each ref.
     pub outcomes: Vec<Outcome>,
+    /// What was said on the way, as one line.
+    pub said: String,
+    /// What the other side said of that.
+    pub remote_said: Option<String>,
+}
+
+/// Why a fetch failed.
+#[derive(Debug)]
+pub struct FetchFailure {
+    /// What kind of failure it is.
+    pub fault: FetchFault,
     /// What was said on the way, as one line.
     pub said: String,
 }
@@ -91,28 +105,6 @@ impl Repo {
         Ok(rewritten(address, &listed, ".pushinsteadof")
             .or_else(|| rewritten(address, &listed, ".insteadof"))
             .unwrap_or_else(|| address.to_owned()))
-    }
-
-    /// Returns where git would ask a remote for its refs, if its settings want nothing special.
-    pub(super) fn plain_fetch_url(&self, remote: &str) -> Option<String> {
-        if !self.settings_are_plain() {
-            return None;
-        }
-        let mut address = remote.to_owned();
-        if self.remote_names().iter().any(|name| name == remote) {
-            let values = |key| self.config_strings(&format!("remote.{remote}.{key}"));
-            let special = |key| !values(key).is_empty();
-            if special("vcs") || special("uploadpack") {
-                return None;
-            }
-            let urls = values("url");
-            // To newer versions of git an empty one takes back those before it.
-            if urls.iter().any(String::is_empty) {
-                return None;
-            }
-            address = urls.into_iter().next()?;
-        }
-        Some(address)
     }
 
     /// Returns whether what stands in the settings of a remote is all there is to its addresses: nothing rewrites them.
@@ -208,9 +200,22 @@ impl Repo {
         ids: &[ObjectId],
         audience: &mut Audience<'_>,
     ) -> Result<()> {
+        self.try_fetch(remote, ids, audience)?
+            .map_err(|failure| refused("fetch from", remote, &failure.said))
+    }
+
+    /// Does the same, and tells a fetch that failed apart from everything that can fail here.
+    pub fn try_fetch(
+        &self,
+        remote: &str,
+        ids: &[ObjectId],
+        audience: &mut Audience<'_>,
+    ) -> Result<Result<(), FetchFailure>> {
         let quarantine = Quarantine::new(self)?;
-        self.fetch_into(&quarantine, remote, ids, true, audience)?;
-        quarantine.release()
+        match self.fetch_into(&quarantine, remote, ids, true, audience)? {
+            Ok(()) => quarantine.release().map(Ok),
+            Err(failure) => Ok(Err(failure)),
+        }
     }
 
     /// Gets the same into a quarantine, checked or not.
@@ -221,7 +226,7 @@ impl Repo {
         ids: &[ObjectId],
         checked: bool,
         audience: &mut Audience<'_>,
-    ) -> Result<()> {
+    ) -> Result<Result<(), FetchFailure>> {
         let wanted: String = ids.iter().map(|id| format!("{id}\n")).collect();
         let mut git = self.remote_git();
         if self.remote_names().iter().any(|name| name == remote) {
@@ -253,10 +258,13 @@ impl Repo {
             ])
             .spawn(Stdio::piped(), Stdio::null(), Stdio::piped())?;
         let (code, _, said) = converse(child, wanted.into_bytes(), audience)?;
-        match code {
+        Ok(match code {
             Some(0) => Ok(()),
-            _ => Err(refused("fetch from", remote, &said)),
-        }
+            _ => Err(FetchFailure {
+                fault: fetch_fault(&said),
+                said: summary(&said),
+            }),
+        })
     }
 
     /// Changes refs in another repository: all of them or, with `atomic`, none.
@@ -294,7 +302,8 @@ impl Repo {
         Ok(Pushed {
             done: code == Some(0),
             outcomes: outcomes(&stdout),
-            said,
+            said: summary(&said),
+            remote_said: remote_words(&said),
         })
     }
 
@@ -409,20 +418,24 @@ pub fn without_password(url: &str) -> String {
     }
 }
 
-pub(super) fn refused(what: &str, remote: &str, said: &str) -> Error {
-    let shown = if Path::new(remote).is_absolute() {
-        "it"
-    } else {
-        remote
-    };
-    let error = Error::fatal(format!(
+fn refused(what: &str, remote: &str, said: &str) -> Error {
+    Error::fatal(format!(
         "cannot {what} '{}': {said}",
         without_password(remote)
-    ));
-    if said.contains("does not appear to be a git repository") {
-        return error.hint(format!("git remote -v    says where '{shown}' is"));
+    ))
+}
+
+/// Says that a remote could not be asked for its refs: the first thing that fails where it is not.
+pub(super) fn not_listed(remote: &str, said: &str) -> Error {
+    let error = refused("list", remote, said);
+    // Whoever gave an address knows where it is.
+    match remote.contains(['/', ':']) {
+        true => error,
+        false => error.hint(format!(
+            "git remote get-url --all -- {}",
+            shell_word(remote)
+        )),
     }
-    error
 }
 
 /// Returns what an address becomes by the settings whose names end so: the longest that fits counts, and of equally long
@@ -454,6 +467,7 @@ fn outcomes(stdout: &[u8]) -> Vec<Outcome> {
                 name: name.to_owned(),
                 flag: flag.chars().next().unwrap_or(' '),
                 summary: summary.to_owned(),
+                hidden: is_hidden(summary),
             })
         })
         .collect()

@@ -96,7 +96,7 @@ impl Repo {
         let index_path = at.admin_dir.join("index");
         refuse_locked(&index_path)?;
         let before = read_or_empty(&index_path)?;
-        let mut current = self.capture(at, manner.hidden)?;
+        let mut current = self.capture_anyway(at, manner.hidden)?;
         self.store_captured(&mut current)?;
         self.refuse_loss(at, &current, to, manner.safety)?;
         fault::point("restore.checked").context(|| "cannot restore".into())?;
@@ -104,10 +104,43 @@ impl Repo {
         fault::point("restore.files.moved").context(|| "cannot restore".into())?;
         self.put_raw(at, &to.raw)?;
         fault::point("restore.raw.written").context(|| "cannot restore".into())?;
-        let staged = self.staged_index(at, to, &moved)?;
+        let staged = self.staged_index(at, to, moved.path())?;
         self.install_index(&index_path, &before, &staged)?;
         fault::point("restore.index.installed").context(|| "cannot restore".into())?;
         self.verify(at, to, manner.hidden)
+    }
+
+    /// Completes a fresh working tree, into which the files of a state were just checked out: exact bytes, and what was
+    /// staged.
+    pub(in crate::git) fn complete(&self, at: &Checkout, to: &Target) -> Result<Restored> {
+        self.put_raw(at, &to.raw)?;
+        fault::point("restore.raw.written").context(|| "cannot restore".into())?;
+        if to.index_tree != to.tree || !to.odd.is_empty() || !to.raw.is_empty() {
+            let index_path = at.admin_dir.join("index");
+            let before = read_or_empty(&index_path)?;
+            let staged = self.staged_index(at, to, &index_path)?;
+            self.install_index(&index_path, &before, &staged)?;
+            fault::point("restore.index.installed").context(|| "cannot restore".into())?;
+        }
+        self.verify(at, to, Hidden::Look)
+    }
+
+    /// Fails if git would refuse to bring a snapshot back, with the same rules by which it is brought back.
+    pub fn prove_restorable(&self, at: &Checkout, snapshot: &Snapshot) -> Result<()> {
+        for tree in [snapshot.tree, snapshot.index_tree] {
+            let scratch = self.write_scratch_index(gix::index::State::new(self.hash_kind()))?;
+            self.git_in(at)
+                .index_file(scratch.path())
+                .args(["read-tree", "--reset"])
+                .arg(tree.to_string())
+                .run()?;
+        }
+        for raw in &snapshot.raw {
+            if self.object_header(raw.id)?.is_none() {
+                return Err(Error::fatal(format!("object {} is missing", raw.id)));
+            }
+        }
+        Ok(())
     }
 
     /// Fails if something would go that neither a commit nor the safety state holds.
@@ -190,14 +223,22 @@ impl Repo {
             known = self.expanded_index(at, &index_path)?;
         }
         let sparse = is_sparse(at);
+        // A file outside of a cone that is not as it was before is one that is there.
+        let wanted = match sparse {
+            true => self.index_of_tree(to)?,
+            false => gix::index::State::new(self.hash_kind()),
+        };
         for (entry, path) in state.entries_mut_with_paths() {
+            let stays = wanted
+                .entry_by_path(path)
+                .is_some_and(|wanted| wanted.id == entry.id && wanted.mode == entry.mode);
             let Some(old) = known.entry_by_path_and_stage(path, Stage::Unconflicted) else {
                 continue;
             };
             if old.id == entry.id && old.mode == entry.mode {
                 entry.stat = old.stat;
             }
-            if sparse && old.flags.contains(Flags::SKIP_WORKTREE) {
+            if sparse && stays && old.flags.contains(Flags::SKIP_WORKTREE) {
                 entry.flags.insert(Flags::SKIP_WORKTREE | Flags::EXTENDED);
             }
         }
@@ -212,6 +253,8 @@ impl Repo {
         if from != to {
             self.refuse_in_the_way(at, from, to)?;
             self.git_in(at)
+                // What is outside of a cone and was there all the same comes back too.
+                .config("core.sparseCheckout", "false")
                 .index_file(scratch.path())
                 .args(["read-tree", "-m", "-u"])
                 .args([from.to_string(), to.to_string()])
@@ -281,19 +324,17 @@ impl Repo {
     }
 
     /// Returns an index with what shall be staged, knowing the files as they are.
-    fn staged_index(
-        &self,
-        at: &Checkout,
-        to: &Target,
-        files: &ScratchIndex,
-    ) -> Result<ScratchIndex> {
-        let moved = self.read_index(files.path())?;
+    fn staged_index(&self, at: &Checkout, to: &Target, files: &Path) -> Result<ScratchIndex> {
+        let moved = self.read_index(files)?;
         let mut state = self.index_of_tree(to.index_tree)?;
         let sparse = is_sparse(at);
+        // Their size is not the one that was checked out: git would not even look into them.
+        let raw: BTreeSet<&[u8]> = to.raw.iter().map(|raw| raw.path.as_slice()).collect();
         for (entry, path) in state.entries_mut_with_paths() {
             match moved.entry_by_path(path) {
                 Some(file) => {
-                    if file.id == entry.id && file.mode == entry.mode {
+                    let known = file.id == entry.id && file.mode == entry.mode;
+                    if known && !raw.contains(path.as_bytes()) {
                         entry.stat = file.stat;
                     }
                     if sparse && file.flags.contains(Flags::SKIP_WORKTREE) {
@@ -373,7 +414,7 @@ impl Repo {
 
     /// Looks at the working tree again and fails if it is not what was asked for.
     fn verify(&self, at: &Checkout, to: &Target, hidden: Hidden) -> Result<Restored> {
-        let mut now = self.capture(at, hidden)?;
+        let mut now = self.capture_anyway(at, hidden)?;
         let mut restored = Restored::default();
         let mut wrong = Vec::new();
         if now.tree != to.tree {

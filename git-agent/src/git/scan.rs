@@ -40,6 +40,10 @@ pub enum Reason {
     Special,
     /// Nobody let us read it.
     Unreadable,
+    /// An untracked file that is larger than `agent.maxSnapshot` allows.
+    Large,
+    /// git takes its name for one of its own and keeps nothing of it.
+    GitName,
 }
 
 /// Something that is in the working tree and not in its snapshot.
@@ -58,6 +62,8 @@ impl std::fmt::Display for LeftOut {
             Reason::Submodule => "a submodule",
             Reason::Special => "neither a file nor a link nor a directory",
             Reason::Unreadable => "it cannot be read",
+            Reason::Large => "it is larger than agent.maxSnapshot",
+            Reason::GitName => "git keeps nothing of that name",
         };
         write!(f, "'{}' ({why})", String::from_utf8_lossy(&self.path))
     }
@@ -97,7 +103,7 @@ impl Manner {
 
 /// How stat data is compared.
 #[derive(Debug, Clone, Copy)]
-struct Rules {
+pub(in crate::git) struct Rules {
     manner: Manner,
     trust_ctime: bool,
     minimal: bool,
@@ -174,7 +180,7 @@ impl Repo {
         Ok(deltas.len())
     }
 
-    fn rules(&self, index: &gix::index::File, manner: Manner) -> Result<Rules> {
+    pub(in crate::git) fn rules(&self, index: &gix::index::File, manner: Manner) -> Result<Rules> {
         let written = index.timestamp();
         Ok(Rules {
             manner,
@@ -273,7 +279,8 @@ fn scan_part(
     Ok(scan)
 }
 
-fn is_unchanged(entry: &gix::index::Entry, stat: &Stat, rules: Rules) -> bool {
+/// Returns whether a file is as an entry of an index says, by git's rule.
+pub(in crate::git) fn is_unchanged(entry: &gix::index::Entry, stat: &Stat, rules: Rules) -> bool {
     let kind = FileType::from_raw_mode(stat.st_mode);
     let executable = stat.st_mode & 0o100 != 0;
     let right_kind = match entry.mode {

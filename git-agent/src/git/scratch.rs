@@ -1,9 +1,15 @@
 //! Working trees for a moment: a commit's files somewhere on disk, for tests and hooks, gone afterwards.
 //!
 //! They are locked with a reason that names their purpose, so that git prunes none, and so that what a process that died
-//! left behind is recognised: whoever holds the lock over a purpose may sweep all of it.
+//! left behind is recognised: whoever holds the lock over a purpose may sweep all of it. The same for files that were on
+//! their way to their final name: those are known by the pid of their maker.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::capture::Checkout;
 use super::{ObjectId, Repo, worktree};
@@ -100,4 +106,49 @@ pub fn sweep(repo: &Repo, purpose: &str) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(swept)
+}
+
+/// What files and directories on their way to their final name begin with; the pid of their maker follows.
+const ON_ITS_WAY: [&str; 4] = ["index-", "packed-", "ref-", "worktree-"];
+/// None is needed as long as this by another process than its maker.
+const AGE: Duration = Duration::from_secs(60);
+
+impl Repo {
+    /// Returns what processes that died left in the directory for what is on its way to its final name.
+    pub fn dead_scratch(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.scratch_dir());
+        let entries = entries.into_iter().flatten().flatten();
+        entries
+            .filter(|entry| {
+                let name = entry.file_name();
+                let pid = name.to_str().and_then(maker);
+                let age = entry.metadata().and_then(|meta| meta.modified());
+                let age = age.ok().and_then(|then| then.elapsed().ok());
+                pid.is_some_and(is_dead) && age.is_some_and(|age| age > AGE)
+            })
+            .map(|entry| entry.path())
+            .collect()
+    }
+
+    /// Removes one of those.
+    pub fn remove_dead_scratch(&self, path: &Path) -> Result<()> {
+        let is_dir = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
+        let removed = match is_dir {
+            true => fs::remove_dir_all(path),
+            false => fs::remove_file(path),
+        };
+        removed.context(|| format!("cannot remove '{}'", path.display()))
+    }
+}
+
+/// Returns the pid in a name of the form `<prefix><pid>-<more>`.
+fn maker(name: &str) -> Option<Pid> {
+    let rest = ON_ITS_WAY
+        .iter()
+        .find_map(|prefix| name.strip_prefix(prefix))?;
+    Pid::from_raw(rest.split('-').next()?.parse().ok()?)
+}
+
+fn is_dead(pid: Pid) -> bool {
+    test_kill_process(pid) == Err(Errno::SRCH)
 }

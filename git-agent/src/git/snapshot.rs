@@ -55,6 +55,15 @@ impl Snapshot {
             && self.odd == captured.odd
             && self.raw == captured.raw
     }
+
+    /// Returns whether another snapshot is of the same state.
+    pub fn is_same_state(&self, other: &Snapshot) -> bool {
+        self.head == other.head
+            && self.tree == other.tree
+            && self.index_tree == other.index_tree
+            && self.odd == other.odd
+            && self.raw == other.raw
+    }
 }
 
 impl Repo {

@@ -18,6 +18,7 @@ use rustix::fs::FileType;
 use super::capture::Checkout;
 use super::disk::{Disk, is_safe};
 use super::index::ScratchIndex;
+use super::refs::{ATTEMPTS, lock_path, pause};
 use super::touched::{Change, Leaf};
 use super::{ObjectId, Repo};
 use crate::error::{Context, Result};
@@ -38,6 +39,7 @@ impl Repo {
         new: ObjectId,
     ) -> Result<Vec<String>> {
         let cannot = || format!("cannot take the files in '{}' back", at.top.display());
+        let _record = self.record_locks(self.locks_of_checkout(at))?;
         let touched = self.touched_between(old, new)?;
         let known = self.read_index(index)?;
         let switched = follows(&known, touched.changes());
@@ -126,12 +128,25 @@ impl Repo {
             lines.extend(&change.path);
             lines.push(0);
         }
-        self.git_at(&at.admin_dir, &at.top)
-            .env_remove("GIT_OPTIONAL_LOCKS")
-            .index_file(index)
-            .args(["update-index", "-z", "--index-info"])
-            .input(lines)
-            .run()
+        let write = || {
+            self.git_at(&at.admin_dir, &at.top)
+                .env_remove("GIT_OPTIONAL_LOCKS")
+                .index_file(index)
+                .args(["update-index", "-z", "--index-info"])
+                .input(lines.clone())
+                .run()
+        };
+        let lock = lock_path(index);
+        let mut written = write();
+        // Another git that is at work in there ends soon; without the index the files would stay between two commits.
+        for attempt in 0..ATTEMPTS {
+            if written.is_ok() || !lock.exists() {
+                break;
+            }
+            std::thread::sleep(pause(attempt));
+            written = write();
+        }
+        written
             .map(|_| ())
             .map_err(|error| error.hint("is another git command at work in there?"))
     }

@@ -5,6 +5,7 @@ use std::process::{Child, ChildStderr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use super::phrases::{is_noise, plain};
 use crate::error::{Context, Result};
 use crate::process::tree;
 
@@ -68,12 +69,12 @@ fn grown(child: &Child, before: &mut u64) -> bool {
     now != std::mem::replace(before, now)
 }
 
-/// Feeds a child, listens to both its streams, and returns its exit code, its answer and the last words it said.
+/// Feeds a child, listens to both its streams, and returns its exit code, its answer and the last lines it said.
 pub(in crate::git) fn converse(
     mut child: Child,
     input: Vec<u8>,
     audience: &mut Audience<'_>,
-) -> Result<(Option<i32>, Vec<u8>, String)> {
+) -> Result<(Option<i32>, Vec<u8>, Vec<String>)> {
     let stdin = child.stdin.take();
     let feeder = std::thread::spawn(move || {
         if let Some(mut stdin) = stdin {
@@ -117,7 +118,7 @@ pub(in crate::git) fn converse(
     let status = child.wait().context(|| "cannot wait for git".to_owned())?;
     let answer = reader.join().unwrap_or_default();
     let _ = feeder.join();
-    Ok((status.code(), answer, summary(&said)))
+    Ok((status.code(), answer, said))
 }
 
 /// Listens to what a child says, line by line. Progress is painted over with carriage returns: each state of it is a line
@@ -156,16 +157,8 @@ pub(in crate::git) fn lines_of(bytes: &[u8]) -> Vec<String> {
 /// Returns what matters of what was said, as one line.
 pub(in crate::git) fn summary(said: &[String]) -> String {
     let words = |line: &String| {
-        let plain = line
-            .trim_start_matches("fatal: ")
-            .trim_start_matches("error: ")
-            .trim_start_matches("warning: ");
-        let noise = plain.is_empty()
-            || plain.starts_with("hint:")
-            || plain.starts_with("Total ")
-            || plain.contains("% (")
-            || plain.ends_with(", done.");
-        (!noise).then(|| plain.to_owned())
+        let plain = plain(line);
+        (!is_noise(plain)).then(|| plain.to_owned())
     };
     let mut kept: Vec<String> = said.iter().filter_map(words).collect();
     kept.dedup();

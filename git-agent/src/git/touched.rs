@@ -13,7 +13,7 @@ use super::{ObjectId, Repo};
 use crate::error::{Context, Error, Result};
 
 /// Trees deeper than this are no work of a person; reading them must not overflow the stack.
-const DEPTH: usize = 512;
+pub(in crate::git) const DEPTH: usize = 512;
 /// More files than this are not compared: a dozen objects can stand for billions of them.
 const MOST: usize = 1_000_000;
 
@@ -251,7 +251,7 @@ impl Comparer {
     }
 
     /// Returns the entries of a tree by name, directories among the files.
-    fn entries(&self, tree: Option<ObjectId>) -> Result<Vec<Entry>> {
+    pub(in crate::git) fn entries(&self, tree: Option<ObjectId>) -> Result<Vec<Entry>> {
         let Some(id) = tree else {
             return Ok(Vec::new());
         };
@@ -271,11 +271,12 @@ impl Comparer {
     }
 }
 
+/// One entry of a tree.
 #[derive(Debug)]
-struct Entry {
-    name: Vec<u8>,
-    kind: EntryKind,
-    id: ObjectId,
+pub(in crate::git) struct Entry {
+    pub(in crate::git) name: Vec<u8>,
+    pub(in crate::git) kind: EntryKind,
+    pub(in crate::git) id: ObjectId,
 }
 
 #[cfg(test)]

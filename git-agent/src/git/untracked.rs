@@ -15,9 +15,10 @@ use gix::index::{Entry, State};
 use rustix::fs::{AtFlags, Dir, FileType, OFlags};
 
 use super::capture::Checkout;
-use super::disk::is_safe;
+use super::disk::{Content, Disk, is_safe};
+use super::scan::{LeftOut, Reason};
 use super::{Git, Repo};
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 
 /// What is in a working tree beside what is tracked.
 #[derive(Debug, Default)]
@@ -69,6 +70,41 @@ impl Repo {
             .filter(|path| is_safe(path.strip_suffix(b"/").unwrap_or(path)))
             .map(<[u8]>::to_vec)
             .collect())
+    }
+}
+
+impl Repo {
+    /// Returns what bears a name that git never records, so that no snapshot holds it: `.git` in any letters below the top,
+    /// `.gitmodules` as a link. Ignored directories are not looked into.
+    pub fn git_names_in(&self, at: &Checkout) -> Result<Vec<LeftOut>> {
+        let cannot = || format!("cannot look at '{}'", at.top.display());
+        let ignored: BTreeSet<Vec<u8>> = self.ignored_in(at)?.into_iter().collect();
+        let mut disk = Disk::open(&at.top).context(cannot)?;
+        let mut found = Vec::new();
+        let mut dirs = vec![Vec::new()];
+        while let Some(dir) = dirs.pop() {
+            for (name, is_dir) in disk.list(&dir).context(cannot)? {
+                let top = dir.is_empty();
+                let path = match top {
+                    true => name.clone(),
+                    false => [&dir, &b"/"[..], &name].concat(),
+                };
+                let is_link = !is_dir
+                    && name.eq_ignore_ascii_case(b".gitmodules")
+                    && matches!(disk.read(&path), Ok(Some(Content::Link(_))));
+                if top && name == b".git" {
+                    continue;
+                }
+                if name.eq_ignore_ascii_case(b".git") || is_link {
+                    let reason = Reason::GitName;
+                    found.push(LeftOut { path, reason });
+                } else if is_dir && !ignored.contains(&[&path, &b"/"[..]].concat()) {
+                    dirs.push(path);
+                }
+            }
+        }
+        found.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(found)
     }
 }
 

@@ -6,6 +6,7 @@
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
@@ -61,23 +62,24 @@ impl Lock {
     /// This is for short stretches of work. To wait for long, without waking up, use [`super::slots::Slots`].
     pub fn acquire(env: &Env, path: impl Into<PathBuf>, timeout: Duration) -> Result<Lock> {
         let path = path.into();
-        let started = Instant::now();
-        let mut pause = Duration::from_millis(1);
+        let who = || match holder(&path) {
+            Ok(Some(id)) if id.is_alive(env) => format!("process {}", id.pid),
+            _ => "another process".to_owned(),
+        };
+        let mut wait = Wait::begin(timeout);
         loop {
             if let Some(lock) = Lock::try_acquire(env, &path)? {
                 return Ok(lock);
             }
-            let left = timeout.saturating_sub(started.elapsed());
-            if left.is_zero() {
-                let holder = match holder(&path)? {
-                    Some(id) => format!("process {} holds it", id.pid),
-                    None => "another process holds it".into(),
-                };
-                return Err(cannot_lock(&path).hint(holder));
+            if !wait.goes_on(&path, &who) {
+                return Err(cannot_lock(&path).hint(format!("{} holds it", who())));
             }
-            std::thread::sleep(pause.min(left));
-            pause = (pause * 2).min(Duration::from_millis(10));
         }
+    }
+
+    /// Takes the lock, however long another process may work under it.
+    pub fn acquire_patiently(env: &Env, path: impl Into<PathBuf>) -> Result<Lock> {
+        Lock::acquire(env, path, Duration::MAX)
     }
 
     /// Returns where the lock's file is.
@@ -106,6 +108,67 @@ impl Lock {
             .set_len(0)
             .and_then(|()| self.file.write_all_at(text.as_bytes(), 0))
             .context(|| format!("cannot write '{}'", self.path.display()))
+    }
+}
+
+/// After so long a person is told what is waited for.
+const LONG: Duration = Duration::from_secs(2);
+
+/// How a person is told.
+static TELL: OnceLock<fn(&str)> = OnceLock::new();
+
+/// Says how a person is told of a wait that has become long. Without this nobody is.
+pub fn tell_of_waits(tell: fn(&str)) {
+    // Said once, by the program's beginning.
+    let _ = TELL.set(tell);
+}
+
+/// A wait for a lock.
+struct Wait {
+    started: Instant,
+    timeout: Duration,
+    pause: Duration,
+    told: bool,
+}
+
+impl Wait {
+    fn begin(timeout: Duration) -> Self {
+        Wait {
+            started: Instant::now(),
+            timeout,
+            pause: Duration::from_millis(1),
+            told: false,
+        }
+    }
+
+    /// Sleeps for a moment. Returns `false` when the time is over.
+    fn goes_on(&mut self, path: &Path, who: &dyn Fn() -> String) -> bool {
+        let waited = self.started.elapsed();
+        let left = self.timeout.saturating_sub(waited);
+        if left.is_zero() {
+            return false;
+        }
+        if waited >= LONG && !std::mem::replace(&mut self.told, true) {
+            let text = format!("waiting for '{}', which {} holds", path.display(), who());
+            if let Some(tell) = TELL.get() {
+                tell(&text);
+            }
+        }
+        std::thread::sleep(self.pause.min(left));
+        self.pause = (self.pause * 2).min(Duration::from_millis(10));
+        true
+    }
+}
+
+/// Locks a file that nobody signs, however long that takes.
+pub fn lock_unsigned(file: &File, path: &Path) -> std::io::Result<()> {
+    let mut wait = Wait::begin(Duration::MAX);
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => wait.goes_on(path, &|| "another process".to_owned()),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Ok(()) => return Ok(()),
+        };
     }
 }
 

@@ -1,34 +1,34 @@
 //! At most N at a time, across processes, in order of priority and then of arrival, with nothing central to crash.
 //!
 //! A slot is a held lock file; a queued process holds a ticket, which is a lock file too, named so that tickets sort into
-//! their order. Whoever has the first ticket takes the next free slot. All that changes the answer is a slot's or a
-//! ticket's file being closed or removed, and inotify tells of both even when the holder was killed; so a queued process
-//! sleeps in the kernel and any number of them costs no CPU. Blocking in flock instead would need one thread per slot, could not
-//! be given up, and would know no priority.
+//! their order. Whoever has the first ticket takes the next free slot.
+//!
+//! Each waits only for what is before it. The first one watches the slots: inotify tells of one that is let go, also
+//! when its holder was killed. Every other waits for the one before it, which rings its bell when it leaves the queue; if
+//! that one is killed, the kernel says so. So any number can queue: none but the first takes an inotify instance, of
+//! which a user has few, and a change wakes one process, not all of them.
 //!
 //! The kernel tells of a file closed by a dying process an instant before it gives up the lock. After news that did not
 //! help, the queue therefore looks again a few times within a second, then sleeps on.
 
 use std::fs::DirBuilder;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll;
-use rustix::time::{
-    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
-    timerfd_create, timerfd_settime,
-};
+use rustix::time::{ClockId, clock_gettime};
 
-use super::lock::{Lock, is_held};
-use super::wait::{Change, Poll, Watch, timespec};
+use super::doorbell::{self, Doorbell};
+use super::lock::{Lock, holder, is_held};
+use super::news::News;
+use super::wait::{Change, Poll, Watch};
 use crate::env::Env;
 use crate::error::{Context, Result};
 
 /// How long the brief work of choosing a slot may take another process.
 const TURNSTILE: Duration = Duration::from_secs(10);
-/// When to look again after news that did not help; the last entry also serves where files cannot be watched.
+/// When to look again after news that did not help.
 const LOOK_AGAIN: [Duration; 5] = [
     Duration::from_millis(2),
     Duration::from_millis(8),
@@ -36,6 +36,11 @@ const LOOK_AGAIN: [Duration; 5] = [
     Duration::from_millis(200),
     Duration::from_millis(800),
 ];
+/// How often the first in the queue looks where the slots cannot be watched. It is one process, and the slot stands empty
+/// meanwhile.
+const LOOK: Duration = Duration::from_millis(100);
+/// How often the others look where the one before them cannot tell them.
+const LOOK_BEHIND: Duration = Duration::from_secs(1);
 
 /// A number of slots shared by all processes that name the same directory.
 #[derive(Debug, Clone)]
@@ -58,10 +63,10 @@ impl Slots {
         self.make_directories()?;
         // Whoever waits with the same priority came earlier.
         let own = ticket_name(priority, u64::MAX, u32::MAX);
-        if first_ticket(&self.queue())?.is_some_and(|first| first < own) {
-            return Ok(None);
+        match self.before(&own)? {
+            Some(_) => Ok(None),
+            None => self.take(env),
         }
-        self.take(env)
     }
 
     /// Joins the queue. The returned value is polled for news, and asked for the slot then.
@@ -69,16 +74,21 @@ impl Slots {
         self.make_directories()?;
         let queue = self.queue();
         let name = ticket_name(priority, boot_nanoseconds(), std::process::id());
-        remove_unborn(&queue);
+        self.remove_unborn();
         // Hidden until it is held, or somebody would take it for a dead one's and remove it.
         let mut ticket = Lock::acquire(env, queue.join(format!(".{name}")), TURNSTILE)?;
-        let news = News::new(&[&queue, &self.slots()])?;
+        let bell = Doorbell::listen(&self.bell(&name))?;
+        let news = News::new()?;
+        news.also(&bell)?;
         ticket.rename(queue.join(&name))?;
         Ok(Queued {
             slots: self.clone(),
             name,
             ticket: Some(ticket),
+            bell,
             news,
+            watch: None,
+            looked: 0,
         })
     }
 
@@ -129,8 +139,71 @@ impl Slots {
         self.directory.join("queue")
     }
 
+    fn bell(&self, ticket: &str) -> PathBuf {
+        self.directory.join("bells").join(ticket)
+    }
+
+    /// Returns the names of the tickets, first to last. Some may be dead ones'.
+    fn tickets(&self) -> Result<Vec<String>> {
+        let paths = entries(&self.queue())?;
+        let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.to_owned());
+        let mut names: Vec<String> = paths.iter().filter_map(name).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Returns whether a living process holds a ticket; a dead one's is taken away.
+    fn is_waiting(&self, ticket: &str) -> Result<bool> {
+        let path = self.queue().join(ticket);
+        if is_held(&path)? {
+            return Ok(true);
+        }
+        // Nobody takes up an existing ticket, so an unheld one stays so.
+        let _ = std::fs::remove_file(&path);
+        let _ = std::fs::remove_file(self.bell(ticket));
+        Ok(false)
+    }
+
+    /// Removes hidden tickets whose makers died a while ago between making and showing them.
+    fn remove_unborn(&self) {
+        let queue = std::fs::read_dir(self.queue());
+        for entry in queue.into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Some(ticket) = name.to_str().and_then(|name| name.strip_prefix('.')) else {
+                continue;
+            };
+            let age = entry.metadata().and_then(|metadata| metadata.modified());
+            let old = age.is_ok_and(|made| made.elapsed().is_ok_and(|age| age > TURNSTILE * 6));
+            if old && is_held(&entry.path()).is_ok_and(|held| !held) {
+                let _ = std::fs::remove_file(entry.path());
+                let _ = std::fs::remove_file(self.bell(ticket));
+            }
+        }
+    }
+
+    /// Returns the last ticket before another that a living process holds.
+    fn before(&self, ticket: &str) -> Result<Option<String>> {
+        for name in self.tickets()?.into_iter().rev() {
+            if *name < *ticket && self.is_waiting(&name)? {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Wakes the first one after a ticket that is gone.
+    fn call_next(&self, ticket: &str) -> Result<()> {
+        for name in self.tickets()? {
+            if *name > *ticket && self.is_waiting(&name)? {
+                doorbell::ring(&self.bell(&name));
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn make_directories(&self) -> Result<()> {
-        for path in [self.slots(), self.queue()] {
+        for path in [self.slots(), self.queue(), self.directory.join("bells")] {
             DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
@@ -147,26 +220,68 @@ pub struct Queued {
     slots: Slots,
     name: String,
     ticket: Option<Lock>,
+    bell: Doorbell,
     news: News,
+    /// Watches the slots while this is the first in the queue.
+    watch: Option<Watch>,
+    /// How often it looked since there was news.
+    looked: usize,
 }
 
 impl Queued {
     /// Takes the slot if it is this one's turn. Call once at first, then whenever the descriptor is readable.
     pub fn try_take(&mut self, env: &Env) -> Result<Option<Lock>> {
-        self.news.clear();
-        let first = first_ticket(&self.slots.queue())?;
-        let is_first = first.as_deref().is_none_or(|first| first == self.name);
-        let slot = if is_first {
-            self.slots.take(env)?
-        } else {
-            None
+        self.clear();
+        let slot = match self.slots.before(&self.name)? {
+            Some(before) => self.stay_behind(env, &before)?,
+            None => self.try_take_first(env)?,
         };
         if slot.is_some() {
             self.leave();
-        } else {
-            self.news.look_again()?;
         }
         Ok(slot)
+    }
+
+    fn try_take_first(&mut self, env: &Env) -> Result<Option<Lock>> {
+        self.news.until_ended(Vec::new())?;
+        let watch = match &self.watch {
+            Some(watch) => watch,
+            None => {
+                let mut watch = Watch::new()?;
+                watch.add(&self.slots.slots(), Change::Settled)?;
+                self.news.also(&watch)?;
+                self.watch.insert(watch)
+            }
+        };
+        let is_told = watch.is_told();
+        // Watched first: a slot that becomes free after this look is told.
+        let slot = self.slots.take(env)?;
+        let pause = LOOK_AGAIN.get(self.looked).copied();
+        self.looked += 1;
+        self.news.within(match is_told {
+            true => pause,
+            false => Some(LOOK),
+        })?;
+        Ok(slot)
+    }
+
+    /// Waits for the one before this one to leave the queue.
+    fn stay_behind(&mut self, env: &Env, before: &str) -> Result<Option<Lock>> {
+        self.watch = None;
+        self.looked = 0;
+        let ticket = self.slots.queue().join(before);
+        let process = match holder(&ticket)? {
+            Some(id) => id.open(env)?,
+            None => None,
+        };
+        let is_told = process.is_some() && self.bell.can_be_rung();
+        self.news.until_ended(process.into_iter().collect())?;
+        self.news.within((!is_told).then_some(LOOK_BEHIND))?;
+        // It may have left before it was held on to, and have rung before that.
+        match is_held(&ticket)? {
+            true => Ok(None),
+            false => self.news.within(Some(LOOK_AGAIN[0])).map(|()| None),
+        }
     }
 
     /// Waits for the slot, or until the moment has come.
@@ -186,17 +301,27 @@ impl Queued {
     /// Returns how many go before this one.
     pub fn ahead(&self) -> Result<usize> {
         let mut ahead = 0;
-        for path in entries(&self.slots.queue())? {
-            let before = path.file_name().is_some_and(|name| name < &*self.name);
-            ahead += usize::from(before && is_held(&path)?);
+        for name in self.slots.tickets()? {
+            ahead += usize::from(name < self.name && self.slots.is_waiting(&name)?);
         }
         Ok(ahead)
+    }
+
+    /// Forgets the news so far: what comes after this is told again.
+    fn clear(&mut self) {
+        let watched = self.watch.as_ref();
+        let told = watched.is_some_and(|watch| !watch.take().is_empty());
+        if self.bell.silence() || told {
+            self.looked = 0;
+        }
     }
 
     fn leave(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             // Whoever looks at the queue next removes it otherwise.
             let _ = ticket.remove();
+            // That it cannot be told is seen by the next one when this process ends.
+            let _ = self.slots.call_next(&self.name);
         }
     }
 }
@@ -214,111 +339,10 @@ impl AsFd for Queued {
     }
 }
 
-/// Tells when the queue or the slots have changed, and shortly after.
-#[derive(Debug)]
-struct News {
-    either: OwnedFd,
-    timer: OwnedFd,
-    watch: Option<Watch>,
-    looked: usize,
-}
-
-impl News {
-    fn new(directories: &[&Path]) -> Result<Self> {
-        let cannot = || "cannot wait for a slot".to_owned();
-        let either = epoll::create(epoll::CreateFlags::CLOEXEC).context(cannot)?;
-        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        let timer = timerfd_create(TimerfdClockId::Monotonic, flags).context(cannot)?;
-        let data = epoll::EventData::new_u64(0);
-        epoll::add(&either, &timer, data, epoll::EventFlags::IN).context(cannot)?;
-        // A user has few inotify instances, and editors eat them: without one the queue looks now and then.
-        let watch = Watch::new().ok();
-        if let Some(watch) = &watch {
-            for directory in directories {
-                watch.add(directory, Change::Settled)?;
-            }
-            epoll::add(&either, watch, data, epoll::EventFlags::IN).context(cannot)?;
-        }
-        Ok(News {
-            either,
-            timer,
-            watch,
-            looked: 0,
-        })
-    }
-
-    /// Forgets the news so far: what comes after this is told again.
-    fn clear(&mut self) {
-        let heard = self
-            .watch
-            .as_ref()
-            .is_some_and(|watch| !watch.take().is_empty());
-        if heard {
-            self.looked = 0;
-        }
-        let _ = rustix::io::read(&self.timer, &mut [0u8; 8]);
-    }
-
-    /// Sets the timer for the next look, if one is due before further news.
-    fn look_again(&mut self) -> Result<()> {
-        let last = LOOK_AGAIN.len() - 1;
-        let pause = match self.watch {
-            Some(_) => LOOK_AGAIN.get(self.looked).copied().unwrap_or_default(),
-            None => LOOK_AGAIN[self.looked.min(last)],
-        };
-        self.looked += 1;
-        let timer = Itimerspec {
-            it_interval: Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            },
-            // Zero switches the timer off.
-            it_value: timespec(pause),
-        };
-        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &timer)
-            .map(drop)
-            .context(|| "cannot wait for a slot".into())
-    }
-}
-
-impl AsFd for News {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.either.as_fd()
-    }
-}
-
 /// Returns a name that sorts by priority, then arrival.
 fn ticket_name(priority: i32, arrival: u64, pid: u32) -> String {
     let priority = i64::from(priority) - i64::from(i32::MIN);
     format!("{priority:010}-{arrival:020}-{pid}")
-}
-
-/// Returns the first name that a living process holds, and removes those that dead ones left before it.
-fn first_ticket(queue: &Path) -> Result<Option<String>> {
-    let mut paths = entries(queue)?;
-    paths.sort();
-    for path in paths {
-        if is_held(&path)? {
-            return Ok(path
-                .file_name()
-                .map(|name| name.to_string_lossy().into_owned()));
-        }
-        // Nobody takes up an existing ticket, so an unheld one stays so.
-        let _ = std::fs::remove_file(&path);
-    }
-    Ok(None)
-}
-
-/// Removes hidden tickets whose makers died a while ago between making and showing them.
-fn remove_unborn(queue: &Path) {
-    for entry in std::fs::read_dir(queue).into_iter().flatten().flatten() {
-        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        let age = entry.metadata().and_then(|metadata| metadata.modified());
-        let old = age.is_ok_and(|made| made.elapsed().is_ok_and(|age| age > TURNSTILE * 6));
-        if hidden && old && is_held(&entry.path()).is_ok_and(|held| !held) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
 }
 
 /// Returns the visible files of a directory; none if it is missing.

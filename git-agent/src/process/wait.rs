@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify;
 use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
@@ -224,10 +227,28 @@ impl AsFd for Bell {
     }
 }
 
-/// Tells of changes in directories or files.
+/// How often a [`Watch`] or a doorbell says that something may have changed where the kernel does not tell.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Returns a timer that can be read once every second, for a wait in which looking has to stand in for being told.
+pub(super) fn every_second() -> Result<OwnedFd> {
+    let cannot = || "cannot make a timer".to_owned();
+    let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, flags).context(cannot)?;
+    let every = Itimerspec {
+        it_interval: timespec(LOOK),
+        it_value: timespec(LOOK),
+    };
+    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &every).context(cannot)?;
+    Ok(timer)
+}
+
+/// Tells of changes in directories or files. A user has few inotify instances, and editors need them: where none is left,
+/// it says once a second that something may have changed.
 #[derive(Debug)]
 pub struct Watch {
     descriptor: OwnedFd,
+    is_told: bool,
 }
 
 /// Which changes a [`Watch`] tells of.
@@ -240,16 +261,36 @@ pub enum Change {
 }
 
 impl Watch {
-    /// Starts watching nothing. Fails when the user's inotify instances are used up: then look from time to time instead.
+    /// Starts watching nothing.
     pub fn new() -> Result<Self> {
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
-        let descriptor = inotify::init(flags).context(|| "cannot watch files".into())?;
-        Ok(Watch { descriptor })
+        match inotify::init(flags) {
+            Ok(descriptor) => Ok(Watch {
+                descriptor,
+                is_told: true,
+            }),
+            Err(_) => Watch::by_looking(),
+        }
+    }
+
+    fn by_looking() -> Result<Self> {
+        Ok(Watch {
+            descriptor: every_second()?,
+            is_told: false,
+        })
+    }
+
+    /// Returns whether the kernel tells of changes; otherwise time does.
+    pub(super) fn is_told(&self) -> bool {
+        self.is_told
     }
 
     /// Watches a directory (its entries) or a file too.
-    pub fn add(&self, path: &Path, change: Change) -> Result<()> {
+    pub fn add(&mut self, path: &Path, change: Change) -> Result<()> {
         use inotify::WatchFlags as Flags;
+        if !self.is_told {
+            return Ok(());
+        }
         let mut flags = Flags::CREATE
             | Flags::DELETE
             | Flags::MOVED_FROM
@@ -260,13 +301,24 @@ impl Watch {
         if change == Change::Written {
             flags |= Flags::MODIFY;
         }
-        inotify::add_watch(&self.descriptor, path, flags)
-            .map(drop)
-            .context(|| format!("cannot watch '{}'", path.display()))
+        match inotify::add_watch(&self.descriptor, path, flags) {
+            // The user's watches are used up.
+            Err(Errno::NOSPC | Errno::NOMEM) => {
+                *self = Watch::by_looking()?;
+                Ok(())
+            }
+            added => added
+                .map(drop)
+                .context(|| format!("cannot watch '{}'", path.display())),
+        }
     }
 
-    /// Takes the names of what changed; an empty name is the watched thing itself, or too many changes to tell apart.
+    /// Takes the names of what changed; an empty name is the watched thing itself, or changes that cannot be told apart.
     pub fn take(&self) -> Vec<OsString> {
+        if !self.is_told {
+            let due = rustix::io::read(&self.descriptor, &mut [0u8; 8]).is_ok();
+            return due.then(OsString::new).into_iter().collect();
+        }
         let mut names: Vec<OsString> = Vec::new();
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(&self.descriptor, &mut buffer);
@@ -346,7 +398,7 @@ mod tests {
     #[test]
     fn changes_in_a_directory_are_told() {
         let dir = tempfile::tempdir().expect("a directory");
-        let watch = Watch::new().expect("inotify");
+        let mut watch = Watch::new().expect("inotify");
         watch.add(dir.path(), Change::Settled).expect("watches");
         assert!(watch.take().is_empty());
         std::fs::write(dir.path().join("new"), "x").expect("writes");
@@ -358,6 +410,19 @@ mod tests {
                 .add(&dir.path().join("none"), Change::Settled)
                 .is_err()
         );
+    }
+
+    #[test]
+    fn without_inotify_something_may_have_changed_every_second() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut watch = Watch::by_looking().expect("a timer");
+        watch.add(dir.path(), Change::Settled).expect("watches");
+        assert!(watch.take().is_empty());
+        let mut poll = Poll::new();
+        poll.read((), &watch);
+        assert_eq!(poll.wait(None).expect("waits").len(), 1);
+        assert_eq!(watch.take(), [OsString::new()]);
+        assert!(watch.take().is_empty());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use super::{ObjectId, Repo};
 use crate::error::Error;
 pub(in crate::git) use files::Directories;
-use plan::Plan;
+use plan::{Names, Plan};
 use source::Source;
 
 /// Why a checkout did not happen here.
@@ -49,6 +49,8 @@ pub struct Job<'a> {
     pub index: &'a Path,
     /// Where files may be copied from.
     pub donor: Option<&'a Donor>,
+    /// Whether the tree was recorded from files on this machine: then it may hold names that other systems cannot have.
+    pub recorded: bool,
     /// Set by someone else to end the work early.
     pub interrupt: &'a AtomicBool,
 }
@@ -76,12 +78,16 @@ pub fn check_out(repo: &Repo, job: &Job<'_>) -> Result<Report, Refusal> {
         .donor
         .and_then(|donor| Source::open_worktree(&donor.root, &donor.index, repo.hash_kind()))
         .filter(|source| !obstacle::converts(repo, &source.index));
+    let names = match job.recorded {
+        true => Names::OfThisSystem,
+        false => Names::OfAnySystem,
+    };
     let from_index = source
         .as_ref()
-        .and_then(|source| Plan::from_index(&source.index, job.tree));
+        .and_then(|source| Plan::from_index(&source.index, job.tree, names));
     let mut plan = match from_index {
         Some(plan) => plan,
-        None => Plan::from_tree(repo.gix(), job.tree)?,
+        None => Plan::from_tree(repo.gix(), job.tree, names)?,
     };
     if let Some(reason) = obstacle::in_attributes(repo, &plan)? {
         return Err(Refusal::Git(reason));

@@ -107,9 +107,19 @@ pub(super) struct CacheTree {
     pub(super) children: Vec<CacheTree>,
 }
 
+/// Which names a tree may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    /// Only those that are harmless everywhere, as for git.
+    OfAnySystem,
+    /// Also those that stand for `.git` on NTFS alone: they were files here before.
+    OfThisSystem,
+}
+
 /// Everything a checkout will contain, in index order.
 #[derive(Debug)]
 pub(super) struct Plan {
+    names: Names,
     paths: Vec<u8>,
     pub(super) entries: Vec<Entry>,
     pub(super) tree: CacheTree,
@@ -117,8 +127,13 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Reads the plan out of the tree's objects.
-    pub(super) fn from_tree(repo: &Repository, tree: ObjectId) -> Result<Self, Refusal> {
+    pub(super) fn from_tree(
+        repo: &Repository,
+        tree: ObjectId,
+        names: Names,
+    ) -> Result<Self, Refusal> {
         let mut plan = Plan {
+            names,
             paths: Vec::new(),
             entries: Vec::new(),
             tree: CacheTree {
@@ -134,12 +149,17 @@ impl Plan {
     }
 
     /// Takes the plan from an index whose cache tree proves that it holds exactly this tree; `None` if it doesn't.
-    pub(super) fn from_index(index: &gix::index::State, tree: ObjectId) -> Option<Self> {
+    pub(super) fn from_index(
+        index: &gix::index::State,
+        tree: ObjectId,
+        names: Names,
+    ) -> Option<Self> {
         let cached = index.tree().filter(|cached| cached.id == tree)?;
         if usize::try_from(cached.num_entries?).ok()? != index.entries().len() {
             return None;
         }
         let mut plan = Plan {
+            names,
             paths: Vec::with_capacity(index.path_backing().len()),
             entries: Vec::with_capacity(index.entries().len()),
             tree: cache_tree(cached)?,
@@ -214,7 +234,7 @@ impl Plan {
             prefix.extend_from_slice(entry.filename);
             let kind = match entry.mode.kind() {
                 gix::objs::tree::EntryKind::Tree => {
-                    check_component(entry.filename, false)?;
+                    check_component(entry.filename, false, self.names)?;
                     prefix.push(b'/');
                     children.push(self.descend(
                         repo,
@@ -230,7 +250,7 @@ impl Plan {
                 gix::objs::tree::EntryKind::Link => Kind::Symlink,
                 gix::objs::tree::EntryKind::Commit => return Err(Refusal::Git("submodules")),
             };
-            check_component(entry.filename, kind == Kind::Symlink)?;
+            check_component(entry.filename, kind == Kind::Symlink, self.names)?;
             self.append(prefix.as_bstr(), kind, entry.oid.to_owned())?;
             prefix.truncate(length);
         }
@@ -254,7 +274,7 @@ impl Plan {
         let mut rest = path[from..].split(|byte| *byte == b'/').peekable();
         while let Some(component) = rest.next() {
             let symlink = rest.peek().is_none() && kind == Kind::Symlink;
-            check_component(component.as_bstr(), symlink)?;
+            check_component(component.as_bstr(), symlink, self.names)?;
         }
         self.append(path, kind, id)
     }
@@ -293,11 +313,11 @@ fn cache_tree(tree: &gix::index::extension::Tree) -> Option<CacheTree> {
 }
 
 /// Refuses names that could leave the worktree or reach `.git` on any filesystem; git then says what it thinks of them.
-fn check_component(name: &BStr, symlink: bool) -> Result<(), Refusal> {
+fn check_component(name: &BStr, symlink: bool, names: Names) -> Result<(), Refusal> {
     let options = component::Options {
         protect_windows: false,
         protect_hfs: true,
-        protect_ntfs: true,
+        protect_ntfs: names == Names::OfAnySystem,
     };
     let mode = symlink.then_some(component::Mode::Symlink);
     if name.contains(&0) || gix::validate::path::component(name, mode, options).is_err() {

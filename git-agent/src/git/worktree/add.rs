@@ -15,7 +15,7 @@ use super::place::Undo;
 use crate::error::{Context, Error, Result};
 use crate::fault;
 use crate::git::checkout::{self, Donor, Job, Refusal, Report};
-use crate::git::{ObjectId, Repo};
+use crate::git::{Git, ObjectId, Repo};
 
 /// What to add.
 #[derive(Debug)]
@@ -99,8 +99,20 @@ fn fill(
 ) -> Result<Added> {
     let by_git = checkout::why_git(repo).or(branch.by_git);
     let admin_dir = match by_git {
-        Some(_) => register_by_git(repo, options, undo, path)?,
-        None => register(repo, options, undo, path, branch)?,
+        Some(_) => register_by_git(repo.git(), undo, path, options.branch)?,
+        None => {
+            let entry = Entry {
+                hint: match options.name_hint {
+                    Some(hint) => OsStr::new(hint),
+                    None => path.file_name().unwrap_or(OsStr::new("")),
+                },
+                folder: path,
+                place: path,
+                branch: &branch.full_name,
+                log_line: branch.log_line.as_deref(),
+            };
+            register(repo, undo, &entry)?
+        }
     };
     fault::point("worktree.registered").context(|| "cannot add the worktree".into())?;
     let way = if options.no_checkout {
@@ -127,33 +139,33 @@ fn fill(
     })
 }
 
+/// What is registered.
+pub(super) struct Entry<'a> {
+    /// What the admin directory should be called.
+    pub(super) hint: &'a OsStr,
+    /// Where the files are while the worktree is made.
+    pub(super) folder: &'a Path,
+    /// Where they will be.
+    pub(super) place: &'a Path,
+    /// The full name of the branch.
+    pub(super) branch: &'a str,
+    /// The first line of HEAD's reflog without a message, if there is to be one.
+    pub(super) log_line: Option<&'a str>,
+}
+
 /// Writes what git writes for a new worktree on a branch.
-fn register(
-    repo: &Repo,
-    options: &AddOptions<'_>,
-    undo: &mut Undo,
-    path: &Path,
-    branch: &Branch,
-) -> Result<PathBuf> {
-    let hint = match options.name_hint {
-        Some(hint) => OsStr::new(hint),
-        None => path.file_name().unwrap_or(OsStr::new("")),
-    };
-    let admin_dir = undo.make_admin_dir(repo, hint)?;
-    (|| {
-        fs::write(admin_dir.join("gitdir"), line(b"", &path.join(".git")))?;
-        fs::write(path.join(".git"), line(b"gitdir: ", &admin_dir))?;
-        fs::write(admin_dir.join("commondir"), "../..\n")?;
-        fs::create_dir(admin_dir.join("refs"))?;
-        if let Some(line) = &branch.log_line {
-            branch::append_log(&admin_dir.join("logs/HEAD"), line, "")?;
+pub(super) fn register(repo: &Repo, undo: &mut Undo, entry: &Entry<'_>) -> Result<PathBuf> {
+    let admin_dir = undo.make_admin_dir(repo, entry.hint, |staged| {
+        fs::write(staged.join("gitdir"), line(b"", &entry.place.join(".git")))?;
+        fs::write(staged.join("commondir"), "../..\n")?;
+        fs::create_dir(staged.join("refs"))?;
+        if let Some(line) = entry.log_line {
+            branch::append_log(&staged.join("logs/HEAD"), line, "")?;
         }
-        fs::write(
-            admin_dir.join("HEAD"),
-            format!("ref: {}\n", branch.full_name),
-        )
-    })()
-    .context(|| format!("cannot write to '{}'", admin_dir.display()))?;
+        fs::write(staged.join("HEAD"), format!("ref: {}\n", entry.branch))
+    })?;
+    fs::write(entry.folder.join(".git"), line(b"gitdir: ", &admin_dir))
+        .context(|| format!("cannot write to '{}'", entry.folder.display()))?;
     Ok(admin_dir)
 }
 
@@ -162,18 +174,17 @@ fn line(prefix: &[u8], path: &Path) -> Vec<u8> {
 }
 
 /// Lets git register the worktree, with all that its settings ask for.
-fn register_by_git(
-    repo: &Repo,
-    options: &AddOptions<'_>,
+pub(super) fn register_by_git(
+    git: Git,
     undo: &mut Undo,
     path: &Path,
+    branch: &str,
 ) -> Result<PathBuf> {
-    repo.git()
-        .args(["worktree", "add", "--quiet", "--no-checkout"])
+    git.args(["worktree", "add", "--quiet", "--no-checkout"])
         // Locked until it is filled: what a crash leaves is known by it.
         .args(["--lock", "--reason", INITIALIZING, "--"])
         .arg(path)
-        .arg(options.branch)
+        .arg(branch)
         .run()?;
     let text = fs::read(path.join(".git"))
         .context(|| format!("cannot read '{}'", path.join(".git").display()))?;
@@ -206,6 +217,7 @@ fn check_out(
                 destination: path,
                 index: &admin_dir.join("index"),
                 donor: donor.as_ref(),
+                recorded: false,
                 interrupt: options.interrupt,
             };
             match checkout::check_out(repo, &job) {
@@ -229,7 +241,11 @@ fn check_out(
 }
 
 /// Leaves the traces of the `git reset --hard` by which git would have filled the worktree.
-fn finish_as_reset(repo: &Repo, admin_dir: &Path, start: ObjectId) -> std::io::Result<()> {
+pub(super) fn finish_as_reset(
+    repo: &Repo,
+    admin_dir: &Path,
+    start: ObjectId,
+) -> std::io::Result<()> {
     fs::write(admin_dir.join("ORIG_HEAD"), format!("{start}\n"))?;
     // Asked from a worktree, no repository is bare: only an explicit no keeps this line out.
     let wanted = branch::log_setting(repo).unwrap_or(true);
@@ -242,7 +258,7 @@ fn finish_as_reset(repo: &Repo, admin_dir: &Path, start: ObjectId) -> std::io::R
 }
 
 /// Returns the main worktree as a place to copy from. Its index is the user's own.
-fn main_donor(repo: &Repo) -> Option<Donor> {
+pub(super) fn main_donor(repo: &Repo) -> Option<Donor> {
     let common = repo.common_dir();
     let root = if repo.is_linked_worktree() {
         let config = repo.gix().config_snapshot();

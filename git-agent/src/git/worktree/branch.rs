@@ -230,7 +230,7 @@ pub(super) fn log_line(repo: &Repo, old: ObjectId, new: ObjectId) -> Option<Stri
 }
 
 /// Returns whether branches are logged in this repository.
-fn logs_refs(repo: &Repo) -> bool {
+pub(super) fn logs_refs(repo: &Repo) -> bool {
     match log_setting(repo) {
         Some(setting) => setting,
         None => repo.gix().config_snapshot().boolean("core.bare") != Some(true),

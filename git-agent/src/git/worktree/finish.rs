@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::again::is_initializing;
 use super::list::read_gitdir;
+use super::place::remove_record;
 use super::{branch, hook};
 use crate::error::{Context, Result};
 use crate::git::refs::{Expected, RefChange};
@@ -39,8 +41,7 @@ pub fn finish(
             return Ok(None);
         }
         let _ = fs::remove_file(&link);
-        fs::remove_dir_all(admin_dir)
-            .context(|| format!("cannot remove '{}'", admin_dir.display()))?;
+        remove_record(admin_dir).context(|| format!("cannot remove '{}'", admin_dir.display()))?;
     }
     if !link.exists()
         && let Some(start) = start
@@ -62,11 +63,10 @@ fn unfinished(repo: &Repo, path: &Path) -> Option<PathBuf> {
     let parent = fs::canonicalize(path.parent()?).ok()?;
     let path = parent.join(path.file_name()?);
     let entries = fs::read_dir(repo.common_dir().join("worktrees")).ok()?;
-    entries.flatten().map(|entry| entry.path()).find(|dir| {
-        read_gitdir(dir).is_some_and(|known| known == path)
-            && fs::read(dir.join("locked"))
-                .is_ok_and(|reason| reason.trim_ascii() == INITIALIZING.as_bytes())
-    })
+    entries
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|dir| read_gitdir(dir).is_some_and(|known| known == path) && is_initializing(dir))
 }
 
 fn holds_more_than(link: &Path, path: &Path) -> bool {

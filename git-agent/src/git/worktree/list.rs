@@ -7,6 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::finish::INITIALIZING;
 use crate::error::{Context, Error, Result};
 use crate::git::command::Answer;
 use crate::git::refs::Target;
@@ -38,6 +39,11 @@ pub struct Worktree {
 }
 
 impl Worktree {
+    /// Returns whether it is still being made, or its maker died.
+    pub fn is_initializing(&self) -> bool {
+        self.locked.as_deref() == Some(INITIALIZING)
+    }
+
     /// Returns whether this is the main worktree.
     pub fn is_main(&self) -> bool {
         self.id.is_none()
@@ -87,7 +93,7 @@ pub fn heads(repo: &Repo) -> Result<Vec<(PathBuf, Target)>> {
 }
 
 /// Returns the own git directories of all linked worktrees.
-fn admin_dirs(repo: &Repo) -> Result<Vec<PathBuf>> {
+pub(super) fn admin_dirs(repo: &Repo) -> Result<Vec<PathBuf>> {
     let base = repo.common_dir().join("worktrees");
     let cannot = || format!("cannot read '{}'", base.display());
     let entries = match fs::read_dir(&base) {

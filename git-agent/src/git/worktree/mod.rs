@@ -2,6 +2,7 @@
 //! is no second registry.
 
 mod add;
+mod again;
 mod branch;
 mod finish;
 mod hook;
@@ -12,6 +13,7 @@ mod remove;
 mod tests;
 
 pub use add::{AddOptions, Added, Way, add};
+pub use again::{Again, Remains, is_initializing, remains, sweep};
 pub use finish::finish;
 pub use hook::Hook;
 pub use list::{Worktree, admin_dir_of, heads, list};

@@ -4,11 +4,16 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
 
 use super::finish::INITIALIZING;
 use crate::error::{Context, Error, Result};
 use crate::git::Repo;
+use crate::git::object::jitter;
 
 /// Resolves `.` and `..` without asking the file system, for paths whose end does not exist.
 pub(super) fn normalize(path: &Path) -> PathBuf {
@@ -117,32 +122,45 @@ impl Undo {
     }
 
     /// Makes an admin directory with a name of its own, locked while the worktree is being prepared.
-    pub(super) fn make_admin_dir(&mut self, repo: &Repo, hint: &OsStr) -> Result<PathBuf> {
+    ///
+    /// `write` fills it elsewhere first: one without HEAD would be an error to git's own `fsck`, so it appears whole.
+    pub(super) fn make_admin_dir(
+        &mut self,
+        repo: &Repo,
+        hint: &OsStr,
+        write: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<PathBuf> {
         let base = repo.common_dir().join("worktrees");
-        let cannot = || format!("cannot create a directory in '{}'", base.display());
-        match fs::create_dir(&base) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(Error::fatal(cannot()).because(error));
-            }
-            _ => {}
-        }
+        let cannot = || format!("cannot create a worktree in '{}'", base.display());
+        let staged = staging_place(repo.common_dir()).context(cannot)?;
+        fs::create_dir(&staged).context(cannot)?;
+        self.admin_dir = Some(staged.clone());
+        fs::write(staged.join("locked"), format!("{INITIALIZING}\n"))
+            .and_then(|()| write(&staged))
+            .context(cannot)?;
         let name = admin_name(hint);
         for counter in 0u32..100_000 {
             let path = match counter {
                 0 => base.join(&name),
                 n => base.join(format!("{name}{n}")),
             };
-            match fs::create_dir(&path) {
+            // git removes an empty `worktrees` with the last entry of it.
+            match fs::create_dir(&base) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(Error::fatal(cannot()).because(error));
+                }
+                _ => {}
+            }
+            match rename_to_free(&staged, &path) {
                 Ok(()) => {
                     self.admin_dir = Some(path.clone());
-                    fs::write(path.join("locked"), format!("{INITIALIZING}\n")).context(cannot)?;
                     return Ok(path);
                 }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                // git removes an empty `worktrees` with the last entry of it.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    let _ = fs::create_dir(&base);
-                }
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
+                    ) => {}
                 Err(error) => return Err(Error::fatal(cannot()).because(error)),
             }
         }
@@ -181,13 +199,49 @@ impl Drop for Undo {
             let _ = fs::remove_dir(parent);
         }
         if let Some(admin_dir) = &self.admin_dir {
-            let _ = fs::remove_dir_all(admin_dir);
-            // git keeps no empty `worktrees` directory; one in use is not empty.
-            if let Some(base) = admin_dir.parent() {
-                let _ = fs::remove_dir(base);
-            }
+            let _ = remove_record(admin_dir);
         }
     }
+}
+
+/// Renames something to where nothing is.
+pub(super) fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
+    let flags = RenameFlags::NOREPLACE;
+    match rustix::fs::renameat_with(CWD, from, CWD, to, flags) {
+        // A file system that knows no such thing.
+        Err(Errno::INVAL | Errno::NOSYS) => match fs::symlink_metadata(to) {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(_) => fs::rename(from, to),
+        },
+        renamed => Ok(renamed?),
+    }
+}
+
+/// Removes the record of a worktree in one step: while its files go one by one, git must not find the rest of them.
+pub(super) fn remove_record(admin_dir: &Path) -> io::Result<()> {
+    let base = admin_dir.parent().unwrap_or(admin_dir);
+    let staged = match base.file_name() == Some(OsStr::new("worktrees")) {
+        true => base.parent().and_then(|common| staging_place(common).ok()),
+        false => None,
+    };
+    match staged {
+        Some(staged) if fs::rename(admin_dir, &staged).is_ok() => fs::remove_dir_all(staged)?,
+        _ => fs::remove_dir_all(admin_dir)?,
+    }
+    // git keeps no empty `worktrees` directory; one in use is not empty.
+    let _ = fs::remove_dir(base);
+    Ok(())
+}
+
+/// Returns a fresh path for a record that git must not see yet, or not any more.
+fn staging_place(common_dir: &Path) -> io::Result<PathBuf> {
+    let dir = common_dir.join("agents").join("tmp");
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&dir)?;
+    let name = format!("worktree-{}-{:x}", std::process::id(), jitter());
+    Ok(dir.join(name))
 }
 
 /// Removes what is in a directory, never following a symlink.

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::list::{Worktree, linked_at, list, read_gitdir};
-use super::place::empty;
+use super::place::{empty, remove_record, rename_to_free};
 use crate::error::{Context, Error, Result};
 use crate::git::capture::Checkout;
 use crate::git::{ObjectId, Repo};
@@ -160,14 +160,6 @@ pub fn put_back(worktree: &Worktree) -> Result<bool> {
     Ok(true)
 }
 
-/// Renames a directory to where nothing is.
-fn rename_to_free(from: &Path, to: &Path) -> std::io::Result<()> {
-    match fs::symlink_metadata(to) {
-        Ok(_) => Err(std::io::ErrorKind::AlreadyExists.into()),
-        Err(_) => fs::rename(from, to),
-    }
-}
-
 /// Deletes a folder that was judged to be saved; the link goes last, as it alone tells whose it is.
 fn delete_removed(worktree: &Worktree) -> std::io::Result<()> {
     let removed = beside(&worktree.path, REMOVED);
@@ -179,8 +171,8 @@ fn delete_removed(worktree: &Worktree) -> std::io::Result<()> {
     fs::remove_dir(&removed)
 }
 
-/// Returns the name of a worktree's folder while it is being removed: on the same file system, and hidden.
-fn beside(path: &Path, how: &str) -> PathBuf {
+/// Returns the name of a worktree's folder while it is being removed or made again: on the same file system, and hidden.
+pub(super) fn beside(path: &Path, how: &str) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(how);
@@ -287,15 +279,12 @@ fn forget(repo: &Repo, worktree: &Worktree) -> Result<()> {
         return Err(Error::fatal("the main worktree cannot be removed"));
     }
     delete_removed(worktree).context(|| format!("cannot remove '{}'", worktree.path.display()))?;
-    fs::remove_dir_all(&worktree.admin_dir)
-        .context(|| format!("cannot remove '{}'", worktree.admin_dir.display()))?;
-    // git keeps no empty `worktrees` directory.
-    let _ = fs::remove_dir(base);
-    Ok(())
+    remove_record(&worktree.admin_dir)
+        .context(|| format!("cannot remove '{}'", worktree.admin_dir.display()))
 }
 
 /// Returns whether a folder's `.git` file names this admin directory.
-fn links_to(path: &Path, admin_dir: &Path) -> bool {
+pub(super) fn links_to(path: &Path, admin_dir: &Path) -> bool {
     let link = path.join(".git");
     if !fs::symlink_metadata(&link).is_ok_and(|meta| meta.is_file() && meta.len() < 64 * 1024) {
         return false;

@@ -130,6 +130,8 @@ impl Sandbox {
             .into_iter()
             .map(|(path, _)| path.to_string_lossy().into_owned())
             .filter(|path| !path.starts_with("objects"))
+            // Directories for temporary files stay; a file in them would be listed.
+            .filter(|path| path != "agents" && path != "agents/tmp")
             .collect::<Vec<_>>();
         all.extend(
             fs::read_dir(self.base())
