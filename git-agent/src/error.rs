@@ -112,18 +112,19 @@ impl Error {
         self.io_kinds().any(|kind| kind == wanted)
     }
 
+    /// Returns the cause of this type, if there is one: what is to be decided is decided by it, never by a message.
+    pub fn cause<T: std::error::Error + 'static>(&self) -> Option<&T> {
+        self.causes().find_map(|cause| cause.downcast_ref())
+    }
+
+    fn causes(&self) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> + '_ {
+        let first: &(dyn std::error::Error + 'static) = self;
+        std::iter::successors(Some(first), |cause| cause.source())
+    }
+
     fn io_kinds(&self) -> impl Iterator<Item = std::io::ErrorKind> + '_ {
-        let mut next: Option<&(dyn std::error::Error + 'static)> = Some(self);
-        std::iter::from_fn(move || {
-            let current = next?;
-            next = current.source();
-            Some(
-                current
-                    .downcast_ref::<std::io::Error>()
-                    .map(std::io::Error::kind),
-            )
-        })
-        .flatten()
+        self.causes()
+            .filter_map(|cause| cause.downcast_ref().map(std::io::Error::kind))
     }
 }
 

@@ -3,12 +3,15 @@
 //! A setting that is read anywhere stands here, and one that nobody reads does not.
 
 use super::{parse_duration, parse_number};
+use crate::git::history::is_branch_name;
 
 /// What a value may look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Any text.
     Text,
+    /// What stands before the name of a session in that of its branch.
+    Prefix,
     /// One of these words.
     Word(&'static [&'static str]),
     /// `true` or `false`.
@@ -35,7 +38,7 @@ impl Kind {
     /// Returns the word for it in lists.
     pub fn as_str(self) -> &'static str {
         match self {
-            Kind::Text => "text",
+            Kind::Text | Kind::Prefix => "text",
             Kind::Word(_) => "word",
             Kind::Bool => "boolean",
             Kind::Number => "number",
@@ -58,6 +61,7 @@ impl Kind {
     pub fn complaint(self, value: &str) -> Option<String> {
         let wanted = match self {
             Kind::Word(words) if !words.contains(&value) => format!("one of {}", words.join(", ")),
+            Kind::Prefix if !is_prefix(value) => "the beginning of a branch name".to_owned(),
             Kind::Bool if super::parse_bool(value).is_none() => "true or false".to_owned(),
             Kind::Number if parse_number(value).is_none() => {
                 "a number, perhaps with k, m or g".to_owned()
@@ -75,6 +79,11 @@ impl Kind {
         };
         Some(format!("'{value}' is not {wanted}"))
     }
+}
+
+fn is_prefix(value: &str) -> bool {
+    let prefix = value.trim_end_matches('/');
+    prefix.is_empty() || is_branch_name(&format!("{prefix}/x"))
 }
 
 /// Reads an amount of money.
@@ -124,6 +133,13 @@ pub const PLAIN: &[Key] = &[
         "How long a permission waits for a person before it is refused",
     ),
     key(
+        "approvers",
+        "",
+        Kind::Names,
+        false,
+        "Sessions, roles or agents whose approval counts as a person's does",
+    ),
+    key(
         "autoCommit",
         "false",
         Kind::Bool,
@@ -133,7 +149,7 @@ pub const PLAIN: &[Key] = &[
     key(
         "branchPrefix",
         "agent",
-        Kind::Text,
+        Kind::Prefix,
         true,
         "What the branches of sessions begin with",
     ),
@@ -236,6 +252,13 @@ pub const PLAIN: &[Key] = &[
         "How many sessions run at the same time; the others wait",
     ),
     key(
+        "maxSnapshot",
+        "1g",
+        Kind::Number,
+        false,
+        "The largest untracked file that snapshots keep, in bytes; 0 keeps all",
+    ),
+    key(
         "maxTokens",
         "",
         Kind::Number,
@@ -248,6 +271,13 @@ pub const PLAIN: &[Key] = &[
         Kind::Names,
         true,
         "MCP servers offered to every agent, by name; each is an agent-mcp section",
+    ),
+    key(
+        "mergeMessage",
+        "first-line",
+        Kind::Word(&["first-line", "full", "none"]),
+        false,
+        "How much of a session's task the messages of its commits tell",
     ),
     key(
         "mergeStrategy",
@@ -444,7 +474,7 @@ pub const OF_ROLE: &[Key] = &[
     key(
         "branchPrefix",
         "",
-        Kind::Text,
+        Kind::Prefix,
         true,
         "As agent.branchPrefix",
     ),
@@ -487,6 +517,14 @@ pub const OF_ROLE: &[Key] = &[
 
 /// The settings that a team file has no say in, trusted or not, and why.
 const PERSONAL: &[(&str, &str)] = &[
+    (
+        "agent.approvers",
+        "only a person decides whose approval counts",
+    ),
+    (
+        "agent.maxSnapshot",
+        "each machine has room for what it has room for",
+    ),
     (
         "agent.share",
         "only a person agrees to who may read sessions",

@@ -3,7 +3,8 @@
 //!
 //! The team file travels with the code, so anybody who can commit can write it. Until `git agent trust` has recorded its
 //! hash, only settings that run nothing and open no path are taken from it; the others are ignored and said to be. A few
-//! are a person's own, and never taken from it.
+//! are a person's own, and never taken from it. Nor is a value that makes no sense: whatever stands in that file, it stops
+//! nobody's work.
 
 pub mod keys;
 mod report;
@@ -27,6 +28,8 @@ const TEAM_FILE_LIMIT: u64 = 256 << 10;
 pub struct Config<'a> {
     repo: &'a Repo,
     team: Option<Team>,
+    /// Why the team's file is ignored as a whole.
+    unreadable: Option<Error>,
 }
 
 /// The team's file.
@@ -42,18 +45,43 @@ pub struct Team {
     pub ignored: Vec<String>,
     /// The keys that it has no say in, trusted or not, and why.
     pub powerless: Vec<(String, &'static str)>,
+    /// The keys whose values make no sense, and why. They are ignored.
+    pub broken: Vec<(String, String)>,
     /// What the file says, as it was read.
     pub text: String,
     file: ConfigFile,
 }
 
 impl<'a> Config<'a> {
-    /// Reads the settings. A team file that cannot be read is an error that says where.
-    pub fn load(repo: &'a Repo) -> Result<Self> {
-        Ok(Config {
+    /// Reads the settings. A team file that cannot be read is ignored as a whole.
+    pub fn load(repo: &'a Repo) -> Self {
+        let (team, unreadable) = match load_team(repo) {
+            Ok(team) => (team, None),
+            Err(error) => (None, Some(error)),
+        };
+        Config {
             repo,
-            team: load_team(repo)?,
-        })
+            team,
+            unreadable,
+        }
+    }
+
+    /// Returns why the team's file is ignored as a whole, if it is.
+    pub fn unreadable(&self) -> Option<&Error> {
+        self.unreadable.as_ref()
+    }
+
+    /// Fails if the team's file cannot be read: for what is about that file.
+    pub fn require_readable(&self) -> Result<()> {
+        match self.unreadable {
+            Some(_) => load_team(self.repo).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether a value of a setting comes from the team's file alone.
+    pub fn is_of_team(&self, key: &str, value: &str) -> bool {
+        !self.repo.config_strings(key).iter().any(|own| own == value)
     }
 
     /// Returns the team's file, if there is one.
@@ -137,7 +165,8 @@ impl Team {
 
     /// Returns whether a key may be taken from this file.
     fn allows(&self, key: &str) -> bool {
-        is_harmless(key) || self.trusted && needs_trust(key)
+        let broken = |(name, _): &(String, String)| name.eq_ignore_ascii_case(key);
+        (is_harmless(key) || self.trusted && needs_trust(key)) && !self.broken.iter().any(broken)
     }
 }
 
@@ -193,12 +222,18 @@ fn load_team(repo: &Repo) -> Result<Option<Team>> {
         .into_iter()
         .filter_map(|key| keys::no_say(&key).map(|why| (key, why)))
         .collect();
+    let complaint = |(key, value): (String, String)| {
+        let complaint = keys::find(&key)?.kind.complaint(&value)?;
+        Some((key, complaint))
+    };
+    let broken = file.settings().into_iter().filter_map(complaint).collect();
     Ok(Some(Team {
         path,
         hash,
         trusted,
         ignored,
         powerless,
+        broken,
         text: String::from_utf8_lossy(&bytes).into_owned(),
         file,
     }))

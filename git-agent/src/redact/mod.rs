@@ -12,6 +12,7 @@
 //! | shapes | `rules` | tokens that providers give a prefix of their own |
 //! | broken shapes | `wrapped` | such tokens of a fixed length, broken over lines |
 //! | armour | `pem` | private keys, also cut off and escaped |
+//! | encoded armour | `encoded` | private keys in base64 |
 //! | URLs | `url` | passwords and tokens in the user part |
 //! | headers, programs | `headers` | `Authorization`, `Cookie`, `curl -u` |
 //! | names | `context`, `names`, `judge` | `password = …` in all its spellings |
@@ -22,6 +23,7 @@
 
 mod colors;
 mod context;
+mod encoded;
 mod entropy;
 mod headers;
 mod json;

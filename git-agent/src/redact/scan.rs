@@ -11,7 +11,7 @@ use super::known::KnownSecrets;
 use super::rules::{Found, SHAPES};
 use super::text::{Class, starts_token};
 use super::words::{Trigger, placeholder_at, words};
-use super::{KNOWN, OPENING, context, entropy, headers, pem, url, wrapped};
+use super::{KNOWN, OPENING, context, encoded, entropy, headers, pem, url, wrapped};
 
 /// A stretch of text that one rule found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -324,6 +324,9 @@ impl Walk<'_> {
             Trigger::End if start >= self.pem_end => self.pem(pem::end(text, start)),
             Trigger::End => {}
             Trigger::Putty => self.pem(pem::putty(text, start)),
+            Trigger::Encoded if start >= self.pem_end => self.pem(encoded::armour(text, start)),
+            Trigger::OpenSsh if start >= self.pem_end => self.pem(encoded::openssh(text, start)),
+            Trigger::Encoded | Trigger::OpenSsh => {}
             Trigger::Bearer => {
                 if let Some(secret) = headers::bearer(text, end) {
                     self.add(Layer::Header, secret);

@@ -8,7 +8,7 @@ use aho_corasick::dfa::DFA;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Anchored};
 
 use super::rules::SHAPES;
-use super::{KNOWN, OPENING, context, headers, names, pem, url};
+use super::{KNOWN, OPENING, context, encoded, headers, names, pem, url};
 
 /// Why a word is in the automaton.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +20,8 @@ pub(super) enum Trigger {
     Begin,
     End,
     Putty,
+    Encoded,
+    OpenSsh,
     Bearer,
     Basic,
     Authorization,
@@ -61,7 +63,9 @@ pub(super) fn words() -> &'static Words {
         for (index, (program, ..)) in headers::PROGRAMS.iter().enumerate() {
             list.push((program, Trigger::Program(index)));
         }
+        list.extend(encoded::ARMOUR.map(|word| (word, Trigger::Encoded)));
         list.extend([
+            (encoded::OPENSSH, Trigger::OpenSsh),
             ("echo ", Trigger::Echo),
             ("eyJ", Trigger::Jwt),
             ("://", Trigger::Url),

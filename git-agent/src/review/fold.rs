@@ -34,6 +34,8 @@ pub struct Review {
     pub ignored: Vec<Ignored>,
     /// Whether an approval by somebody else counts only with a signature that says the same.
     pub wants_signatures: bool,
+    /// The sessions whose approval counts: those that `agent.approvers` names.
+    pub approvers: BTreeSet<SessionId>,
     /// The highest clock: the next record takes one more.
     pub lc: u64,
 }

@@ -65,6 +65,26 @@ pub fn unquote(text: &[u8]) -> Option<Vec<u8>> {
     Some(path)
 }
 
+/// For fields of records that hold a path: `#[serde(with = "crate::review::path::as_text")]`.
+pub mod as_text {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes a path.
+    pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&super::to_text(path.as_os_str().as_bytes()))
+    }
+
+    /// Reads a path.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Ok(PathBuf::from(OsString::from_vec(super::from_text(&text))))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

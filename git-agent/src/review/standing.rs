@@ -41,8 +41,7 @@ pub struct Judged {
     pub given: Given,
     /// Whether it is about exactly this commit and these files.
     pub fresh: bool,
-    /// Whether it counts: what a session's own agent says of its work does not, nor does an approval that anybody may have
-    /// written where signatures are asked for.
+    /// Whether it counts, as [`counts`] says.
     pub counts: bool,
 }
 
@@ -52,6 +51,26 @@ impl Judged {
         let approves = self.fresh && self.given.verdict == Verdict::Approve;
         approves && review.wants_signatures && self.given.claim == Some(Claim::Claimed)
     }
+
+    /// Returns whether it would let the work land if a person had given it, or `agent.approvers` named the session.
+    pub fn lacks_approver(&self, review: &Review) -> bool {
+        self.fresh && is_unnamed(review, &self.given)
+    }
+}
+
+/// Returns whether a verdict on a session counts: what its own agent says of its work does not, nor does an approval from
+/// inside a session that nobody named as an approver, nor one that anybody may have written where signatures are asked for.
+/// An objection is heard whoever brings it.
+pub fn counts(review: &Review, sid: SessionId, given: &Given) -> bool {
+    let unsigned = review.wants_signatures && given.claim == Some(Claim::Claimed);
+    let approves = given.verdict == Verdict::Approve;
+    session_of(&given.who) != Some(sid) && !(approves && unsigned) && !is_unnamed(review, given)
+}
+
+/// Returns whether this is an approval from inside a session that is not named as an approver.
+pub fn is_unnamed(review: &Review, given: &Given) -> bool {
+    let inside = session_of(&given.who);
+    given.verdict == Verdict::Approve && inside.is_some_and(|sid| !review.approvers.contains(&sid))
 }
 
 /// Everything reviewers decided about a session.
@@ -84,16 +103,11 @@ pub fn judge(review: &Review, sid: SessionId, tip: &str, tree: &str) -> Opinion 
     let verdicts: Vec<Judged> = review
         .verdicts
         .iter()
-        .map(|((writer, _), given)| {
-            let nobodys = review.wants_signatures && given.claim == Some(Claim::Claimed);
-            Judged {
-                writer: writer.clone(),
-                fresh: given.commit == tip && given.tree.as_deref() == Some(tree),
-                // An objection is heard whoever brings it.
-                counts: session_of(&given.who) != Some(sid)
-                    && !(nobodys && given.verdict == Verdict::Approve),
-                given: given.clone(),
-            }
+        .map(|((writer, _), given)| Judged {
+            writer: writer.clone(),
+            fresh: given.commit == tip && given.tree.as_deref() == Some(tree),
+            counts: counts(review, sid, given),
+            given: given.clone(),
         })
         .collect();
     let any = |verdict: Verdict, fresh: bool| {
@@ -199,11 +213,15 @@ mod tests {
         let other = SessionId::from_parts(Millis(3), [3; 10]);
         let own = agent("claude", "fix", sid);
         assert_eq!(session_of(&own), Some(sid));
-        let approved = review(&[("ada-1a2b", given(Verdict::Approve, Some("t"), own))]);
-        assert_eq!(judge(&approved, sid, "c", "t").standing, Standing::Unjudged);
-        assert_eq!(
-            judge(&approved, other, "c", "t").standing,
-            Standing::Approved
-        );
+        let mut approved = review(&[("ada-1a2b", given(Verdict::Approve, Some("t"), own.clone()))]);
+        let standing = |review: &Review, sid| judge(review, sid, "c", "t").standing;
+        assert_eq!(standing(&approved, sid), Standing::Unjudged);
+        assert_eq!(standing(&approved, other), Standing::Unjudged);
+        assert!(judge(&approved, other, "c", "t").verdicts[0].lacks_approver(&approved));
+        approved.approvers.insert(sid);
+        assert_eq!(standing(&approved, sid), Standing::Unjudged);
+        assert_eq!(standing(&approved, other), Standing::Approved);
+        let rejected = review(&[("ada-1a2b", given(Verdict::Reject, Some("t"), own))]);
+        assert_eq!(standing(&rejected, other), Standing::Rejected);
     }
 }

@@ -25,6 +25,8 @@ pub const SNAPSHOTS: &str = "refs/agents-local/snapshots/";
 pub const LOST: &str = "refs/agents-local/lost/";
 /// Where the work that a person last looked at is kept. Local: never pushed.
 pub const LOOKED_AT: &str = "refs/agents-local/looked-at/";
+/// Where values of the user's reflogs are kept while an agent could drop them. Local: never pushed.
+pub const REFLOGS: &str = "refs/agents-local/reflogs/";
 /// The rendered notes that plain `git log` can show.
 pub const DISPLAY_NOTES: &str = "refs/notes/agents/review";
 
@@ -145,11 +147,16 @@ impl fmt::Display for RefName {
 
 /// Returns whether a ref is one of ours, shared or local.
 pub fn is_ours(name: &str) -> bool {
-    [REMOTES, INCOMING, SNAPSHOTS, LOOKED_AT, LOST]
+    [REMOTES, INCOMING, SNAPSHOTS, LOOKED_AT, REFLOGS, LOST]
         .iter()
         .any(|prefix| name.starts_with(prefix))
         || name == DISPLAY_NOTES
         || RefName::parse(name).is_some()
+}
+
+/// Returns whether only programs of ours move a ref, each by itself: what git fetches to be checked, git brings.
+pub fn is_written_by_us(name: &str) -> bool {
+    is_ours(name) && !name.starts_with(INCOMING) && name != DISPLAY_NOTES
 }
 
 /// The prefixes of the shared refs.
@@ -188,6 +195,11 @@ pub fn snapshots(sid: SessionId) -> String {
 /// Returns the ref of a session's work as a person last looked at it.
 pub fn looked_at(sid: SessionId) -> String {
     format!("{LOOKED_AT}{sid}")
+}
+
+/// Returns the ref that keeps values of the user's reflogs during a turn of a session.
+pub fn reflogs(sid: SessionId) -> String {
+    format!("{REFLOGS}{sid}")
 }
 
 /// Returns the ref under which something lost is kept: when it was lost, then what it was called.

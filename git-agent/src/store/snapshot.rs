@@ -1,18 +1,16 @@
 //! Snapshots of a session's working tree: a chain of commits under a local ref, never pushed.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
-
 use super::lost::horizon;
 use super::{Store, limits, refname};
 use crate::env::Millis;
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
 use crate::git::object::Signature;
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::scan::{Hidden, LeftOut};
 use crate::git::snapshot::Snapshot;
+use crate::process::lock::Lock;
 use crate::session::SessionId;
 
 const SESSION: &str = "Agent-Session";
@@ -210,18 +208,9 @@ impl Store<'_> {
     }
 
     /// Takes the lock over all writers of a session's snapshots. It ends with the value, and with the process.
-    fn lock_snapshots(&self, sid: SessionId) -> Result<File> {
+    fn lock_snapshots(&self, sid: SessionId) -> Result<Lock> {
         let path = self.require_dir("locks")?.join(format!("{sid}.snapshots"));
-        let cannot = || format!("cannot lock '{}'", path.display());
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .context(cannot)?;
-        file.lock().context(cannot)?;
-        Ok(file)
+        Lock::acquire_patiently(self.env, path)
     }
 }
 

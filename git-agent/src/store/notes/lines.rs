@@ -60,6 +60,11 @@ impl Lines {
         self.0.insert(line.0.clone())
     }
 
+    /// Returns whether a line is among them.
+    pub fn has(&self, line: &[u8]) -> bool {
+        self.0.contains(line)
+    }
+
     /// Keeps only the lines that are wanted.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8]) -> bool) {
         self.0.retain(|line| keep(line));

@@ -23,6 +23,7 @@ const ATTEMPTS: u32 = 8;
 /// How long a write waits for others of this clone.
 const PATIENCE: Duration = Duration::from_secs(60);
 const ADDED: &str = "Notes added by git-agent\n";
+const TAKEN_OUT: &str = "Notes taken out by git-agent\n";
 const PURGED: &str = "Notes purged by git-agent\n";
 
 /// A new version of a notes ref: its commit, and the objects it needs.
@@ -127,6 +128,59 @@ impl Store<'_> {
             let commit = batch.commit(tree, &[], &self.notes_signature()?, PURGED);
             Ok(Some(Version { commit, batch }))
         })
+    }
+
+    /// Takes lines out of notes that one version of them has and an earlier one has not, if they are `unwanted`. Returns them.
+    /// The versions before stay in the history.
+    pub fn take_out_notes(
+        &self,
+        name: &RefName,
+        (earlier, later): (Option<ObjectId>, ObjectId),
+        unwanted: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Vec<Vec<u8>>> {
+        let mut before = self.open_notes(earlier)?;
+        let mut found = Vec::new();
+        let tree = self.repo.read_commit(later)?.tree;
+        super::tree::walk(self.repo, tree, &mut |on, blob| {
+            found.push((on, blob));
+            Ok(())
+        })?;
+        let mut gone: BTreeMap<ObjectId, BTreeSet<Vec<u8>>> = BTreeMap::new();
+        for (on, blob) in found {
+            let mut lines = super::tree::read_lines(self.repo, blob)?;
+            let known = before.lines(&on)?;
+            lines.retain(|line| {
+                if unwanted(line) && !known.has(line) {
+                    gone.entry(on).or_default().insert(line.to_vec());
+                }
+                true
+            });
+        }
+        self.change_notes(name, &mut |tip| {
+            let mut notes = self.open_notes(tip)?;
+            let mut changed = false;
+            for (on, lines) in &gone {
+                let before = notes.lines(on)?;
+                let mut after = before.clone();
+                after.retain(|line| !lines.contains(line));
+                if after != before {
+                    notes.set_lines(*on, after)?;
+                    changed = true;
+                }
+            }
+            if !changed {
+                return Ok(None);
+            }
+            let (tree, mut batch) = notes.build()?;
+            let parents = tip.as_slice();
+            let message = match self.is_all_own(tip)? {
+                true => self.marked(tree, parents, &format!("{TAKEN_OUT}\n"))?,
+                false => TAKEN_OUT.to_owned(),
+            };
+            let commit = batch.commit(tree, parents, &self.notes_signature()?, &message);
+            Ok(Some(Version { commit, batch }))
+        })?;
+        Ok(gone.into_values().flatten().collect())
     }
 
     /// Writes notes again as one commit without history, with lines changed; `None` when none is, neither in this version
