@@ -192,6 +192,7 @@ fn gemini() -> AgentSpec {
             content: r#"{"general":{"maxAttempts":2,"disableAutoUpdate":true,"disableUpdateNag":true},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false}}"#,
         }),
         loses_young_conversations: true,
+        hides_git_config: true,
         murmurs: Some("GEMINI_DEBUG_LOG_FILE"),
         ..spec(
             "gemini",

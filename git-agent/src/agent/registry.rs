@@ -5,7 +5,7 @@
 
 use super::builtin;
 use super::{AgentSpec, Family, template};
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Result, shell_word};
 
 /// One agent as configured. Every field may be absent: an entry with a built-in agent's name only changes what it says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -113,15 +113,17 @@ pub fn require(name: &str, entries: &[Entry]) -> Result<AgentSpec> {
             }
         }
         (_, _, Some(_)) => {
-            return Err(Error::fatal(format!("agent '{name}' has no command"))
-                .hint(format!("git config agent.{name}.command \"...\"")));
+            return Err(
+                Error::fatal(format!("agent '{name}' has no command")).hint(format!(
+                    "git config agent.{}.command \"...\"",
+                    shell_word(name)
+                )),
+            );
         }
         (_, _, None) => {
             return Err(Error::fatal(format!("there is no agent '{name}'"))
                 .hint(format!("agents: {}", names(entries).join(", ")))
-                .hint(format!(
-                    "git config agent.{name}.command \"...\" adds one; git config agent.{name}.driver acp when it speaks ACP"
-                )));
+                .hint(format!("git config agent.{}.command \"...\" adds one; git config agent.{}.driver acp when it speaks ACP", shell_word(name), shell_word(name))));
         }
     };
     if let Some(entry) = entry {

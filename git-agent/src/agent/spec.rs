@@ -168,6 +168,8 @@ pub struct AgentSpec {
     pub servers_settings: Option<Settings>,
     /// Whether it really works in another worktree when it branches off a conversation there.
     pub forks: bool,
+    /// Whether git reads no configuration of the user in its commands.
+    pub hides_git_config: bool,
     /// What to install, in words, when it is missing.
     pub install: String,
 }
@@ -196,6 +198,7 @@ impl AgentSpec {
             },
             overflows_silently: false,
             auth_methods: Vec::new(),
+            hides_git_config: false,
             loses_young_conversations: false,
             figures: Figures::default(),
             murmurs: None,

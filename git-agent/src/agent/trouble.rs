@@ -1,4 +1,7 @@
 //! Telling kinds of trouble apart from what agents say about it: a status, an error code, or only words.
+//!
+//! This is the one place where words of agents decide something. They are foreign data: where a program gives a status or a
+//! code, that decides, but most print a sentence for a person and end, and there is nothing else to go by.
 
 use super::{Trouble, TroubleKind};
 use crate::session::Exit;
@@ -169,6 +172,27 @@ impl Trouble {
         };
         Trouble::new(kind, format!("{how}: {printed}"))
     }
+}
+
+/// Returns whether words say that there is no conversation to go on with: Claude Code prints the first two, Codex the last.
+pub fn is_forgotten(words: &str) -> bool {
+    const WORDS: [&str; 3] = [
+        "no conversation found",
+        "no saved session found",
+        "no rollout found",
+    ];
+    let words = words.to_ascii_lowercase();
+    WORDS.iter().any(|known| words.contains(known))
+}
+
+/// Returns whether words say that the id of a new conversation is in use, as Claude Code does.
+pub fn is_taken(words: &str) -> bool {
+    words.contains("is already in use")
+}
+
+/// Returns whether an error of Codex only says that it tries again.
+pub fn is_reconnecting(words: &str) -> bool {
+    words.starts_with("Reconnecting")
 }
 
 /// Returns whether a program printed how it is to be used: several lines that begin with an option, or a word that says so.

@@ -11,6 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use super::commands;
 use super::hooks::{self, Hooks};
 use super::policy::Own;
 use super::{
@@ -130,6 +131,13 @@ impl Guard {
         if let Some(before) = set(GLOBAL, self.global_config().into()) {
             set(GLOBAL_VARIABLE, before);
         }
+        if !variables.contains_key(OsStr::new(commands::VARIABLE)) {
+            let trace = trace(&self.directory).into();
+            variables.insert(commands::VARIABLE.into(), trace);
+            for (name, value) in commands::SETTINGS {
+                variables.insert(name.into(), value.into());
+            }
+        }
     }
 
     /// Returns the settings that bring the hooks in, as `GIT_CONFIG_PARAMETERS` has them.
@@ -157,15 +165,32 @@ impl Guard {
     }
 }
 
+/// Returns where an agent's git writes its commands down, in the session's directory; [`commands`] reads it.
+pub fn trace(directory: &Path) -> PathBuf {
+    directory.join("commands")
+}
+
 /// Takes variables out of guard: they are as they were before [`Guard::enter`], but for git's location.
 pub fn leave(variables: &mut Variables) {
     if !variables.contains_key(OsStr::new(OWN_VARIABLE)) {
         return;
     }
     let mut take = |name: &str| variables.remove(OsStr::new(name));
-    for name in [OWN_VARIABLE, DIR_VARIABLE, LOG_VARIABLE, HOOKS_VARIABLE] {
+    for name in [OWN_VARIABLE, DIR_VARIABLE, HOOKS_VARIABLE] {
         take(name);
     }
+    let log = take(LOG_VARIABLE).map(PathBuf::from);
+    let own_trace = log.as_deref().and_then(Path::parent).map(trace);
+    if let Some(traced) = take(commands::VARIABLE) {
+        match own_trace.is_some_and(|own| own.as_os_str() == traced) {
+            true => commands::SETTINGS
+                .map(|(name, _)| take(name))
+                .into_iter()
+                .for_each(drop),
+            false => drop(variables.insert(commands::VARIABLE.into(), traced)),
+        }
+    }
+    let mut take = |name: &str| variables.remove(OsStr::new(name));
     let common = take(COMMON_VARIABLE);
     let before = take(GLOBAL_VARIABLE);
     take(GLOBAL);

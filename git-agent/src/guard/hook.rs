@@ -11,11 +11,12 @@ use std::process::{Command, ExitStatus, Stdio};
 use super::hooks::{self, REFERENCE_TRANSACTION, is_executable, is_same_file};
 use super::log::Note;
 use super::policy::{Own, Place, Policy, Update, Verb, short};
+use super::push::{self, PRE_PUSH};
 use super::{
     COMMON_VARIABLE, DIR_VARIABLE, GLOBAL_VARIABLE, HOOKS_VARIABLE, LOG_VARIABLE, OWN_VARIABLE,
 };
 use crate::env::Env;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Result, shell_word};
 use crate::git::hooks::{Head, Surroundings};
 
 /// A call of this program as a hook.
@@ -64,6 +65,17 @@ impl Hook {
                 None => Ok(0),
             };
         }
+        if self.name == PRE_PUSH && is_guarded(env, &here) {
+            let mut input = Vec::new();
+            std::io::stdin()
+                .read_to_end(&mut input)
+                .context(|| "cannot read what is pushed".into())?;
+            judge_push(env, arguments, &input)?;
+            return match chained {
+                Some(program) => feed(&program, arguments, &input),
+                None => Ok(0),
+            };
+        }
         let off = match self.name {
             "post-checkout" if is_guarded(env, &here) => off_branch(env, &here),
             _ => None,
@@ -106,15 +118,52 @@ fn is_guarded(env: &Env, here: &Surroundings) -> bool {
     }
 }
 
-/// Fails when the transaction moves what the session may not move.
-fn judge(env: &Env, here: &Surroundings, input: &[u8]) -> Result<()> {
+/// Returns what the session may move.
+fn own_refs(env: &Env) -> Result<Own> {
     let Some(own) = env.var_os(OWN_VARIABLE) else {
         return Err(Error::negative(format!(
             "git-agent: cannot tell which refs this session may move: '{OWN_VARIABLE}' is not set"
         ))
         .hint("start git with the environment the session was given"));
     };
-    let own = Own::parse(&own.to_string_lossy());
+    Ok(Own::parse(&own.to_string_lossy()))
+}
+
+/// Writes down what the guard decided, where something is to be said of it.
+fn note(env: &Env, updates: &[Update], note: impl FnOnce(&[Update]) -> Note) {
+    if let Some(log) = env.var_os(LOG_VARIABLE).filter(|_| !updates.is_empty()) {
+        // Without the log the answer is the same; the comparison of refs still sees what happened.
+        let _ = note(updates).append(Path::new(log));
+    }
+}
+
+/// Fails when a push takes along what the session may not push. `arguments` are the remote's name and its address.
+fn judge_push(env: &Env, arguments: &[OsString], input: &[u8]) -> Result<()> {
+    let own = own_refs(env)?;
+    let (allowed, refused): (Vec<Update>, Vec<Update>) =
+        push::parse(&String::from_utf8_lossy(input))
+            .into_iter()
+            .partition(|update| push::allows(&own, update));
+    let to = arguments.iter().map(|word| word.to_string_lossy());
+    let mut to: Vec<_> = to.take(2).collect();
+    to.dedup();
+    let to = to.join(" at ");
+    let noted = |updates: &[Update], refused| {
+        note(env, updates, |updates| {
+            Note::new(env.now(), refused, updates).pushed(to)
+        });
+    };
+    if refused.is_empty() {
+        noted(&allowed, false);
+        return Ok(());
+    }
+    noted(&refused, true);
+    Err(push::refuse(&own, &refused))
+}
+
+/// Fails when the transaction moves what the session may not move.
+fn judge(env: &Env, here: &Surroundings, input: &[u8]) -> Result<()> {
+    let own = own_refs(env)?;
     let updates: Vec<Update> = String::from_utf8_lossy(input)
         .lines()
         .filter_map(Update::parse)
@@ -146,10 +195,9 @@ fn judge(env: &Env, here: &Surroundings, input: &[u8]) -> Result<()> {
         .into_iter()
         .partition(|update| policy.allows(update));
     let note = |refused, updates: &[Update]| {
-        if let Some(log) = env.var_os(LOG_VARIABLE).filter(|_| !updates.is_empty()) {
-            // Without the log the answer is the same; the comparison of refs still sees what happened.
-            let _ = Note::new(env.now(), refused, updates).append(Path::new(log));
-        }
+        note(env, updates, |updates| {
+            Note::new(env.now(), refused, updates)
+        });
     };
     if refused.is_empty() {
         let strict = Policy {
@@ -188,7 +236,7 @@ fn off_branch(env: &Env, here: &Surroundings) -> Option<Error> {
         Error::negative(format!(
             "git-agent: this worktree is now on '{now}', which this session may not move"
         ))
-        .hint(format!("go back: git switch {branch}")),
+        .hint(format!("go back: git switch {}", shell_word(branch))),
     )
 }
 

@@ -1,14 +1,16 @@
-//! The directory of hooks: one link to this program, and a name for every hook that git may call.
+//! The directory of hooks: a copy of this program, and a name for every hook that git may call.
 //!
-//! The program is hard-linked where possible, so that replacing or removing the installed one takes the guard from no
-//! running session. Each piece takes its name by a rename: any number of processes may do this at once.
+//! It is a copy, so that replacing or removing the installed program takes the guard from no running session, and so that
+//! nothing that is done to files of a repository reaches the installed program, as it would through a hard link. Each piece
+//! takes its name by a rename: any number of processes may do this at once.
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::push::PRE_PUSH;
 use crate::error::{Context, Error, Result};
 use crate::git::config::quote_value;
 use crate::git::sha256;
@@ -48,7 +50,7 @@ pub const NAMES: [&str; 25] = [
     "update",
 ];
 
-/// What the hooks are links to, inside their directory.
+/// The copy of the program, which the hooks are links to, inside their directory.
 const PROGRAM: &str = "git-agent";
 /// The configuration that brings the hooks in, inside their directory.
 const CONFIG: &str = "config";
@@ -72,7 +74,7 @@ pub fn install(common_dir: &Path, program: &Path) -> Result<Hooks> {
         .mode(0o700)
         .create(&dir)
         .context(cannot)?;
-    link_program(&program, &dir.join(PROGRAM)).context(cannot)?;
+    copy_program(&program, &dir.join(PROGRAM)).context(cannot)?;
     for name in NAMES {
         let path = dir.join(name);
         if fs::read_link(&path).is_ok_and(|target| target == Path::new(PROGRAM)) {
@@ -85,6 +87,10 @@ pub fn install(common_dir: &Path, program: &Path) -> Result<Hooks> {
     text.extend(quote_value(dir.as_os_str().as_encoded_bytes()));
     // Packing refs looks like moving them all, so git must not begin it by itself.
     text.extend(b"\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n");
+    // The repository's own settings cannot switch these off (git 2.55).
+    for event in [REFERENCE_TRANSACTION, PRE_PUSH, "post-checkout"] {
+        text.extend(format!("[hook \"{event}\"]\n\tenabled = true\n").into_bytes());
+    }
     if fs::read(&config).ok().as_deref() != Some(&text) {
         placed(&config, |fresh| fs::write(fresh, &text)).context(cannot)?;
     }
@@ -113,17 +119,34 @@ fn dir_of(common_dir: &Path, program: &Path) -> PathBuf {
         .join(format!("{}-{key}", env!("CARGO_PKG_VERSION")))
 }
 
-/// Makes `link` another name of `program`.
-fn link_program(program: &Path, link: &Path) -> io::Result<()> {
-    if is_same_file(program, link) && is_executable(link) {
+/// Makes `copy` a copy of `program`. A file system that can share the data of both does.
+fn copy_program(program: &Path, copy: &Path) -> io::Result<()> {
+    let original = fs::metadata(program)?;
+    if is_copy(&original, copy) {
         return Ok(());
     }
-    let linked = placed(link, |fresh| fs::hard_link(program, fresh));
-    if linked.is_ok() && is_executable(link) {
+    let copied = placed(copy, |fresh| {
+        fs::copy(program, fresh)?;
+        fs::set_permissions(fresh, fs::Permissions::from_mode(0o700))?;
+        // By its time a copy is told from one of another version.
+        let times = fs::FileTimes::new().set_modified(original.modified()?);
+        fs::File::open(fresh)?.set_times(times)
+    });
+    if copied.is_ok() && is_executable(copy) {
         return Ok(());
     }
-    // Another file system, somebody else's file, or no execution in there.
-    placed(link, |fresh| std::os::unix::fs::symlink(program, fresh))
+    // No room, or no execution in there.
+    placed(copy, |fresh| std::os::unix::fs::symlink(program, fresh))
+}
+
+/// Returns whether a file is a copy of the program as it is now. A hard link to it, as earlier versions made, is not one.
+fn is_copy(original: &fs::Metadata, copy: &Path) -> bool {
+    let Ok(found) = fs::symlink_metadata(copy) else {
+        return false;
+    };
+    let time = |meta: &fs::Metadata| (meta.size(), meta.mtime(), meta.mtime_nsec());
+    let is_another = (found.dev(), found.ino()) != (original.dev(), original.ino());
+    found.is_file() && is_another && time(&found) == time(original) && is_executable(copy)
 }
 
 /// Makes something under a name of its own, then gives it its real name.
@@ -155,8 +178,6 @@ pub(super) fn is_executable(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     fn program(dir: &Path, name: &str) -> PathBuf {
@@ -172,20 +193,37 @@ mod tests {
         let own = program(dir.path(), "own program");
         let hooks = install(dir.path(), &own).expect("installed");
         assert_eq!(install(dir.path(), &own).expect("again"), hooks);
+        let serves = |name: &str, text: &str| {
+            let path = hooks.dir.join(name);
+            assert!(!is_same_file(&path, &own), "{name} is the program itself");
+            assert_eq!(fs::read(&path).expect("a program"), text.as_bytes());
+            assert!(is_executable(&path), "{name}");
+        };
         for name in NAMES {
-            assert!(is_same_file(&hooks.dir.join(name), &own), "{name}");
+            serves(name, "own program");
         }
+        // What is done to it in the repository does nothing to the program.
+        let copy = hooks.dir.join(PROGRAM);
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o000)).expect("changed");
+        assert!(is_executable(&own));
+        install(dir.path(), &own).expect("repaired");
+        // A hard link of an earlier version is replaced.
+        fs::remove_file(&copy).expect("removed");
+        fs::hard_link(&own, &copy).expect("linked");
+        install(dir.path(), &own).expect("replaced");
+        serves("pre-commit", "own program");
         // A new version under the old name, a lost link, a spoilt configuration.
         fs::remove_file(&own).expect("removed");
         assert!(
             is_executable(&hooks.dir.join("pre-commit")),
             "the old program still serves"
         );
-        program(dir.path(), "own program");
+        fs::write(&own, "a newer program").expect("a file");
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).expect("a mode");
         fs::remove_file(hooks.dir.join("pre-commit")).expect("removed");
         fs::write(&hooks.config, "").expect("spoilt");
         assert_eq!(install(dir.path(), &own).expect("repaired"), hooks);
-        assert!(is_same_file(&hooks.dir.join("pre-commit"), &own));
+        serves("pre-commit", "a newer program");
         assert!(
             fs::read_to_string(&hooks.config).is_ok_and(|text| text.contains("hooksPath")),
             "the configuration is back"

@@ -28,6 +28,9 @@ pub struct Note {
     /// How many more there were.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: usize,
+    /// Where they were to be pushed to; without it they were to be moved here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
 }
 
 /// One ref of a [`Note`].
@@ -61,6 +64,27 @@ impl Note {
                 })
                 .collect(),
             more: updates.len().saturating_sub(NAMED),
+            to: None,
+        }
+    }
+
+    /// Returns the same as a note on a push.
+    pub fn pushed(self, to: String) -> Self {
+        Note {
+            to: Some(to),
+            ..self
+        }
+    }
+
+    /// Returns what happened, in words.
+    pub fn words(&self) -> String {
+        let names: Vec<&str> = self.refs.iter().map(|noted| noted.name.as_str()).collect();
+        let names = names.join(", ");
+        match (&self.to, self.refused) {
+            (None, true) => format!("the guard refused to move {names}"),
+            (None, false) => format!("the guard let pass {names}"),
+            (Some(to), true) => format!("the guard refused to push {names} to {to}"),
+            (Some(to), false) => format!("the guard let {names} be pushed to {to}"),
         }
     }
 

@@ -2,14 +2,16 @@
 //!
 //! The guard stops accidents; it is no wall. The hook refuses what git lets a `reference-transaction` hook refuse. It
 //! never sees `git branch -C`, `-m` on reftable or away from the branch's own worktree, symbolic refs before git 2.46, other git
-//! libraries, files written by hand, a push into a repository that sets `core.hooksPath` itself, nor `git -c core.hooksPath=…`. For those there is
+//! libraries, files written by hand, a push into a repository that sets `core.hooksPath` itself, nor `git -c core.hooksPath=…` and `-c hook.reference-transaction.enabled=false`. For those there is
 //! [`watch`]. Nothing outside the session's repository is touched: its hooks are included only where `gitdir` matches.
 
+pub mod commands;
 pub mod environment;
 pub mod hook;
 pub mod hooks;
 pub mod log;
 pub mod policy;
+pub mod push;
 pub mod watch;
 
 pub use environment::Guard;

@@ -26,6 +26,11 @@ impl Own {
         Own::new([format!("refs/heads/{short}")])
     }
 
+    /// Returns the right to move what every worktree has for itself.
+    pub fn of_worktree() -> Self {
+        Own::new(["refs/worktree/"])
+    }
+
     /// Returns the right to move nothing.
     pub fn read_only() -> Self {
         Own::default()
@@ -102,6 +107,11 @@ impl Update {
     /// Returns whether something is there after it, and was not or may not have been before.
     pub fn is_creation(&self) -> bool {
         is_zero(&self.old) && !is_zero(&self.new)
+    }
+
+    /// Returns whether nothing is there after it.
+    pub fn is_deletion(&self) -> bool {
+        is_zero(&self.new)
     }
 
     /// Returns whether the branch that a worktree is on is about to go, as it does first when it is renamed.

@@ -91,6 +91,21 @@ impl Refs {
         })
     }
 
+    /// Returns the refs with such names that differ in `after`, what each was and what it is.
+    pub fn differing<'r>(
+        &'r self,
+        after: &'r Refs,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Vec<(&'r str, Option<&'r Target>, Option<&'r Target>)> {
+        let new = after.values.keys();
+        let new = new.filter(|name| !self.values.contains_key(*name));
+        (self.values.keys().chain(new))
+            .filter(|name| wanted(name))
+            .map(|name| (name.as_str(), self.values.get(name), after.values.get(name)))
+            .filter(|(_, was, is)| was != is)
+            .collect()
+    }
+
     /// Returns what differs in `after` that the session may not change and nobody known did.
     pub fn compare(&self, repo: &Repo, after: &Refs, scope: &Scope<'_>) -> Result<Vec<Change>> {
         let mut changes = Vec::new();

@@ -19,11 +19,12 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use self::ask::Request;
-use self::stream::{Ending, Heard, Stream, is_forgotten, is_taken};
+use self::stream::{Ending, Heard, Stream};
 use super::farewell::{self, FAREWELL};
 use super::history::{opening, with_history};
 use super::printed::{self, Printed};
 use super::spec::{AgentSpec, Asking, conversation_id};
+use super::trouble::{is_forgotten, is_taken};
 use super::{
     Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, bounded,
     foreign, servers, template,

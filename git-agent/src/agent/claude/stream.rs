@@ -378,17 +378,6 @@ impl Stream {
     }
 }
 
-/// Returns whether words say that there is no such conversation.
-pub fn is_forgotten(words: &str) -> bool {
-    let words = words.to_ascii_lowercase();
-    words.contains("no conversation found") || words.contains("no saved session found")
-}
-
-/// Returns whether words say that the id of a new conversation is in use.
-pub fn is_taken(words: &str) -> bool {
-    words.contains("is already in use")
-}
-
 /// Returns whether a message is of an agent that the agent started, and not of itself.
 fn is_of_helper(message: &Value) -> bool {
     !message["parent_tool_use_id"].is_null()

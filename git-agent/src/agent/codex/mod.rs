@@ -18,6 +18,7 @@ use super::farewell::{self, FAREWELL};
 use super::history::{opening, with_history};
 use super::printed::{self, Printed};
 use super::spec::AgentSpec;
+use super::trouble::is_forgotten;
 use super::{
     Capabilities, Claim, Driver, Input, Link, McpServer, Program, Trouble, TroubleKind, Turn,
     bounded, foreign,
@@ -234,7 +235,7 @@ impl Driver for Codex {
             None => opening(turn, link)?,
         };
         let claim = self.run(turn, turn.resume.as_deref(), &prompt, link)?;
-        let forgotten = |trouble: &Trouble| trouble.text.contains("no rollout found");
+        let forgotten = |trouble: &Trouble| is_forgotten(&trouble.text);
         match &turn.resume {
             Some(lost) if claim.trouble.as_ref().is_some_and(forgotten) => {
                 link.event(Body::Notice {

@@ -7,6 +7,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::agent::tools::relative;
+use crate::agent::trouble::is_reconnecting;
 use crate::agent::{Link, SETBACK, Trouble, TroubleKind, foreign};
 use crate::error::Result;
 use crate::session::Usage;
@@ -136,7 +137,7 @@ impl Stream {
     }
 
     fn error(&mut self, words: &str, link: &mut dyn Link) -> Result<()> {
-        if words.starts_with("Reconnecting") {
+        if is_reconnecting(words) {
             let trouble = Trouble::from_words(words, TroubleKind::Model);
             link.setback(&trouble)?;
             let since = self.setback.as_ref().map(|(since, _)| *since);

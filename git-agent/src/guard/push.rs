@@ -1,0 +1,73 @@
+//! What a session may push: its own branch, to the branch of the same name, and nothing else. Pure.
+
+use super::policy::{Own, Update, short};
+use crate::error::{Error, shell_word};
+
+/// The hook that git asks before a push.
+pub const PRE_PUSH: &str = "pre-push";
+
+/// Reads what the hook is told: one ref a line, as the other side will have it.
+pub fn parse(input: &str) -> Vec<Update> {
+    input
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ');
+            let (_, new) = (words.next()?, words.next()?);
+            Some(Update {
+                new: new.to_owned(),
+                name: words.next()?.to_owned(),
+                old: words.next()?.to_owned(),
+            })
+        })
+        .collect()
+}
+
+/// Returns whether a session may push this. Another side's copy of its branch is not its own to delete.
+pub fn allows(own: &Own, update: &Update) -> bool {
+    own.first() == Some(update.name.as_str()) && !update.is_deletion()
+}
+
+/// Returns the error for what may not be pushed.
+pub fn refuse(own: &Own, refused: &[Update]) -> Error {
+    let names: Vec<String> = refused
+        .iter()
+        .map(|update| match update.is_deletion() {
+            true => format!("the deletion of '{}'", short(&update.name)),
+            false => format!("'{}'", short(&update.name)),
+        })
+        .collect();
+    let names = names.join(", ");
+    match own.first().map(short) {
+        Some(branch) => Error::negative(format!(
+            "git-agent: this session may push only '{branch}', not {names}"
+        ))
+        .hint(format!("git push <remote> {}", shell_word(branch)))
+        .hint("git agent merge brings it to other branches after review"),
+        None => Error::negative(format!(
+            "git-agent: this session may push nothing: {names} stays as it is"
+        ))
+        .hint("report what should change instead of changing it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_own_branch_goes_and_stays() {
+        let (one, zero) = ("1".repeat(40), "0".repeat(40));
+        let own = Own::parse("refs/heads/agent/s:refs/kilo/");
+        for (line, may) in [
+            (format!("HEAD {one} refs/heads/agent/s {zero}"), true),
+            (format!("HEAD {one} refs/heads/main {one}"), false),
+            (format!("HEAD {one} refs/kilo/x {zero}"), false),
+            (format!("(delete) {zero} refs/heads/agent/s {one}"), false),
+        ] {
+            let updates = parse(&line);
+            assert_eq!(updates.len(), 1, "{line}");
+            assert_eq!(allows(&own, &updates[0]), may, "{line}");
+            assert!(!allows(&Own::read_only(), &updates[0]), "{line}");
+        }
+    }
+}
