@@ -63,7 +63,11 @@ pub fn choose(config: &Config<'_>, env: &Env, wish: &Wish<'_>) -> Result<Chosen>
         });
     }
     let name = wish.agent.map(str::to_owned).or_else(|| of_role("agent"));
-    let name = match name.or_else(|| config.string("agent.default")) {
+    // A default that only the team's file gives, and that is not known here, is none.
+    let default = config
+        .string("agent.default")
+        .filter(|name| !config.is_of_team("agent.default", name) || require(config, name).is_ok());
+    let name = match name.or(default) {
         Some(name) => name,
         None => first_found(config, env).ok_or_else(|| {
             Error::fatal("no agent is chosen and none is installed")

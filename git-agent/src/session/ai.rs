@@ -1,12 +1,14 @@
 //! Letting an agent review: it reads the work in a scratch worktree of its own, where it may change nothing, and answers.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::context::Context;
 use super::create::{self, Options};
+use super::meanwhile::Meanwhile;
 use super::wait::{self, Outcome, Wish};
-use super::{Person, Session, State, agents, clean, events, launch, opinion, steer};
-use crate::error::{Error, Result};
+use super::{Person, Session, State, agents, clean, events, launch, state, steer};
+use crate::error::{Error, Result, shell_word};
 use crate::git::ObjectId;
 use crate::git::refs::{Expected, RefChange};
 use crate::review::standing::agent;
@@ -27,6 +29,8 @@ pub struct Subject {
     pub old: ObjectId,
     /// The files after.
     pub new: ObjectId,
+    /// The files whose attributes count: those that the work began from.
+    pub attributes: ObjectId,
     /// What the work was meant to do.
     pub task: String,
 }
@@ -55,12 +59,14 @@ pub struct Reviewer<'w> {
     pub command: &'w [String],
 }
 
-/// Lets an agent review something, and returns its answer. Its worktree is gone afterwards; the conversation stays.
+/// Lets an agent review something, and returns its answer. Its worktree is gone afterwards; the conversation stays. `tell` is
+/// told which refs moved and which verdicts were given while it ran.
 pub fn ask(
     context: &Context<'_>,
     subject: &Subject,
     reviewer: &Reviewer<'_>,
     within: Option<Duration>,
+    tell: &mut dyn FnMut(String),
 ) -> Result<Answered> {
     let repo = context.repo;
     let wish = agents::Wish {
@@ -94,6 +100,7 @@ pub fn ask(
     };
     let mut created = create::create(context, &options)?;
     let sid = created.session.sid;
+    let watched = Meanwhile::begin(context)?;
     launch::launch(context, sid)?;
     created.starting = None;
     let outcome = wait::wait(
@@ -104,12 +111,16 @@ pub fn ask(
             any: false,
             deadline: within.map(|within| Instant::now() + within),
         },
+        &|_| {},
     )?;
     if let Outcome::TimedOut(_) = outcome {
         steer::stop(context, sid, "the review took too long")?;
     }
     let text = answer(context, sid)?;
     let session = context.store.session(sid)?.unwrap_or(created.session);
+    let home = session.worktree.as_deref().unwrap_or_default();
+    let told = watched.end(context, Path::new(home), "meanwhile")?;
+    told.into_iter().for_each(tell);
     put_away(context, &session, after)?;
     let name = session.name.clone();
     match outcome {
@@ -118,9 +129,8 @@ pub fn ask(
             session,
             text,
         }),
-        Outcome::TimedOut(_) => {
-            Err(Error::fatal("the review took too long").hint(format!("git agent log {name}")))
-        }
+        Outcome::TimedOut(_) => Err(Error::fatal("the review took too long")
+            .hint(format!("git agent log {}", shell_word(name)))),
         Outcome::Ended(_) => {
             let reason = session
                 .exit
@@ -128,7 +138,7 @@ pub fn ask(
                 .map_or("", |exit| exit.reason.as_str());
             Err(
                 Error::fatal(format!("the reviewing agent failed: {reason}"))
-                    .hint(format!("git agent log {name}")),
+                    .hint(format!("git agent log {}", shell_word(name))),
             )
         }
     }
@@ -162,7 +172,7 @@ fn answer(context: &Context<'_>, sid: super::SessionId) -> Result<String> {
 
 /// Takes away what the review needed. The branch goes only if nothing was added to it.
 fn put_away(context: &Context<'_>, session: &Session, start: ObjectId) -> Result<()> {
-    opinion::set_state(context, session.sid, State::Discarded, "the review is over")?;
+    state::set_state(context, session.sid, State::Discarded, "the review is over")?;
     let listed = Listed::own(session.clone());
     let options = clean::Options {
         named: true,
@@ -224,7 +234,12 @@ fn prompt(context: &Context<'_>, subject: &Subject, before: ObjectId) -> Result<
     let mut whole = true;
     context
         .repo
-        .diff_program(subject.old, subject.new, &options, &[])?
+        .diff_program(
+            subject.attributes,
+            (subject.old, subject.new),
+            &options,
+            &[],
+        )?
         .lines(&mut |line| {
             if diff.len() + line.len() > DIFF_IN_PROMPT {
                 whole = false;

@@ -114,7 +114,7 @@ pub fn point(
     let whole = |what: &str| {
         Error::fatal(format!("'{name}' {what}: it has no lines")).hint(format!(
             "comment on all of it: git agent review comment {} {}",
-            session.name,
+            shell_word(&session.name),
             shell_word(&at.path)
         ))
     };
@@ -256,8 +256,10 @@ fn missing(repo: &Repo, session: &Session, work: &Work, at: &Pointed) -> Error {
             .hint("comment on the file as it was: --old"),
         (true, Side::Old) => Error::fatal(format!("session '{name}' added '{path}'"))
             .hint("comment on the file as it is: without --old"),
-        (false, _) => Error::fatal(format!("session '{name}' has no file '{path}'"))
-            .hint(format!("git agent review diff {name} --name-only")),
+        (false, _) => Error::fatal(format!("session '{name}' has no file '{path}'")).hint(format!(
+            "git agent review diff {} --name-only",
+            shell_word(name)
+        )),
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use super::context::Context;
 use super::{Session, agents, setup, work};
 use crate::agent::Turn;
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, Result, shell_word};
 use crate::merge::still::while_still;
 use crate::process::wait::Signals;
 use crate::store::append::SessionWriter;
@@ -49,8 +49,8 @@ fn hand_over(context: &Context<'_>, session: &Session) -> Result<i32> {
             "agent '{}' has no interface of its own to open",
             session.agent
         ))
-        .hint(format!("git agent send {name} …"))
-        .hint(format!("git agent shell {name}"))
+        .hint(format!("git agent send {} …", shell_word(name)))
+        .hint(format!("git agent shell {}", shell_word(name)))
     })?;
     let (first, rest) = program
         .argv

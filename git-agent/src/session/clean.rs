@@ -3,11 +3,12 @@
 use super::context::Context;
 use super::ignored::Ignored;
 use super::occupy::{self, Alone};
-use super::{Session, steer, work};
+use super::{Session, list, restoring, state, steer, work};
 use crate::error::{Error, Result};
 use crate::git::capture::Checkout;
 use crate::git::merge::Merged;
 use crate::git::refs::{Expected, RefChange, Swap};
+use crate::git::scan::{Hidden, LeftOut};
 use crate::git::worktree::{self, Finding, ProvenSafe, Worktree};
 use crate::git::{ObjectId, Repo};
 use crate::merge::still::while_all_still;
@@ -80,9 +81,19 @@ struct Call<'c> {
 }
 
 fn clean_all(context: &Context<'_>, chosen: &[Listed], options: Options) -> Result<Vec<Cleaned>> {
-    let everyone = context.store.list(Scope::Mine)?.sessions;
+    let everyone = list::list(context, Scope::Mine)?.sessions;
     let mine = chosen.iter().filter(|listed| listed.is_mine());
     let mut mine: Vec<&Session> = mine.map(|listed| &listed.session).collect();
+    // A session that resolves a conflict of another one goes with it.
+    let goes_too = |session: &&Session| {
+        let chosen = |sid| mine.iter().any(|one| one.sid == sid);
+        session.resolves().is_some_and(chosen) && !chosen(session.sid)
+    };
+    let resolvers: Vec<&Session> = (everyone.iter().map(|listed| &listed.session))
+        .filter(|session| !session.status.is_closed())
+        .filter(goes_too)
+        .collect();
+    mine.extend(resolvers);
     // Whose branch it is comes before those that only work in the worktree.
     mine.sort_by_key(|session| !is_own_branch(session));
     let mut call = Call {
@@ -137,7 +148,13 @@ fn stays(
     if options.keep_failed && matches!(session.status, State::Failed | State::Interrupted) {
         return Ok(Stay::Because(format!("it is {}", session.status)));
     }
-    let wanted = options.named || integrated || session.status.is_closed();
+    let wanted = options.named
+        || session.status.is_closed()
+        || match resolved(context, session)? {
+            // The next try to resolve the conflict goes on with it.
+            Some(resolved) => is_over(context, &resolved)?,
+            None => integrated,
+        };
     Ok(if wanted { Stay::No } else { Stay::Silently })
 }
 
@@ -175,6 +192,9 @@ fn clean_one(
     {
         one.worktree = Some(path.clone());
         return note_removal(context, session, options);
+    }
+    if !options.dry_run && restoring::is_left(context, session)? {
+        while_all_still(context, session, &[], || restoring::sweep(context, session))?;
     }
     let found = worktree_of(context.repo, session)?;
     let tip = branch_tip(context.repo, session)?;
@@ -223,7 +243,10 @@ fn clean_one(
         return Ok(());
     }
     match (session.branch.as_deref(), tip) {
-        (Some(branch), Some(tip)) if integrated && is_own_branch(session) => {
+        (Some(branch), Some(tip))
+            if is_own_branch(session)
+                && (integrated || adds_nothing(context, session, Some(tip))?) =>
+        {
             remove_branch(context, session, branch, tip, options, one)?;
         }
         (Some(branch), Some(_)) if one.worktree.is_some() => {
@@ -231,7 +254,38 @@ fn clean_one(
         }
         _ => {}
     }
+    let with = call
+        .chosen
+        .iter()
+        .find(|other| session.resolves() == Some(other.sid));
+    if let Some(with) = with
+        && !session.status.is_closed()
+        && !options.dry_run
+    {
+        let reason = format!("cleaned with '{}'", with.name);
+        state::set_state(context, session.sid, State::Discarded, &reason)?;
+    }
     Ok(())
+}
+
+/// Returns the session whose conflict a session resolves.
+fn resolved(context: &Context<'_>, session: &Session) -> Result<Option<Session>> {
+    match session.resolves() {
+        Some(sid) => context.store.session(sid),
+        None => Ok(None),
+    }
+}
+
+fn is_over(context: &Context<'_>, session: &Session) -> Result<bool> {
+    let tip = branch_tip(context.repo, session)?;
+    Ok(session.status.is_closed() || is_integrated(context.repo, session, tip)?)
+}
+
+/// Returns whether the branch of a session that resolves a conflict has no commit besides those of the session it resolves
+/// for.
+fn adds_nothing(context: &Context<'_>, session: &Session, tip: Option<ObjectId>) -> Result<bool> {
+    let base = super::begin::recorded(context.repo, session.base.as_deref());
+    Ok(session.resolves().is_some() && tip.is_some() && tip == base)
 }
 
 fn note_removal(context: &Context<'_>, session: &Session, options: Options) -> Result<()> {
@@ -258,7 +312,8 @@ fn worktree_of(repo: &Repo, session: &Session) -> Result<Option<Worktree>> {
     let all = worktree::list(repo)?;
     Ok(all
         .into_iter()
-        .find(|known| !known.is_main() && known.path == std::path::Path::new(path)))
+        .find(|known| !known.is_main() && known.path == std::path::Path::new(path))
+        .filter(|known| !known.is_initializing()))
 }
 
 fn branch_tip(repo: &Repo, session: &Session) -> Result<Option<ObjectId>> {
@@ -331,6 +386,21 @@ fn remove_worktree(
         }
         Finding::InPlace => {}
     }
+    let own = session.branch.as_deref().unwrap_or_default();
+    if found.branch.as_deref() != Some(format!("refs/heads/{own}").as_str()) {
+        let other = found.branch.as_deref().map_or_else(
+            || "no branch".to_owned(),
+            |full| {
+                format!(
+                    "branch '{}'",
+                    full.strip_prefix("refs/heads/").unwrap_or(full)
+                )
+            },
+        );
+        one.kept
+            .push(format!("its worktree is on {other}, not on branch '{own}'"));
+        return Ok(false);
+    }
     let checkout = Checkout {
         admin_dir: found.admin_dir.clone(),
         top: found.path.clone(),
@@ -339,8 +409,13 @@ fn remove_worktree(
         one.kept.push(occupy::who(session.sid));
         return Ok(false);
     };
+    if !options.dry_run {
+        restoring::finish(context, session, &checkout)?;
+    }
     let ignored = Ignored::find(context, &checkout)?;
     if options.dry_run {
+        let seen = context.repo.capture(&checkout, Hidden::Look)?;
+        refuse_unsaved(context, &checkout, seen.left_out)?;
         one.ignored = ignored;
         one.worktree = Some(found.path.display().to_string());
         return Ok(true);
@@ -369,14 +444,16 @@ pub(super) fn take_away(
     found: &Worktree,
     (reason, ignored): (&str, &Ignored),
 ) -> Result<()> {
-    let snapshot = |at: &Checkout| {
+    let snapshot = |at: &Checkout| -> Result<bool> {
         let taken = context.store.take_snapshot(session.sid, None, reason, at)?;
-        match taken.left_out.first() {
-            Some(first) => Err(Error::fatal(format!(
-                "its worktree holds what no snapshot can keep: {first}"
-            ))),
-            None => Ok(taken.is_new),
-        }
+        refuse_unsaved(context, at, taken.left_out)?;
+        let whole = context.repo.read_snapshot(taken.id)?;
+        let proven = context.repo.prove_restorable(at, &whole);
+        proven.map_err(|error| {
+            let message = error.message();
+            Error::fatal(format!("its worktree could not be restored: {message}"))
+        })?;
+        Ok(taken.is_new)
     };
     let here = Checkout {
         admin_dir: found.admin_dir.clone(),
@@ -394,6 +471,17 @@ pub(super) fn take_away(
         Err(Error::fatal("something still writes into its worktree"))
     })?;
     Ok(())
+}
+
+/// Fails if something is in a worktree that no snapshot holds, and names it.
+fn refuse_unsaved(context: &Context<'_>, at: &Checkout, mut left_out: Vec<LeftOut>) -> Result<()> {
+    left_out.extend(context.repo.git_names_in(at)?);
+    match left_out.first() {
+        Some(first) => Err(Error::fatal(format!(
+            "its worktree holds what no snapshot can keep: {first}"
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn remove_branch(

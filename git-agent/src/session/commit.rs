@@ -2,9 +2,11 @@
 
 use super::Session;
 use super::context::Context;
+use super::task_text::task_text;
 use super::work;
 use crate::error::Result;
 use crate::git::ObjectId;
+use crate::merge::message;
 
 /// Commits everything in a session's worktree, with hooks and identity as `git commit` there would. `None` when there is
 /// nothing to commit.
@@ -20,6 +22,12 @@ pub fn commit(
             .git_at(&checkout.admin_dir, &checkout.top)
             .env_remove("GIT_OPTIONAL_LOCKS")
     };
+    let repo = context.repo;
+    repo.clear_recorded_locks()?;
+    let branch = session.branch.as_deref().unwrap_or_default();
+    let locks = repo.locks_of_refs([format!("refs/heads/{branch}").as_str()]);
+    let own = repo.locks_of_checkout(&checkout);
+    let _record = repo.record_locks(locks.into_iter().chain(own))?.durable()?;
     git().args(["add", "--all"]).run()?;
     let staged = git()
         .args(["diff", "--cached", "--quiet", "--ignore-submodules=dirty"])
@@ -27,8 +35,13 @@ pub fn commit(
     if staged.code == Some(0) {
         return Ok(None);
     }
-    let subject = message.map_or_else(|| work::subject(session), str::to_owned);
-    let message = format!("{subject}\n\nAgent-Session: {}\n", session.sid);
+    let tree = repo.parse_id(&git().arg("write-tree").run()?.text())?;
+    let head = repo.head_of(&checkout)?;
+    repo.refuse_bad_paths(head.as_slice(), tree)?;
+    let message = match message {
+        Some(text) => message::with_trailer(text, session),
+        None => message::of_work(session, task_text(context)?),
+    };
     git()
         .with_hooks()
         .durable()

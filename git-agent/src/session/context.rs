@@ -27,7 +27,7 @@ impl<'a> Context<'a> {
             env,
             repo,
             store: Store::new(env, repo),
-            config: Config::load(repo)?,
+            config: Config::load(repo),
         })
     }
 

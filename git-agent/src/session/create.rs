@@ -231,7 +231,7 @@ fn reserve(
                 }) {
                     return Err(
                         Error::fatal(format!("a session named '{chosen}' exists already"))
-                            .hint(format!("git agent show {chosen}")),
+                            .hint(format!("git agent show {}", shell_word(chosen))),
                     );
                 }
                 chosen.clone()
@@ -351,11 +351,7 @@ fn refuse_taken(context: &Context<'_>, branch: &str, path: &Path) -> Result<()> 
     if context.repo.branch_tip(branch)?.is_some() {
         return Err(
             Error::fatal(format!("a branch named '{branch}' exists already"))
-                .hint("choose another name: git agent new --name NAME …")
-                .hint(format!(
-                    "or take the branch over: git agent import {}",
-                    shell_word(branch)
-                )),
+                .hint("choose another name: git agent new --name NAME …"),
         );
     }
     let used = path.is_dir() && std::fs::read_dir(path).is_ok_and(|mut dir| dir.next().is_none());

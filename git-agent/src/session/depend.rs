@@ -11,8 +11,8 @@ use crate::git::merge::Merged;
 pub enum Look {
     /// All are done.
     Ready,
-    /// Some still work.
-    Waiting,
+    /// These still work.
+    Waiting(Vec<SessionId>),
     /// One of them will never be done by itself, in words.
     Failed(String),
 }
@@ -29,7 +29,7 @@ pub fn waits_for(session: &Session) -> Vec<SessionId> {
 
 /// Looks at the sessions that a session waits for.
 pub fn look(context: &Context<'_>, session: &Session) -> Result<Look> {
-    let mut waiting = false;
+    let mut waiting = Vec::new();
     for sid in waits_for(session) {
         let Some(needed) = launch::current(&context.store, sid)? else {
             return Ok(Look::Failed(format!(
@@ -38,7 +38,7 @@ pub fn look(context: &Context<'_>, session: &Session) -> Result<Look> {
         };
         match needed.status {
             State::Ready | State::Approved | State::Merged => {}
-            state if state.needs_supervisor() => waiting = true,
+            state if state.needs_supervisor() => waiting.push(sid),
             state => {
                 return Ok(Look::Failed(format!(
                     "waits for '{}', which is {state}",
@@ -47,7 +47,10 @@ pub fn look(context: &Context<'_>, session: &Session) -> Result<Look> {
             }
         }
     }
-    Ok(if waiting { Look::Waiting } else { Look::Ready })
+    Ok(match waiting.is_empty() {
+        true => Look::Ready,
+        false => Look::Waiting(waiting),
+    })
 }
 
 /// Returns the commit that a session starts from: its base, or the merged result of those it waited for.

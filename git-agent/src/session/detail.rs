@@ -8,18 +8,18 @@ use super::context::Context;
 use super::events;
 use super::judgement::{self, Judgement};
 use super::prompts;
-use super::summary::{self, Finding, Summary, timestamp};
+use super::requests::{REQUEST, Request, open_requests};
+use super::summary::{self, Summary, timestamp};
 use super::{SessionId, State};
 use crate::env::Millis;
 use crate::error::Result;
+use crate::session::known::Finding;
 use crate::share::sign::{self, Standing};
 use crate::store::list::Listed;
-use crate::transcript::{Body, Choice, Event};
+use crate::transcript::{Body, Event};
 
 /// Events shown at the end.
 const EVENTS: usize = 10;
-/// How far back an open request is looked for.
-pub(super) const REQUEST: usize = 500;
 
 /// Everything about one session.
 #[derive(Debug, Serialize)]
@@ -57,19 +57,6 @@ pub struct Detail {
     /// Its last events.
     #[serde(serialize_with = "as_json")]
     pub events: Vec<Event>,
-}
-
-/// What a session asks.
-#[derive(Debug, Serialize)]
-pub struct Request {
-    /// Its id.
-    pub id: String,
-    /// `permission` or `question`.
-    pub kind: String,
-    /// In words.
-    pub title: String,
-    /// What may be answered.
-    pub options: Vec<Choice>,
 }
 
 /// A snapshot.
@@ -160,34 +147,6 @@ fn first_prompt(context: &Context<'_>, listed: &Listed) -> Result<Option<String>
 fn open_request(context: &Context<'_>, listed: &Listed) -> Result<Option<Request>> {
     let events = events::tail_of(context, listed, REQUEST)?;
     Ok(open_requests(events).into_iter().next())
-}
-
-/// Returns the requests that wait for an answer, oldest first. An agent that does several things at once may ask about
-/// each of them.
-pub(super) fn open_requests(events: Vec<Event>) -> Vec<Request> {
-    let mut open: Vec<Request> = Vec::new();
-    for event in events {
-        match event.body {
-            Body::Permission {
-                request,
-                kind,
-                title,
-                options,
-            } => {
-                open.retain(|open| open.id != request);
-                open.push(Request {
-                    id: request,
-                    kind,
-                    title,
-                    options,
-                });
-            }
-            Body::Answer { request, .. } => open.retain(|open| open.id != request),
-            Body::Prompt { .. } => open.clear(),
-            _ => {}
-        }
-    }
-    open
 }
 
 /// Returns the snapshots; a chain that cannot be read must not hide everything else.

@@ -10,8 +10,9 @@ use super::context::Context;
 use super::occupy::Presence;
 use super::{Session, agents, setup, work};
 use crate::agent::spec::AgentSpec;
-use crate::error::{Error, Result, shell_path};
+use crate::error::{Error, Result, shell_path, shell_word};
 use crate::git::worktree::{self, Finding, Worktree};
+use crate::session::inside;
 
 /// What a person at a terminal needs besides, which an agent does not get.
 const PERSONAL: [&str; 14] = [
@@ -92,7 +93,7 @@ pub fn enter(context: &Context<'_>, session: &Session) -> Result<Entry> {
     let presence = Presence::enter(context, &place.admin_dir)?.ok_or_else(|| {
         let name = &session.name;
         Error::fatal(format!("the worktree of session '{name}' is being removed"))
-            .hint(format!("git agent restore {name}"))
+            .hint(format!("git agent restore {}", shell_word(name)))
     })?;
     // Looked at again: it may have gone before we were in it.
     let top = require_worktree(context, session)?;
@@ -207,7 +208,7 @@ pub fn become_editor(entry: &Entry, editor: &str) -> Error {
         "REPO_PATH",
         "PORT",
         "COMPOSE_PROJECT_NAME",
-        "GIT_AGENT_SESSION",
+        inside::MARK,
     ] {
         if let Some(value) = entry.environment.get(OsStr::new(name)) {
             command.env(name, value);

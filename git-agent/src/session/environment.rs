@@ -7,71 +7,12 @@ use std::ffi::{OsStr, OsString};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
+use super::inherited::{INHERITED, matches_any};
 use crate::env::{Env, GIT_LOCATION_VARIABLES};
 use crate::error::{Error, Result};
 use crate::guard;
 use crate::session::SessionId;
-
-/// Names and prefixes (ending in `*`) of variables that every session inherits.
-const INHERITED: &[&str] = &[
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "LANG",
-    "LANGUAGE",
-    "LC_*",
-    "TERM",
-    "COLORTERM",
-    "NO_COLOR",
-    "TMPDIR",
-    "TZ",
-    "SSH_AUTH_SOCK",
-    "SSH_AGENT_PID",
-    "XDG_*",
-    "DBUS_SESSION_BUS_ADDRESS",
-    // The way out of a company network.
-    "http_proxy",
-    "https_proxy",
-    "ftp_proxy",
-    "all_proxy",
-    "no_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "FTP_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "NODE_EXTRA_CA_CERTS",
-    "REQUESTS_CA_BUNDLE",
-    "CURL_CA_BUNDLE",
-    // Who commits and how git behaves, but neither where nor when.
-    "EMAIL",
-    "GIT_AUTHOR_NAME",
-    "GIT_AUTHOR_EMAIL",
-    "GIT_COMMITTER_NAME",
-    "GIT_COMMITTER_EMAIL",
-    "GIT_CONFIG_COUNT",
-    "GIT_CONFIG_KEY_*",
-    "GIT_CONFIG_VALUE_*",
-    "GIT_CONFIG_GLOBAL",
-    "GIT_CONFIG_SYSTEM",
-    "GIT_CONFIG_NOSYSTEM",
-    "GIT_ATTR_NOSYSTEM",
-    "GIT_EXEC_PATH",
-    "GIT_SSH",
-    "GIT_SSH_COMMAND",
-    "GIT_SSL_*",
-    "GIT_HTTP_*",
-    "GIT_ALLOW_PROTOCOL",
-    "GIT_DEFAULT_HASH",
-    "GIT_DEFAULT_REF_FORMAT",
-    "GIT_TEMPLATE_DIR",
-    // Lets a test find every process it started.
-    "GIT_AGENT_TEST_*",
-];
+use crate::session::inside;
 
 /// Ports handed out.
 const FIRST_PORT: u16 = 20_000;
@@ -122,24 +63,11 @@ pub fn environment(env: &Env, session: &Particulars<'_>) -> BTreeMap<OsString, O
     set("PATH", path);
     set("WORKTREE_PATH", session.worktree.into());
     set("REPO_PATH", session.repo.into());
-    set("GIT_AGENT_SESSION", session.sid.as_str().into());
+    set(inside::MARK, session.sid.as_str().into());
     set("PORT", session.port.to_string().into());
     let project = compose_project(session.repo, session.name, session.sid);
     set("COMPOSE_PROJECT_NAME", project.into());
     variables
-}
-
-/// Returns whether every session inherits a variable.
-pub fn is_inherited(name: &OsStr) -> bool {
-    matches_any(name, INHERITED.iter().copied())
-}
-
-/// Returns whether a name is among those given, or begins as one that ends in `*`.
-pub fn matches_any<'a>(name: &OsStr, mut patterns: impl Iterator<Item = &'a str>) -> bool {
-    patterns.any(|pattern| match pattern.strip_suffix('*') {
-        Some(prefix) => name.as_encoded_bytes().starts_with(prefix.as_bytes()),
-        None => name == pattern,
-    })
 }
 
 /// Returns PATH with our programs at its end unless it has them: in front they could hide other programs beside them.
@@ -272,7 +200,7 @@ mod tests {
             names,
             [
                 "COMPOSE_PROJECT_NAME",
-                "GIT_AGENT_SESSION",
+                inside::MARK,
                 "GIT_AUTHOR_NAME",
                 "HOME",
                 "LC_CTYPE",
@@ -287,7 +215,7 @@ mod tests {
         );
         assert_eq!(inside["PATH"], "/usr/bin:/bin:/opt/git-agent");
         assert_eq!(inside["PORT"], "20001");
-        assert_eq!(inside["GIT_AGENT_SESSION"], sid(1).as_str());
+        assert_eq!(inside[inside::MARK], sid(1).as_str());
         assert_eq!(inside["REPO_PATH"], "/src/My Shop");
         assert_eq!(inside["WORKTREE_PATH"], "/w/fix");
     }

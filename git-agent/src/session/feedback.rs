@@ -11,7 +11,7 @@ use super::anchors::{Around, Placed, Spot};
 use super::context::Context;
 use super::inbox::{Inbox, Message};
 use super::prompts::{self, Delivery};
-use super::{Person, SessionId, State, Ulid, WriterId, budget, events, opinion};
+use super::{Person, SessionId, State, Ulid, WriterId, budget, events, state};
 use crate::env::Millis;
 use crate::error::Result;
 use crate::process::lock::Lock;
@@ -358,7 +358,7 @@ pub fn send(context: &Context<'_>, sid: SessionId, text: String) -> Result<Deliv
     if let Some(session) = context.store.session(sid)? {
         budget::require(context, &session)?;
     }
-    opinion::set_state(
+    state::set_state(
         context,
         sid,
         State::ChangesRequested,

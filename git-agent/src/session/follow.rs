@@ -43,7 +43,7 @@ impl Follow {
     }
 
     /// Watches for whatever makes new events.
-    pub fn watch(&self, store: &Store<'_>, watch: &Watch) -> Result<()> {
+    pub fn watch(&self, store: &Store<'_>, watch: &mut Watch) -> Result<()> {
         let spool = store.require_dir(&format!("spool/{}", self.sid))?;
         watch.add(&spool, Change::Written)
     }

@@ -1,8 +1,11 @@
 //! Putting right what a crash left, in passing: what a dead supervisor had not brought into git, and that it died.
 
+use std::path::Path;
+
 use super::context::Context;
-use super::{Session, State, steer};
+use super::{Session, State, steer, work};
 use crate::error::{Error, Result};
+use crate::git::worktree;
 use crate::process::lock;
 use crate::store::list::Listing;
 
@@ -21,11 +24,22 @@ pub fn heal(context: &Context<'_>, listing: &Listing) -> Vec<Trouble> {
     if context.repo.is_read_only() {
         return troubles;
     }
+    if let Err(error) = context.repo.clear_recorded_locks() {
+        troubles.push(Trouble {
+            what: "cannot remove the locks of a command that died".to_owned(),
+            error,
+        });
+    }
     if let Err(error) = take_up_spools(context) {
         troubles.push(Trouble {
             what: "cannot bring the last events of a session into git".to_owned(),
             error,
         });
+    }
+    finish_halves(context, listing, &mut troubles);
+    for left in context.repo.dead_scratch() {
+        // One that cannot be removed harms nobody, and the doctor says so.
+        let _ = context.repo.remove_dead_scratch(&left);
     }
     for listed in &listing.sessions {
         let session = &listed.session;
@@ -40,6 +54,28 @@ pub fn heal(context: &Context<'_>, listing: &Listing) -> Vec<Trouble> {
         }
     }
     troubles
+}
+
+/// Ends changes of worktrees that were interrupted.
+fn finish_halves(context: &Context<'_>, listing: &Listing, troubles: &mut Vec<Trouble>) {
+    let halves = context.repo.half_worktrees();
+    if halves.is_empty() {
+        return;
+    }
+    for listed in listing.sessions.iter().filter(|listed| listed.is_mine()) {
+        let session = &listed.session;
+        let path = session.worktree.as_deref().map(Path::new);
+        let known = path.and_then(|path| worktree::admin_dir_of(context.repo, path).ok()?);
+        if !known.is_some_and(|admin_dir| halves.contains(&admin_dir)) {
+            continue;
+        }
+        if let Err(error) = work::checkout(context, session) {
+            troubles.push(Trouble {
+                what: format!("the files of session '{}' are half restored", session.name),
+                error,
+            });
+        }
+    }
 }
 
 /// Records that one session was interrupted, if that is not recorded yet.

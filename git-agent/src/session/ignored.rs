@@ -105,9 +105,11 @@ pub fn name_some(names: &[String]) -> String {
     }
 }
 
-/// Brings the ignored files of a session back into its worktree. What is in the way there stays, and so does the copy.
-pub fn bring_back(context: &Context<'_>, sid: SessionId, top: &Path) -> Result<()> {
+/// Copies the ignored files of a session back into its worktree, and returns the copies that are not needed any more once
+/// that is whole. What is in the way there stays, and so does the copy.
+pub fn bring_back(context: &Context<'_>, sid: SessionId, top: &Path) -> Result<Vec<PathBuf>> {
     let place = context.store.dir().join(PLACE).join(sid.as_str());
+    let mut brought = Vec::new();
     for from in crate::git::inspect::files_below(&place) {
         let Ok(file) = from.strip_prefix(&place) else {
             continue;
@@ -121,10 +123,17 @@ pub fn bring_back(context: &Context<'_>, sid: SessionId, top: &Path) -> Result<(
             fs::create_dir_all(parent).context(cannot)?;
         }
         fs::copy(&from, &to).context(cannot)?;
-        let _ = fs::remove_file(&from);
+        brought.push(from);
     }
-    remove_empty(&place);
-    Ok(())
+    Ok(brought)
+}
+
+/// Lets go of copies that were brought back.
+pub fn let_go(context: &Context<'_>, sid: SessionId, brought: &[PathBuf]) {
+    for copy in brought {
+        let _ = fs::remove_file(copy);
+    }
+    remove_empty(&context.store.dir().join(PLACE).join(sid.as_str()));
 }
 
 /// Lets go of what was kept of a session.

@@ -7,13 +7,19 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::env::{Env, Millis};
 use crate::error::{Context, Result};
+use crate::process::doorbell::{self, Doorbell};
+use crate::process::lock::Lock;
 use crate::session::{SessionId, Ulid};
 use crate::store::Store;
+
+/// How long others may take to leave a message.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Something said to a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,21 +65,40 @@ impl Inbox {
         })
     }
 
-    /// Returns the directory to watch.
+    /// Returns the directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
+    /// Listens for messages from now on. One process does at a time: the session's supervisor.
+    pub fn listen(&self) -> Result<Doorbell> {
+        Doorbell::listen(&self.bell())
+    }
+
+    fn bell(&self) -> PathBuf {
+        self.dir.join(".bell")
+    }
+
     /// Leaves a message; it is on disk when this returns.
     pub fn put(&self, env: &Env, message: &Message) -> Result<Ulid> {
-        self.put_as(Ulid::new(env), message)
+        let _order = self.lock_order(env)?;
+        // After all that wait, also when the clock was set back since they came.
+        let last = self.ids()?.last().map(|id| id.time());
+        let time = last.map_or(env.now(), |last| env.now().max(Millis(last.0 + 1)));
+        self.put_as(Ulid::from_parts(time, env.random()), message)
     }
 
     /// Leaves a message that comes before all that wait.
     pub fn put_first(&self, env: &Env, message: &Message) -> Result<Ulid> {
-        let first = self.list()?.first().map(|(id, _)| id.time());
+        let _order = self.lock_order(env)?;
+        let first = self.ids()?.first().map(|id| id.time());
         let time = first.map_or(env.now(), |first| Millis(first.0.saturating_sub(1)));
         self.put_as(Ulid::from_parts(time, env.random()), message)
+    }
+
+    /// Keeps others from choosing a place in the order at the same time.
+    fn lock_order(&self, env: &Env) -> Result<Lock> {
+        Lock::acquire(env, self.dir.join("order.lock"), PATIENCE)
     }
 
     fn put_as(&self, id: Ulid, message: &Message) -> Result<Ulid> {
@@ -93,6 +118,7 @@ impl Inbox {
         fs::File::open(&self.dir)
             .and_then(|dir| dir.sync_all())
             .context(cannot)?;
+        doorbell::ring(&self.bell());
         Ok(id)
     }
 
@@ -111,6 +137,23 @@ impl Inbox {
 
     /// Returns the waiting messages, oldest first. A file that holds none is set aside.
     pub fn list(&self) -> Result<Vec<(Ulid, Message)>> {
+        let ids = self.ids()?;
+        let mut messages = Vec::with_capacity(ids.len());
+        for id in ids {
+            let path = self.dir.join(format!("{id}.json"));
+            let Ok(bytes) = fs::read(&path) else { continue };
+            match serde_json::from_slice(&bytes) {
+                Ok(message) => messages.push((id, message)),
+                Err(_) => {
+                    let _ = fs::rename(&path, self.dir.join(format!("{id}.bad")));
+                }
+            }
+        }
+        Ok(messages)
+    }
+
+    /// Returns the ids of the waiting messages: their order is that in which they came.
+    fn ids(&self) -> Result<Vec<Ulid>> {
         let cannot = || format!("cannot read '{}'", self.dir.display());
         let mut ids: Vec<Ulid> = fs::read_dir(&self.dir)
             .context(cannot)?
@@ -125,18 +168,7 @@ impl Inbox {
             })
             .collect();
         ids.sort();
-        let mut messages = Vec::with_capacity(ids.len());
-        for id in ids {
-            let path = self.dir.join(format!("{id}.json"));
-            let Ok(bytes) = fs::read(&path) else { continue };
-            match serde_json::from_slice(&bytes) {
-                Ok(message) => messages.push((id, message)),
-                Err(_) => {
-                    let _ = fs::rename(&path, self.dir.join(format!("{id}.bad")));
-                }
-            }
-        }
-        Ok(messages)
+        Ok(ids)
     }
 
     /// Removes a message that has been dealt with.

@@ -1,4 +1,4 @@
-//! Commands that an agent gives: which session one was started in, and what is not done from there.
+//! Commands that an agent gives: which session one was started in, and what may not be done from there.
 //!
 //! Whatever an agent makes of its environment, the processes above the command were started with what they were started with.
 
@@ -11,8 +11,26 @@ use crate::process::tree;
 /// The variable that marks everything a session's agent starts.
 pub const MARK: &str = "GIT_AGENT_SESSION";
 
+/// What follows a session's id where a merge tests its work. No supervisor takes such a process for one of its own.
+const TEST: &str = "/test";
+
+/// Returns the mark of a test of a session's work.
+pub fn mark_of_test(sid: SessionId) -> String {
+    format!("{sid}{TEST}")
+}
+
+/// Returns whether the command was started by a test of a merge.
+pub fn is_test(context: &Context<'_>) -> bool {
+    marks(context).iter().any(|mark| mark.ends_with(TEST))
+}
+
+/// Returns the session that a mark names.
+fn marked(mark: &str) -> Option<SessionId> {
+    mark.strip_suffix(TEST).unwrap_or(mark).parse().ok()
+}
+
 /// Returns the sessions that this process says it is in, and those that the processes above it were started in.
-pub fn marks(context: &Context<'_>) -> Vec<String> {
+fn marks(context: &Context<'_>) -> Vec<String> {
     let said = context.env.var(MARK).map(str::to_owned);
     let mut marks: Vec<String> = said.into_iter().collect();
     marks.extend(tree::inherited(MARK));
@@ -21,7 +39,7 @@ pub fn marks(context: &Context<'_>) -> Vec<String> {
 
 /// Returns whether the command was started in this session.
 pub fn is_in(context: &Context<'_>, sid: SessionId) -> bool {
-    marks(context).iter().any(|mark| mark == sid.as_str())
+    marks(context).iter().any(|mark| marked(mark) == Some(sid))
 }
 
 /// Returns the session of this repository that the command was started in.
@@ -29,11 +47,17 @@ pub fn session(context: &Context<'_>) -> Result<Option<Session>> {
     Ok(sessions(context)?.into_iter().next())
 }
 
+/// Returns the session that the command was started in if it is none of this repository.
+pub fn foreign(context: &Context<'_>) -> Option<SessionId> {
+    let marks = marks(context);
+    marks.iter().find_map(|mark| marked(mark))
+}
+
 /// Returns all of them, the nearest first: one that was started from another is in both.
 fn sessions(context: &Context<'_>) -> Result<Vec<Session>> {
     let mut found: Vec<Session> = Vec::new();
     for mark in marks(context) {
-        let Ok(sid) = mark.parse::<SessionId>() else {
+        let Some(sid) = marked(&mark) else {
             continue;
         };
         if found.iter().any(|known| known.sid == sid) {
@@ -70,17 +94,142 @@ fn is_supervised(context: &Context<'_>, sid: SessionId) -> Result<bool> {
     Ok(run.is_some_and(|run| tree::is_below(run.supervisor.pid)))
 }
 
-/// Refuses a prompt of an agent to itself: that would never end. A person in its worktree may.
-pub fn forbid_prompting(context: &Context<'_>, session: &Session) -> Result<()> {
-    let sid = session.sid;
-    let own = is_in(context, sid) && (is_guarded(context) || is_supervised(context, sid)?);
-    match own {
-        false => Ok(()),
-        true => Err(Error::fatal(format!(
-            "session '{}' cannot prompt itself",
-            session.name
-        ))),
+/// Something that a command does to sessions, or for a person, and that an agent may not always do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// Answers a question that an agent asks a person.
+    Answer,
+    /// Removes worktrees and branches.
+    Clean,
+    /// Closes and opens threads of a review.
+    CloseThreads,
+    /// Commits a session's work.
+    Commit,
+    /// Changes settings.
+    Configure,
+    /// Runs something in a session's worktree.
+    Enter,
+    /// Deletes sessions.
+    Forget,
+    /// Brings work into a branch or a checkout, or takes it out again.
+    Land,
+    /// Gives an agent something to do.
+    Prompt,
+    /// Takes secrets out of records.
+    Purge,
+    /// Repairs what a crash left behind.
+    Repair,
+    /// Resolves a conflict of a session.
+    Resolve,
+    /// Lets an agent go on.
+    Restart,
+    /// Brings a worktree back, or back to an earlier state.
+    Restore,
+    /// Shares sessions with a remote.
+    Share,
+    /// Takes a snapshot.
+    Snapshot,
+    /// Ends an agent.
+    Stop,
+    /// Brings a session up to date with its parent.
+    Update,
+}
+
+impl Act {
+    /// Returns what an agent may not do, in words.
+    fn words(self) -> &'static str {
+        match self {
+            Act::Answer => "answer for a person",
+            Act::Clean => "remove worktrees",
+            Act::CloseThreads => "close or open threads",
+            Act::Commit => "commit the work",
+            Act::Configure => "change settings",
+            Act::Enter => "run commands in the worktree",
+            Act::Forget => "delete sessions",
+            Act::Land => "land work",
+            Act::Prompt => "send prompts",
+            Act::Purge => "purge records",
+            Act::Repair => "repair the repository",
+            Act::Resolve => "resolve conflicts",
+            Act::Restart => "restart sessions",
+            Act::Restore => "change the worktree",
+            Act::Share => "share sessions",
+            Act::Snapshot => "take snapshots",
+            Act::Stop => "stop the agent",
+            Act::Update => "update the branch",
+        }
     }
+
+    /// Returns whether an agent may do it to its own session.
+    fn is_free_at_home(self) -> bool {
+        matches!(
+            self,
+            Act::CloseThreads
+                | Act::Commit
+                | Act::Enter
+                | Act::Resolve
+                | Act::Restore
+                | Act::Snapshot
+                | Act::Stop
+                | Act::Update
+        )
+    }
+}
+
+/// Refuses what an agent may not do: change other sessions, or decide for a person. `on` are the sessions that it is done to.
+/// Every way to do something asks here. A person who works in a session's worktree may do it all.
+pub fn permit<'s>(
+    context: &Context<'_>,
+    act: Act,
+    on: impl IntoIterator<Item = &'s Session>,
+) -> Result<()> {
+    let Some(own) = agent(context)? else {
+        return Ok(());
+    };
+    let refused = |of: String| {
+        let (name, words) = (&own.name, act.words());
+        let error = Error::fatal(format!(
+            "this runs in session '{name}', whose agent may not {words}{of}"
+        ));
+        Err(error.hint("a person does that outside of the session"))
+    };
+    if !act.is_free_at_home() && act != Act::Prompt {
+        return refused(String::new());
+    }
+    let mut known = false;
+    for session in on {
+        known = true;
+        // Its variables say what an agent wants; the process above it does not.
+        let home = is_supervised(context, session.sid)?;
+        match (home, act) {
+            (true, Act::Prompt) => {
+                let name = &session.name;
+                return Err(Error::fatal(format!(
+                    "session '{name}' cannot prompt itself"
+                )));
+            }
+            (true, _) => {}
+            (false, Act::Prompt) => return refused(format!(" to session '{}'", session.name)),
+            (false, _) => return refused(format!(" of session '{}'", session.name)),
+        }
+    }
+    match known {
+        true => Ok(()),
+        // It belongs to somebody else's clone.
+        false => refused(String::new()),
+    }
+}
+
+/// Returns the session whose agent, setup or test gives this command. A person in its worktree is under no guard, and not
+/// below its supervisor.
+fn agent(context: &Context<'_>) -> Result<Option<Session>> {
+    let guarded = is_guarded(context);
+    for session in sessions(context)? {
+        if guarded || is_supervised(context, session.sid)? {
+            return Ok(Some(session));
+        }
+    }
+    Ok(None)
 }
 
 /// A session that is no judge of some work.

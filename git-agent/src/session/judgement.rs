@@ -3,13 +3,14 @@
 use serde::{Serialize, Serializer};
 
 use super::context::Context;
-use super::summary::{Finding, timestamp};
-use super::{SessionId, opinion, remark};
+use super::summary::timestamp;
+use super::{SessionId, regard, remark};
 use crate::env::Millis;
 use crate::error::Result;
 use crate::review::claim::Claim;
-use crate::review::standing::judge;
+use crate::review::standing::{is_unnamed, judge, session_of};
 use crate::review::{Review, Verdict};
+use crate::session::known::Finding;
 use crate::store::list::Listed;
 
 /// One reviewer's verdict.
@@ -39,21 +40,28 @@ pub struct Judgement {
     pub base: Option<String>,
     /// Whether the work has changed since; nobody knows where the work is not here.
     pub stale: Option<bool>,
+    /// Why it does not count for landing; absent if it does.
+    #[serde(rename = "ignored", skip_serializing_if = "Option::is_none")]
+    pub ignored: Option<&'static str>,
 }
+
+/// Why an approval by an agent does not count.
+pub const INSIDE: &str = "given inside a session";
 
 fn moment<S: Serializer>(at: &Millis, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&timestamp(*at))
 }
 
-/// Returns the verdicts that count, the oldest first. `files` are the commit and the tree that the session is at now, where
+/// Returns the verdicts that count and the approvals by other sessions, the oldest first. `files` are the commit and the tree that the session is at now, where
 /// that is known.
 pub fn all(review: &Review, sid: SessionId, files: Option<(&str, &str)>) -> Vec<Judgement> {
     let (tip, tree) = files.unwrap_or_default();
     let mut all: Vec<Judgement> = judge(review, sid, tip, tree)
         .verdicts
         .into_iter()
-        .filter(|judged| judged.counts)
+        .filter(|judged| judged.counts || session_of(&judged.given.who).is_some_and(|by| by != sid))
         .map(|judged| Judgement {
+            ignored: is_unnamed(review, &judged.given).then_some(INSIDE),
             id: judged.given.id.to_string(),
             verdict: judged.given.verdict,
             message: judged.given.body,
@@ -70,6 +78,18 @@ pub fn all(review: &Review, sid: SessionId, files: Option<(&str, &str)>) -> Vec<
     all
 }
 
+/// Returns the same for a session. A verdict on a teammate's work may be about files that they did not share: whether it is
+/// still about the work as it is cannot be told then.
+pub fn on(review: &Review, listed: &Listed, files: Option<(&str, &str)>) -> Vec<Judgement> {
+    let mut all = all(review, listed.session.sid, files);
+    if !listed.is_mine() && listed.session.unshared().is_some() {
+        for one in all.iter_mut().filter(|one| one.stale == Some(true)) {
+            one.stale = None;
+        }
+    }
+    all
+}
+
 /// Returns the verdicts on one session. What cannot be read is left unknown, and never keeps the rest from being shown.
 pub fn of(context: &Context<'_>, listed: &Listed) -> Finding<Vec<Judgement>> {
     let sid = listed.session.sid;
@@ -79,11 +99,11 @@ pub fn of(context: &Context<'_>, listed: &Listed) -> Finding<Vec<Judgement>> {
     if review.verdicts.is_empty() {
         return Finding::Nothing;
     }
-    let files = opinion::files_now(context, listed, &review).ok();
+    let files = regard::files_now(context, listed, &review).ok();
     let files = files
         .as_ref()
         .map(|(tip, tree)| (tip.as_str(), tree.as_str()));
-    match all(&review, sid, files) {
+    match on(&review, listed, files) {
         none if none.is_empty() => Finding::Nothing,
         all => Finding::Known(all),
     }
@@ -93,7 +113,7 @@ pub fn of(context: &Context<'_>, listed: &Listed) -> Finding<Vec<Judgement>> {
 mod tests {
     use super::*;
     use crate::review::Given;
-    use crate::review::standing::{agent, session_of};
+    use crate::review::standing::agent;
     use crate::session::Person;
 
     #[test]

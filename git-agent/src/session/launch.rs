@@ -10,7 +10,7 @@ use super::inbox::Inbox;
 use super::{Session, SessionId, State, Ulid, inside};
 use crate::error::{Context as _, Result};
 use crate::process::detach::{self, own_program};
-use crate::process::identity::ProcessId;
+use crate::process::identity::{Handle, ProcessId};
 use crate::process::lock::{self, Lock};
 use crate::process::tree;
 use crate::store::Store;
@@ -74,6 +74,18 @@ pub fn running(store: &Store<'_>, sid: SessionId) -> Result<Option<RunFile>> {
     }
     let text = std::fs::read(store.run_file(sid)).unwrap_or_default();
     Ok(serde_json::from_slice(&text).ok())
+}
+
+/// Returns the process that works on a session, to be waited for: its supervisor, or the one that starts it. `None` when
+/// there is none (any more), or it cannot be seen from here.
+pub fn holder(context: &Context<'_>, sid: SessionId) -> Result<Option<Handle>> {
+    let store = &context.store;
+    for path in [run_lock(store, sid), starting_lock(store, sid)] {
+        if let Some(id) = lock::holder(&path)? {
+            return id.open(context.env);
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the pids of all supervisors of this repository.

@@ -3,6 +3,7 @@
 pub mod agents;
 pub mod ai;
 pub mod anchors;
+pub mod approvers;
 pub mod archive;
 pub mod attach;
 pub mod backlog;
@@ -29,37 +30,49 @@ pub mod events;
 pub mod feedback;
 pub mod fold;
 pub mod follow;
+pub mod forged;
 pub mod fork;
 pub mod heal;
 pub mod id;
 pub mod ignored;
 pub mod inbox;
 pub mod include;
+pub mod inherited;
 pub mod inside;
 pub mod judgement;
+pub mod known;
 pub mod launch;
 pub mod leftovers;
+pub mod list;
 pub mod live;
 pub mod looked;
+pub mod meanwhile;
 pub mod name;
 pub mod notify;
 pub mod occupy;
 pub mod opinion;
 pub mod place;
 pub mod prompts;
+pub mod reading;
+pub mod reflogs;
 pub mod regard;
 pub mod remark;
+pub mod requests;
 pub mod restore;
+pub mod restoring;
 pub mod retry;
+pub mod review_columns;
 mod running;
 pub mod scope;
 pub mod secrets;
 pub mod select;
 pub mod servers;
 pub mod setup;
+pub mod state;
 pub mod steer;
 pub mod summary;
 pub mod supervise;
+pub mod task_text;
 pub mod verdict;
 pub mod wait;
 pub mod why;
@@ -302,6 +315,12 @@ pub struct Asked {
     pub title: String,
 }
 
+/// Key of the session whose conflict a session resolves.
+pub const RESOLVES: &str = "resolves";
+
+/// Key of how many files of a session were neither committed nor shared when it was last pushed.
+pub const UNSHARED: &str = "unshared";
+
 /// The materialised state of a session: `state.json` at the tip of its log. At most 64 KiB, no unbounded lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Session {
@@ -404,6 +423,17 @@ impl Session {
     pub fn host(&self) -> &str {
         let shared = self.more.get("shares").and_then(|host| host.as_str());
         shared.unwrap_or(self.sid.as_str())
+    }
+
+    /// Returns the session whose conflict it was made to resolve. Its work is part of that session or of nothing: nobody
+    /// reviews or merges it.
+    pub fn resolves(&self) -> Option<SessionId> {
+        self.more.get(RESOLVES)?.as_str()?.parse().ok()
+    }
+
+    /// Returns how many files its owner had not committed when they pushed it: nobody else has those.
+    pub fn unshared(&self) -> Option<u64> {
+        self.more.get(UNSHARED)?.as_u64().filter(|files| *files > 0)
     }
 
     /// Returns a new draft.

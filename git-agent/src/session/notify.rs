@@ -41,7 +41,7 @@ impl Notifier {
             .arg("-c")
             .arg(command)
             // Not by the name that marks what an agent started: that is ended when its session is started again.
-            .env_remove("GIT_AGENT_SESSION")
+            .env_remove(super::inside::MARK)
             .env("GIT_AGENT_ID", session.sid.as_str())
             .env("GIT_AGENT_NAME", &session.name)
             .env("GIT_AGENT_STATE", session.status.as_str())

@@ -11,6 +11,7 @@ use super::SessionId;
 use super::context::Context;
 use crate::error::{Context as _, Result};
 use crate::process::tree;
+use crate::session::inside;
 
 /// How often a lock is opened again that its last holder removed meanwhile.
 const ATTEMPTS: usize = 100;
@@ -59,7 +60,7 @@ impl Drop for Alone {
 
 /// Returns words for who is in a session's worktree.
 pub fn who(sid: SessionId) -> String {
-    let mut found: Vec<String> = tree::marked("GIT_AGENT_SESSION", sid.as_str())
+    let mut found: Vec<String> = tree::marked(inside::MARK, sid.as_str())
         .into_iter()
         .map(|stat| format!("{} (pid {})", stat.name, stat.pid))
         .collect();
@@ -77,7 +78,8 @@ fn lock_file(context: &Context<'_>, admin_dir: &Path) -> Result<PathBuf> {
     Ok(locks.join(format!("worktree-{id}")))
 }
 
-fn take(
+/// Takes a lock in one of its ways; `None` while somebody has it in another.
+pub(super) fn take(
     path: &Path,
     lock: impl Fn(&File) -> std::result::Result<(), TryLockError>,
 ) -> Result<Option<File>> {

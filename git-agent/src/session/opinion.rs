@@ -4,91 +4,15 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::work::{self, Keep, Work};
-use super::{Person, Session, SessionId, State, inside, launch, remark, steer};
-use crate::cores;
+use super::{Person, Session, SessionId, State, inside, remark, state, steer};
 use crate::error::{Error, Result, shell_word};
-use crate::git::Repo;
-use crate::git::capture::Checkout;
-use crate::git::scan::Hidden;
-use crate::review::standing::{Opinion, Standing, judge, session_of};
+use crate::review::standing::{Opinion, counts, is_unnamed, judge, session_of};
 use crate::review::{Action, Review, Verdict};
-use crate::store::append::SessionWriter;
 use crate::store::list::Listed;
 
 /// How often and how long it is tried to let a state follow a verdict while somebody else does the same.
 const ATTEMPTS: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// Returns what reviewers decided about a session's work as it is now, and that work. Nothing is remembered.
-pub fn of(context: &Context<'_>, listed: &Listed) -> Result<(Work, Opinion)> {
-    let review = remark::load(context)?.of(listed.session.sid);
-    with_review(context, listed, &review)
-}
-
-/// Returns the same from records that are read already.
-pub fn with_review(
-    context: &Context<'_>,
-    listed: &Listed,
-    review: &Review,
-) -> Result<(Work, Opinion)> {
-    let work = work::look(context, listed, Keep::Nothing)?;
-    let opinion = about(review, listed.session.sid, &work);
-    Ok((work, opinion))
-}
-
-/// Returns how sessions stand with their reviewers. Nothing is written, and only files that a verdict may still be about
-/// are looked at, on all cores.
-pub fn standings(context: &Context<'_>, asked: &[(Listed, &Review)]) -> Vec<Result<Standing>> {
-    let places: Vec<_> = asked
-        .iter()
-        .map(|(listed, review)| (work::place(context, listed), *review))
-        .collect();
-    let own = || context.repo.clone();
-    let looked = cores::each(&places, own, |repo, (place, review)| {
-        let at = place.as_ref().ok()?.as_ref()?;
-        Some(files_judged(repo, at, review))
-    });
-    asked
-        .iter()
-        .zip(looked)
-        .map(|((listed, review), looked)| {
-            let sid = listed.session.sid;
-            match looked {
-                Some(Ok((tip, tree))) => Ok(judge(review, sid, &tip, &tree).standing),
-                Some(Err(error)) => Err(error),
-                None => Ok(with_review(context, listed, review)?.1.standing),
-            }
-        })
-        .collect()
-}
-
-/// Returns the last commit in a worktree and its files, as verdicts name them. Files that no verdict can be about, because
-/// none is about the commit, are not looked at.
-fn files_judged(repo: &Repo, at: &Checkout, review: &Review) -> Result<(String, String)> {
-    let none = || Error::fatal(format!("'{}' has no commit yet", at.top.display()));
-    let tip = repo.head_of(at)?.ok_or_else(none)?.to_string();
-    if !review.verdicts.values().any(|given| given.commit == tip) {
-        return Ok((tip, String::new()));
-    }
-    let seen = repo.capture(at, Hidden::Look)?;
-    let tip = seen.head.ok_or_else(none)?;
-    Ok((tip.to_string(), seen.tree.to_string()))
-}
-
-/// Returns the last commit of a session and its files as they are now, as verdicts name them.
-pub fn files_now(
-    context: &Context<'_>,
-    listed: &Listed,
-    review: &Review,
-) -> Result<(String, String)> {
-    match work::place(context, listed)? {
-        Some(at) => files_judged(context.repo, &at, review),
-        None => {
-            let work = work::look(context, listed, Keep::Nothing)?;
-            Ok((work.tip.to_string(), work.tree.to_string()))
-        }
-    }
-}
 
 /// Returns what records say about some work.
 pub fn about(review: &Review, sid: SessionId, work: &Work) -> Opinion {
@@ -118,6 +42,15 @@ pub fn give(
                 .hint(format!("git agent review diff {}", shell_word(name))),
         );
     }
+    if verdict == Verdict::Approve
+        && let Some(path) = work::refused_path(context, &work)?
+    {
+        let name = &session.name;
+        return Err(Error::fatal(format!(
+            "session '{name}' cannot be approved: git refuses to check out '{path}'"
+        ))
+        .hint(format!("git agent shell {}", shell_word(name))));
+    }
     let action = Action::Verdict {
         verdict,
         commit: work.tip.to_string(),
@@ -131,6 +64,18 @@ pub fn give(
         follow(context, session, &who)?;
     }
     Ok(work)
+}
+
+/// Returns the session in which this command gives verdicts, if its approval of a session does not count.
+pub fn unheard(context: &Context<'_>, sid: SessionId) -> Result<Option<String>> {
+    let who = remark::author(context)?;
+    let (Some(_), Some(writer)) = (session_of(&who), context.store.writer()?) else {
+        return Ok(None);
+    };
+    let review = remark::load_one(context, sid)?;
+    let given = review.verdicts.get(&(writer, session_of(&who)));
+    let unheard = given.is_some_and(|given| is_unnamed(&review, given));
+    Ok(unheard.then_some(who.name))
 }
 
 /// Lets the state of one's own session follow the last verdict of a reviewer. Of two that were given at once that is the one
@@ -149,12 +94,16 @@ fn follow(context: &Context<'_>, session: &Session, who: &Person) -> Result<()> 
         if followed == Some(given.id) {
             break;
         }
-        let (state, reason) = match given.verdict {
-            Verdict::Approve => (State::Approved, "approved"),
-            Verdict::RequestChanges => (State::ChangesRequested, "changes were requested"),
-            Verdict::Reject => (State::Rejected, "rejected"),
+        if !counts(&review, session.sid, given) {
+            break;
+        }
+        let state = match given.verdict {
+            Verdict::Approve => State::Approved,
+            Verdict::RequestChanges => State::ChangesRequested,
+            Verdict::Reject => State::Rejected,
         };
-        if set_state(context, session.sid, state, reason)?.is_some() {
+        // The state says it all.
+        if state::set_state(context, session.sid, state, "")?.is_some() {
             followed = Some(given.id);
         } else if !steer::is_idle(context, session)? {
             // Its agent is at work: what becomes of that decides about the state.
@@ -177,6 +126,7 @@ pub fn require(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Resu
 fn require_open(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Result<()> {
     forbid_own(context, listed, verdict)?;
     forbid_over(listed, verdict)?;
+    forbid_resolver(context, listed)?;
     if listed.is_mine() {
         // A supervisor whose turn is over is waited for in any case, so that the state can follow.
         let idle = steer::require_idle(context, &listed.session);
@@ -199,12 +149,40 @@ fn forbid_over(listed: &Listed, verdict: Verdict) -> Result<()> {
         "session '{name}' is {state} already: there is nothing to decide"
     ))
     .hint(format!(
-        "git agent review request-changes {name} -m \"<what>\""
+        "git agent review request-changes {} -m \"<what>\"",
+        shell_word(name)
     )))
+}
+
+/// Refuses to judge the resolution of a conflict: it is reviewed as part of the session that takes it over.
+fn forbid_resolver(context: &Context<'_>, listed: &Listed) -> Result<()> {
+    let Some(resolved) = listed.session.resolves() else {
+        return Ok(());
+    };
+    let name = &listed.session.name;
+    let resolved = context.store.session(resolved)?;
+    let error = match &resolved {
+        Some(resolved) => Error::fatal(format!(
+            "session '{name}' resolves a conflict of '{}'",
+            resolved.name
+        )),
+        None => Error::fatal(format!("session '{name}' resolves a conflict")),
+    };
+    Err(match resolved {
+        Some(resolved) => error.hint(format!(
+            "git agent review approve {}",
+            shell_word(&resolved.name)
+        )),
+        None => error,
+    })
 }
 
 /// Refuses an agent that judges its own work, whatever it says about who it is.
 fn forbid_own(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Result<()> {
+    if inside::is_test(context) {
+        return Err(Error::fatal("the tests of a merge cannot judge work")
+            .hint("a person judges it outside of the tests"));
+    }
     let Some(biased) = inside::bias(context, &listed.session)? else {
         return Ok(());
     };
@@ -222,22 +200,4 @@ fn forbid_own(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Resul
     Err(error.hint(format!(
         "{others} it outside of the session, or another session does"
     )))
-}
-
-/// Records the state of a session, if nobody works in it. Returns whether it could become that; `None` when somebody does.
-pub fn set_state(
-    context: &Context<'_>,
-    sid: SessionId,
-    to: State,
-    reason: &str,
-) -> Result<Option<bool>> {
-    launch::without_supervisor(context, sid, || {
-        let mut writer = SessionWriter::open(&context.store, sid, context.redactor())?;
-        let possible = writer.session().status.may_become(to);
-        if possible {
-            writer.set_status(to, reason)?;
-        }
-        writer.close()?;
-        Ok(possible)
-    })
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::Context;
-use super::{Person, SessionId, Ulid, WriterId, inside};
+use super::{Person, SessionId, Ulid, WriterId, approvers, inside};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::review::standing::{agent, session_of};
@@ -158,6 +158,7 @@ fn read(
     for review in sessions.values_mut() {
         review.wants_signatures = signed;
     }
+    approvers::mark(context, &mut sessions)?;
     Ok(Reviews {
         sessions,
         problems: read.problems,
@@ -226,6 +227,9 @@ fn mark(
 pub fn author(context: &Context<'_>) -> Result<Person> {
     if let Some(session) = inside::session(context)? {
         return Ok(agent(&session.agent, &session.name, session.sid));
+    }
+    if let Some(sid) = inside::foreign(context) {
+        return Ok(agent("agent", "of another repository", sid));
     }
     let (name, email) = context.repo.committer()?;
     Ok(Person { name, email })

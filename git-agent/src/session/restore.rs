@@ -5,12 +5,14 @@ use std::path::Path;
 use super::context::Context;
 use super::ignored::{self, Ignored};
 use super::occupy::{self, Alone};
-use super::{Session, SessionId, State, clean, include, opinion, steer, work};
+use super::{Session, SessionId, State, clean, include, restoring, state, work};
 use crate::error::{Error, Result, shell_path, shell_word};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
 use crate::git::refs::{Expected, RefChange, Swap};
-use crate::git::worktree::{self, Finding, Worktree};
+use crate::git::restoring::Way;
+use crate::git::snapshot::Snapshot;
+use crate::git::worktree::{self, Again, Finding, Worktree};
 use crate::merge::still::while_still;
 use crate::store::append::SessionWriter;
 use crate::store::snapshot::Kept;
@@ -30,8 +32,9 @@ pub enum Which {
 /// Finds a snapshot of a session.
 pub fn find(context: &Context<'_>, session: &Session, which: &Which) -> Result<Kept> {
     let name = &session.name;
-    let missing =
-        |what: String| Error::fatal(what).hint(format!("git agent snapshot --list {name}"));
+    let missing = |what: String| {
+        Error::fatal(what).hint(format!("git agent snapshot --list {}", shell_word(name)))
+    };
     match which {
         Which::Last => context
             .store
@@ -64,50 +67,54 @@ pub fn find(context: &Context<'_>, session: &Session, which: &Which) -> Result<K
 
 /// Brings a worktree that is gone back as it was, uncommitted and untracked files included.
 pub fn restore(context: &Context<'_>, session: &Session, which: &Which) -> Result<Checkout> {
-    let (checkout, notices) = bring_back(context, session, which)?;
+    let (checkout, notices) =
+        while_still(context, session, || bring_back(context, session, which))?;
     for text in notices {
         note(context, session.sid, text)?;
     }
     // Who brings it back has not given it up.
     if session.status == State::Discarded {
-        opinion::set_state(context, session.sid, State::Ready, "brought back")?;
+        state::set_state(context, session.sid, State::Ready, "brought back")?;
     }
     Ok(checkout)
 }
 
-/// The same, for who writes to the session: also returns what its transcript is to be told.
+/// The same, for who writes to the session and holds it: also returns what its transcript is to be told.
 pub fn bring_back(
     context: &Context<'_>,
     session: &Session,
     which: &Which,
 ) -> Result<(Checkout, Vec<String>)> {
     put_back(context, session)?;
+    restoring::sweep(context, session)?;
     if work::checkout(context, session)?.is_some() {
         return Err(
             Error::fatal(format!("session '{}' has its worktree", session.name)).hint(format!(
                 "git agent rewind {} --turn N    go back to an earlier turn",
-                session.name
+                shell_word(&session.name)
             )),
         );
     }
     work::require_started(context, session)?;
     let kept = find(context, session, which)?;
-    let checkout = add_again(context, session, kept.snapshot.head)?;
-    if context.repo.head_of(&checkout)? != kept.snapshot.head {
-        move_branch(context, session, &checkout, &kept)?;
-    }
-    context.repo.restore(&checkout, &kept.snapshot, None)?;
-    ignored::bring_back(context, session.sid, &checkout.top)?;
-    let mut notices = include::copy(context, &checkout);
-    notices.push(format!(
-        "the worktree was restored from {}",
-        kept.snapshot.id
-    ));
+    let snapshot = &kept.snapshot;
+    let again = make_again(context, session, snapshot.head, Some(snapshot))?;
+    let brought = ignored::bring_back(context, session.sid, &again.checkout().top)?;
+    let mut notices = include::copy(context, again.checkout());
+    let checkout = again.put_in_place()?;
+    ignored::let_go(context, session.sid, &brought);
+    notices.push(format!("the worktree was restored from {}", snapshot.id));
     Ok((checkout, notices))
 }
 
-/// Makes a session's worktree again at its place, on its branch; a branch that is gone is made again at `head`.
-fn add_again(context: &Context<'_>, session: &Session, head: Option<ObjectId>) -> Result<Checkout> {
+/// Makes a session's worktree again beside its place, on its branch; a branch that is gone is made again at `head`, and
+/// one that is not where the snapshot's was moves there.
+fn make_again(
+    context: &Context<'_>,
+    session: &Session,
+    head: Option<ObjectId>,
+    snapshot: Option<&Snapshot>,
+) -> Result<Again> {
     let repo = context.repo;
     let nowhere = || Error::fatal(format!("session '{}' never had a worktree", session.name));
     let path = session.worktree.as_deref().ok_or_else(nowhere)?;
@@ -160,30 +167,24 @@ fn add_again(context: &Context<'_>, session: &Session, head: Option<ObjectId>) -
         return Err(Error::fatal(format!("something else is at '{path}'"))
             .hint("move it away, then try again"));
     }
-    repo.git_common()
-        .args(["worktree", "add", "--quiet"])
-        .arg(path)
-        .arg(branch)
-        .run()?;
-    work::checkout(context, session)?
-        .ok_or_else(|| Error::fatal(format!("'{path}' did not become the session's worktree")))
+    if let Some(snapshot) = snapshot {
+        move_branch(context, branch, snapshot.head)?;
+    }
+    Again::make(repo, Path::new(path), branch, snapshot)
 }
 
 /// Goes back to an earlier state in a worktree that is there. What is there now is snapshotted first.
 pub fn rewind(context: &Context<'_>, session: &Session, which: &Which) -> Result<Kept> {
-    steer::require_idle(context, session)?;
+    while_still(context, session, || rewind_still(context, session, which))
+}
+
+fn rewind_still(context: &Context<'_>, session: &Session, which: &Which) -> Result<Kept> {
+    let (repo, store) = (context.repo, &context.store);
     let checkout = work::require_checkout(context, session)?;
     let kept = find(context, session, which)?;
-    let taken = context
-        .store
-        .take_snapshot(session.sid, None, "before rewind", &checkout)?;
-    let safety = context.repo.read_snapshot(taken.id)?;
-    if safety.head != kept.snapshot.head {
-        move_branch(context, session, &checkout, &kept)?;
-    }
-    context
-        .repo
-        .restore(&checkout, &kept.snapshot, Some(&safety))?;
+    let taken = store.take_snapshot(session.sid, None, "before rewind", &checkout)?;
+    let now = repo.read_snapshot(taken.id)?;
+    go_to(context, session, &checkout, (&kept.snapshot, &now))?;
     let text = format!(
         "rewound to {} ({}); before that it was {}",
         kept.snapshot.id, kept.reason, taken.id
@@ -192,25 +193,86 @@ pub fn rewind(context: &Context<'_>, session: &Session, which: &Which) -> Result
     Ok(kept)
 }
 
-/// Moves a session's branch to where it was; its tip is kept.
-fn move_branch(
+/// Takes a worktree, and its branch with it, from `now` to another snapshot. Whoever comes after a crash ends that.
+fn go_to(
     context: &Context<'_>,
     session: &Session,
     checkout: &Checkout,
-    kept: &Kept,
+    (to, now): (&Snapshot, &Snapshot),
 ) -> Result<()> {
-    let current = context.repo.head_of(checkout)?;
-    let (Some(current), Some(wanted)) = (current, kept.snapshot.head) else {
-        return Err(Error::fatal("the snapshot is from before the first commit"));
+    if now.head != to.head {
+        require_on_branch(context, session, now.head)?;
+    }
+    let way = Way {
+        to: to.id,
+        done_at: None,
     };
     let branch = session.branch.as_deref().unwrap_or_default();
-    let name = format!("refs/heads/{branch}");
-    if context.repo.branch_tip(branch)? != Some(current) {
-        return Err(
-            Error::fatal(format!("the worktree is not on branch '{branch}'"))
-                .hint(format!("git -C <worktree> switch {}", shell_word(branch))),
-        );
+    let mark = context.repo.begin_restoring(checkout, way)?;
+    let moved = match now.head == to.head {
+        true => Ok(()),
+        false => move_branch(context, branch, to.head),
+    };
+    let gone = moved.and_then(|()| context.repo.restore(checkout, to, Some(now)));
+    match gone {
+        Ok(_) => mark.end(),
+        Err(error) => {
+            // Most often something is in the way, and nothing was touched.
+            if now.head != to.head {
+                move_branch(context, branch, now.head)?;
+            }
+            restoring::give_up(context, checkout, mark, now)?;
+            Err(error)
+        }
     }
+}
+
+/// Undoes what was done in a worktree since a snapshot. `now` is a snapshot of it as it is. Where another session works as
+/// well its commits stay.
+pub(super) fn undo(
+    context: &Context<'_>,
+    session: &Session,
+    checkout: &Checkout,
+    (start, now): (&Snapshot, &Snapshot),
+) -> Result<()> {
+    if start.head != now.head && session.more.contains_key("shares") {
+        return Err(Error::fatal(
+            "something was committed there, and not by this session as far as can be seen",
+        ));
+    }
+    go_to(context, session, checkout, (start, now))
+}
+
+/// Makes sure that a worktree with this HEAD is on its session's branch: only then the branch may move with it.
+pub(super) fn require_on_branch(
+    context: &Context<'_>,
+    session: &Session,
+    head: Option<ObjectId>,
+) -> Result<()> {
+    let branch = session.branch.as_deref().unwrap_or_default();
+    if context.repo.branch_tip(branch)? == head {
+        return Ok(());
+    }
+    Err(
+        Error::fatal(format!("the worktree is not on branch '{branch}'"))
+            .hint(format!("git -C <worktree> switch {}", shell_word(branch))),
+    )
+}
+
+/// Moves a session's branch to where it was; its tip is kept.
+pub(super) fn move_branch(
+    context: &Context<'_>,
+    branch: &str,
+    wanted: Option<ObjectId>,
+) -> Result<()> {
+    let current = context.repo.branch_tip(branch)?;
+    if current == wanted {
+        return Ok(());
+    }
+    let (Some(current), Some(wanted)) = (current, wanted) else {
+        return Err(Error::fatal("the snapshot is from before the first commit"));
+    };
+    let name = format!("refs/heads/{branch}");
     context.store.keep_lost(&name, current)?;
     let change = RefChange {
         name,
@@ -250,6 +312,7 @@ fn recreate_still(
 ) -> Result<Recreated> {
     let name = &session.name;
     put_back(context, session)?;
+    restoring::sweep(context, session)?;
     let mut head = None;
     let mut ignored = Ignored::default();
     if let Some(checkout) = work::checkout(context, session)? {
@@ -273,8 +336,14 @@ fn recreate_still(
                 "the worktree holds ignored files that no snapshot keeps: {}",
                 ignored::name_some(&own)
             ))
-            .hint(format!("git agent recreate --yes {name}    let them go"))
-            .hint(format!("git agent path {name}    where they are")));
+            .hint(format!(
+                "git agent recreate --yes {}    let them go",
+                shell_word(name)
+            ))
+            .hint(format!(
+                "git agent path {}    where they are",
+                shell_word(name)
+            )));
         }
         head = context.repo.head_of(&checkout)?;
         let all = worktree::list(context.repo)?;
@@ -284,7 +353,9 @@ fn recreate_still(
             clean::take_away(context, session, &known, ("before recreate", &nothing))?;
         }
     }
-    let checkout = add_again(context, session, head)?;
+    let again = make_again(context, session, head, None)?;
+    let copied = include::copy(context, again.checkout());
+    let checkout = again.put_in_place()?;
     let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
     writer.append(Body::Set {
         key: "set_up".to_owned(),
@@ -293,7 +364,7 @@ fn recreate_still(
     writer.append(Body::Notice {
         text: "the worktree was made anew".to_owned(),
     })?;
-    for text in include::copy(context, &checkout) {
+    for text in copied {
         writer.append(Body::Notice { text })?;
     }
     writer.close()?;
@@ -311,7 +382,7 @@ fn put_back(context: &Context<'_>, session: &Session) -> Result<()> {
     Ok(())
 }
 
-fn note(context: &Context<'_>, sid: SessionId, text: String) -> Result<()> {
+pub(super) fn note(context: &Context<'_>, sid: SessionId, text: String) -> Result<()> {
     let mut writer = SessionWriter::open(&context.store, sid, context.redactor())?;
     writer.append(Body::Notice { text })?;
     writer.close()?;

@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::context::Context;
-use super::environment::{is_inherited, matches_any};
+use super::inherited::{is_inherited, matches_any};
 use crate::error::{Context as _, Result};
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::redact::{KnownSecrets, Redactor};

@@ -1,8 +1,10 @@
 //! Which sessions a person means: names, ends of ids, a group, states, all; and in a session's worktree, that session.
 
 use super::context::Context;
-use super::{State, launch};
+pub use super::list::list;
+use super::{State, regard};
 use crate::error::{Error, Result, shell_word};
+use crate::session::inside;
 use crate::store::list::{Listed, Listing, Scope, find_in};
 
 /// What a person said about which sessions.
@@ -25,17 +27,6 @@ impl Selection {
     }
 }
 
-/// Lists sessions with the states they are really in.
-pub fn list(context: &Context<'_>, scope: Scope) -> Result<Listing> {
-    let mut listing = context.store.list(scope)?;
-    for listed in &mut listing.sessions {
-        if listed.is_mine() {
-            launch::settle_state(&context.store, &mut listed.session)?;
-        }
-    }
-    Ok(listing)
-}
-
 /// Lists sessions, and reads archives only when one of the names is nowhere else.
 pub fn list_for(context: &Context<'_>, names: &[String]) -> Result<Listing> {
     let listing = list(context, Scope::All)?;
@@ -48,7 +39,10 @@ pub fn list_for(context: &Context<'_>, names: &[String]) -> Result<Listing> {
 
 /// Returns the selected sessions. Without a selection it is the session of the current worktree, if that is one.
 pub fn select(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed>> {
-    let listing = list_for(context, &selection.names)?;
+    let mut listing = list_for(context, &selection.names)?;
+    if !selection.states.is_empty() {
+        regard::settle(context, &mut listing.sessions);
+    }
     if selection.is_empty() {
         return here(context, &listing)
             .map(|listed| vec![listed.clone()])
@@ -168,7 +162,7 @@ fn here<'l>(context: &Context<'_>, listing: &'l Listing) -> Option<&'l Listed> {
         let path = listed.session.worktree.as_deref().map(std::path::Path::new);
         listed.is_mine() && path.is_some_and(|path| path == top)
     };
-    let own = context.env.var("GIT_AGENT_SESSION");
+    let own = context.env.var(inside::MARK);
     let is_own = |listed: &&Listed| own == Some(listed.session.sid.as_str());
     let sessions = || listing.sessions.iter().filter(works_here);
     sessions().find(is_own).or_else(|| sessions().next_back())

@@ -9,24 +9,34 @@ use super::context::Context;
 use crate::agent::{McpServer, template};
 use crate::error::{Context as _, Error, Result, shell_word};
 
-/// Returns the servers of a session, each once. One that is named and not described is an error, not a silent absence.
+/// Returns the servers of a session, each once. One that is named and not described is an error, not a silent absence,
+/// unless only the team's file names it.
 pub fn offered(
     context: &Context<'_>,
     session: &Session,
     environment: &BTreeMap<OsString, OsString>,
 ) -> Result<Vec<McpServer>> {
     let config = &context.config;
-    let mut names = config.strings("agent.mcp");
-    if let Some(role) = &session.role {
-        names.extend(config.strings(&format!("agent-role.{role}.mcp")));
-    }
+    let of_role = session
+        .role
+        .iter()
+        .map(|role| format!("agent-role.{role}.mcp"));
+    let keys = ["agent.mcp".to_owned()].into_iter().chain(of_role);
+    let names = keys.flat_map(|key| {
+        let values = config.strings(&key).into_iter();
+        values.map(move |name| (config.is_of_team(&key, &name), name))
+    });
     let mut servers: Vec<McpServer> = Vec::new();
-    for name in names {
+    for (named_by_team, name) in names {
         if servers.iter().any(|known| known.name == name) {
             continue;
         }
         let key = |key: &str| format!("agent-mcp.{name}.{key}");
         let Some(command) = config.string(&key("command")) else {
+            // Its command may only be one that nobody has trusted yet, which is said where settings are read.
+            if named_by_team {
+                continue;
+            }
             return Err(Error::fatal(format!("MCP server '{name}' has no command"))
                 .hint(format!("git config {} \"...\"", shell_word(key("command")))));
         };

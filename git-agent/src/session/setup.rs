@@ -9,12 +9,16 @@ use std::time::Duration;
 use super::context::Context;
 use super::environment::{self, Particulars};
 use super::live::Live;
-use super::{Session, secrets};
+use super::reading::{self, Broken};
+use super::{Session, forged, reflogs, secrets};
 use crate::agent::spec::AgentSpec;
 use crate::agent::{Input, Link, Program, Turn};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
+use crate::git::moves::Position;
+use crate::git::scan::{LeftOut, Reason};
+use crate::git::snapshot::Snapshot;
 use crate::guard;
 use crate::guard::environment::Guard;
 use crate::guard::policy::Own;
@@ -36,8 +40,12 @@ const VENDOR_REFS: [&str; 2] = ["refs/cline/", "refs/kilo/"];
 pub struct Before {
     /// The files and the tip, when they could be told.
     state: Option<(ObjectId, Option<ObjectId>)>,
+    /// For a session that may only read: the snapshot that the worktree is to be like afterwards.
+    unread: Option<ObjectId>,
     /// Every ref.
     refs: Refs,
+    /// Where the list of refs ended that programs of ours moved.
+    moves: Position,
     /// Where the guard's log ended.
     refused: u64,
 }
@@ -101,7 +109,27 @@ pub fn environment(
         },
     );
     guard::environment::ask_nobody(&mut environment);
+    if spec.hides_git_config {
+        add_identity(context, &mut environment);
+    }
     Ok(environment)
+}
+
+/// Says who commits, as the repository has it, to an agent whose commands see no configuration of the user. What the user set
+/// stays. Others are told nothing: a variable outranks the settings of every repository that their tests make.
+fn add_identity(context: &Context<'_>, environment: &mut BTreeMap<OsString, OsString>) {
+    for (role, part) in [
+        ("author", "name"),
+        ("author", "email"),
+        ("committer", "name"),
+        ("committer", "email"),
+    ] {
+        let setting = |section: &str| context.repo.config_string(&format!("{section}.{part}"));
+        if let Some(value) = setting(role).or_else(|| setting("user")) {
+            let name = format!("GIT_{role}_{part}").to_ascii_uppercase();
+            environment.entry(name.into()).or_insert(value.into());
+        }
+    }
 }
 
 /// Returns the ports of the sessions that are not closed.
@@ -196,23 +224,40 @@ pub fn asks(context: &Context<'_>, session: &Session) -> Result<bool> {
     }
 }
 
-/// Runs the setup command in a fresh worktree. The inner error says in words why it failed.
+/// Runs the setup command in a fresh worktree, under the same guard as the agent: it is code of the branch. The inner error says in words why it failed.
 pub fn run(
     context: &Context<'_>,
     live: &mut Live<'_>,
     path: &Path,
-    environment: BTreeMap<OsString, OsString>,
+    mut environment: BTreeMap<OsString, OsString>,
 ) -> Result<Result<(), String>> {
     let Some(command) = context.config.string("agent.setup") else {
         return Ok(Ok(()));
     };
+    let session = live.writer.session().clone();
+    let guard = guard(context, &session, &mut environment)?;
+    let before = before_command(context, &session, guard.as_ref())?;
+    let ended = run_command(live, path, environment, &command)?;
+    after_command(context, live, &before, guard.as_ref())?;
+    if let Some(checkout) = super::work::checkout(context, &session)? {
+        look_at_refs(context, live, &session, &checkout, &before)?;
+    }
+    Ok(ended)
+}
+
+fn run_command(
+    live: &mut Live<'_>,
+    path: &Path,
+    environment: BTreeMap<OsString, OsString>,
+    command: &str,
+) -> Result<Result<(), String>> {
     let turn = Turn {
         worktree: path.to_owned(),
         environment,
         ..Turn::default()
     };
     live.begin(&turn, Duration::ZERO)?;
-    let argv = ["/bin/sh", "-c", &command].map(OsString::from).to_vec();
+    let argv = ["/bin/sh", "-c", command].map(OsString::from).to_vec();
     live.start(&Program {
         argv,
         env: Vec::new(),
@@ -256,82 +301,134 @@ pub fn before_turn(
     session: &Session,
     guard: Option<&Guard>,
 ) -> Result<Before> {
-    let state = match super::work::checkout(context, session)? {
-        Some(checkout) => {
-            let taken = context
-                .store
-                .take_snapshot(session.sid, None, BEFORE_TURN, &checkout)?;
-            let kept = context.repo.read_snapshot(taken.id)?;
-            Some((kept.tree, kept.head))
+    let (mut state, mut unread) = (None, None);
+    if let Some(checkout) = super::work::checkout(context, session)? {
+        let taken = context
+            .store
+            .take_snapshot(session.sid, None, BEFORE_TURN, &checkout)?;
+        let kept = context.repo.read_snapshot(taken.id)?;
+        state = Some((kept.tree, kept.head));
+        if is_read_only(session) {
+            unread = Some(reading::before(context, session, taken.id)?);
         }
-        None => None,
-    };
+    }
+    Ok(Before {
+        state,
+        unread,
+        ..before_command(context, session, guard)?
+    })
+}
+
+/// Looks at the refs and the guard's log before something runs.
+fn before_command(
+    context: &Context<'_>,
+    session: &Session,
+    guard: Option<&Guard>,
+) -> Result<Before> {
+    reflogs::keep(context, session, &own_refs(session))?;
     let refused = match guard {
         Some(guard) => guard::log::read(&guard.log(), 0)?.1,
         None => 0,
     };
     Ok(Before {
-        state,
+        state: None,
+        unread: None,
+        // First: what moves in between is in the list then, and in the refs.
+        moves: context.repo.moves_so_far(),
         refs: Refs::take(context.repo)?,
         refused,
     })
 }
 
-/// Keeps what a turn left in the worktree, and returns whether that is anything new.
+/// Records what the guard refused and let pass since, and puts back stashes and reflogs.
+fn after_command(
+    context: &Context<'_>,
+    live: &mut Live<'_>,
+    before: &Before,
+    guard: Option<&Guard>,
+) -> Result<()> {
+    if let Some(guard) = guard {
+        for note in guard::log::read(&guard.log(), before.refused)?.0 {
+            live.event(Body::Error {
+                kind: "guard".to_owned(),
+                text: note.words(),
+            })?;
+        }
+    }
+    for told in reflogs::settle(context, live.writer.session().sid) {
+        live.event(told)?;
+    }
+    Ok(())
+}
+
+/// What a turn left.
+#[derive(Debug, Default)]
+pub struct After {
+    /// Whether anything in the worktree or on the branch changed; `None` when that could not be told.
+    pub changed: Option<bool>,
+    /// What a session changed that may only read, in words. It was put back where that could be done.
+    pub broken: Option<String>,
+}
+
+/// Keeps what a turn left in the worktree.
 pub fn after_turn(
     context: &Context<'_>,
     live: &mut Live<'_>,
     before: &Before,
     guard: Option<&Guard>,
-) -> Result<Option<bool>> {
+) -> Result<After> {
     let session = live.writer.session().clone();
-    if let Some(guard) = guard {
-        for note in guard::log::read(&guard.log(), before.refused)?.0 {
-            let names: Vec<&str> = note.refs.iter().map(|noted| noted.name.as_str()).collect();
-            let verb = if note.refused {
-                "refused to move"
-            } else {
-                "let pass"
-            };
-            let text = format!("the guard {verb} {}", names.join(", "));
-            live.event(Body::Error {
-                kind: "guard".to_owned(),
-                text,
-            })?;
-        }
-    }
+    after_command(context, live, before, guard)?;
     let Some(checkout) = super::work::checkout(context, &session)? else {
         live.event(Body::Notice {
             text: "the worktree is gone".to_owned(),
         })?;
-        return Ok(None);
+        return Ok(After::default());
     };
     look_at_refs(context, live, &session, &checkout, before)?;
-    if context.config.bool("agent.autoCommit", false)? && !is_read_only(&session) {
-        super::commit::commit(context, &session, None)?;
-    }
-    let turn = u64::from(session.turns);
-    let reason = format!("after turn {turn}");
-    let taken = match context
-        .store
-        .take_snapshot(session.sid, Some(turn), &reason, &checkout)
+    if context.config.bool("agent.autoCommit", false)?
+        && !is_read_only(&session)
+        && let Err(error) = super::commit::commit(context, &session, None)
     {
-        Ok(taken) => taken,
+        // The snapshot keeps what could not be committed.
+        let text = format!("cannot commit the work of the turn: {}", error.message());
+        let kind = "other".to_owned();
+        live.event(Body::Error { kind, text })?;
+    }
+    let look = || snapshot(context, &session, &checkout, before);
+    // What may only be read is put back first: that is not left half done.
+    let looked = match before.unread {
+        None => live.unless_stopped(look),
+        Some(_) => look(),
+    };
+    let (kept, left_out, broken) = match looked {
+        Ok(found) => found,
         Err(error) => {
             let text = format!("cannot snapshot the worktree: {}", error.message());
             live.event(Body::Error {
                 kind: "other".to_owned(),
                 text,
             })?;
-            return Ok(None);
+            return Ok(After::default());
         }
     };
-    let kept = context.repo.read_snapshot(taken.id)?;
+    if let Some(broken) = &broken {
+        live.event(Body::Error {
+            kind: "guard".to_owned(),
+            text: broken.text.clone(),
+        })?;
+    }
     live.event(Body::Snapshot {
-        commit: taken.id.to_string(),
+        commit: kept.id.to_string(),
         tree: kept.tree.to_string(),
         head: kept.head.map(|head| head.to_string()),
     })?;
+    for left in &left_out {
+        if left.reason == Reason::Large {
+            let text = format!("not in the snapshot: {left}");
+            live.event(Body::Notice { text })?;
+        }
+    }
     let now = (kept.tree, kept.head);
     if let Some(state) = before.state
         && let Err(error) = secrets::remember_objects(context, state, now)
@@ -340,7 +437,40 @@ pub fn after_turn(
         let kind = "other".to_owned();
         live.event(Body::Error { kind, text })?;
     }
-    Ok(before.state.map(|state| state != now))
+    Ok(After {
+        changed: before.state.map(|state| state != now),
+        broken: broken.map(|broken| broken.reason),
+    })
+}
+
+/// Takes the snapshot that a turn ends with. What one wrote that may only read is in a snapshot before that, and no more in
+/// the worktree.
+fn snapshot(
+    context: &Context<'_>,
+    session: &Session,
+    checkout: &Checkout,
+    before: &Before,
+) -> Result<(Snapshot, Vec<LeftOut>, Option<Broken>)> {
+    let turn = u64::from(session.turns);
+    let take = |turn: Option<u64>, reason: &str| {
+        let store = &context.store;
+        let taken = store.take_snapshot(session.sid, turn, reason, checkout)?;
+        let kept = context.repo.read_snapshot(taken.id)?;
+        Ok::<_, Error>((kept, taken.left_out))
+    };
+    let Some(unread) = before.unread else {
+        let (kept, left_out) = take(Some(turn), &format!("after turn {turn}"))?;
+        return Ok((kept, left_out, None));
+    };
+    let (kept, left_out) = take(
+        None,
+        &format!("written by turn {turn}, which may only read"),
+    )?;
+    let Some(broken) = reading::put_back(context, session, checkout, (unread, &kept))? else {
+        return Ok((kept, left_out, None));
+    };
+    let (kept, left_out) = take(Some(turn), &format!("after turn {turn}"))?;
+    Ok((kept, left_out, Some(broken)))
 }
 
 fn branches_of_others(context: &Context<'_>, session: &Session) -> Result<Vec<String>> {
@@ -379,6 +509,10 @@ fn look_at_refs(
     };
     let after = Refs::take(context.repo)?;
     let changes = before.refs.compare(context.repo, &after, &scope)?;
+    let moves = context.repo.moves_since(before.moves)?;
+    for told in forged::look(context, session, (&before.refs, &after), &moves)? {
+        live.event(told)?;
+    }
     if let Some(error) = failed.take() {
         return Err(error);
     }

@@ -6,13 +6,14 @@ use super::context::Context;
 use super::inbox::{Inbox, Message};
 use super::launch::{self, RunFile};
 use super::prompts::{self, Delivery, USER};
-use super::{Session, SessionId, State, detail, events};
+use super::{Session, SessionId, State, events, reflogs, requests};
 use crate::agent::{NOBODY, REFUSALS};
 use crate::error::{Error, Result, shell_word};
 use crate::process::identity::{Signal, Stat};
 use crate::process::lock::{self, Lock};
 use crate::process::tree::{self, Care};
 use crate::process::wait::{Change, Poll, Watch};
+use crate::session::inside;
 use crate::store::append::SessionWriter;
 use crate::transcript::{Body, Choice};
 
@@ -65,7 +66,7 @@ pub fn stop(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<bool>
 pub fn wait_until_free(context: &Context<'_>, sid: SessionId, patience: Duration) -> Result<bool> {
     let lock = launch::run_lock(&context.store, sid);
     let deadline = Instant::now() + patience;
-    let watch = Watch::new()?;
+    let mut watch = Watch::new()?;
     watch.add(&context.store.require_dir("run")?, Change::Settled)?;
     loop {
         if !lock::is_held(&lock)? {
@@ -89,7 +90,10 @@ pub fn require_idle(context: &Context<'_>, session: &Session) -> Result<()> {
     let name = &session.name;
     Err(Error::fatal(format!("session '{name}' is at work"))
         .hint(format!("git agent wait {}", shell_word(name)))
-        .hint(format!("or end its turn: git agent stop {name}")))
+        .hint(format!(
+            "or end its turn: git agent stop {}",
+            shell_word(name)
+        )))
 }
 
 /// Returns whether no turn runs in a session; its supervisor may stay for the next prompt.
@@ -122,7 +126,7 @@ pub fn end_orphans(context: &Context<'_>, sid: SessionId) -> Result<bool> {
         spare: &spare,
         ..Care::new(Duration::from_secs(1))
     };
-    let ended = tree::end_marked("GIT_AGENT_SESSION", sid.as_str(), care)?;
+    let ended = tree::end_marked(inside::MARK, sid.as_str(), care)?;
     Ok(!ended.asked.is_empty() || !ended.killed.is_empty())
 }
 
@@ -130,6 +134,9 @@ pub fn end_orphans(context: &Context<'_>, sid: SessionId) -> Result<bool> {
 pub fn settle(context: &Context<'_>, sid: SessionId, to: State, reason: &str) -> Result<()> {
     launch::without_supervisor(context, sid, || {
         let mut writer = SessionWriter::open(&context.store, sid, context.redactor())?;
+        for told in reflogs::settle(context, sid) {
+            writer.append(told)?;
+        }
         if writer.session().status.needs_supervisor() || writer.session().status == State::Draft {
             writer.set_status(to, reason)?;
         }
@@ -239,7 +246,7 @@ fn continuation(session: &Session, last: LastTurn) -> String {
 #[derive(Debug)]
 pub struct Given {
     /// What it answers.
-    pub request: detail::Request,
+    pub request: requests::Request,
     /// The id of the option that was chosen, or free text.
     pub choice: String,
 }
@@ -251,7 +258,9 @@ pub fn answer(context: &Context<'_>, session: &Session, choice: &str) -> Result<
             "session '{}' is {}: it asks nothing",
             session.name, session.status
         );
-        return Err(Error::fatal(message).hint(format!("git agent log {}", session.name)));
+        return Err(
+            Error::fatal(message).hint(format!("git agent log {}", shell_word(&session.name)))
+        );
     }
     let inbox = Inbox::open(&context.store, session.sid)?;
     // Of several who answer the same at once, one does.
@@ -270,7 +279,7 @@ fn give(context: &Context<'_>, session: &Session, choice: &str, inbox: &Inbox) -
             |(_, message)| matches!(message, Message::Answer { request, .. } if request == wanted),
         )
     };
-    let open = detail::open_requests(events::tail(context, session.sid, detail::REQUEST)?);
+    let open = requests::open_requests(events::tail(context, session.sid, requests::REQUEST)?);
     let asked = !open.is_empty();
     let Some(request) = open.into_iter().find(|request| !is_given(&request.id)) else {
         let name = &session.name;
@@ -299,7 +308,7 @@ fn give(context: &Context<'_>, session: &Session, choice: &str, inbox: &Inbox) -
 
 /// Understands an answer: an option's id, its number, its label's beginning, yes or no; to a question, or where there are
 /// no options, it is free text otherwise. A permission can be refused also where no option says so.
-fn choose(request: &detail::Request, answer: &str) -> Option<String> {
+fn choose(request: &requests::Request, answer: &str) -> Option<String> {
     let options = &request.options;
     let wanted = answer.trim().to_lowercase();
     let refuses = request.kind != QUESTION && REFUSALS.contains(&wanted.as_str());
@@ -341,7 +350,7 @@ fn is_refusal(option: &Choice) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Choice, NOBODY, QUESTION, choose, detail};
+    use super::{Choice, NOBODY, QUESTION, choose, requests};
 
     #[test]
     fn answers_are_understood() {
@@ -355,7 +364,7 @@ mod tests {
             option("ever", "Always allow", "allow_always"),
             option("no", "Reject", "reject_once"),
         ];
-        let request = |kind: &str, options: &[Choice]| detail::Request {
+        let request = |kind: &str, options: &[Choice]| requests::Request {
             id: "1".into(),
             kind: kind.into(),
             title: "may it?".into(),

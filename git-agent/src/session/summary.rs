@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::begin::{self, Branches};
 use super::context::Context;
+use super::known::{Comments, Finding};
 use super::{Exit, Progress, Session, State, Usage, launch, remark};
 use crate::env::Millis;
 use crate::error::Result;
@@ -19,48 +20,6 @@ use crate::merge::conflicts;
 use crate::review::claim::Claim;
 use crate::share::signers;
 use crate::store::list::Listed;
-
-/// What was found out about something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Finding<T> {
-    /// There is nothing to tell: the key is absent.
-    #[default]
-    Nothing,
-    /// There is something, but it could not be determined: null.
-    Unknown,
-    /// This.
-    Known(T),
-}
-
-impl<T> Finding<T> {
-    /// Returns whether there is nothing to tell.
-    pub fn is_nothing(&self) -> bool {
-        matches!(self, Finding::Nothing)
-    }
-
-    /// Returns what is known.
-    pub fn known(&self) -> Option<&T> {
-        match self {
-            Finding::Known(value) => Some(value),
-            _ => None,
-        }
-    }
-}
-
-impl<T: Serialize> Serialize for Finding<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.known().serialize(serializer)
-    }
-}
-
-/// Review comments by what became of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Comments {
-    /// Not resolved.
-    pub open: u64,
-    /// Resolved.
-    pub resolved: u64,
-}
 
 /// A session in one row.
 #[derive(Debug, Clone, Serialize)]
@@ -119,6 +78,9 @@ pub struct Summary {
     /// How much it has changed since it left its parent.
     #[serde(skip_serializing_if = "Finding::is_nothing", serialize_with = "counts")]
     pub changes: Finding<Changes>,
+    /// How many files a teammate had not committed when they pushed it: those are not here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unshared: Option<u64>,
     /// Commits that its parent lacks.
     #[serde(skip_serializing_if = "Finding::is_nothing")]
     pub ahead: Finding<u64>,
@@ -213,6 +175,7 @@ impl Summary {
             turns: session.turns,
             progress: session.progress,
             changes: Finding::Nothing,
+            unshared: session.unshared().filter(|_| !listed.is_mine()),
             ahead: Finding::Nothing,
             behind: Finding::Nothing,
             conflicts: Finding::Nothing,
@@ -252,6 +215,7 @@ impl Summary {
 
     /// Takes over what was found out about the same session before, instead of finding it out again.
     pub fn adopt(&mut self, before: &Summary) {
+        self.state = before.state;
         self.changes = before.changes;
         self.ahead = before.ahead;
         self.behind = before.behind;
@@ -353,7 +317,7 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
             Err(_) => Finding::Unknown,
         };
     }
-    super::regard::annotate(context, rows, reviews);
+    super::review_columns::annotate(context, rows, reviews);
 }
 
 /// Where a session's work is to be found.
@@ -419,7 +383,7 @@ impl<'a> Facts<'a> {
     fn worktree(&self, session: &Session) -> Option<&Worktree> {
         self.worktrees
             .get(session.worktree.as_deref()?)
-            .filter(|worktree| worktree.path.is_dir())
+            .filter(|worktree| !worktree.is_initializing() && worktree.path.is_dir())
     }
 
     /// Returns a commit named in a record, if it is here.

@@ -2,7 +2,7 @@
 //! never meant that work was done.
 
 use super::{Exit, State};
-use crate::agent::{Claim, TroubleKind};
+use crate::agent::claim::{Claim, TroubleKind};
 
 /// What is known when a turn has ended.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub struct Facts<'a> {
     pub over_limit: Option<&'a str>,
     /// Whether the session is for reading only, so that no change is expected.
     pub read_only: bool,
+    /// What it changed all the same, in words.
+    pub broken: Option<&'a str>,
 }
 
 /// What becomes of the session.
@@ -50,6 +52,9 @@ fn decide(facts: &Facts<'_>, exit: &Exit) -> (State, String) {
     }
     if let Some(reason) = facts.stopped {
         return (State::Stopped, reason.to_owned());
+    }
+    if let Some(broken) = facts.broken {
+        return (State::Failed, broken.to_owned());
     }
     if let Some(trouble) = &claim.trouble {
         let what = match trouble.kind {
@@ -106,7 +111,7 @@ fn first_line(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::Trouble;
+    use crate::agent::claim::Trouble;
 
     fn state(claim: Claim, changed: Option<bool>) -> State {
         let facts = Facts {
@@ -115,6 +120,7 @@ mod tests {
             stopped: None,
             over_limit: None,
             read_only: false,
+            broken: None,
         };
         judge(&facts).state
     }
@@ -156,6 +162,7 @@ mod tests {
             stopped: None,
             over_limit: None,
             read_only: false,
+            broken: None,
         };
         assert_eq!(judge(&facts).reason, "not logged in, or a bad key: 401");
     }

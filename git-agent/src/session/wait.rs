@@ -38,6 +38,8 @@ pub enum Outcome {
 struct Awaited {
     follow: Follow,
     session: Session,
+    /// The state that its last turn or verdict left it in.
+    recorded: State,
     /// Whether it has been in a wished state that does not last.
     passed: bool,
     over: bool,
@@ -47,7 +49,11 @@ impl Awaited {
     fn is_there(&self, wish: &Wish) -> bool {
         let state = self.session.status;
         let lasting = !state.needs_supervisor();
-        let wished = wish.states.iter().any(|wished| reaches(state, *wished));
+        let wished = wish.states.iter().any(|wished| match wished {
+            // A turn that ended well counts, whatever reviewers think of the work.
+            State::Ready => reaches(self.recorded, State::Ready),
+            wished => reaches(state, *wished),
+        });
         // A session that rests here but has a prompt to go on with is not there yet.
         self.passed || (wished && (!lasting || self.over || state == State::Draft))
     }
@@ -63,9 +69,17 @@ fn reaches(state: State, wished: State) -> bool {
         }
 }
 
+/// Corrects the recorded state of a session that has come to rest by the verdicts on it.
+pub type Settle<'a> = &'a dyn Fn(&mut Session);
+
 /// Waits for sessions of this clone. One that has come to rest is free for the next command when this returns.
-pub fn wait(context: &Context<'_>, sessions: &[SessionId], wish: &Wish) -> Result<Outcome> {
-    let outcome = wait_for_states(context, sessions, wish)?;
+pub fn wait(
+    context: &Context<'_>,
+    sessions: &[SessionId],
+    wish: &Wish,
+    settle: Settle<'_>,
+) -> Result<Outcome> {
+    let outcome = wait_for_states(context, sessions, wish, settle)?;
     let (Outcome::Reached(there) | Outcome::Ended(there) | Outcome::TimedOut(there)) = &outcome;
     let lingers = context.config.duration("agent.linger")?;
     if lingers.is_none_or(|linger| linger.is_zero()) {
@@ -84,17 +98,23 @@ fn is_at_rest(session: &Session) -> bool {
     session.status != State::Draft && !session.status.needs_supervisor()
 }
 
-fn wait_for_states(context: &Context<'_>, sessions: &[SessionId], wish: &Wish) -> Result<Outcome> {
+fn wait_for_states(
+    context: &Context<'_>,
+    sessions: &[SessionId],
+    wish: &Wish,
+    settle: Settle<'_>,
+) -> Result<Outcome> {
     let store = &context.store;
-    let watch = Watch::new()?;
+    let mut watch = Watch::new()?;
     watch.add(&store.require_dir("run")?, Change::Settled)?;
     let mut all = Vec::with_capacity(sessions.len());
     for sid in sessions {
         let session = require(context, *sid)?;
         let follow = Follow::after(store, *sid, session.seq);
-        follow.watch(store, &watch)?;
+        follow.watch(store, &mut watch)?;
         all.push(Awaited {
             follow,
+            recorded: session.status,
             session,
             passed: false,
             over: false,
@@ -104,6 +124,9 @@ fn wait_for_states(context: &Context<'_>, sessions: &[SessionId], wish: &Wish) -
     loop {
         for awaited in &mut all {
             look(context, awaited, wish, only_events)?;
+            if awaited.over {
+                settle(&mut awaited.session);
+            }
         }
         let (there, missing): (Vec<&Awaited>, Vec<&Awaited>) =
             all.iter().partition(|awaited| awaited.is_there(wish));
@@ -163,6 +186,7 @@ fn look(
         _ => false,
     };
     awaited.passed |= news.iter().any(passed);
+    awaited.recorded = session.status;
     awaited.session = session;
     awaited.over = over;
     Ok(())

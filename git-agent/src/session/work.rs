@@ -1,39 +1,59 @@
 //! What a session has made: its worktree as git knows it, and all of its work, committed or not.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Session;
 use super::begin::{self, Branches};
 use super::context::Context;
-use crate::error::{Error, Result};
+use super::restoring;
+use super::task_text::task_text;
+use crate::error::{Error, Result, shell_word};
 use crate::git::capture::Checkout;
 use crate::git::scan::{Hidden, LeftOut};
 use crate::git::worktree::{self, Worktree};
 use crate::git::{ObjectId, Repo};
+use crate::merge::message;
 use crate::store::append::SessionWriter;
 use crate::store::list::Listed;
 use crate::transcript::Body;
 
-/// Returns a session's worktree as git knows it; `None` when it has none (any more).
+/// Returns a session's worktree as git knows it; `None` when it has none (any more). A change of its files that somebody
+/// began and did not live to end is ended first.
 pub fn checkout(context: &Context<'_>, session: &Session) -> Result<Option<Checkout>> {
     let Some(path) = session.worktree.as_deref().map(Path::new) else {
         return Ok(None);
     };
-    if let Some(admin_dir) = worktree::admin_dir_of(context.repo, path)? {
-        return Ok(path.is_dir().then(|| Checkout {
+    let found = match worktree::admin_dir_of(context.repo, path)? {
+        Some(admin_dir) => path.is_dir().then(|| Checkout {
             admin_dir,
             top: path.to_owned(),
-        }));
-    }
-    Ok(moved(context, session)?.map(|known| Checkout {
-        admin_dir: known.admin_dir,
-        top: known.path,
-    }))
+        }),
+        None => moved(context, session)?.map(|known| Checkout {
+            admin_dir: known.admin_dir,
+            top: known.path,
+        }),
+    };
+    // One that is still being made, or whose maker died, is not there yet.
+    let Some(found) = found.filter(|found| !worktree::is_initializing(&found.admin_dir)) else {
+        return Ok(None);
+    };
+    restoring::finish(context, session, &found)?;
+    Ok(Some(found))
 }
 
 /// Returns a session's worktree as git knows it; having none is an error.
 pub fn require_checkout(context: &Context<'_>, session: &Session) -> Result<Checkout> {
     checkout(context, session)?.ok_or_else(|| no_worktree(context, session))
+}
+
+/// Removes the locks of git in a session's worktree that nobody holds any more. Returns them.
+pub fn clear_locks(context: &Context<'_>, session: &Session) -> Result<Vec<PathBuf>> {
+    match checkout(context, session)? {
+        Some(at) => context
+            .repo
+            .clear_worktree_locks(&at, session.branch.as_deref()),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Returns what to say when a session has no worktree.
@@ -42,7 +62,7 @@ pub fn no_worktree(context: &Context<'_>, session: &Session) -> Error {
     match require_started(context, session) {
         Err(error) => error,
         Ok(()) => Error::fatal(format!("session '{name}' has no worktree"))
-            .hint(format!("git agent restore {name}")),
+            .hint(format!("git agent restore {}", shell_word(name))),
     }
 }
 
@@ -109,31 +129,15 @@ pub fn place(context: &Context<'_>, listed: &Listed) -> Result<Option<Checkout>>
     }
 }
 
-/// Returns a commit that holds all of a session's work. What it has not committed is put on top of its branch's tip, in a
+/// Returns a commit that holds all of a session's work as it is now. What it has not committed is put on top of its branch's tip, in a
 /// commit that no ref points at.
 pub fn as_commit(context: &Context<'_>, session: &Session) -> Result<ObjectId> {
-    let repo = context.repo;
-    let tip = session
-        .branch
-        .as_deref()
-        .map(|branch| repo.branch_tip(branch))
-        .transpose()?
-        .flatten();
-    let code = session
-        .code
-        .as_deref()
-        .and_then(|hex| repo.parse_id(hex).ok());
-    let tip = tip.or(code).ok_or_else(|| {
-        Error::fatal(format!("session '{}' has no branch any more", session.name))
-    })?;
-    let Some(kept) = context.store.last_snapshot(session.sid)? else {
-        return Ok(tip);
-    };
-    if kept.snapshot.head != Some(tip) || kept.snapshot.tree == repo.tree_of(tip)? {
-        return Ok(tip);
+    let now = present(context, &Listed::own(session.clone()), Keep::Nothing)?;
+    if now.tree == now.committed {
+        return Ok(now.tip);
     }
-    let message = format!("{}\n\nAgent-Session: {}\n", subject(session), session.sid);
-    repo.commit_tree(kept.snapshot.tree, &[tip], &message)
+    let message = message::of_work(session, task_text(context)?);
+    context.repo.commit_tree(now.tree, &[now.tip], &message)
 }
 
 /// A session's work at one moment.
@@ -173,6 +177,31 @@ pub enum Keep {
 
 /// Looks at a session's work as it is now. The user's index and HEAD are not touched.
 pub fn look(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Work> {
+    let now = present(context, listed, keep)?;
+    Ok(Work {
+        base: base(context, listed, now.tip)?,
+        tip: now.tip,
+        committed: now.committed,
+        staged: now.staged,
+        tree: now.tree,
+        checkout: now.checkout,
+        left_out: now.left_out,
+    })
+}
+
+/// A session's work at one moment, wherever it began: as in [`Work`].
+struct Present {
+    tip: ObjectId,
+    committed: ObjectId,
+    staged: ObjectId,
+    tree: ObjectId,
+    checkout: Option<Checkout>,
+    left_out: Vec<LeftOut>,
+}
+
+/// Returns a session's work as it is now: what lies in its worktree, or where it has none, the last snapshot of it. All
+/// that speak of a session's work ask here.
+fn present(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Present> {
     let (repo, session) = (context.repo, &listed.session);
     if let Some(at) = place(context, listed)? {
         let (tip, tree, staged, left_out) = match keep {
@@ -189,8 +218,7 @@ pub fn look(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Work> 
         };
         let tip = tip
             .ok_or_else(|| Error::fatal(format!("session '{}' has no commit yet", session.name)))?;
-        return Ok(Work {
-            base: base(context, listed, tip)?,
+        return Ok(Present {
             tip,
             committed: repo.tree_of(tip)?,
             staged,
@@ -208,8 +236,7 @@ pub fn look(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Work> 
     {
         tree = kept.snapshot.tree;
     }
-    Ok(Work {
-        base: base(context, listed, tip)?,
+    Ok(Present {
         tip,
         committed,
         staged: committed,
@@ -217,6 +244,14 @@ pub fn look(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Work> 
         checkout: None,
         left_out: Vec::new(),
     })
+}
+
+/// Returns a path of a session's work, committed or not, that git refuses to check out.
+pub fn refused_path(context: &Context<'_>, work: &Work) -> Result<Option<String>> {
+    match context.repo.refused_path_between(work.base, work.tip)? {
+        Some(path) => Ok(Some(path)),
+        None => context.repo.refused_path(&[work.committed], work.tree),
+    }
 }
 
 /// Returns a session's work as if everything were committed, without looking at any file.
@@ -302,14 +337,4 @@ fn own_base(repo: &Repo, session: &Session, tip: ObjectId) -> Result<Option<Obje
         None => None,
     };
     Ok(shared.or_else(|| begin::recorded(repo, session.base.as_deref())))
-}
-
-/// Returns a commit subject for a session's work: the first line of its task.
-pub fn subject(session: &Session) -> String {
-    let line = session
-        .task
-        .lines()
-        .map(str::trim)
-        .find(|line| !line.is_empty());
-    super::fold::shorten(line.unwrap_or(&session.name), 72)
 }

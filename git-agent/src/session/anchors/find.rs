@@ -292,7 +292,7 @@ impl<'c> Finder<'c> {
         let is = lines(&before).get(start).map(|line| keep(line));
         if said.is_some()
             && is.is_some()
-            && !matches!((said, &is), (Some(said), Some(is)) if said == is || said.contains("[REDACTED:"))
+            && !matches!((said, &is), (Some(quoted), Some(is)) if quoted == is || quoted.contains("[REDACTED:"))
         {
             return Ok(None);
         }

@@ -59,21 +59,23 @@ impl Live<'_> {
         }
     }
 
-    /// Sleeps until anything comes or is due; signals are taken in, messages are left. Returns whether it was `also`.
+    /// Sleeps until anything comes or is due, and takes in signals and what of the messages may not wait. Returns whether
+    /// it was `also`.
     fn rest(&mut self, also: Option<BorrowedFd<'_>>, until: Option<Instant>) -> Result<bool> {
         let deadline = [until, self.flush_at()].into_iter().flatten().min();
         let mut poll = Poll::new();
         if let Some(also) = &also {
             poll.read(None, also);
         }
-        poll.read(Some(Ready::Inbox), &self.watch);
+        poll.read(Some(Ready::Inbox), &self.bell);
         poll.read(Some(Ready::Signal), &self.signals);
         let ready = poll.rest(deadline)?;
         if ready.contains(&Some(Ready::Signal)) {
             self.take_signals();
         }
         if ready.contains(&Some(Ready::Inbox)) {
-            self.watch.take();
+            self.bell.silence();
+            self.take_messages()?;
         }
         self.writer.flush_if_due()?;
         Ok(ready.contains(&None))

@@ -16,10 +16,12 @@ use super::{Exit, Session, State, cooldown, retry};
 use crate::agent::{Input, LONGEST_ID, Link, Program, Trouble, TroubleKind, Turn};
 use crate::env::Env;
 use crate::error::{Error, Result};
+use crate::git::command;
+use crate::process::doorbell::Doorbell;
 use crate::process::identity::Stat;
 use crate::process::spawn::{self, Shim, Stdin};
 use crate::process::tree::{self, Care};
-use crate::process::wait::{Change, Poll, Signals, Watch};
+use crate::process::wait::{Poll, Signals};
 use crate::session::Ulid;
 use crate::store::append::SessionWriter;
 use crate::transcript::Body;
@@ -34,7 +36,7 @@ pub struct Live<'a> {
     /// The session's record.
     pub writer: SessionWriter<'a>,
     inbox: Inbox,
-    watch: Watch,
+    bell: Doorbell,
     signals: Signals,
     bounds: TurnBounds,
     notifier: Notifier,
@@ -101,8 +103,7 @@ impl<'a> Live<'a> {
         bounds: TurnBounds,
         notifier: Notifier,
     ) -> Result<Self> {
-        let watch = Watch::new()?;
-        watch.add(inbox.dir(), Change::Settled)?;
+        let bell = inbox.listen()?;
         let signals = Signals::new(&[
             signal_hook::consts::SIGTERM,
             signal_hook::consts::SIGINT,
@@ -112,7 +113,7 @@ impl<'a> Live<'a> {
             env,
             writer,
             inbox,
-            watch,
+            bell,
             signals,
             bounds,
             notifier,
@@ -215,6 +216,20 @@ impl<'a> Live<'a> {
         Ok(())
     }
 
+    /// Does something long with git, and gives it up when the session shall stop: that is then the ending.
+    pub fn unless_stopped<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let inbox = self.inbox.clone();
+        let is_stop = |message: &Message| matches!(message, Message::Stop { .. });
+        let cancelling = command::cancel_when(move || {
+            let messages = inbox.list().unwrap_or_default();
+            messages.iter().any(|(_, message)| is_stop(message))
+        });
+        let result = work();
+        drop(cancelling);
+        self.take_messages()?;
+        result
+    }
+
     fn answer(&mut self, request: String, choice: String, by: &str) -> Result<()> {
         if !self.requests.iter().any(|(open, _)| *open == request) {
             return Ok(());
@@ -282,7 +297,7 @@ impl<'a> Live<'a> {
 
     fn wait(&mut self, deadline: Option<Instant>) -> Result<Vec<Ready>> {
         let mut poll = Poll::new();
-        poll.read(Ready::Inbox, &self.watch);
+        poll.read(Ready::Inbox, &self.bell);
         poll.read(Ready::Signal, &self.signals);
         if let Some(running) = &self.process {
             poll.read(Ready::Exit, &running.spawned.handle);
@@ -309,7 +324,7 @@ impl<'a> Live<'a> {
             self.take_signals();
         }
         if ready.contains(&Ready::Inbox) {
-            self.watch.take();
+            self.bell.silence();
             self.take_messages()?;
         }
         if ready.contains(&Ready::Stdin)

@@ -11,10 +11,12 @@ use super::context::Context;
 use super::launch::{self, RunFile};
 use super::live::{Ending, Live};
 use super::notify::Notifier;
+use super::reading::Hold;
 use super::restore::{self, Which};
 use super::verdict::{Facts, judge};
 use super::{
-    Session, SessionId, State, briefing, create, depend, leftovers, secrets, servers, setup, work,
+    Session, SessionId, State, briefing, create, depend, leftovers, reflogs, secrets, servers,
+    setup, work,
 };
 use crate::agent::spec::{AgentSpec, COMMAND};
 use crate::agent::{Claim, Driver, Turn};
@@ -26,6 +28,7 @@ use crate::process::identity::ProcessId;
 use crate::process::lock::Lock;
 use crate::process::tree::{self, Care};
 use crate::session::inbox::Inbox;
+use crate::session::inside;
 use crate::store::append::SessionWriter;
 use crate::transcript::Body;
 
@@ -106,7 +109,7 @@ fn end_leftovers(context: &Context<'_>, sid: SessionId) -> Result<()> {
         spare: &spare,
         ..Care::new(Duration::from_secs(1))
     };
-    tree::end_marked("GIT_AGENT_SESSION", sid.as_str(), care)?;
+    tree::end_marked(inside::MARK, sid.as_str(), care)?;
     Ok(())
 }
 
@@ -116,7 +119,7 @@ struct Supervisor<'c, 'a> {
     spec: AgentSpec,
     driver: Box<dyn Driver>,
     slot: Option<Lock>,
-    worktree: Option<Lock>,
+    worktree: Option<Hold>,
     /// When the last attempt at a turn began, and how long it took.
     began: Instant,
     worked: Duration,
@@ -247,13 +250,24 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             work::record_move(&mut self.live.writer, &moved)?;
         }
         let path = self.place()?;
-        if !path.join(".git").exists() || !self.session().more.contains_key("set_up") {
+        if !self.has_worktree(&path)? || !self.session().more.contains_key("set_up") {
             // Most preparations are over at once: this goes to git with the next thing that must, or by itself soon.
             self.live.writer.note_status(State::Preparing, "")?;
             if !self.prepare(&path)? {
                 return Ok(false);
             }
         }
+        Ok(true)
+    }
+
+    /// Returns whether the worktree is there and was finished; a change of its files that was interrupted is ended.
+    fn has_worktree(&self, path: &Path) -> Result<bool> {
+        let admin_dir = worktree::admin_dir_of(self.context.repo, path)?;
+        let unfinished = admin_dir.is_some_and(|admin_dir| worktree::is_initializing(&admin_dir));
+        if unfinished || !path.join(".git").exists() {
+            return Ok(false);
+        }
+        work::checkout(self.context, self.session())?;
         Ok(true)
     }
 
@@ -320,7 +334,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         {
             self.set_base(start)?;
         }
-        if !path.join(".git").exists() {
+        if !self.has_worktree(path)? {
             self.make_worktree()?;
         }
         // The worktree may have brought files with secrets.
@@ -367,6 +381,24 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         }
     }
 
+    /// Removes the locks that a killed git left in the session's worktree: the agent's own git would refuse to work.
+    fn clear_locks(&mut self) -> Result<()> {
+        let removed = work::clear_locks(self.context, self.session())?;
+        if removed.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = removed
+            .iter()
+            .map(|lock| lock.display().to_string())
+            .collect();
+        let text = format!(
+            "removed what a git that was killed had locked: {}",
+            names.join(", ")
+        );
+        self.live.writer.append(Body::Notice { text })?;
+        Ok(())
+    }
+
     fn set_base(&mut self, start: ObjectId) -> Result<()> {
         self.live.writer.append(Body::Set {
             key: "base".to_owned(),
@@ -382,13 +414,22 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         self.mend_link(&worktree)?;
         self.live.writer.look_for(secrets::known(context));
         let session = self.session().clone();
+        // What a supervisor that was killed did not come to.
+        for told in reflogs::settle(context, session.sid) {
+            self.live.writer.append(told)?;
+        }
         let mut environment = setup::environment(context, &self.spec, &session)?;
         let guard = setup::guard(context, &session, &mut environment)?;
         if guard.is_none() && session.turns == 1 {
             let text = "this session runs without the guard".to_owned();
             self.live.writer.append(Body::Notice { text })?;
         }
-        let mut before = setup::before_turn(context, &session, guard.as_ref())?;
+        self.clear_locks()?;
+        let looked = || setup::before_turn(context, &session, guard.as_ref());
+        let mut before = match self.live.unless_stopped(looked) {
+            Err(_) if self.live.ending.is_some() => return self.stop_between_turns(),
+            before => before?,
+        };
         if !again || !before.go_back(&session) {
             self.live.writer.append(before.as_event())?;
         }
@@ -450,7 +491,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
                 text: trouble.text.clone(),
             })?;
         }
-        let changed = setup::after_turn(self.context, &mut self.live, before, guard)?;
+        let after = setup::after_turn(self.context, &mut self.live, before, guard)?;
         let (stopped, over_limit) = match &self.live.ending {
             Some(Ending::Stopped(reason)) => (Some(reason.clone()), None),
             Some(Ending::Signal(_)) => (None, None),
@@ -460,10 +501,11 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         };
         let facts = Facts {
             claim,
-            changed,
+            changed: after.changed,
             stopped: stopped.as_deref(),
             over_limit: over_limit.as_deref(),
             read_only: setup::is_read_only(self.session()),
+            broken: after.broken.as_deref(),
         };
         let mut verdict = judge(&facts);
         if matches!(self.live.ending, Some(Ending::Signal(_))) {

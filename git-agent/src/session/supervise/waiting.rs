@@ -5,21 +5,25 @@ use std::time::{Duration, Instant};
 use super::Supervisor;
 use crate::env::Millis;
 use crate::error::Result;
-use crate::process::lock::Lock;
+use crate::process::news::News;
 use crate::process::slots::Slots;
 use crate::process::wait::{Change, Watch};
-use crate::session::{State, cooldown, depend, retry, setup};
+use crate::session::reading::Hold;
+use crate::session::{SessionId, State, cooldown, depend, launch, retry};
 use crate::transcript::Body;
 
 /// How many sessions work at once when nothing else is configured.
 const PARALLEL: u64 = 4;
 
+/// How soon after the first look at the sessions waited for the second comes.
+const SOON: Duration = Duration::from_millis(20);
+/// How often they are looked at when the wait is long.
+const SELDOM: Duration = Duration::from_secs(30);
+
 impl Supervisor<'_, '_> {
     pub(super) fn await_dependencies(&mut self) -> Result<bool> {
-        let run = self.context.store.require_dir("run")?;
-        // A supervisor that ends, in whatever way, closes its lock's file, and that is seen here.
-        let watch = Watch::new()?;
-        watch.add(&run, Change::Settled)?;
+        let mut news = News::new()?;
+        let mut pause = SOON;
         loop {
             match depend::look(self.context, self.session())? {
                 depend::Look::Ready => return Ok(true),
@@ -28,14 +32,34 @@ impl Supervisor<'_, '_> {
                     self.live.notify();
                     return Ok(false);
                 }
-                depend::Look::Waiting => {
-                    if !self.live.wait_also(&watch)? {
+                depend::Look::Waiting(sessions) => {
+                    self.expect_the_end(&sessions, &mut news, &mut pause)?;
+                    if !self.live.wait_also(&news)? {
                         return self.stopped();
                     }
-                    watch.take();
                 }
             }
         }
+    }
+
+    /// Waits for the end of those who work on these sessions. One may also come to rest and stay, so it is looked at now
+    /// and then.
+    fn expect_the_end(
+        &self,
+        sessions: &[SessionId],
+        news: &mut News,
+        pause: &mut Duration,
+    ) -> Result<()> {
+        let mut processes = Vec::with_capacity(sessions.len());
+        for sid in sessions {
+            processes.extend(launch::holder(self.context, *sid)?);
+        }
+        let all = processes.len() == sessions.len();
+        news.until_ended(processes)?;
+        // One that has ended meanwhile, or cannot be seen from here, is looked at soon.
+        let longest = if all { SELDOM } else { SOON * 50 };
+        *pause = (*pause * 2).min(longest);
+        news.within(Some(*pause))
     }
 
     /// Waits until the provider may be asked again and there is room for one more.
@@ -115,19 +139,14 @@ impl Supervisor<'_, '_> {
         }
     }
 
-    /// Waits until nobody else writes in the worktree: sessions may share one, and any number may read in it.
+    /// Waits until nobody else writes in the worktree: sessions may share one. Any number may read in it while nobody writes.
     pub(super) fn await_worktree(&mut self) -> Result<bool> {
-        if setup::is_read_only(self.session()) {
-            return Ok(true);
-        }
         let locks = self.context.store.require_dir("worktrees")?;
-        let host = self.session().host();
-        let path = locks.join(format!("{host}.lock"));
-        let watch = Watch::new()?;
+        let mut watch = Watch::new()?;
         watch.add(&locks, Change::Settled)?;
         loop {
-            if let Some(lock) = Lock::try_acquire(self.context.env, path.clone())? {
-                self.worktree = Some(lock);
+            self.worktree = Hold::take(self.context, self.session(), &locks)?;
+            if self.worktree.is_some() {
                 return Ok(true);
             }
             if !self.live.wait_also(&watch)? {

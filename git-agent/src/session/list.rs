@@ -1,0 +1,17 @@
+//! The sessions of this clone and of others, each in the state that it is really in.
+
+use super::context::Context;
+use super::launch;
+use crate::error::Result;
+use crate::store::list::{Listing, Scope};
+
+/// Lists sessions with the states they are really in.
+pub fn list(context: &Context<'_>, scope: Scope) -> Result<Listing> {
+    let mut listing = context.store.list(scope)?;
+    for listed in &mut listing.sessions {
+        if listed.is_mine() {
+            launch::settle_state(&context.store, &mut listed.session)?;
+        }
+    }
+    Ok(listing)
+}
