@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::Result;
+use git_agent::error::{Result, shell_word};
 use git_agent::invoke::{OutputArgs, site};
 use git_agent::merge::conflicts::{self, Look, Matrix, Options, Pair, Verdict};
 use git_agent::output::conflicts::{self as view, Object};
@@ -97,7 +97,7 @@ fn show(ui: &Ui, matrix: &Matrix) -> Result<()> {
         .iter()
         .find(|pair| pair.verdict != Verdict::Clean)
     {
-        let name = one_line(&pair.theirs.name).to_string();
+        let name = shell_word(&pair.theirs.name);
         ui.hint(format!("git agent merge resolve {name}"));
     }
     Ok(())

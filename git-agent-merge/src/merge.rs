@@ -6,11 +6,12 @@ use git_agent::error::{Error, Result};
 use git_agent::invoke::{OutputArgs, site};
 use git_agent::merge::journal::{Journal, Right};
 use git_agent::merge::recover::{self, Found};
-use git_agent::merge::run::{self, Request};
+use git_agent::merge::run::{self, Answer, Plan, Request, Told};
 use git_agent::merge::{LeftOut, Style, Why, pick};
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui};
 use git_agent::session::context::Context;
+use git_agent::session::inside::{self, Act};
 use git_agent::session::select;
 
 use crate::{apply, undo, view};
@@ -106,6 +107,9 @@ pub struct TestArgs {
 /// Runs the verb.
 pub fn run(env: &Env, args: &Merge) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
+        if !args.dry_run {
+            inside::permit(context, Act::Land, [])?;
+        }
         if args.undo {
             return undo::run(context, ui, args.yes);
         }
@@ -120,9 +124,9 @@ pub fn run(env: &Env, args: &Merge) -> Result<u8> {
         }
         let request = args.request();
         if args.dry_run {
-            let mut plan = run::plan(context, &request)?;
-            run::preview(context, &mut plan)?;
+            let plan = run::plan(context, &request)?;
             view::claims(ui, &plan);
+            view::left_out(ui, &plan);
             return view::plan(ui, &plan).map(|()| 0);
         }
         let right = run::begin(context, &mut |told| view::told(ui, &told))?;
@@ -149,27 +153,41 @@ impl Merge {
 /// Plans, asks and merges. Exit 1 when something that was meant did not land.
 fn land(context: &Context<'_>, ui: &Ui, right: &Right, request: &Request, yes: bool) -> Result<u8> {
     let plan = run::plan(context, request)?;
-    view::claims(ui, &plan);
     let named = !request.names.is_empty() || request.group.is_some();
-    if !yes && ui.may_ask() && ui.format() == Format::Human && !plan.candidates.is_empty() {
-        view::plan(ui, &plan)?;
-        let many = plan.candidates.len();
-        let what = if many == 1 { "session" } else { "sessions" };
-        let branch = &plan.target.branch;
-        if !ui.confirm(&format!("Merge {many} {what} into '{branch}'?"))? {
-            ui.narrate("nothing was merged");
-            return Ok(1);
+    let asks = !yes && ui.may_ask() && ui.format() == Format::Human;
+    let agree = &mut |plan: &Plan| match asks {
+        true => ask(ui, plan),
+        false => {
+            view::claims(ui, plan);
+            view::left_out(ui, plan);
+            Ok(Answer::Unasked)
         }
-    }
-    let outcome = run::execute(context, right, plan, request, &mut |told| {
-        view::told(ui, &told);
-    })?;
+    };
+    let tell = &mut |told: Told<'_>| view::told(ui, &told);
+    let Some(outcome) = run::execute(context, right, plan, request, tell, agree)? else {
+        ui.narrate("nothing was merged");
+        return Ok(1);
+    };
     view::outcome(ui, &outcome)?;
     let all = outcome.left.is_empty() || !named;
     let any = !outcome.landed.is_empty() || outcome.prepared.is_some();
     let is_other = |left: &LeftOut| matches!(left.why, Why::OtherParent(_));
     let nothing_to_do = outcome.left.iter().all(is_other);
     Ok(u8::from(!(all && (any || (!named && nothing_to_do)))))
+}
+
+/// Shows a plan and asks whether it shall be done.
+fn ask(ui: &Ui, plan: &Plan) -> Result<Answer> {
+    view::claims(ui, plan);
+    view::left_out(ui, plan);
+    view::plan(ui, plan)?;
+    let many = plan.candidates.len();
+    let what = if many == 1 { "session" } else { "sessions" };
+    let branch = &plan.target.branch;
+    match ui.confirm(&format!("Merge {many} {what} into '{branch}'?"))? {
+        true => Ok(Answer::Yes),
+        false => Ok(Answer::No),
+    }
 }
 
 /// Lands one version and closes the others.

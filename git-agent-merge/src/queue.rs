@@ -14,6 +14,7 @@ use git_agent::output::{Format, Options, Ui, json, porcelain};
 use git_agent::process::detach;
 use git_agent::session::Session;
 use git_agent::session::context::Context;
+use git_agent::session::inside::{self, Act};
 use git_agent::session::select::{self, Selection};
 
 use crate::merge::{StyleArgs, TestArgs};
@@ -97,6 +98,9 @@ pub fn run(env: &Env, args: &Queue) -> Result<u8> {
         let Some(verb) = &args.verb else {
             return list(context, ui);
         };
+        if !matches!(verb, Verb::List { .. }) {
+            inside::permit(context, Act::Land, [])?;
+        }
         match verb {
             Verb::Add { names, into } => {
                 let sessions = mine(context, names)?;

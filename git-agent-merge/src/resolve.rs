@@ -4,13 +4,14 @@ use std::io::Write;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Error, Result};
+use git_agent::error::{Error, Result, shell_word};
 use git_agent::invoke::site;
 use git_agent::merge::resolve::{Case, auto, hand};
 use git_agent::merge::update;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Options, Ui, resolution};
 use git_agent::session::context::Context;
+use git_agent::session::inside::{self, Act};
 use git_agent::session::{Session, select};
 
 #[derive(Debug, Args)]
@@ -53,6 +54,7 @@ pub struct Resolve {
 pub fn run(env: &Env, args: &Resolve) -> Result<u8> {
     site::run(env, Options::default(), |context, ui| {
         let session = select::select_mine(context, args.session.as_deref())?.session;
+        inside::permit(context, Act::Resolve, [&session])?;
         let name = one_line(&session.name).to_string();
         if args.continue_ {
             let commit = hand::proceed(context, &session)?;
@@ -70,8 +72,14 @@ pub fn run(env: &Env, args: &Resolve) -> Result<u8> {
                 "a conflict of '{name}' is open in '{}'",
                 open.path.display()
             ))
-            .hint(format!("git agent merge resolve --continue {name}"))
-            .hint(format!("git agent merge resolve --abort {name}")));
+            .hint(format!(
+                "git agent merge resolve --continue {}",
+                shell_word(&session.name)
+            ))
+            .hint(format!(
+                "git agent merge resolve --abort {}",
+                shell_word(&session.name)
+            )));
         }
         let target = match &args.into {
             Some(into) => into.as_str(),
@@ -107,7 +115,7 @@ fn by_hand(context: &Context<'_>, ui: &Ui, session: &Session, case: &Case) -> Re
     for path in &open.conflicts {
         ui.narrate(format!("conflict in {path}"));
     }
-    let name = one_line(&session.name).to_string();
+    let name = shell_word(&session.name);
     ui.hint("edit the files there, then: git add FILE");
     ui.hint(format!("git agent merge resolve --continue {name}"));
     ui.hint(format!(
@@ -142,6 +150,9 @@ fn by_agent(context: &Context<'_>, ui: &Ui, args: &Resolve, case: &Case) -> Resu
     writeln!(ui.out(), "{}", resolution.commit)?;
     let name = one_line(&case.session.name).to_string();
     ui.narrate(format!("'{name}' holds the resolution now"));
-    ui.hint(format!("git agent review diff {name}"));
+    ui.hint(format!(
+        "git agent review diff {}",
+        shell_word(&case.session.name)
+    ));
     Ok(0)
 }

@@ -3,16 +3,33 @@
 use std::io::Write;
 
 use git_agent::error::{Error, Result};
-use git_agent::merge::run;
+use git_agent::merge::journal::Right;
+use git_agent::merge::recover::{self, Found};
 use git_agent::merge::undo::{self, Undoable};
 use git_agent::output::Ui;
+use git_agent::output::sanitize::one_line;
 use git_agent::session::context::Context;
 
 use crate::view;
 
 /// Undoes the last merge. A revert is only made when somebody agrees.
 pub fn run(context: &Context<'_>, ui: &Ui, yes: bool) -> Result<u8> {
-    let right = run::begin(context, &mut |told| view::told(ui, &told))?;
+    let right = Right::take(context)?;
+    let (found, journal) = recover::recover(context, &right)?;
+    let undone = journal.filter(|journal| journal.undoes.is_some());
+    if let (Found::Finished(names), Some(journal)) = (&found, undone) {
+        // Asked for twice is undone once: the merge before that one stays.
+        let names = names.join(", ");
+        ui.narrate(format!(
+            "an interrupted undo of {} is complete now",
+            one_line(&names)
+        ));
+        if let Some(landing) = journal.landing {
+            writeln!(ui.out(), "{}", landing.after)?;
+        }
+        return Ok(0);
+    }
+    view::recovered(ui, &found);
     let what = undo::last(context, &right)?;
     let words = what.describe();
     if !yes {

@@ -1,6 +1,7 @@
 //! How plans and results look.
 
-use git_agent::error::Result;
+use git_agent::error::{Result, shell_word};
+use git_agent::git::scan::Reason;
 use git_agent::merge::gate::Colour;
 use git_agent::merge::journal::Part;
 use git_agent::merge::recover::Found;
@@ -54,6 +55,18 @@ pub fn claims(ui: &Ui, plan: &Plan) {
     }
 }
 
+/// Warns of what lies in worktrees and does not land, because it is in no snapshot.
+pub fn left_out(ui: &Ui, plan: &Plan) {
+    for candidate in &plan.candidates {
+        let name = one_line(&candidate.session.name);
+        let left = candidate.work.left_out.iter();
+        for left in left.filter(|left| left.reason == Reason::Large) {
+            let left = left.to_string();
+            ui.warning(format!("'{name}': {} does not land", one_line(&left)));
+        }
+    }
+}
+
 fn detail(plan: &Plan, committed: bool) -> String {
     let how = match plan.strategy {
         Strategy::Manual => "prepared on a branch",
@@ -93,7 +106,9 @@ pub fn told(ui: &Ui, told: &Told<'_>) {
                 )),
             }
         }
+        Told::Meanwhile(words) => ui.warning(one_line(*words).to_string()),
         Told::Again => ui.narrate("the branch moved meanwhile; planning again"),
+        Told::Changed => ui.narrate("something changed since this was shown; planning again"),
         Told::Landed(branch) => {
             ui.narrate(format!("'{}' moved", one_line(branch)));
         }
@@ -148,10 +163,12 @@ pub fn outcome(ui: &Ui, outcome: &Outcome) -> Result<()> {
         ui.narrate(format!("'{}' works on it again", one_line(name.as_str())));
     }
     if let Some(prepared) = &outcome.prepared {
-        let prepared = one_line(prepared.as_str());
-        ui.narrate(format!("'{branch}' stays; the result is on '{prepared}'"));
+        let shown = one_line(prepared.as_str());
+        ui.narrate(format!("'{branch}' stays; the result is on '{shown}'"));
         ui.hint(format!(
-            "git switch {branch} && git merge --ff-only {prepared}"
+            "git switch {} && git merge --ff-only {}",
+            shell_word(&outcome.branch),
+            shell_word(prepared)
         ));
     }
     if !outcome.landed.is_empty() {

@@ -1,14 +1,16 @@
 //! Taking a session's branch and worktree to a new commit together. What is not committed stays, uncommitted.
 
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, Result, shell_path, shell_word};
 use crate::fault;
 use crate::git::ObjectId;
 use crate::git::capture::Checkout;
-use crate::git::onto::{Taken, unfinished};
+use crate::git::carry::unfinished;
+use crate::git::onto::Taken;
 use crate::git::refs::{Expected, RefChange, Swap};
+use crate::git::restoring::Way;
 use crate::git::worktree;
 use crate::session::context::Context;
-use crate::session::{Session, work};
+use crate::session::{Session, restoring, work};
 
 /// Where a session stands.
 #[derive(Debug, Clone)]
@@ -31,7 +33,7 @@ pub fn place(context: &Context<'_>, session: &Session) -> Result<Place> {
     let branch = format!("refs/heads/{short}");
     let tip = context.repo.branch_tip(short)?.ok_or_else(|| {
         Error::fatal(format!("branch '{short}' of session '{name}' is gone"))
-            .hint(format!("git agent restore {name}"))
+            .hint(format!("git agent restore {}", shell_word(name)))
     })?;
     let checkout = work::checkout(context, session)?;
     if let Some(at) = &checkout {
@@ -41,7 +43,11 @@ pub fn place(context: &Context<'_>, session: &Session) -> Result<Place> {
             return Err(Error::fatal(format!(
                 "the worktree of '{name}' is not on its branch '{short}'"
             ))
-            .hint(format!("git -C {} switch {short}", at.top.display())));
+            .hint(format!(
+                "git -C {} switch {}",
+                shell_path(&at.top),
+                shell_word(short)
+            )));
         }
         if let Some(what) = unfinished(at) {
             return Err(
@@ -80,11 +86,24 @@ pub fn advance(
                 place.branch
             )));
         }
-        match repo.take_onto(at, &now, to)? {
-            Taken::Done => before = Some((at, now)),
-            conflict => return Ok(conflict),
+        // A crash before the branch has moved takes the files back.
+        let way = Way {
+            to: now.id,
+            done_at: Some(to),
+        };
+        let mark = repo.begin_restoring(at, way)?;
+        match repo.take_onto(at, &now, to) {
+            Ok(Taken::Done) => before = Some((at, mark)),
+            Ok(conflict) => {
+                mark.end()?;
+                return Ok(conflict);
+            }
+            Err(error) => {
+                drop(mark);
+                restoring::finish(context, session, at)?;
+                return Err(error);
+            }
         }
-        // From here a crash leaves the new files on the old commit: updating again ends with the same files.
         fault::point("advance.files").context(|| "cannot update the worktree".into())?;
     }
     if !repo.is_ancestor(place.tip, to)? {
@@ -102,11 +121,14 @@ pub fn advance(
         Err(_) => repo.find_ref(&place.branch)? == Some(to),
     };
     if moved {
+        if let Some((_, mark)) = before {
+            mark.end()?;
+        }
         return Ok(Taken::Done);
     }
-    if let Some((at, before)) = before {
-        let taken = store.take_snapshot(session.sid, None, "before going back", at)?;
-        repo.restore(at, &before, Some(&repo.read_snapshot(taken.id)?))?;
+    if let Some((at, mark)) = before {
+        drop(mark);
+        restoring::finish(context, session, at)?;
     }
     // Either a failure, or somebody was faster.
     let _ = swapped?;

@@ -15,6 +15,7 @@ use crate::git::command::Git;
 use crate::git::merge::Merged;
 use crate::session::context::Context;
 use crate::session::steer;
+use crate::session::task_text::task_text;
 use crate::store::list::Listed;
 
 /// Puts a session's changes on the checkout that the command was started in. Returns the paths that changed.
@@ -38,7 +39,10 @@ pub fn apply(context: &Context<'_>, right: &Right, listed: &Listed) -> Result<Ve
     }
     let commit = match work.is_committed() {
         true => work.tip,
-        false => repo.commit_tree(work.tree, &[work.tip], &message::of_work(session))?,
+        false => {
+            let message = message::of_work(session, task_text(context)?);
+            repo.commit_tree(work.tree, &[work.tip], &message)?
+        }
     };
     let tree = match repo.merge_commits(head, commit)? {
         Merged::Clean(tree) => tree,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::candidates::Candidate;
-use super::message::{self, Squashed};
+use super::message::{self, Squashed, TaskText};
 use super::{Style, Why};
 use crate::error::{Context as _, Result};
 use crate::fault;
@@ -57,18 +57,27 @@ pub struct Builder<'a> {
     repo: &'a Repo,
     candidates: &'a [Candidate],
     style: Style,
+    text: TaskText,
     works: BTreeMap<usize, ObjectId>,
 }
 
 impl<'a> Builder<'a> {
     /// Returns a builder.
-    pub fn new(repo: &'a Repo, candidates: &'a [Candidate], style: Style) -> Self {
+    pub fn new(repo: &'a Repo, candidates: &'a [Candidate], style: Style, text: TaskText) -> Self {
         Builder {
             repo,
             candidates,
             style,
+            text,
             works: BTreeMap::new(),
         }
+    }
+
+    /// Takes over the commits that were made for a chain of the same candidates.
+    pub fn knowing(mut self, chain: &Chain) -> Self {
+        let works = chain.links.iter().map(|link| (link.index, link.work));
+        self.works.extend(works);
+        self
     }
 
     /// Merges candidates into `base` in this order. What does not merge is left out, and the rest goes on.
@@ -100,7 +109,7 @@ impl<'a> Builder<'a> {
             false => self.repo.make_commit(&NewCommit {
                 tree: work.tree,
                 parents: &[work.tip],
-                message: &message::of_work(&candidate.session),
+                message: &message::of_work(&candidate.session, self.text),
                 author: None,
                 sign: true,
             })?,
@@ -111,6 +120,9 @@ impl<'a> Builder<'a> {
     }
 
     fn link(&mut self, index: usize, onto: ObjectId) -> Result<Result<Link, Why>> {
+        if let Some(path) = self.bad_path(index, onto)? {
+            return Ok(Err(Why::BadPath(path)));
+        }
         let work = self.work(index)?;
         let link = |commit, made| {
             Ok(Ok(Link {
@@ -154,6 +166,20 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Returns a path that a candidate would bring and that git refuses to check out.
+    fn bad_path(&self, index: usize, onto: ObjectId) -> Result<Option<String>> {
+        let work = &self.candidates[index].work;
+        // Of squashed commits only the last state lands.
+        if self.style == Style::Squash {
+            let known = self.repo.tree_of(onto)?;
+            return self.repo.refused_path(&[known], work.tree);
+        }
+        match self.repo.refused_path_between(onto, work.tip)? {
+            Some(path) => Ok(Some(path)),
+            None => self.repo.refused_path(&[work.committed], work.tree),
+        }
+    }
+
     /// Makes the commit of a link again, with another message or on another parent.
     pub fn commit(
         &self,
@@ -180,7 +206,7 @@ impl<'a> Builder<'a> {
         let session = &self.candidates[index].session;
         let logged = self.repo.merge_log()?;
         if self.style != Style::Squash && logged == 0 {
-            return Ok(message::of_merge(session));
+            return Ok(message::of_merge(session, self.text));
         }
         let squashed: Vec<Squashed> = self
             .repo
@@ -193,11 +219,14 @@ impl<'a> Builder<'a> {
             })
             .collect();
         if self.style != Style::Squash {
-            return Ok(message::of_logged_merge(session, &squashed, logged));
+            return Ok(message::of_logged_merge(
+                session, self.text, &squashed, logged,
+            ));
         }
         let (name, email) = self.repo.committer()?;
         Ok(message::of_squash(
             session,
+            self.text,
             &squashed,
             &format!("{name} <{email}>"),
         ))

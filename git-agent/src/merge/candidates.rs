@@ -3,7 +3,7 @@
 use super::cover::{self, Approved};
 use super::plan::{self, Conflicts, Needed};
 use super::{LeftOut, Strategy, Why, conflicts};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::git::capture::Checkout;
 use crate::git::{ObjectId, Repo};
 use crate::review::claim::Claim;
@@ -11,10 +11,11 @@ use crate::review::standing::{Judged, Opinion, Standing};
 use crate::review::{Review, Verdict, claim};
 use crate::session::clean::is_integrated;
 use crate::session::context::Context;
+use crate::session::regard::Regard;
 use crate::session::remark::Reviews;
 use crate::session::select::{self, Selection};
 use crate::session::work::{self, Keep, Work};
-use crate::session::{Session, SessionId, State, depend, opinion, remark, steer};
+use crate::session::{Session, SessionId, State, depend, remark, steer};
 use crate::store::list::{Listed, Scope};
 
 /// The branch to merge into.
@@ -107,13 +108,13 @@ fn no_branch(repo: &Repo, name: &str) -> Result<Error> {
             return Ok(Error::fatal(format!(
                 "'{name}' is a tag: only a branch can be merged into"
             ))
-            .hint(format!("git branch NAME {name}")));
+            .hint(format!("git branch NAME {}", shell_word(name))));
         }
         if is("remotes")?.is_some() {
             return Ok(Error::fatal(format!(
                 "'{name}' is a remote-tracking branch: only a local one can be merged into"
             ))
-            .hint(format!("git switch --track {name}")));
+            .hint(format!("git switch --track {}", shell_word(name))));
         }
     }
     Ok(Error::fatal(format!("no branch '{name}' to merge into")).hint("git branch --list"))
@@ -131,7 +132,7 @@ fn chosen(context: &Context<'_>, choice: &Choice) -> Result<Vec<Listed>> {
         let name = &other.session.name;
         return Err(
             Error::fatal(format!("session '{name}' belongs to somebody else"))
-                .hint(format!("git agent fork {name}")),
+                .hint(format!("git agent fork {}", shell_word(name))),
         );
     }
     Ok(listed)
@@ -195,7 +196,8 @@ fn of_others(context: &Context<'_>, target: &Target) -> Result<Vec<LeftOut>> {
     let listing = select::list(context, Scope::Mine)?;
     let other = |listed: Listed| {
         let session = listed.session;
-        let done = matches!(session.status, State::Ready | State::Approved);
+        let done = matches!(session.status, State::Ready | State::Approved)
+            && session.resolves().is_none();
         let parent = session.parent.filter(|parent| *parent != target.branch)?;
         done.then_some(LeftOut {
             sid: session.sid,
@@ -219,6 +221,7 @@ fn of_target(context: &Context<'_>, target: &Target, reviews: &Reviews) -> Resul
         );
         if session.parent.as_deref() == Some(target.branch.as_str())
             && !session.status.is_closed()
+            && session.resolves().is_none()
             && (done || reviewed)
         {
             sessions.push(listed);
@@ -246,6 +249,11 @@ fn examine(
 ) -> Result<Result<Found, Why>> {
     let session = &listed.session;
     let state = session.status;
+    if let Some(resolved) = session.resolves() {
+        let name = context.store.session(resolved)?;
+        let name = name.map_or_else(|| resolved.to_string(), |session| session.name);
+        return Ok(Err(Why::Resolves(name)));
+    }
     // Whoever only looks lets an agent stay that stays for the next prompt.
     let idle = match choice.look_only {
         true => steer::is_idle(context, session)?,
@@ -269,14 +277,11 @@ fn examine(
         Ok(work) => work,
         Err(why) => return Ok(Err(why)),
     };
-    let opinion = opinion::about(review, session.sid, &work);
+    let Regard { state, opinion } = Regard::of_work(context.repo, session, review, &work);
     if let Some(why) = objection(&opinion, state, choice.strategy) {
-        let unsigned = |judged: &&Judged| judged.lacks_signature(review);
-        return Ok(Err(match opinion.verdicts.iter().find(unsigned) {
-            Some(judged) if why == Why::NotApproved => {
-                Why::NotVerified(claim::shown(&judged.given.who.name, judged.given.claim))
-            }
-            _ => why,
+        return Ok(Err(match why {
+            Why::NotApproved => no_approval(review, &opinion),
+            why => why,
         }));
     }
     if context.repo.merge_base(target.tip, work.tip)?.is_none() {
@@ -300,6 +305,19 @@ fn examine(
         against,
         claimed,
     }))
+}
+
+/// Returns why no approval lets the work land: there is none, or those that there are do not count.
+fn no_approval(review: &Review, opinion: &Opinion) -> Why {
+    let who = |judged: &Judged| claim::shown(&judged.given.who.name, judged.given.claim);
+    let mut all = opinion.verdicts.iter();
+    if let Some(judged) = all.clone().find(|judged| judged.lacks_approver(review)) {
+        return Why::NotByPerson(who(judged));
+    }
+    match all.find(|judged| judged.lacks_signature(review)) {
+        Some(judged) => Why::NotVerified(who(judged)),
+        None => Why::NotApproved,
+    }
 }
 
 /// Returns what speaks against landing, given what reviewers said.

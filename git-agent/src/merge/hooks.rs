@@ -147,7 +147,11 @@ pub fn after(repo: &Repo, checkouts: &[Checkout], style: Style) {
     }
 }
 
+/// Returns whether git might run something at this event: only git knows what the configuration says about one (2.54).
 fn is_there(repo: &Repo, name: &str) -> bool {
+    if !repo.config_subsections("hook").is_empty() {
+        return true;
+    }
     let path = hooks_dir(repo).join(name);
     fs::metadata(&path)
         .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)

@@ -87,8 +87,10 @@ pub struct Move {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Its top.
+    #[serde(with = "crate::review::path::as_text")]
     pub top: PathBuf,
     /// Its own git directory.
+    #[serde(with = "crate::review::path::as_text")]
     pub admin_dir: PathBuf,
 }
 
@@ -115,14 +117,17 @@ impl Place {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {
     /// The top of the checkout.
+    #[serde(with = "crate::review::path::as_text")]
     pub top: PathBuf,
     /// Its own git directory.
+    #[serde(with = "crate::review::path::as_text")]
     pub admin_dir: PathBuf,
     /// The commit it was at.
     pub before: String,
     /// The tree that was put over it.
     pub after: String,
     /// The index of the files as they were written.
+    #[serde(with = "crate::review::path::as_text")]
     pub index: PathBuf,
     /// The session.
     pub name: String,

@@ -158,9 +158,11 @@ fn settle_index(context: &Context<'_>, session: &Session, part: &Part) -> Result
     if head.as_deref() != Some(part.work.as_str()) {
         return Ok(());
     }
-    context
-        .repo
-        .git_at(&at.admin_dir, &at.top)
+    let repo = context.repo;
+    let branch = format!("refs/heads/{}", part.branch.as_deref().unwrap_or_default());
+    let locks = repo.locks_of_refs([branch.as_str()]).into_iter();
+    let _record = repo.record_locks(locks.chain(repo.locks_of_checkout(&at)))?;
+    repo.git_at(&at.admin_dir, &at.top)
         .env_remove("GIT_OPTIONAL_LOCKS")
         .args(["reset", "--quiet", "--mixed"])
         .run()

@@ -1,7 +1,9 @@
 //! What the commits of a merge say: from the task and the session, with the trailers by which both are found again. Pure.
 
 use std::collections::BTreeSet;
+use std::str::FromStr;
 
+use crate::error::{Error, Result};
 use crate::session::Session;
 use crate::session::fold::shorten;
 
@@ -19,35 +21,79 @@ pub struct Squashed {
     pub message: String,
 }
 
+/// How much of a session's task its commits tell. A task may say what is not for everybody, and a plain `git push`
+/// publishes commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TaskText {
+    /// Its first line.
+    #[default]
+    FirstLine,
+    /// All of it.
+    Full,
+    /// Nothing: only the session's name.
+    None,
+}
+
+impl TaskText {
+    /// The words of `agent.mergeMessage`.
+    pub const WORDS: [&'static str; 3] = ["first-line", "full", "none"];
+}
+
+impl FromStr for TaskText {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "first-line" => Ok(TaskText::FirstLine),
+            "full" => Ok(TaskText::Full),
+            "none" => Ok(TaskText::None),
+            _ => Err(Error::usage(format!(
+                "'{text}' is not one of {}",
+                TaskText::WORDS.join(", ")
+            ))),
+        }
+    }
+}
+
 /// Returns the first line of a session's task, or its name.
-pub fn subject(session: &Session) -> String {
+pub fn subject(session: &Session, text: TaskText) -> String {
     let line = session
         .task
         .lines()
         .map(str::trim)
-        .find(|line| !line.is_empty());
+        .find(|line| !line.is_empty() && text != TaskText::None);
     shorten(line.unwrap_or(&session.name), SUBJECT)
 }
 
 /// Returns the message of the commit that holds what a session had not committed.
-pub fn of_work(session: &Session) -> String {
-    close(subject(session), &body(session), &[trailer(session)])
+pub fn of_work(session: &Session, text: TaskText) -> String {
+    let body = body(session, text);
+    close(subject(session, text), &body, &[trailer(session)])
 }
 
 /// Returns the message of a merge commit.
-pub fn of_merge(session: &Session) -> String {
-    of_logged_merge(session, &[], 0)
+pub fn of_merge(session: &Session, text: TaskText) -> String {
+    of_logged_merge(session, text, &[], 0)
 }
 
 /// Returns the message of a merge commit that names up to `limit` of the commits it brings, as `merge.log` has git do.
-pub fn of_logged_merge(session: &Session, commits: &[Squashed], limit: usize) -> String {
-    let task = subject(session);
+pub fn of_logged_merge(
+    session: &Session,
+    text: TaskText,
+    commits: &[Squashed],
+    limit: usize,
+) -> String {
+    let task = subject(session, text);
     let named = format!("Merge session '{}'", session.name);
     let (title, mut text) = match task == session.name {
-        true => (named, body(session)),
+        true => (named, body(session, text)),
         false => {
             let title = shorten(&format!("{named}: {task}"), SUBJECT);
-            (title, session.task.trim().to_owned())
+            let text = match text {
+                TaskText::Full => session.task.trim().to_owned(),
+                _ => String::new(),
+            };
+            (title, text)
         }
     };
     if title.ends_with(&format!(": {text}")) {
@@ -74,8 +120,8 @@ pub fn of_logged_merge(session: &Session, commits: &[Squashed], limit: usize) ->
 
 /// Returns the message of a squashed commit. `user` is who makes it, as `name <email>`: nobody is a co-author of
 /// themselves.
-pub fn of_squash(session: &Session, commits: &[Squashed], user: &str) -> String {
-    let mut text = body(session);
+pub fn of_squash(session: &Session, told: TaskText, commits: &[Squashed], user: &str) -> String {
+    let mut text = body(session, told);
     let titles: Vec<String> = commits
         .iter()
         .filter_map(|commit| commit.message.lines().next())
@@ -106,7 +152,7 @@ pub fn of_squash(session: &Session, commits: &[Squashed], user: &str) -> String 
         }
     }
     add(trailer(session));
-    close(subject(session), &text, &trailers)
+    close(subject(session, told), &text, &trailers)
 }
 
 /// Returns a message with the session's trailer, which it may have already.
@@ -127,12 +173,12 @@ fn trailer(session: &Session) -> String {
     format!("{SESSION}: {}", session.sid)
 }
 
-/// Returns what the task says beyond its first line.
-fn body(session: &Session) -> String {
+/// Returns the task where all of it is told and its first line does not tell it.
+fn body(session: &Session, text: TaskText) -> String {
     let task = session.task.trim();
-    match task == subject(session) {
-        true => String::new(),
-        false => task.to_owned(),
+    match text == TaskText::Full && task != subject(session, text) {
+        true => task.to_owned(),
+        false => String::new(),
     }
 }
 
@@ -184,7 +230,7 @@ mod tests {
     #[test]
     fn a_merge_names_session_task_and_trailer() {
         let session = session("add a wipe command");
-        let message = of_merge(&session);
+        let message = of_merge(&session, TaskText::FirstLine);
         assert_eq!(
             message,
             format!(
@@ -202,26 +248,61 @@ mod tests {
             message: format!("{title}\n\nwhy\n"),
         };
         let commits = [commit("one"), commit("two"), commit("three")];
-        let all = of_logged_merge(&session, &commits, 20);
+        let all = of_logged_merge(&session, TaskText::FirstLine, &commits, 20);
         assert!(
             all.starts_with(
                 "Merge session 'wipe': add a wipe command\n\n* wipe:\n  three\n  two\n  one\n\nAgent"
             ),
             "{all}"
         );
-        let some = of_logged_merge(&session, &commits, 2);
+        let some = of_logged_merge(&session, TaskText::FirstLine, &commits, 2);
         assert!(
             some.contains("\n\n* wipe: (3 commits)\n  three\n  two\n  ...\n\nAgent"),
             "{some}"
         );
-        assert_eq!(of_logged_merge(&session, &commits, 0), of_merge(&session));
+        assert_eq!(
+            of_logged_merge(&session, TaskText::FirstLine, &commits, 0),
+            of_merge(&session, TaskText::FirstLine)
+        );
+    }
+
+    #[test]
+    fn only_the_first_line_of_a_task_is_told_unless_all_is_wanted() {
+        let session = session("add a wipe command\n\nthe password is in the vault");
+        let commits = [Squashed {
+            author: "Ada <a@x>".into(),
+            message: "one\n".into(),
+        }];
+        let all = |text| {
+            [
+                of_work(&session, text),
+                of_merge(&session, text),
+                of_logged_merge(&session, text, &commits, 1),
+                of_squash(&session, text, &commits, "Ada <a@x>"),
+            ]
+        };
+        for message in all(TaskText::FirstLine) {
+            assert!(message.contains("add a wipe command\n"), "{message}");
+            assert!(!message.contains("vault"), "{message}");
+        }
+        for message in all(TaskText::Full) {
+            assert!(
+                message.contains("the password is in the vault"),
+                "{message}"
+            );
+        }
+        for message in all(TaskText::None) {
+            assert!(message.contains("wipe"), "{message}");
+            assert!(!message.contains("command"), "{message}");
+            assert!(message.contains("Agent-Session: "), "{message}");
+        }
     }
 
     #[test]
     fn a_long_task_is_kept_whole_below_its_short_title() {
         let task = format!("{}\n\nand more", "word ".repeat(40));
         let session = session(&task);
-        let message = of_work(&session);
+        let message = of_work(&session, TaskText::Full);
         assert!(
             message
                 .lines()
@@ -245,7 +326,7 @@ mod tests {
                 message: "two\n\nSigned-off-by: R <r@x>\n".into(),
             },
         ];
-        let message = of_squash(&session, &commits, "Ada <a@x>");
+        let message = of_squash(&session, TaskText::FirstLine, &commits, "Ada <a@x>");
         assert_eq!(
             message,
             format!(

@@ -136,6 +136,8 @@ pub enum Why {
     NotApproved,
     /// The only approvals are of people who did not sign them, and the user wants signatures.
     NotVerified(String),
+    /// The only approvals were given inside sessions that are not named as approvers.
+    NotByPerson(String),
     /// It changed after it was approved.
     Stale(String),
     /// It was approved from a commit on, and what the target lacks before that was not.
@@ -157,6 +159,8 @@ pub enum Why {
     Unrelated,
     /// It was made from another branch.
     OtherParent(String),
+    /// It resolves a conflict of another session, and lands with that one.
+    Resolves(String),
     /// Its worktree is not on its branch.
     OffBranch,
     /// Its work cannot be found.
@@ -167,6 +171,8 @@ pub enum Why {
     Conflict(Vec<String>),
     /// The target went on, so that it cannot be fast-forwarded.
     NotFastForward,
+    /// It has a path that git refuses to check out.
+    BadPath(String),
     /// Its last commit bears no good signature, and the user wants one.
     Unsigned,
     /// It adds marks of a conflict.
@@ -189,6 +195,10 @@ impl fmt::Display for Why {
                 f,
                 "the approval by {who} has no signature that is known here, and 'agent.sign' is set"
             ),
+            Why::NotByPerson(who) => write!(
+                f,
+                "the approval by {who} was given inside a session, which 'agent.approvers' does not name"
+            ),
             Why::Stale(at) => write!(f, "it changed after it was approved at {at}"),
             Why::Unseen { from, commits, .. } => {
                 write!(f, "it is approved from {from} on, ")?;
@@ -203,6 +213,7 @@ impl fmt::Display for Why {
             Why::Nothing => f.write_str("it has nothing that the target lacks"),
             Why::Unrelated => f.write_str("it shares no history with the target"),
             Why::OtherParent(parent) => write!(f, "it was made from '{parent}'"),
+            Why::Resolves(name) => write!(f, "it resolves a conflict of '{name}'"),
             Why::OffBranch => f.write_str("its worktree is not on its branch"),
             Why::Lost(what) => f.write_str(what),
             Why::Needs(name) => write!(f, "it builds on '{name}', which does not go in"),
@@ -211,6 +222,7 @@ impl fmt::Display for Why {
                 [one] => write!(f, "conflict in '{one}'"),
                 [one, rest @ ..] => write!(f, "conflict in '{one}' and {} more", rest.len()),
             },
+            Why::BadPath(path) => write!(f, "git refuses to check out '{path}'"),
             Why::NotFastForward => f.write_str("the target went on: no fast-forward is possible"),
             Why::Unsigned => f.write_str(
                 "its last commit has no good signature, and 'merge.verifySignatures' is set",
@@ -238,6 +250,7 @@ impl Why {
             Why::State(_) => "state",
             Why::NotApproved => "not-approved",
             Why::NotVerified(_) => "not-verified",
+            Why::NotByPerson(_) => "not-by-person",
             Why::Stale(_) => "stale",
             Why::Unseen { .. } => "unseen",
             Why::ChangesRequested => "changes-requested",
@@ -245,10 +258,12 @@ impl Why {
             Why::Nothing => "nothing",
             Why::Unrelated => "unrelated",
             Why::OtherParent(_) => "other-parent",
+            Why::Resolves(_) => "resolves",
             Why::OffBranch => "off-branch",
             Why::Lost(_) => "lost",
             Why::Needs(_) => "needs",
             Why::Conflict(_) => "conflict",
+            Why::BadPath(_) => "bad-path",
             Why::NotFastForward => "not-fast-forward",
             Why::Unsigned => "unsigned",
             Why::Markers(_) => "markers",
@@ -263,7 +278,7 @@ impl Why {
         let name = shell_word(name);
         Some(match self {
             Why::AtWork(_) => format!("git agent wait {name}"),
-            Why::NotApproved | Why::NotVerified(_) | Why::Stale(_) => {
+            Why::NotApproved | Why::NotVerified(_) | Why::NotByPerson(_) | Why::Stale(_) => {
                 format!("git agent review diff {name} && git agent review approve {name}")
             }
             Why::Unseen { into, .. } => {
@@ -278,7 +293,10 @@ impl Why {
             Why::OtherParent(parent) => {
                 format!("git agent merge --into {} {name}", shell_word(parent))
             }
-            Why::OffBranch => format!("git agent shell {name}"),
+            Why::Resolves(name) => {
+                format!("git agent merge resolve --auto {}", shell_word(name))
+            }
+            Why::OffBranch | Why::BadPath(_) => format!("git agent shell {name}"),
             _ => return None,
         })
     }

@@ -1,6 +1,6 @@
 //! Picking the winner of a group: it lands, and the others are closed and cleaned; each can be brought back.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::session::clean::{self, Cleaned, Options};
 use crate::session::context::Context;
 use crate::session::select;
@@ -15,7 +15,7 @@ pub fn others(context: &Context<'_>, winner: &Session) -> Result<Vec<Listed>> {
             "session '{}' is in no group: there is nothing to pick it from",
             winner.name
         ))
-        .hint(format!("git agent merge {}", winner.name)));
+        .hint(format!("git agent merge {}", shell_word(&winner.name))));
     };
     let mut found = select::list(context, Scope::Mine)?.sessions;
     found.retain(|listed| {

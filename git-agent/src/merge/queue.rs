@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::journal;
-use super::run::{self, Outcome, Request, Tell};
+use super::run::{self, Answer, Outcome, Plan, Request, Tell};
 use super::update::{self, How};
 use super::{Style, Why};
 use crate::env::Millis;
@@ -296,8 +296,12 @@ fn pass(
         };
         let right = run::begin(context, tell)?;
         let plan = run::plan(context, &request)?;
-        let outcome = run::execute(context, &right, plan, &request, tell)?;
+        let unasked = &mut |_: &Plan| Ok(Answer::Unasked);
+        let done = run::execute(context, &right, plan, &request, tell, unasked)?;
         drop(right);
+        let Some(outcome) = done else {
+            return Ok(any);
+        };
         fault::point("queue.landed").context(|| "cannot run the queue".into())?;
         any |= !outcome.landed.is_empty();
         settle(context, &outcome)?;
@@ -317,7 +321,11 @@ fn bring_up_to_date(context: &Context<'_>, outcome: &Outcome) {
     for left in &outcome.left {
         if matches!(
             left.why,
-            Why::NotApproved | Why::NotVerified(_) | Why::Stale(_) | Why::ChangesRequested
+            Why::NotApproved
+                | Why::NotVerified(_)
+                | Why::NotByPerson(_)
+                | Why::Stale(_)
+                | Why::ChangesRequested
         ) && let Ok(Some(session)) = context.store.session(left.sid)
         {
             let how = How::configured(context).unwrap_or_default();
@@ -333,6 +341,7 @@ fn holds(why: &Why) -> bool {
         Why::AtWork(_)
             | Why::NotApproved
             | Why::NotVerified(_)
+            | Why::NotByPerson(_)
             | Why::Stale(_)
             | Why::Unseen { .. }
             | Why::ChangesRequested

@@ -28,6 +28,7 @@ pub enum Found {
 
 /// Puts right what a merge that died left behind. Returns that merge, too, for those who want to go on with it.
 pub fn recover(context: &Context<'_>, right: &Right) -> Result<(Found, Option<Journal>)> {
+    context.repo.clear_recorded_locks()?;
     for path in scratch::sweep(context.repo, testing::PURPOSE)? {
         // A folder that git had not finished making or removing.
         let _ = std::fs::remove_dir_all(path);
@@ -84,8 +85,8 @@ fn has_landed(context: &Context<'_>, landing: &Move) -> Result<bool> {
         repo.parse_id(&landing.after)?,
     );
     match repo.branch_tip(&landing.branch)? {
-        // A target that goes back where it was has that all the time.
-        Some(tip) if repo.is_ancestor(after, before)? => Ok(tip == after),
+        // A target that goes back has had what it goes back to all the time: it went when it lacks what it came from.
+        Some(tip) if repo.is_ancestor(after, before)? => Ok(!repo.is_ancestor(before, tip)?),
         Some(tip) => repo.is_ancestor(after, tip),
         None => Ok(false),
     }

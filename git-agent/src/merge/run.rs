@@ -5,15 +5,18 @@ use super::candidates::{self, Candidate, Choice, Target};
 use super::gate::{self, Colour, World};
 use super::journal::{Asked, Journal, Part, Right};
 use super::land::{self, Load};
+use super::message::TaskText;
 use super::plan::{self, Entry, Needed};
 use super::testing::{self, Tester};
 use super::{LeftOut, Strategy, Style, Tested, Why, give_back, hooks, recover};
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, Result, shell_word};
 use crate::fault;
 use crate::git::ObjectId;
 use crate::git::landing::Landed;
 use crate::git::refs::{Expected, RefChange, Swap};
+use crate::session::SessionId;
 use crate::session::context::Context;
+use crate::session::task_text::task_text;
 
 /// How often a plan is made again because somebody else moved the target.
 const ATTEMPTS: usize = 5;
@@ -43,7 +46,7 @@ pub struct Request {
     pub look_only: bool,
 }
 
-/// What is about to be done.
+/// What is about to be done: one value is shown, asked about and carried out.
 #[derive(Debug)]
 pub struct Plan {
     /// The branch.
@@ -58,7 +61,36 @@ pub struct Plan {
     pub strategy: Strategy,
     /// What tests the result.
     pub test: Option<String>,
+    /// How much of their tasks the commits tell.
+    text: TaskText,
+    /// The result, built in memory: a link for each session that goes in, in their order.
+    built: Chain,
+    /// What it was made from.
+    basis: Basis,
 }
+
+/// What a plan is made from: as long as that is the same, so is the plan.
+#[derive(Debug, PartialEq, Eq)]
+struct Basis {
+    target: ObjectId,
+    /// Each session's last commit and its files.
+    work: Vec<(SessionId, ObjectId, ObjectId)>,
+    left: Vec<LeftOut>,
+}
+
+/// What somebody who was shown a plan says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Nobody was asked.
+    Unasked,
+    /// Do it.
+    Yes,
+    /// Leave it.
+    No,
+}
+
+/// Asks somebody about a plan.
+pub type Agree<'a> = dyn FnMut(&Plan) -> Result<Answer> + 'a;
 
 /// Something to tell while it is done.
 #[derive(Debug)]
@@ -67,6 +99,8 @@ pub enum Told<'a> {
     Recovered(&'a recover::Found),
     /// The result with these sessions in it is tested.
     Testing(Vec<&'a str>),
+    /// The guard refused something, a ref moved or a verdict was given while it ran.
+    Meanwhile(&'a str),
     /// The test ended.
     Tested {
         /// How.
@@ -76,6 +110,8 @@ pub enum Told<'a> {
     },
     /// Somebody moved the target: all is planned anew.
     Again,
+    /// The target or a session changed while somebody was asked: all is planned anew.
+    Changed,
     /// The target moved.
     Landed(&'a str),
 }
@@ -135,8 +171,44 @@ pub fn strategy(context: &Context<'_>) -> Result<Strategy> {
     }
 }
 
-/// Makes the plan.
+/// Makes the plan, and builds its result in memory without tests and hooks: what does not merge is left out already.
 pub fn plan(context: &Context<'_>, request: &Request) -> Result<Plan> {
+    let mut plan = draft(context, request)?;
+    let (chain, mut left) = {
+        let mut silent = |_: Told<'_>| {};
+        let mut batch = Batch::of(context, &plan, &mut silent);
+        let order = (0..plan.candidates.len()).collect();
+        merged(context, &mut batch, order)?
+    };
+    let mut found: Vec<Option<Candidate>> = plan.candidates.into_iter().map(Some).collect();
+    left.sort_by_key(|(index, _)| *index);
+    for (index, why) in left {
+        if let Some(candidate) = found[index].take() {
+            plan.left.push(LeftOut {
+                sid: candidate.session.sid,
+                name: candidate.session.name,
+                why,
+            });
+        }
+    }
+    plan.candidates = found.into_iter().flatten().collect();
+    plan.built = chain;
+    plan.built.left.clear();
+    for (index, link) in plan.built.links.iter_mut().enumerate() {
+        link.index = index;
+    }
+    Ok(plan)
+}
+
+impl Plan {
+    /// Returns whether the target and the sessions are still as they were when this was made.
+    fn is_current(&self, context: &Context<'_>, request: &Request) -> Result<bool> {
+        Ok(draft(context, request)?.basis == self.basis)
+    }
+}
+
+/// Looks at the target and the sessions, and puts those that may go in into their order.
+fn draft(context: &Context<'_>, request: &Request) -> Result<Plan> {
     let strategy = strategy(context)?;
     let choice = Choice {
         names: request.names.clone(),
@@ -180,42 +252,67 @@ pub fn plan(context: &Context<'_>, request: &Request) -> Result<Plan> {
             candidates.push(found.remove(at));
         }
     }
+    let work = |candidate: &Candidate| {
+        let work = &candidate.work;
+        (candidate.session.sid, work.tip, work.tree)
+    };
     Ok(Plan {
+        built: Chain {
+            base: target.tip,
+            links: Vec::new(),
+            left: Vec::new(),
+        },
+        basis: Basis {
+            target: target.tip,
+            work: candidates.iter().map(work).collect(),
+            left: left.clone(),
+        },
         target,
         candidates,
         left,
         style: style(context, request.style)?,
         strategy,
         test,
+        text: task_text(context)?,
     })
 }
 
-/// Builds the result of a plan in memory without tests, and moves what does not merge to those left out.
-pub fn preview(context: &Context<'_>, plan: &mut Plan) -> Result<()> {
-    let mut builder = Builder::new(context.repo, &plan.candidates, plan.style);
-    let order: Vec<usize> = (0..plan.candidates.len()).collect();
-    let chain = builder.build(plan.target.tip, &order)?;
-    let mut gone: Vec<(usize, Why)> = chain.left;
-    gone.sort_by_key(|(index, _)| std::cmp::Reverse(*index));
-    for (index, why) in gone {
-        let candidate = plan.candidates.remove(index);
-        plan.left.push(LeftOut {
-            sid: candidate.session.sid,
-            name: candidate.session.name,
-            why,
-        });
-    }
-    Ok(())
-}
-
-/// Does what a plan says. When somebody moves the target meanwhile, the plan is made again for the same sessions.
-pub fn execute(
+/// Asks about a plan until somebody agrees to one that still holds: whoever reads a plan takes time. `None` when nobody
+/// does.
+fn agreed(
     context: &Context<'_>,
-    right: &Right,
     mut plan: Plan,
     request: &Request,
     tell: &mut Tell<'_>,
-) -> Result<Outcome> {
+    agree: &mut Agree<'_>,
+) -> Result<Option<Plan>> {
+    while !plan.candidates.is_empty() {
+        match agree(&plan)? {
+            Answer::No => return Ok(None),
+            Answer::Unasked => break,
+            Answer::Yes if plan.is_current(context, request)? => break,
+            Answer::Yes => {
+                tell(Told::Changed);
+                plan = self::plan(context, request)?;
+            }
+        }
+    }
+    Ok(Some(plan))
+}
+
+/// Does what a plan says, once somebody agreed to it; `None` when nobody did. When somebody moves the target meanwhile, the
+/// plan is made again for the same sessions, and asked about again.
+pub fn execute(
+    context: &Context<'_>,
+    right: &Right,
+    plan: Plan,
+    request: &Request,
+    tell: &mut Tell<'_>,
+    agree: &mut Agree<'_>,
+) -> Result<Option<Outcome>> {
+    let Some(mut plan) = agreed(context, plan, request, tell, agree)? else {
+        return Ok(None);
+    };
     let sessions: Vec<_> = plan
         .candidates
         .iter()
@@ -241,7 +338,7 @@ pub fn execute(
         if plan.candidates.is_empty() {
             let mut outcome = nothing(&plan);
             outcome.left = [refused, plan.left].concat();
-            return Ok(outcome);
+            return Ok(Some(outcome));
         }
         let tried = attempt(context, right, &mut journal, &plan, request, tell);
         testing::tidy(context);
@@ -249,16 +346,23 @@ pub fn execute(
             Ok(Some(mut outcome)) => {
                 outcome.left = [refused, std::mem::take(&mut plan.left), outcome.left].concat();
                 finish(context, &plan, request, &mut outcome);
-                return Ok(outcome);
+                return Ok(Some(outcome));
             }
             Ok(None) => {
                 right.forget()?;
                 tell(Told::Again);
-                plan = self::plan(context, &same)?;
+                let again = self::plan(context, &same)?;
+                match agreed(context, again, &same, tell, agree)? {
+                    Some(again) => plan = again,
+                    None => return Ok(None),
+                }
             }
             Err(error) => {
-                // What cannot be put right now is put right by the next merge.
-                let _ = recover::recover(context, right);
+                // What cannot be put right now is put right by the next merge. Before anything moved there is nothing to.
+                let recovered = recover::recover(context, right);
+                if recovered.is_err() && journal.landing.is_none() {
+                    let _ = right.forget();
+                }
                 return Err(error);
             }
         }
@@ -320,16 +424,11 @@ fn attempt(
 ) -> Result<Option<Outcome>> {
     journal.landing = None;
     right.note(journal)?;
-    let mut batch = Batch {
-        base: plan.target.tip,
-        candidates: &plan.candidates,
-        builder: Builder::new(context.repo, &plan.candidates, plan.style),
-        tester: plan
-            .test
-            .clone()
-            .map(|command| Tester::new(context, command, request.again)),
-        tell: &mut *tell,
-    };
+    let mut batch = Batch::of(context, plan, tell);
+    batch.tester = plan
+        .test
+        .clone()
+        .map(|command| Tester::new(context, command, request.again));
     let order: Vec<usize> = (0..plan.candidates.len()).collect();
     let (chain, left) = sifted(context, plan, &mut batch, order)?;
     if let Some(tester) = batch.tester.take() {
@@ -394,19 +493,37 @@ fn sifted(
 ) -> Result<(Chain, Vec<(usize, Why)>)> {
     let mut left: Vec<(usize, Why)> = Vec::new();
     loop {
+        let (chain, out) = merged(context, batch, order.clone())?;
+        left.extend(out);
+        order.retain(|index| !left.iter().any(|(gone, _)| gone == index));
+        match hooks::seal(context, &batch.builder, chain, plan.style)? {
+            Ok(sealed) => return Ok((sealed, left)),
+            Err(refused) => {
+                order.retain(|index| *index != refused.0);
+                left.push(refused);
+            }
+        }
+    }
+}
+
+/// Merges, tests where there are tests, and looks for marks of conflicts, until all that is left in passes.
+fn merged(
+    context: &Context<'_>,
+    batch: &mut Batch<'_, '_>,
+    mut order: Vec<usize>,
+) -> Result<(Chain, Vec<(usize, Why)>)> {
+    let mut left: Vec<(usize, Why)> = Vec::new();
+    loop {
         let sifted = gate::sift(order.clone(), batch)?;
         left.extend(sifted.left);
-        let chain = sifted.chain;
         order.retain(|index| !left.iter().any(|(gone, _)| gone == index));
-        let refused = match marked(context, &chain)? {
-            Some(refused) => refused,
-            None => match hooks::seal(context, &batch.builder, chain, plan.style)? {
-                Ok(sealed) => return Ok((sealed, left)),
-                Err(refused) => refused,
-            },
-        };
-        order.retain(|index| *index != refused.0);
-        left.push(refused);
+        match marked(context, &sifted.chain)? {
+            None => return Ok((sifted.chain, left)),
+            Some(refused) => {
+                order.retain(|index| *index != refused.0);
+                left.push(refused);
+            }
+        }
     }
 }
 
@@ -452,8 +569,12 @@ fn prepare(context: &Context<'_>, plan: &Plan, chain: &Chain) -> Result<String> 
 
 /// Looks once more at what landed: the target holds it, and those who have it checked out see it.
 fn verify(context: &Context<'_>, plan: &Plan, chain: &Chain) -> Result<()> {
-    let wrong =
-        |what: String| Error::fatal(what).hint(format!("git log --oneline {}", plan.target.branch));
+    let wrong = |what: String| {
+        Error::fatal(what).hint(format!(
+            "git log --oneline {}",
+            shell_word(&plan.target.branch)
+        ))
+    };
     let repo = context.repo;
     match repo.find_ref(&plan.target.name)? {
         Some(tip) if repo.is_ancestor(chain.tip(), tip)? => {}
@@ -482,13 +603,34 @@ struct Batch<'a, 't> {
     base: ObjectId,
     candidates: &'a [Candidate],
     builder: Builder<'a>,
+    /// What is built already.
+    built: &'a Chain,
     tester: Option<Tester<'a>>,
     tell: &'t mut Tell<'t>,
 }
 
+impl<'a, 't> Batch<'a, 't> {
+    /// Returns the candidates of a plan, without tests.
+    fn of(context: &'a Context<'_>, plan: &'a Plan, tell: &'t mut Tell<'t>) -> Self {
+        let builder = Builder::new(context.repo, &plan.candidates, plan.style, plan.text);
+        Batch {
+            base: plan.target.tip,
+            candidates: &plan.candidates,
+            builder: builder.knowing(&plan.built),
+            built: &plan.built,
+            tester: None,
+            tell,
+        }
+    }
+}
+
 impl World for Batch<'_, '_> {
     fn build(&mut self, order: &[usize]) -> Result<Chain> {
-        self.builder.build(self.base, order)
+        let built = self.built.links.iter().map(|link| &link.index);
+        match !order.is_empty() && built.eq(order) {
+            true => Ok(self.built.clone()),
+            false => self.builder.build(self.base, order),
+        }
     }
 
     fn test(&mut self, commit: ObjectId, holds: &[usize]) -> Result<Colour> {
@@ -499,7 +641,13 @@ impl World for Batch<'_, '_> {
             .iter()
             .map(|index| self.candidates[*index].session.name.as_str());
         (self.tell)(Told::Testing(names.collect()));
-        let verdict = tester.test(commit)?;
+        // The branch itself is tested as what the first of them builds on.
+        let marked = holds.first().copied().unwrap_or(0);
+        let of = self.candidates[marked].session.sid;
+        let verdict = tester.test(commit, of)?;
+        for words in &verdict.told {
+            (self.tell)(Told::Meanwhile(words));
+        }
         (self.tell)(Told::Tested {
             colour: &verdict.colour,
             remembered: verdict.remembered,

@@ -1,9 +1,9 @@
 //! Holding a session still: while its branch and worktree change hands, no turn begins in it.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::process::lock::Lock;
 use crate::session::context::Context;
-use crate::session::{Session, launch, steer};
+use crate::session::{Session, launch, reading, steer};
 
 /// Sessions of one worktree in which nothing happens until this is let go.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl Still {
     fn hold(context: &Context<'_>, session: &Session, sharers: &[&Session]) -> Result<Self> {
         let busy = |what: &str, name: &str| {
             Error::fatal(format!("{what} '{name}' is at work"))
-                .hint(format!("git agent wait {name}"))
+                .hint(format!("git agent wait {}", shell_word(name)))
         };
         let mut locks = Vec::new();
         let mut resting = Vec::new();
@@ -37,6 +37,9 @@ impl Still {
         let path = locked.join(format!("{}.lock", session.host()));
         let worktree = Lock::try_acquire(context.env, path)?
             .ok_or_else(|| busy("a session in the worktree of", &session.name))?;
+        if !reading::is_unread(session, &locked)? {
+            return Err(busy("a session in the worktree of", &session.name));
+        }
         Ok(Still {
             locks,
             worktree,

@@ -16,9 +16,12 @@ use super::gate::Colour;
 use super::journal;
 use crate::error::{Context as _, Error, Kind, Result};
 use crate::fault;
+use crate::git::capture::Checkout;
 use crate::git::scratch::Scratch;
 use crate::git::{ObjectId, sha256};
 use crate::guard;
+use crate::guard::environment::Guard;
+use crate::guard::policy::Own;
 use crate::process::detach::own_program;
 use crate::process::identity::{Handle, Signal};
 use crate::process::limits::{Limits, plan_limits};
@@ -28,7 +31,8 @@ use crate::process::tree::{self, Care};
 use crate::process::wait::{Poll, Signals};
 use crate::session::context::Context;
 use crate::session::environment::{self, Particulars};
-use crate::session::{SessionId, place};
+use crate::session::meanwhile::Meanwhile;
+use crate::session::{SessionId, inside, place};
 
 /// The reason that marks our worktrees for a moment.
 pub const PURPOSE: &str = "git agent merge: a worktree for a moment";
@@ -63,6 +67,8 @@ pub struct Verdict {
     pub colour: Colour,
     /// Whether the answer was known.
     pub remembered: bool,
+    /// What the guard refused, and which refs moved and verdicts were given while it ran, in words.
+    pub told: Vec<String>,
 }
 
 impl<'a> Tester<'a> {
@@ -78,8 +84,8 @@ impl<'a> Tester<'a> {
         }
     }
 
-    /// Tests a commit.
-    pub fn test(&mut self, commit: ObjectId) -> Result<Verdict> {
+    /// Tests a commit that has the work of a session in it. What runs is that session's code, and no other's to the guard.
+    pub fn test(&mut self, commit: ObjectId, of: SessionId) -> Result<Verdict> {
         let tree = self.context.repo.tree_of(commit)?;
         let dir = self.context.store.require_dir("merge/tests")?;
         let (memory, log) = places(&dir, tree, &self.command, self.setup.as_deref());
@@ -89,9 +95,10 @@ impl<'a> Tester<'a> {
             return Ok(Verdict {
                 colour: colour(known.passed, &log),
                 remembered: true,
+                told: Vec::new(),
             });
         }
-        let ended = self.run(commit, &log)?;
+        let (ended, told) = self.run(commit, of, &log)?;
         fault::point("merge.tested").context(|| "cannot test".into())?;
         let passed = match ended {
             Ended::With(code) => code == Some(0),
@@ -100,6 +107,7 @@ impl<'a> Tester<'a> {
                 return Ok(Verdict {
                     colour: Colour::Late(log.display().to_string()),
                     remembered: false,
+                    told,
                 });
             }
         };
@@ -114,6 +122,7 @@ impl<'a> Tester<'a> {
         Ok(Verdict {
             colour: colour(passed, &log),
             remembered: false,
+            told,
         })
     }
 
@@ -125,7 +134,8 @@ impl<'a> Tester<'a> {
         }
     }
 
-    fn run(&mut self, commit: ObjectId, log: &Path) -> Result<Ended> {
+    /// Runs setup and tests, and returns how they ended and what is to be said of them.
+    fn run(&mut self, commit: ObjectId, of: SessionId, log: &Path) -> Result<(Ended, Vec<String>)> {
         match &self.scratch {
             Some(scratch) => scratch.go_to(commit)?,
             None => self.scratch = Some(scratch(self.context, commit)?),
@@ -140,11 +150,11 @@ impl<'a> Tester<'a> {
             .truncate(true)
             .open(log)
             .context(cannot)?;
-        let top = scratch.top().to_owned();
+        let fence = Fence::put_up(self.context, &scratch.checkout, of)?;
         if !self.set_up
             && let Some(setup) = &self.setup
         {
-            let trouble = match run(self.context, &top, setup, &file)? {
+            let trouble = match run(self.context, &fence, setup, &file)? {
                 Ended::With(Some(0)) => None,
                 Ended::With(_) => Some("failed"),
                 Ended::Late => Some("did not end in time ('agent.testTimeout')"),
@@ -157,7 +167,57 @@ impl<'a> Tester<'a> {
             }
             self.set_up = true;
         }
-        run(self.context, &top, &self.command, &file)
+        let ended = run(self.context, &fence, &self.command, &file)?;
+        let told = fence.take_down(self.context)?;
+        for words in &told {
+            // A log that cannot be written must not make a test fail.
+            let _ = writeln!(&file, "git agent: {words}");
+        }
+        Ok((ended, told))
+    }
+}
+
+/// What is around a test: the guard, the mark of a session, and how the repository was before.
+struct Fence {
+    guard: Guard,
+    noted: u64,
+    before: Meanwhile,
+    top: PathBuf,
+    variables: BTreeMap<OsString, OsString>,
+}
+
+impl Fence {
+    /// Puts it up around a worktree for code of a session.
+    fn put_up(context: &Context<'_>, at: &Checkout, of: SessionId) -> Result<Self> {
+        let mut variables = variables(context, &at.top)?;
+        variables.insert(inside::MARK.into(), inside::mark_of_test(of).into());
+        let guard = Guard::prepare(
+            context.repo,
+            &variables,
+            guard::environment::Options {
+                program: &own_program(),
+                own: Own::of_worktree(),
+                git_dir: &at.admin_dir,
+                directory: &context.store.require_dir(&format!("guard/{of}"))?,
+            },
+        )?;
+        guard.enter(&mut variables)?;
+        Ok(Fence {
+            noted: guard::log::read(&guard.log(), 0)?.1,
+            guard,
+            before: Meanwhile::begin(context)?,
+            top: at.top.clone(),
+            variables,
+        })
+    }
+
+    /// Returns what happened behind it, in words.
+    fn take_down(&self, context: &Context<'_>) -> Result<Vec<String>> {
+        let notes = guard::log::read(&self.guard.log(), self.noted)?.0;
+        let mut told: Vec<String> = notes.iter().map(guard::log::Note::words).collect();
+        let when = "while the tests ran";
+        told.extend(self.before.end(context, &self.top, when)?);
+        Ok(told)
     }
 }
 
@@ -270,14 +330,14 @@ fn ignored() -> u64 {
 /// Runs a shell command in a worktree to its end, everything it started included.
 ///
 /// When we are interrupted, or killed, everything ends too: a guard between us and the command sees to it.
-fn run(context: &Context<'_>, top: &Path, command: &str, log: &File) -> Result<Ended> {
+fn run(context: &Context<'_>, fence: &Fence, command: &str, log: &File) -> Result<Ended> {
     tree::adopt_orphans()?;
     let timeout = context.config.duration("agent.testTimeout")?;
     let command = ["/bin/sh", "-c", command].map(OsString::from);
     let spec = spawn::Spec {
         command: shim::guarded(&command),
-        directory: top.to_owned(),
-        environment: variables(context, top)?.into_iter().collect(),
+        directory: fence.top.clone(),
+        environment: fence.variables.clone().into_iter().collect(),
         stdin: Stdin::Null,
         limits: plan_limits(context.env, &Limits::default()),
         name: "merge".to_owned(),
@@ -368,7 +428,6 @@ fn variables(context: &Context<'_>, top: &Path) -> Result<BTreeMap<OsString, OsS
             inherited: &inherited,
         },
     );
-    variables.remove(&OsString::from("GIT_AGENT_SESSION"));
     guard::environment::ask_nobody(&mut variables);
     Ok(variables)
 }

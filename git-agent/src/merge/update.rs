@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::advance::{self, Place};
 use super::still::while_still;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::git::ObjectId;
 use crate::git::merge::{Merged, NewCommit};
 use crate::git::onto::Taken;
@@ -100,7 +100,10 @@ pub fn parent_of(session: &Session) -> Result<&str> {
             "session '{}' was made from no branch",
             session.name
         ))
-        .hint(format!("git agent update --from BRANCH {}", session.name))
+        .hint(format!(
+            "git agent update --from BRANCH {}",
+            shell_word(&session.name)
+        ))
     })
 }
 

@@ -8,7 +8,7 @@ use super::side::Side;
 use super::{Clashing, Lines, Verdict};
 use crate::error::Result;
 use crate::git::object::Batch;
-use crate::git::preview::Preview;
+use crate::git::preview::{Conflict, Preview, Stage};
 use crate::git::touched::{Comparer, Touched};
 use crate::git::{ObjectId, Repo, sha256};
 use crate::session::context::Context;
@@ -23,6 +23,7 @@ pub struct Judge<'c> {
     context: &'c Context<'c>,
     comparer: Comparer,
     memory: Memory,
+    /// By the commit that changes began at and the files they led to.
     touched: HashMap<(ObjectId, ObjectId), Rc<Touched>>,
     /// What settles how files are merged.
     settings: String,
@@ -43,32 +44,39 @@ impl<'c> Judge<'c> {
         })
     }
 
+    /// Returns the merge base of two sides; `None` when there is none, or more than one.
+    pub fn only_merge_base(&self, one: &Side, other: &Side) -> Result<Option<ObjectId>> {
+        let bases = self.comparer.merge_bases(one.tip, other.tip)?;
+        Ok(match bases.as_slice() {
+            [base] => Some(*base),
+            _ => None,
+        })
+    }
+
     /// Returns what merging the second of each pair into the first would give.
     pub fn judge(&mut self, pairs: &[(&Side, &Side)]) -> Result<Vec<Verdict>> {
         let mut verdicts: Vec<Option<Verdict>> = Vec::with_capacity(pairs.len());
         let mut open = Vec::new();
         for (index, (ours, theirs)) in pairs.iter().enumerate() {
-            let known = self
-                .memory
-                .recall(ours.commit, theirs.commit, &self.settings);
+            let settings = self.settings_of(ours, theirs);
+            let known = self.memory.recall(ours.commit, theirs.commit, &settings);
             let verdict = match known {
                 Some(known) => Some(known),
-                None => {
-                    let found = self.decide_by_paths(ours, theirs)?;
-                    match &found {
-                        Some(found) => self.memory.keep(ours.commit, theirs.commit, "", found),
-                        None => open.push(index),
-                    }
-                    found
-                }
+                None => self.decide_by_paths(ours, theirs)?,
             };
+            if verdict.is_none() {
+                open.push(index);
+            }
             verdicts.push(verdict);
         }
         let asked: Vec<_> = open.iter().map(|index| pairs[*index]).collect();
-        for (index, verdict) in open.into_iter().zip(self.ask(&asked)?) {
+        for (index, preview) in open.into_iter().zip(self.ask(&asked)?) {
             let (ours, theirs) = pairs[index];
+            let preview = self.without_changes_of_branches(ours, theirs, preview)?;
+            let verdict = verdict(self.context.repo, &preview);
+            let settings = self.settings_of(ours, theirs);
             self.memory
-                .keep(ours.commit, theirs.commit, &self.settings, &verdict);
+                .keep(ours.commit, theirs.commit, &settings, &verdict);
             verdicts[index] = Some(verdict);
         }
         self.memory.save(&self.context.store);
@@ -78,34 +86,79 @@ impl<'c> Judge<'c> {
             .collect())
     }
 
-    /// Returns what the paths that both sides touched decide; `None` when git must be asked.
-    fn decide_by_paths(&mut self, ours: &Side, theirs: &Side) -> Result<Option<Verdict>> {
-        if ours.tree == theirs.tree {
-            return Ok(Some(Verdict::Clean));
+    /// Returns what stands for everything besides the commits that a verdict on a pair depends on.
+    fn settings_of(&self, ours: &Side, theirs: &Side) -> String {
+        match own_bases(ours, theirs) {
+            Some((our, their)) => format!("{} {our} {their}", self.settings),
+            None => self.settings.clone(),
         }
-        let base = match self.comparer.merge_bases(ours.tip, theirs.tip)?.as_slice() {
-            [] => return Ok(Some(Verdict::Unrelated)),
-            [base] => self.context.repo.tree_of(*base)?,
-            // git merges several of them first.
-            _ => return Ok(None),
-        };
-        let (ours, theirs) = (
-            self.touched(base, ours.tree)?,
-            self.touched(base, theirs.tree)?,
-        );
-        Ok((!ours.may_meet(&theirs)).then_some(Verdict::Clean))
     }
 
-    fn touched(&mut self, base: ObjectId, side: ObjectId) -> Result<Rc<Touched>> {
-        if let Some(known) = self.touched.get(&(base, side)) {
+    /// Returns what the paths that both sides touched decide, and remembers it; `None` when git must be asked.
+    fn decide_by_paths(&mut self, ours: &Side, theirs: &Side) -> Result<Option<Verdict>> {
+        let (verdict, settings) = if ours.tree == theirs.tree {
+            (Verdict::Clean, String::new())
+        } else {
+            let bases = self.comparer.merge_bases(ours.tip, theirs.tip)?;
+            match bases.as_slice() {
+                [] => (Verdict::Unrelated, String::new()),
+                [base] if !self.may_meet((*base, ours), (*base, theirs))? => {
+                    (Verdict::Clean, String::new())
+                }
+                _ => match own_bases(ours, theirs) {
+                    Some((our, their)) if !self.may_meet((our, ours), (their, theirs))? => {
+                        (Verdict::Clean, self.settings_of(ours, theirs))
+                    }
+                    // git merges several bases first.
+                    _ => return Ok(None),
+                },
+            }
+        };
+        self.memory
+            .keep(ours.commit, theirs.commit, &settings, &verdict);
+        Ok(Some(verdict))
+    }
+
+    fn may_meet(&mut self, ours: (ObjectId, &Side), theirs: (ObjectId, &Side)) -> Result<bool> {
+        let ours = self.touched_since(ours.0, ours.1)?;
+        let theirs = self.touched_since(theirs.0, theirs.1)?;
+        Ok(ours.may_meet(&theirs))
+    }
+
+    /// Takes out of a preview what one of the sides has only taken over from its branch.
+    fn without_changes_of_branches(
+        &mut self,
+        ours: &Side,
+        theirs: &Side,
+        mut preview: Preview,
+    ) -> Result<Preview> {
+        let Some((our, their)) = own_bases(ours, theirs) else {
+            return Ok(preview);
+        };
+        if !preview.clean {
+            let ours = self.touched_since(our, ours)?;
+            let theirs = self.touched_since(their, theirs)?;
+            preview.conflicts.retain(|conflict| {
+                !is_about_content(conflict)
+                    || (made(&ours, conflict, conflict.ours.as_ref())
+                        && made(&theirs, conflict, conflict.theirs.as_ref()))
+            });
+            preview.clean = preview.conflicts.is_empty();
+        }
+        Ok(preview)
+    }
+
+    fn touched_since(&mut self, base: ObjectId, side: &Side) -> Result<Rc<Touched>> {
+        if let Some(known) = self.touched.get(&(base, side.tree)) {
             return Ok(known.clone());
         }
-        let touched = Rc::new(self.comparer.touched(base, side)?);
-        self.touched.insert((base, side), touched.clone());
+        let files = self.context.repo.tree_of(base)?;
+        let touched = Rc::new(self.comparer.touched(files, side.tree)?);
+        self.touched.insert((base, side.tree), touched.clone());
         Ok(touched)
     }
 
-    fn ask(&self, pairs: &[(&Side, &Side)]) -> Result<Vec<Verdict>> {
+    fn ask(&self, pairs: &[(&Side, &Side)]) -> Result<Vec<Preview>> {
         let repo = self.context.repo;
         let mut missing: BTreeMap<ObjectId, Batch> = BTreeMap::new();
         for side in pairs.iter().flat_map(|(ours, theirs)| [ours, theirs]) {
@@ -120,12 +173,30 @@ impl<'c> Judge<'c> {
             .iter()
             .map(|(ours, theirs)| (ours.commit, theirs.commit))
             .collect();
-        let previews = repo.preview_merges_with(&commits, self.attributes, &missing)?;
-        Ok(previews
-            .iter()
-            .map(|preview| verdict(repo, preview))
-            .collect())
+        repo.preview_merges_with(&commits, self.attributes, &missing)
     }
+}
+
+/// Returns where the own changes of each side began, if that is not the same commit.
+fn own_bases(ours: &Side, theirs: &Side) -> Option<(ObjectId, ObjectId)> {
+    let (our, their) = (ours.base?, theirs.base?);
+    (our != their).then_some((our, their))
+}
+
+/// Returns whether a conflict is about the content at one path: for those it can be told which side changed it. Conflicts of
+/// renames and of files with directories are never taken back.
+fn is_about_content(conflict: &Conflict) -> bool {
+    let content = |kind: &String| matches!(kind.as_str(), "contents" | "binary" | "modify/delete");
+    !conflict.path.is_empty() && !conflict.kinds.is_empty() && conflict.kinds.iter().all(content)
+}
+
+/// Returns whether a side changed what is in conflict, at that path or at one that git saw renamed to it.
+fn made(touched: &Touched, conflict: &Conflict, stage: Option<&Stage>) -> bool {
+    touched.changes().iter().any(|change| {
+        let content = change.after.map(|(_, id)| id);
+        change.path == conflict.path
+            || (content.is_some() && content == stage.map(|stage| stage.id))
+    })
 }
 
 fn verdict(repo: &Repo, preview: &Preview) -> Verdict {

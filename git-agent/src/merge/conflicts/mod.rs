@@ -1,5 +1,6 @@
 //! Conflicts before they happen: every session against the branch it goes to, and every two sessions against each other,
-//! with what they have not committed.
+//! with what they have not committed. Two sessions conflict only in paths that both changed themselves: a change that one of
+//! them merely took over from its branch is a conflict of the other with that branch.
 
 mod judge;
 mod memory;
@@ -13,7 +14,7 @@ use crate::cores;
 use crate::error::{Error, Result};
 use crate::git::{ObjectId, Repo};
 use crate::session::context::Context;
-use crate::session::summary::Finding;
+use crate::session::known::Finding;
 use crate::session::{Session, SessionId, State, work};
 use crate::store::list::Listed;
 use judge::Judge;
@@ -126,14 +127,14 @@ impl Matrix {
     }
 }
 
-/// Returns whether a session may have work that can conflict.
+/// Returns whether a session may have work of its own that can conflict.
 pub fn has_work(session: &Session) -> bool {
     let unmade = matches!(
         session.status,
         State::Draft | State::Queued | State::Preparing
     );
     let nothing_yet = unmade && session.turns == 0;
-    !session.status.is_closed() && !nothing_yet
+    !session.status.is_closed() && !nothing_yet && session.resolves().is_none()
 }
 
 /// Compares sessions with the branches they go to and with each other.
@@ -160,6 +161,12 @@ pub fn matrix(context: &Context<'_>, listed: &[Listed], options: &Options) -> Re
         matrix.sessions.push(side);
     }
     let branches = Branches::load(repo, options.into.as_deref(), &targets)?;
+    let mut judge = Judge::new(context, branches.first())?;
+    for (side, target) in matrix.sessions.iter_mut().zip(&targets) {
+        if let Some(branch) = target.as_deref().and_then(|name| branches.get(name)) {
+            side.base = judge.only_merge_base(branch, side)?;
+        }
+    }
     let wanted = |sid: Option<SessionId>| {
         options.only.is_empty() || sid.is_some_and(|sid| options.only.contains(&sid))
     };
@@ -180,7 +187,6 @@ pub fn matrix(context: &Context<'_>, listed: &[Listed], options: &Options) -> Re
             }
         }
     }
-    let mut judge = Judge::new(context, branches.first())?;
     let verdicts = judge.judge(&pairs)?;
     let mut judged: Vec<Pair> = pairs
         .into_iter()
@@ -211,6 +217,7 @@ pub fn between(
             tip: *commit,
             tree,
             commit: *commit,
+            base: None,
         });
     }
     let mut places = Vec::new();

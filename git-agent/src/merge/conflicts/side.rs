@@ -30,6 +30,9 @@ pub struct Side {
     pub tree: ObjectId,
     /// The commit that stands for this side: its tip, or one on top of it that no ref points at.
     pub commit: ObjectId,
+    /// The commit that its own changes began at: its merge base with the branch it goes to. `None` where everything counts
+    /// as its own.
+    pub base: Option<ObjectId>,
 }
 
 impl Side {
@@ -92,6 +95,7 @@ impl Side {
             tip,
             tree,
             commit: tip,
+            base: None,
         };
         if repo.tree_of(tip)? != tree {
             side.commit = repo.stand_in_batch(tree, tip)?.0;

@@ -7,24 +7,32 @@ use std::time::{Duration, Instant};
 
 use super::check::{self, Side};
 use super::{Case, hand, intent};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::git::capture::Checkout;
 use crate::git::touched::Comparer;
 use crate::git::{ObjectId, ObjectKind};
 use crate::merge::gate::Colour;
+use crate::merge::still::while_still;
 use crate::merge::testing::{self, Tester};
 use crate::session::context::Context;
 use crate::session::create::{self, Created};
 use crate::session::inbox::Message;
+use crate::session::restore::{self, Which};
 use crate::session::wait::{self, Wish};
-use crate::session::{Session, State, agents, clean, launch, place, prompts, work};
+use crate::session::{
+    RESOLVES, Session, SessionId, State, agents, clean, launch, place, prompts, select, state,
+    steer, work,
+};
 use crate::store::append::SessionWriter;
 use crate::store::list::{Listed, Scope};
+use crate::transcript::Body;
 
 /// How often an agent is told what is still wrong.
 const ROUNDS: usize = 2;
 /// How long an agent may take for each.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
+/// How long a supervisor may take to end after its turn.
+const LETTING_GO: Duration = Duration::from_secs(5);
 /// Files above this size are not looked into.
 const LARGEST: u64 = 8 << 20;
 /// How much of a test's log an agent is shown.
@@ -54,6 +62,14 @@ pub struct Resolution {
     pub resolver: Session,
 }
 
+/// The session that resolves, with the conflict open in its worktree.
+struct Resolver {
+    session: Session,
+    at: Checkout,
+    /// The files as the agent finds them.
+    opened: ObjectId,
+}
+
 /// Lets an agent resolve a conflict. `tell` is told what goes on.
 pub fn resolve(
     context: &Context<'_>,
@@ -62,42 +78,75 @@ pub fn resolve(
     tell: &mut dyn FnMut(String),
 ) -> Result<Resolution> {
     let prompt = intent::prompt(context, case, options.test.as_deref())?;
-    let created = begin(context, case, options, prompt)?;
-    let (sid, name) = (created.session.sid, created.session.name.clone());
-    let at = require_checkout(context, &created.session)?;
-    let opened = open_conflict(context, case, &created, &at)?;
-    if let Err(error) = launch::launch(context, sid) {
-        create::undo(context, &created.session)?;
-        return Err(error);
+    let resolver = match earlier(context, case, options)? {
+        Some(earlier) => begin_again(context, case, earlier, prompt)?,
+        None => begin(context, case, options, prompt)?,
+    };
+    tell(format!(
+        "session '{}' resolves the conflict",
+        resolver.session.name
+    ));
+    let resolution = attempt(context, case, &resolver, options, tell);
+    if let Err(error) = &resolution {
+        // The error counts; that the record could not be written does not hide it.
+        let _ = fail(context, resolver.session.sid, error.message());
     }
-    drop(created.starting);
-    tell(format!("session '{name}' resolves the conflict"));
+    resolution
+}
+
+/// Waits for the agent and checks its work; tells it once what is wrong.
+fn attempt(
+    context: &Context<'_>,
+    case: &Case,
+    resolver: &Resolver,
+    options: &Options,
+    tell: &mut dyn FnMut(String),
+) -> Result<Resolution> {
+    let (sid, name) = (resolver.session.sid, &resolver.session.name);
     let mut round = 1;
     loop {
-        let resolver = await_turn(context, &created.session, options)?;
-        let tree = context.repo.snapshot_tree(&at)?;
-        let mut complaints = look(context, case, opened, tree)?;
+        let ended = await_turn(context, &resolver.session, options)?;
+        let tree = context.repo.snapshot_tree(&resolver.at)?;
+        let mut complaints = look(context, case, resolver.opened, tree)?;
         let trailers = [format!("Agent-Session: {sid}")];
         let commit = case.commit(context.repo, tree, &trailers)?;
         if complaints.is_empty() {
-            complaints = test(context, options, commit)?;
+            complaints = test(context, options, commit, sid, tell)?;
         }
         if complaints.is_empty() {
-            return Ok(Resolution { commit, resolver });
+            return Ok(Resolution {
+                commit,
+                resolver: ended,
+            });
         }
         if round >= ROUNDS {
-            return Err(given_up(case, &name, &complaints));
+            return Err(given_up(case, name, &complaints));
         }
         round += 1;
         tell(format!("not accepted: {}", complaints[0]));
         complaints.truncate(COMPLAINTS);
-        let message = Message::Prompt {
-            text: intent::again(&complaints),
-            from: FROM.to_owned(),
-            again: false,
-        };
-        prompts::send(context, sid, &message)?;
+        send(context, sid, intent::again(&complaints))?;
     }
+}
+
+fn send(context: &Context<'_>, sid: SessionId, text: String) -> Result<()> {
+    let message = Message::Prompt {
+        text,
+        from: FROM.to_owned(),
+        again: false,
+    };
+    prompts::send(context, sid, &message)?;
+    Ok(())
+}
+
+/// Records that a resolution failed, unless its last turn already says so.
+fn fail(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<()> {
+    let session = context.store.session(sid)?;
+    if session.is_some_and(|session| session.status != State::Failed) {
+        steer::wait_until_free(context, sid, LETTING_GO)?;
+        state::set_state(context, sid, State::Failed, reason)?;
+    }
+    Ok(())
 }
 
 /// Takes a resolution over: the session gets it, and the session that made it is over.
@@ -107,10 +156,13 @@ pub fn accept(context: &Context<'_>, case: &Case, resolution: &Resolution) -> Re
     close(context, &resolution.resolver, State::Merged, &reason)
 }
 
-/// Refuses a resolution: the session stays as it was, and what the agent made is kept.
+/// Refuses a resolution: the session stays as it was, and the agent's files stay in the worktree of the resolver.
 pub fn refuse(context: &Context<'_>, resolution: &Resolution) -> Result<()> {
-    let reason = "its resolution was not taken";
-    close(context, &resolution.resolver, State::Discarded, reason)
+    fail(
+        context,
+        resolution.resolver.sid,
+        "the resolution was refused",
+    )
 }
 
 fn given_up(case: &Case, resolver: &str, complaints: &[String]) -> Error {
@@ -123,12 +175,105 @@ fn given_up(case: &Case, resolver: &str, complaints: &[String]) -> Error {
         error = error.hint(complaint.clone());
     }
     error
-        .hint(format!("git agent log {resolver}"))
-        .hint(format!("by hand: git agent merge resolve {name}"))
+        .hint(format!("git agent log {}", shell_word(resolver)))
+        .hint(format!(
+            "by hand: git agent merge resolve {}",
+            shell_word(name)
+        ))
+}
+
+/// Returns the agent that resolves.
+fn agent_of<'o>(case: &'o Case, options: &'o Options) -> &'o str {
+    options.agent.as_deref().unwrap_or(&case.session.agent)
+}
+
+/// Returns the session of an earlier try. One of another agent is discarded: an agent cannot go on with the conversation of
+/// another.
+fn earlier(context: &Context<'_>, case: &Case, options: &Options) -> Result<Option<Session>> {
+    let listing = select::list(context, Scope::Mine)?.sessions.into_iter();
+    let found = listing.map(|listed| listed.session).find(|session| {
+        session.resolves() == Some(case.session.sid) && !session.status.is_closed()
+    });
+    let Some(session) = found else {
+        return Ok(None);
+    };
+    steer::require_idle(context, &session)?;
+    if session.agent == agent_of(case, options) {
+        return Ok(Some(session));
+    }
+    close(
+        context,
+        &session,
+        State::Discarded,
+        "another agent resolves the conflict",
+    )?;
+    Ok(None)
+}
+
+/// Opens the conflict as it is now in the session of an earlier try. The files of that try stay in a snapshot.
+fn begin_again(
+    context: &Context<'_>,
+    case: &Case,
+    session: Session,
+    prompt: String,
+) -> Result<Resolver> {
+    let at = match work::checkout(context, &session)? {
+        Some(at) => at,
+        None => restore::restore(context, &session, &Which::Last)?,
+    };
+    let opened = while_still(context, &session, || {
+        let store = &context.store;
+        store.take_snapshot(session.sid, None, "before another try", &at)?;
+        let branch = session.branch.as_deref().unwrap_or(&session.name);
+        hand::start_over(context, &at, branch, case.place.tip)?;
+        let mut writer = SessionWriter::open(store, session.sid, context.redactor())?;
+        writer.append(Body::Set {
+            key: "base".to_owned(),
+            value: case.place.tip.to_string().into(),
+        })?;
+        writer.close()?;
+        open_conflict(context, case, &at)
+    })?;
+    send(context, session.sid, prompt)?;
+    Ok(Resolver {
+        session,
+        at,
+        opened,
+    })
 }
 
 /// Makes the session that resolves. Its worktree is the conflicting session's commit.
-fn begin(context: &Context<'_>, case: &Case, options: &Options, prompt: String) -> Result<Created> {
+fn begin(
+    context: &Context<'_>,
+    case: &Case,
+    options: &Options,
+    prompt: String,
+) -> Result<Resolver> {
+    let created = create(context, case, options, prompt)?;
+    let begun = require_checkout(context, &created.session).and_then(|at| {
+        let opened = open_conflict(context, case, &at)?;
+        launch::launch(context, created.session.sid)?;
+        Ok((at, opened))
+    });
+    match begun {
+        Ok((at, opened)) => Ok(Resolver {
+            session: created.session,
+            at,
+            opened,
+        }),
+        Err(error) => {
+            create::undo(context, &created.session)?;
+            Err(error)
+        }
+    }
+}
+
+fn create(
+    context: &Context<'_>,
+    case: &Case,
+    options: &Options,
+    prompt: String,
+) -> Result<Created> {
     let session = &case.session;
     let mut new = create::Options {
         task: prompt,
@@ -136,16 +281,15 @@ fn begin(context: &Context<'_>, case: &Case, options: &Options, prompt: String) 
         from: Some(case.place.tip.to_string()),
         parent: session.branch.clone(),
         parent_session: Some(session.sid),
-        more: vec![("resolves".to_owned(), session.sid.to_string().into())],
+        more: vec![(RESOLVES.to_owned(), session.sid.to_string().into())],
+        agent: agent_of(case, options).to_owned(),
         ..create::Options::default()
     };
     match &options.agent {
         Some(agent) => {
             agents::require(&context.config, agent)?;
-            new.agent.clone_from(agent);
         }
         None => {
-            new.agent.clone_from(&session.agent);
             new.model.clone_from(&session.model);
             if session.agent == agents::COMMAND {
                 new.command = agents::command_of(&context.store, session).unwrap_or_default();
@@ -180,21 +324,11 @@ fn free_name(context: &Context<'_>, name: &str) -> Result<String> {
 }
 
 /// Opens the conflict where the agent will find it, and returns the files as they are then.
-fn open_conflict(
-    context: &Context<'_>,
-    case: &Case,
-    created: &Created,
-    at: &Checkout,
-) -> Result<ObjectId> {
-    let opened =
-        hand::start_merge(context, at, case.theirs, &case.target).and_then(|clean| match clean {
-            true => Err(Error::fatal("the conflict is gone")),
-            false => context.repo.snapshot_tree(at),
-        });
-    if opened.is_err() {
-        create::undo(context, &created.session)?;
+fn open_conflict(context: &Context<'_>, case: &Case, at: &Checkout) -> Result<ObjectId> {
+    match hand::start_merge(context, at, case.theirs, &case.target)? {
+        true => Err(Error::fatal("the conflict is gone")),
+        false => context.repo.snapshot_tree(at),
     }
-    opened
 }
 
 fn require_checkout(context: &Context<'_>, session: &Session) -> Result<Checkout> {
@@ -210,7 +344,7 @@ fn await_turn(context: &Context<'_>, resolver: &Session, options: &Options) -> R
         any: false,
         deadline: Instant::now().checked_add(options.timeout.unwrap_or(PATIENCE)),
     };
-    match wait::wait(context, &[resolver.sid], &wish)? {
+    match wait::wait(context, &[resolver.sid], &wish, &|_| {})? {
         wait::Outcome::Reached(mut there) => there
             .pop()
             .ok_or_else(|| Error::fatal(format!("session '{name}' is gone"))),
@@ -223,12 +357,13 @@ fn await_turn(context: &Context<'_>, resolver: &Session, options: &Options) -> R
             Err(Error::fatal(format!(
                 "session '{name}', which was to resolve the conflict, is {state}: {reason}"
             ))
-            .hint(format!("git agent log {name}")))
+            .hint(format!("git agent log {}", shell_word(name))))
         }
-        wait::Outcome::TimedOut(_) => Err(Error::fatal(format!(
-            "session '{name}' did not resolve the conflict in time"
-        ))
-        .hint(format!("git agent stop {name}"))),
+        wait::Outcome::TimedOut(_) => {
+            let late = format!("session '{name}' did not resolve the conflict in time");
+            steer::stop(context, resolver.sid, &late)?;
+            Err(Error::fatal(late).hint(format!("git agent log {}", shell_word(name))))
+        }
     }
 }
 
@@ -286,14 +421,22 @@ fn look(
 }
 
 /// Tests a result; returns what an agent needs to know when it fails.
-fn test(context: &Context<'_>, options: &Options, commit: ObjectId) -> Result<Vec<String>> {
+fn test(
+    context: &Context<'_>,
+    options: &Options,
+    commit: ObjectId,
+    of: SessionId,
+    tell: &mut dyn FnMut(String),
+) -> Result<Vec<String>> {
     let Some(command) = &options.test else {
         return Ok(Vec::new());
     };
     let mut tester = Tester::new(context, command.clone(), false);
-    let verdict = tester.test(commit);
+    let verdict = tester.test(commit, of);
     tester.finish()?;
-    Ok(match verdict?.colour {
+    let verdict = verdict?;
+    verdict.told.into_iter().for_each(tell);
+    Ok(match verdict.colour {
         Colour::Green => Vec::new(),
         Colour::Red(log) | Colour::Late(log) => {
             let tail = testing::log_tail(Path::new(&log), LOG);

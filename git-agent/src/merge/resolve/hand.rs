@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{Case, check, land};
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Error, Result, shell_word};
 use crate::git::capture::Checkout;
 use crate::git::worktree;
 use crate::git::{Git, ObjectId};
@@ -25,6 +25,7 @@ pub struct Open {
     /// The branch's commit.
     pub theirs: String,
     /// The worktree.
+    #[serde(with = "crate::review::path::as_text")]
     pub path: PathBuf,
     /// The paths in conflict.
     pub conflicts: Vec<String>,
@@ -59,7 +60,8 @@ pub fn begin(context: &Context<'_>, case: &Case) -> Result<Open> {
     let at = checkout(context, &open)?;
     let merged = start_merge(context, &at, case.theirs, &case.target)?;
     if merged {
-        return Err(Error::fatal("the conflict is gone").hint(format!("git agent update {name}")));
+        return Err(Error::fatal("the conflict is gone")
+            .hint(format!("git agent update {}", shell_word(name))));
     }
     Ok(open)
 }
@@ -87,6 +89,22 @@ pub(super) fn start_merge(
             Err(Error::fatal(format!("cannot open the conflict: {said}")))
         }
     }
+}
+
+/// Takes a worktree back to a commit on its branch, without what was merged, changed or added there. The caller has a snapshot
+/// of it.
+pub(super) fn start_over(
+    context: &Context<'_>,
+    at: &Checkout,
+    branch: &str,
+    commit: ObjectId,
+) -> Result<()> {
+    git(context, at)
+        .args(["checkout", "--quiet", "--force", "-B", branch])
+        .arg(commit.to_string())
+        .run()?;
+    git(context, at).args(["clean", "--quiet", "-fd"]).run()?;
+    Ok(())
 }
 
 fn git(context: &Context<'_>, at: &Checkout) -> Git {
@@ -117,7 +135,10 @@ pub fn proceed(context: &Context<'_>, session: &Session) -> Result<ObjectId> {
                     "what is checked out in '{}' is no merge of both sides",
                     at.top.display()
                 ))
-                .hint(format!("git agent merge resolve --abort {}", session.name)));
+                .hint(format!(
+                    "git agent merge resolve --abort {}",
+                    shell_word(&session.name)
+                )));
             }
             refuse_markers(context, &at, &open)?;
             head
@@ -148,7 +169,7 @@ fn require(context: &Context<'_>, session: &Session) -> Result<Open> {
     let name = &session.name;
     opened(context, session.sid).ok_or_else(|| {
         Error::fatal(format!("no conflict of '{name}' is being resolved"))
-            .hint(format!("git agent merge resolve {name}"))
+            .hint(format!("git agent merge resolve {}", shell_word(name)))
     })
 }
 
@@ -218,8 +239,10 @@ fn checkout(context: &Context<'_>, open: &Open) -> Result<Checkout> {
             top: known.path,
         })
         .ok_or_else(|| {
-            Error::fatal(format!("the worktree '{}' is gone", open.path.display()))
-                .hint(format!("git agent merge resolve --abort {}", open.name))
+            Error::fatal(format!("the worktree '{}' is gone", open.path.display())).hint(format!(
+                "git agent merge resolve --abort {}",
+                shell_word(&open.name)
+            ))
         })
 }
 

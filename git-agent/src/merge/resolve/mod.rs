@@ -10,7 +10,7 @@ use super::advance::{self, Place};
 use super::conflicts::{Look, Side};
 use super::still::while_still;
 use super::update;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::git::merge::NewCommit;
 use crate::git::object::Batch;
 use crate::git::onto::Taken;
@@ -124,8 +124,11 @@ fn land(
             return Err(Error::fatal(format!(
                 "session '{name}' went on meanwhile; its conflicts may be others now"
             ))
-            .hint(format!("git agent merge resolve --abort {name}"))
-            .hint(format!("git agent merge resolve {name}")));
+            .hint(format!(
+                "git agent merge resolve --abort {}",
+                shell_word(name)
+            ))
+            .hint(format!("git agent merge resolve {}", shell_word(name))));
         }
         match advance::advance(context, session, &place, commit, "before resolve")? {
             Taken::Done => {}
@@ -133,7 +136,7 @@ fn land(
                 let first = paths.first().map(String::as_str).unwrap_or_default();
                 return Err(
                     Error::fatal(format!("uncommitted work in '{first}' is in the way"))
-                        .hint(format!("git agent commit {name}")),
+                        .hint(format!("git agent commit {}", shell_word(name))),
                 );
             }
         }
