@@ -9,9 +9,9 @@ use std::collections::HashSet;
 use std::io::Write;
 
 use git_agent::error::{Context as _, Result};
+use git_agent::git::Repo;
 use git_agent::git::capture::Checkout;
 use git_agent::git::diff::Delta;
-use git_agent::git::{ObjectId, Repo};
 use git_agent::output::cannot_write;
 use git_agent::review::Review;
 use git_agent::session::anchors::{Placed, Spot};
@@ -19,7 +19,7 @@ use git_agent::session::work::{self, Work};
 use git_agent::store::list::Listed;
 
 use crate::diff::{look_apart, warn_left_out};
-use crate::screen::{Gathering, Screen};
+use crate::screen::{Gathering, Screen, Trees};
 use crate::weave::Weaver;
 
 /// So many files fill any screen.
@@ -105,8 +105,13 @@ fn rest(
 }
 
 /// Returns what is compared.
-fn trees(repo: &Repo, work: &Work) -> Result<(ObjectId, ObjectId)> {
-    Ok((repo.tree_of(work.base)?, work.tree))
+fn trees(repo: &Repo, work: &Work) -> Result<Trees> {
+    let base = repo.tree_of(work.base)?;
+    Ok(Trees {
+        old: base,
+        new: work.tree,
+        attributes: base,
+    })
 }
 
 /// Returns whether git shows each file under a heading and by itself, so that one can be shown without the others.

@@ -103,8 +103,14 @@ pub fn run(env: &Env, args: &Ai) -> Result<u8> {
             command: &args.command,
         };
         ui.progress("an agent reviews …");
-        let answered = ai::ask(context, &subject, &reviewer, args.timeout)?;
+        let mut meanwhile = Vec::new();
+        let mut tell = |words| meanwhile.push(words);
+        let answered = ai::ask(context, &subject, &reviewer, args.timeout, &mut tell);
         ui.clear_progress();
+        for words in &meanwhile {
+            ui.warning(one_line(words).to_string());
+        }
+        let answered = answered?;
         if let Some((listed, before)) = &about {
             let now = work::look(context, listed, Keep::Nothing)?;
             if (now.tree, now.tip) != (before.tree, before.tip) {
@@ -161,6 +167,7 @@ fn subject(context: &Context<'_>, args: &Ai) -> Result<(Subject, Option<(Listed,
         tip: work.tip,
         old: compared.old,
         new: compared.new,
+        attributes: context.repo.tree_of(work.base)?,
         task: listed.session.task.clone(),
     };
     Ok((subject, Some((listed, work))))
@@ -177,6 +184,7 @@ fn checkout(context: &Context<'_>) -> Result<Subject> {
         tip,
         old: context.repo.tree_of(tip)?,
         new: seen.tree,
+        attributes: context.repo.tree_of(tip)?,
         task: String::new(),
     })
 }
@@ -188,10 +196,10 @@ fn unreadable(ui: &Ui, answered: &Answered, report: bool) -> Result<Error> {
         true => text.lines().for_each(|line| ui.narrate(line)),
         false => writeln!(ui.out(), "{}", text.trim_end()).context(cannot_write)?,
     }
-    let name = one_line(&answered.session.name).to_string();
     Ok(
-        Error::fatal("the agent's answer, shown above, holds no findings that can be read")
-            .hint(format!("git agent log {name}")),
+        Error::fatal("the agent's answer, shown above, holds no findings that can be read").hint(
+            format!("git agent log {}", shell_word(&answered.session.name)),
+        ),
     )
 }
 

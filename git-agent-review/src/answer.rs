@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Context as _, Error, Result};
+use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
 use git_agent::review::Action;
 use git_agent::session::context::Context;
+use git_agent::session::inside::{self, Act};
 use git_agent::session::remark::{self, Found, Reviews};
 use git_agent::session::{Ulid, display};
 
@@ -106,6 +107,10 @@ fn close(env: &Env, args: &Close, resolved: bool) -> Result<u8> {
         let found = find_all(context, &reviews, &args.comments)?;
         if let Some(found) = found.iter().find(|found| !found.thread.is_visible()) {
             return Err(deleted(found));
+        }
+        for found in &found {
+            let session = context.store.session(found.sid)?;
+            inside::permit(context, Act::CloseThreads, &session)?;
         }
         let ids: Vec<Ulid> = found.iter().map(|found| found.comment.id).collect();
         for found in found {
@@ -209,5 +214,8 @@ pub fn require_own(context: &Context<'_>, found: &Found<'_>) -> Result<()> {
         "comment {short} is by '{}': only its author may change it",
         found.comment.who.name
     ))
-    .hint(format!("git agent review reply {short} -m \"<answer>\"")))
+    .hint(format!(
+        "git agent review reply {} -m \"<answer>\"",
+        shell_word(short)
+    )))
 }

@@ -17,12 +17,14 @@ use git_agent::output::table::{Cell, Column, Table};
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain, sessions};
 use git_agent::review::path::to_text;
 use git_agent::session::context::Context;
+use git_agent::session::known::Finding;
 use git_agent::session::select::{self, Selection};
-use git_agent::session::summary::{self, Finding, Summary};
+use git_agent::session::summary::{self, Summary};
 use git_agent::session::work::{self, Keep, Work};
 use git_agent::store::list::{Listed, Scope};
 use serde::Serialize;
 
+use crate::emphasis::marked;
 use crate::table::spoken;
 use crate::weave::{Manner, Weaver};
 
@@ -450,17 +452,20 @@ fn diffs(context: &Context<'_>, ui: &Ui, args: &Compare, versions: &[Version]) -
             words: false,
         };
         let new = other.work.tree;
+        let attributes = context.repo.tree_of(first.work.base)?;
         let mut weaver = Weaver::new(context, ui, &[], manner);
-        context
-            .repo
-            .diff_program(old, new, &options, &[])?
-            .lines(&mut |line| {
-                match args.stat {
-                    true => weaver.plain(line)?,
-                    false => weaver.line(line)?,
-                }
-                Ok(true)
-            })?;
+        let program = (context.repo).diff_program(attributes, (old, new), &options, &[])?;
+        let program = match ui.palette().is_colored() {
+            true => marked(program),
+            false => program,
+        };
+        program.lines(&mut |line| {
+            match args.stat {
+                true => weaver.plain(line)?,
+                false => weaver.line(line)?,
+            }
+            Ok(true)
+        })?;
         weaver.end()?;
     }
     Ok(())

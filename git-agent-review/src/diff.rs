@@ -10,6 +10,8 @@ use git_agent::error::{Context as _, Error, Result, shell_path};
 use git_agent::git::Repo;
 use git_agent::git::scan::Reason;
 use git_agent::invoke::{OutputArgs, site};
+use git_agent::output::sanitize::one_line;
+use git_agent::output::sessions;
 use git_agent::output::style::When;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
 use git_agent::review::path::to_text;
@@ -26,7 +28,7 @@ use serde::Serialize;
 use crate::ahead;
 use crate::into;
 use crate::pathspec;
-use crate::screen::{Gathering, Screen};
+use crate::screen::{Gathering, Screen, Trees};
 
 #[derive(Debug, Args)]
 pub struct Diff {
@@ -104,8 +106,12 @@ impl Diff {
         self.paths.iter().map(seen).collect()
     }
 
-    fn is_whole(&self) -> bool {
-        self.scope() == Scope::Branch && !self.stat && !self.name_only && self.paths.is_empty()
+    /// Returns whether all that was not seen before is shown.
+    fn shows_all_news(&self) -> bool {
+        matches!(self.scope(), Scope::Branch | Scope::SinceReview)
+            && !self.stat
+            && !self.name_only
+            && self.paths.is_empty()
     }
 }
 
@@ -146,6 +152,10 @@ fn show(screen: &Screen<'_>, gathering: Gathering<'_>) -> Result<u8> {
     let listed = select::select_one(context, args.session.as_deref())?;
     let listed = into::towards(context, listed, args.into.as_deref())?;
     let human = ui.format() == Format::Human;
+    if human && !listed.is_mine() && listed.session.unshared().is_some() {
+        let name = one_line(&listed.session.name);
+        ui.warning(format!("'{name}' {}", sessions::UNSHARED));
+    }
     let work = match human && args.scope() == Scope::Branch {
         true => ahead::show(screen, &listed, gathering)?,
         false => {
@@ -159,15 +169,19 @@ fn show(screen: &Screen<'_>, gathering: Gathering<'_>) -> Result<u8> {
                 ui.narrate(note);
             }
             warn_left_out(context, ui, &work);
-            let trees = (compared.old, compared.new);
+            let trees = Trees {
+                old: compared.old,
+                new: compared.new,
+                attributes: context.repo.tree_of(work.base)?,
+            };
             screen.show(trees, screen.program(trees, &[])?.stream()?, &placed)?;
             work
         }
     };
     // An agent that reads its own diff is not the reviewer.
-    if args.is_whole()
+    if args.shows_all_news()
         && !context.repo.is_read_only()
-        && context.env.var("GIT_AGENT_SESSION").is_none()
+        && context.env.var(git_agent::session::inside::MARK).is_none()
         && inside::session(context)?.is_none()
     {
         looked::remember(context, listed.session.sid, &work)?;

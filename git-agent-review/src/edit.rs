@@ -277,7 +277,7 @@ fn diff_lines(context: &Context<'_>, work: &Work) -> Result<Vec<Line>> {
     let mut comes_again = false;
     let mut has_lines = true;
     let old = repo.tree_of(work.base)?;
-    repo.diff_program(old, work.tree, &options, &[])?
+    repo.diff_program(old, (old, work.tree), &options, &[])?
         .lines(&mut |line| {
             let line = line.strip_suffix(b"\n").unwrap_or(line);
             if !in_patch {

@@ -1,15 +1,19 @@
 //! Lines of git's diff made fit for a terminal: what a file holds cannot steer it, and what changed within a line stands out.
 //!
-//! git colours its diff by escapes of its own. Those it may use are known from its configuration; any other escape comes
-//! from a file and is shown as text.
+//! A file can hold the very escapes that git colours its diff with. So git is told to use colours that were drawn at random
+//! for this process: those are replaced by the ones that the user configured, and any other escape comes from a file and is
+//! shown as text.
 
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+
+use git_agent::git::Git;
 use git_agent::output::sanitize;
 use git_agent::output::style::Color;
 
 /// The colours of git's diff and what they are unless somebody configured them.
-const COLORS: [(&str, &str); 23] = [
+const COLORS: [(&str, &str); 22] = [
     ("context", ""),
-    ("plain", ""),
     ("meta", "bold"),
     ("frag", "cyan"),
     ("func", ""),
@@ -39,72 +43,108 @@ const COMMON_SHARE: usize = 4;
 /// Ends every colour.
 const RESET: &[u8] = b"\x1b[m";
 
+/// What no file can know.
+static DRAWN: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// Returns the colours, foreground and background, that git uses for a slot in this process.
+fn drawn(slot: &str) -> [u8; 6] {
+    let [red, green, blue, red_below, green_below, blue_below, ..] =
+        DRAWN.hash_one(slot).to_le_bytes();
+    [red, green, blue, red_below, green_below, blue_below]
+}
+
+/// Lets git colour a diff so that [`Escapes`] can tell its escapes from those of files.
+pub fn marked(git: Git) -> Git {
+    COLORS.iter().fold(git, |git, (slot, _)| {
+        let [a, b, c, d, e, f] = drawn(slot);
+        let value = format!("#{a:02x}{b:02x}{c:02x} #{d:02x}{e:02x}{f:02x}");
+        git.config(&format!("color.diff.{slot}"), value)
+    })
+}
+
+/// An escape of git's in this process, and the one that is shown instead.
+#[derive(Debug)]
+struct Mark {
+    escape: Vec<u8>,
+    shown: Vec<u8>,
+}
+
 /// The escapes that git uses; none, where it uses no colours.
 #[derive(Debug, Default)]
-pub struct Escapes(Vec<Vec<u8>>);
+pub struct Escapes(Vec<Mark>);
 
 impl Escapes {
-    /// Returns what git uses with this configuration.
+    /// Returns what git uses in a [`marked`] diff, and what is shown of it with this configuration.
     pub fn of(config: &dyn Fn(&str) -> Option<String>) -> Self {
-        let mut escapes = vec![RESET.to_vec()];
-        for (slot, usual) in COLORS {
-            let configured = config(&format!("color.diff.{slot}"));
-            for words in configured.as_deref().into_iter().chain([usual]) {
-                if let Ok(color) = words.parse::<Color>() {
-                    let escape = color.escape().as_bytes().to_vec();
-                    if !escape.is_empty() && !escapes.contains(&escape) {
-                        escapes.push(escape);
-                    }
-                }
+        let color = |words: String| words.parse::<Color>().ok();
+        let configured = |slot: &str| config(&format!("color.diff.{slot}")).and_then(color);
+        let mark = |(slot, usual): &(&str, &str)| {
+            let older = || configured("plain").filter(|_| *slot == "context");
+            let shown = configured(slot)
+                .or_else(older)
+                .or_else(|| usual.parse().ok());
+            let [a, b, c, d, e, f] = drawn(slot);
+            Mark {
+                escape: format!("\x1b[38;2;{a};{b};{c};48;2;{d};{e};{f}m").into_bytes(),
+                shown: shown.map_or_else(Vec::new, |color| color.escape().as_bytes().to_vec()),
             }
+        };
+        Escapes(COLORS.iter().map(mark).collect())
+    }
+
+    /// Returns the length of the escape of git's that its output goes on with, and what is shown instead.
+    fn at<'t>(&'t self, text: &'t [u8]) -> Option<(usize, &'t [u8])> {
+        let marks = |text: &[u8]| self.0.iter().find(|mark| text.starts_with(&mark.escape));
+        if let Some(mark) = marks(text) {
+            return Some((mark.escape.len(), &mark.shown));
         }
-        Escapes(escapes)
+        // All text has a colour, so git ends one only before the next or at the end of the line.
+        let after = text.strip_prefix(RESET).filter(|_| !self.0.is_empty())?;
+        let ends = matches!(after, b"" | b"\n" | b"\r\n" | b"\r") || marks(after).is_some();
+        ends.then_some((RESET.len(), RESET))
     }
 
-    /// Returns the length of the escape of git's that a text begins with.
-    fn at(&self, text: &[u8]) -> Option<usize> {
-        self.0
-            .iter()
-            .find(|escape| text.starts_with(escape))
-            .map(Vec::len)
+    /// Returns the length of an escape in a line that is shown.
+    fn shown_at(&self, text: &[u8]) -> Option<usize> {
+        let shown = self.0.iter().map(|mark| mark.shown.as_slice());
+        let mut known = std::iter::once(RESET).chain(shown.filter(|escape| !escape.is_empty()));
+        let found = known.find(|escape| text.starts_with(escape));
+        found.filter(|_| !self.0.is_empty()).map(<[u8]>::len)
     }
 
-    /// Returns a line without git's escapes and without its end.
+    /// Returns a line of git's output without git's escapes and without its end.
     pub fn strip(&self, line: &[u8]) -> Vec<u8> {
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
-        if !line.contains(&0x1b) {
-            return line.to_vec();
-        }
-        let mut text = Vec::with_capacity(line.len());
-        let mut rest = line;
-        while let Some((first, after)) = rest.split_first() {
-            match (*first == 0x1b).then(|| self.at(rest)).flatten() {
-                Some(length) => rest = &rest[length..],
-                None => {
-                    text.push(*first);
-                    rest = after;
-                }
-            }
-        }
-        text
+        without(line, &|rest| self.at(rest).map(|(length, _)| length))
     }
 
-    /// Returns a line that may go to a terminal. A colour ends with it, whoever began it.
+    /// Returns the same of a line that is shown.
+    pub fn strip_shown(&self, line: &[u8]) -> Vec<u8> {
+        without(line, &|rest| self.shown_at(rest))
+    }
+
+    /// Returns a line of git's output in the user's colours. Files are left as they are.
+    pub fn colored(&self, line: &[u8]) -> Vec<u8> {
+        self.replaced(line, &|out, text| out.extend_from_slice(text))
+    }
+
+    /// Returns a line of git's output that may go to a terminal, in the user's colours.
     pub fn clean(&self, line: &[u8]) -> Vec<u8> {
         let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t' | b'\n');
         if line.iter().all(is_plain) {
             return line.to_vec();
         }
+        self.replaced(line, &put)
+    }
+
+    fn replaced(&self, line: &[u8], put: &dyn Fn(&mut Vec<u8>, &[u8])) -> Vec<u8> {
         let mut out = Vec::with_capacity(line.len() + 16);
         let mut start = 0;
         let mut at = 0;
-        let mut open = false;
         while at < line.len() {
             match (line[at] == 0x1b).then(|| self.at(&line[at..])).flatten() {
-                Some(length) => {
+                Some((length, shown)) => {
                     put(&mut out, &line[start..at]);
-                    out.extend_from_slice(&line[at..at + length]);
-                    open = line[at..at + length] != *RESET;
+                    out.extend_from_slice(shown);
                     at += length;
                     start = at;
                 }
@@ -112,13 +152,28 @@ impl Escapes {
             }
         }
         put(&mut out, &line[start..]);
-        if open {
-            let ended = out.pop_if(|last| *last == b'\n');
-            out.extend_from_slice(RESET);
-            out.extend(ended);
-        }
         out
     }
+}
+
+/// Returns a line without its end and without the escapes that are found in it.
+fn without(line: &[u8], escape: &dyn Fn(&[u8]) -> Option<usize>) -> Vec<u8> {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    if !line.contains(&0x1b) {
+        return line.to_vec();
+    }
+    let mut text = Vec::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((first, after)) = rest.split_first() {
+        match (*first == 0x1b).then(|| escape(rest)).flatten() {
+            Some(length) => rest = &rest[length..],
+            None => {
+                text.push(*first);
+                rest = after;
+            }
+        }
+    }
+    text
 }
 
 /// Adds foreign text, escaped. A carriage return at the end of a line is shown as git and its pagers show it.
@@ -176,7 +231,7 @@ impl Escapes {
         let mut inside = false;
         while at < line.len() {
             if line[at] == 0x1b
-                && let Some(length) = self.at(&line[at..])
+                && let Some(length) = self.shown_at(&line[at..])
             {
                 out.extend_from_slice(&line[at..at + length]);
                 // git's escapes switch everything off.
@@ -213,26 +268,42 @@ mod tests {
         Escapes::of(&|_| None)
     }
 
+    /// Returns a line as git prints it, with the slots of its colours in braces.
+    fn printed(line: &str) -> Vec<u8> {
+        let escapes = usual();
+        let slots = COLORS.iter().zip(&escapes.0);
+        let text = slots.fold(line.to_owned(), |text, ((slot, _), mark)| {
+            let escape = String::from_utf8_lossy(&mark.escape);
+            text.replace(&format!("{{{slot}}}"), &escape)
+        });
+        text.into_bytes()
+    }
+
     #[test]
     fn only_gits_own_escapes_pass() {
         let escapes = usual();
-        let line = b"\x1b[32m+\x1b[m\x1b[32mfoo\x1b[2J\x1b]0;x\x07\x1b[8mbar\x1b[m\n";
-        let clean = String::from_utf8(escapes.clean(line)).expect("text");
+        let line = printed("{new}+\x1b[m{new}foo\x1b[2J\x1b]0;x\x07\x1b[8mbar\x1b[m\n");
+        let clean = String::from_utf8(escapes.clean(&line)).expect("text");
         assert_eq!(
             clean,
             "\x1b[32m+\x1b[m\x1b[32mfoo\\x1b[2J\\x1b]0;x\\x07\\x1b[8mbar\x1b[m\n"
         );
-        assert_eq!(escapes.strip(b"\x1b[31m-old\x1b[m\n"), b"-old");
+        // Also not those that git would use.
+        let line = printed("{context} a\x1b[m\x1b[31m-red\x1b[m\x1b[m\n");
         assert_eq!(
-            escapes.clean(b" a \x1b[31mred\n"),
-            b" a \x1b[31mred\x1b[m\n"
+            String::from_utf8(escapes.clean(&line)).expect("text"),
+            " a\\x1b[m\\x1b[31m-red\\x1b[m\x1b[m\n"
         );
+        assert_eq!(escapes.strip(&line), b" a\x1b[m\x1b[31m-red\x1b[m");
+        assert_eq!(escapes.strip(&printed("{old}-old\x1b[m\n")), b"-old");
+        assert_eq!(escapes.strip_shown(b"\x1b[31m-old\x1b[m\n"), b"-old");
         let none = Escapes::default();
         assert_eq!(none.clean(b"+a \x1b[31mred\n"), b"+a \\x1b[31mred\n");
         assert_eq!(none.strip(b"+a \x1b[31mred\n"), b"+a \x1b[31mred");
         assert_eq!(escapes.clean(b"+crlf\r\n"), b"+crlf^M\n");
         let configured = Escapes::of(&|key| (key == "color.diff.old").then(|| "blink blue".into()));
-        assert_eq!(configured.strip(b"\x1b[5;34m-x\x1b[m"), b"-x");
+        let shown = configured.clean(&printed("{old}-x\x1b[m"));
+        assert_eq!(shown, b"\x1b[5;34m-x\x1b[m");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use git_agent::session::context::Context;
 use git_agent::session::feedback::{self, Sent};
 use git_agent::session::judgement::{self, Judgement};
 use git_agent::session::work::{self, Keep, Work};
-use git_agent::session::{Ulid, remark, select};
+use git_agent::session::{Ulid, regard, remark, select};
 use git_agent::store::list::{Listed, Scope};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -147,7 +147,7 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
             };
             let work = work::look(context, &listed, Keep::Nothing).ok();
             let judgements = match args.wants_verdicts(&listed, all) {
-                true => judgements(&listed, review, work.as_ref()),
+                true => judgements(context, &listed, review, work.as_ref()),
                 false => Vec::new(),
             };
             decided += judgements.len();
@@ -267,12 +267,18 @@ fn placed<'r>(
 }
 
 /// Returns the verdicts on a session, seen from its work where that is here.
-fn judgements(listed: &Listed, review: &Review, work: Option<&Work>) -> Vec<Judgement> {
-    let files = work.map(|work| (work.tip.to_string(), work.tree.to_string()));
+fn judgements(
+    context: &Context<'_>,
+    listed: &Listed,
+    review: &Review,
+    work: Option<&Work>,
+) -> Vec<Judgement> {
+    let session = &listed.session;
+    let files = work.map(|work| regard::files_of(context.repo, session, review, work));
     let files = files
         .as_ref()
         .map(|(tip, tree)| (tip.as_str(), tree.as_str()));
-    judgement::all(review, listed.session.sid, files)
+    judgement::on(review, listed, files)
 }
 
 /// Writes comments and verdicts into one object.

@@ -20,6 +20,7 @@ use git_agent::store::list::Listed;
 use git_agent::store::notes::Texts;
 
 use crate::diff::Diff;
+use crate::emphasis::marked;
 use crate::outline::Outline;
 use crate::threads::Look;
 use crate::weave::{Manner, Weaver};
@@ -29,6 +30,15 @@ const CLEVER_PAGERS: [&str; 4] = ["delta", "diff-so-fancy", "diff-highlight", "r
 
 /// All that was said, while it is fetched by another thread; nothing where it is not asked for.
 pub type Gathering<'s> = Option<ScopedJoinHandle<'s, Result<Texts>>>;
+
+/// The trees that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trees {
+    pub old: ObjectId,
+    pub new: ObjectId,
+    /// Where the work begins: attributes are read from there, because an agent could hide its lines with its own.
+    pub attributes: ObjectId,
+}
 
 /// What is shown, to whom, and how.
 #[derive(Clone, Copy)]
@@ -40,7 +50,7 @@ pub struct Screen<'a> {
 
 impl<'a> Screen<'a> {
     /// Returns git's diff of two trees, as it is asked for, without some files that were shown already.
-    pub fn program(&self, trees: (ObjectId, ObjectId), shown: &[&[u8]]) -> Result<Git> {
+    pub fn program(&self, trees: Trees, shown: &[&[u8]]) -> Result<Git> {
         let (args, ui) = (self.args, self.ui);
         let mut options = vec![match self.is_colored() {
             true => "--color=always",
@@ -64,12 +74,7 @@ impl<'a> Screen<'a> {
         self.diff(trees, &options, shown)
     }
 
-    fn diff(
-        &self,
-        (old, new): (ObjectId, ObjectId),
-        options: &[&str],
-        shown: &[&[u8]],
-    ) -> Result<Git> {
+    fn diff(&self, trees: Trees, options: &[&str], shown: &[&[u8]]) -> Result<Git> {
         let repo = self.context.repo;
         let mut options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         // Renames are found unless the user said otherwise, however old git's own default is.
@@ -82,7 +87,12 @@ impl<'a> Screen<'a> {
                 OsString::from_vec([b":(top,exclude,literal)".as_slice(), path].concat())
             }),
         );
-        let git = repo.diff_program(old, new, &options, &paths)?;
+        let pair = (trees.old, trees.new);
+        let git = repo.diff_program(trees.attributes, pair, &options, &paths)?;
+        let git = match self.is_colored() {
+            true => marked(git),
+            false => git,
+        };
         Ok(match shown.is_empty() {
             true => git,
             // Otherwise what was just said would be names of files.
@@ -106,12 +116,7 @@ impl<'a> Screen<'a> {
     }
 
     /// Shows git's diff of two trees with the threads that hang in it.
-    pub fn show(
-        &self,
-        trees: (ObjectId, ObjectId),
-        stream: Stream,
-        placed: &[Placed<'_>],
-    ) -> Result<()> {
+    pub fn show(&self, trees: Trees, stream: Stream, placed: &[Placed<'_>]) -> Result<()> {
         let mut weaver = self.begin(trees, placed)?;
         stream.lines(&mut |line| self.line(&mut weaver, line).map(|()| true))?;
         self.finish(weaver, placed)
@@ -136,11 +141,7 @@ impl<'a> Screen<'a> {
     }
 
     /// Begins to show the diff of two trees: with what is about the session as a whole.
-    pub fn begin<'p, 'r>(
-        &self,
-        trees: (ObjectId, ObjectId),
-        placed: &'p [Placed<'r>],
-    ) -> Result<Weaver<'p, 'r>>
+    pub fn begin<'p, 'r>(&self, trees: Trees, placed: &'p [Placed<'r>]) -> Result<Weaver<'p, 'r>>
     where
         'a: 'p,
     {
@@ -161,7 +162,7 @@ impl<'a> Screen<'a> {
             Some(program) if !program.is_empty() => {
                 paths.iter().map(|path| path.to_vec()).collect()
             }
-            _ => context.repo.shown_converted(trees.1, &paths)?,
+            _ => context.repo.shown_converted(trees.attributes, &paths)?,
         });
         if args.word_diff && !paths.is_empty() {
             // The same with a sign before every line.

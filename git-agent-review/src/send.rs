@@ -5,7 +5,7 @@ use std::io::Write;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Context as _, Error, Result};
+use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::invoke::{OutputArgs, site};
 use git_agent::output::human::count;
 use git_agent::output::sanitize::{block, one_line};
@@ -15,9 +15,10 @@ use git_agent::review::standing::{Judged, Opinion};
 use git_agent::session::anchors::{self, Placed, Spot};
 use git_agent::session::context::Context;
 use git_agent::session::feedback::{self, Sent, Whose};
+use git_agent::session::inside::{self, Act};
 use git_agent::session::prompts::{self, Delivery};
 use git_agent::session::work::{self, Keep, Work};
-use git_agent::session::{SessionId, Ulid, WriterId, inside, looked, opinion, remark, select};
+use git_agent::session::{SessionId, Ulid, WriterId, looked, opinion, remark, select};
 use git_agent::store::list::Listed;
 
 use crate::{answer, draft};
@@ -59,6 +60,9 @@ fn send(context: &Context<'_>, ui: &Ui, args: &Send) -> Result<u8> {
         return Err(Error::fatal(format!(
             "session '{name}' cannot send comments to itself"
         )));
+    }
+    if !args.dry_run {
+        inside::permit(context, Act::Prompt, [&listed.session])?;
     }
     let _alone = match args.dry_run {
         true => None,
@@ -122,7 +126,10 @@ fn send(context: &Context<'_>, ui: &Ui, args: &Send) -> Result<u8> {
         Delivery::Started => ui.narrate(format!("{what} sent to '{name}'")),
     }
     looked::remember(context, sid, &work)?;
-    ui.hint(format!("git agent log -f {name}"));
+    ui.hint(format!(
+        "git agent log -f {}",
+        shell_word(&listed.session.name)
+    ));
     tell(ui, &requests, &ids)?;
     Ok(0)
 }

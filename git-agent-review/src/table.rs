@@ -10,12 +10,14 @@ use git_agent::error::{Context as _, Result, shell_word};
 use git_agent::invoke::choice::Choice;
 use git_agent::invoke::{OutputArgs, site};
 use git_agent::merge::conflicts::{self, Pair, Verdict};
+use git_agent::output::sanitize::one_line;
 use git_agent::output::sessions;
 use git_agent::output::style::Slot;
 use git_agent::output::table::{Cell, Column, Table as Grid};
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
 use git_agent::session::context::Context;
-use git_agent::session::summary::{self, Finding, Summary};
+use git_agent::session::known::Finding;
+use git_agent::session::summary::{self, Summary};
 use git_agent::session::{State, select, work};
 use git_agent::store::list::{Listed, Scope};
 use serde::Serialize;
@@ -117,10 +119,11 @@ fn chosen(context: &Context<'_>, args: &Table) -> Result<Vec<Listed>> {
     }
     let mut sessions = select::list(context, Scope::All)?.sessions;
     sessions.retain(|listed| {
-        matches!(
+        let waits = matches!(
             listed.session.status,
             State::Ready | State::Approved | State::ChangesRequested
-        )
+        );
+        waits && listed.session.resolves().is_none()
     });
     Ok(sessions)
 }
@@ -241,6 +244,10 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
         ]);
     }
     ui.table(&grid)?;
+    for row in rows.iter().filter(|row| row.unshared.is_some()) {
+        let name = one_line(&row.name);
+        ui.warning(format!("'{name}' {}", sessions::UNSHARED));
+    }
     let sessions = git_agent::output::human::count(rows.len() as u64, "session");
     let comments = git_agent::output::human::count(open, "open comment");
     let files = git_agent::output::human::count(files, "file");
@@ -262,6 +269,9 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
 
 /// Says what to type next, for the sessions at hand.
 fn next_steps(context: &Context<'_>, ui: &Ui, chosen: &[Listed], rows: &[Row]) {
+    let rows: Vec<&Row> = (rows.iter())
+        .filter(|row| row.session.resolves().is_none())
+        .collect();
     let named = |row: &Row| shell_word(&row.name);
     let verdict = |row: &Row| row.verdict.known().cloned().unwrap_or_default();
     let open = |row: &Row| {
@@ -269,8 +279,8 @@ fn next_steps(context: &Context<'_>, ui: &Ui, chosen: &[Listed], rows: &[Row]) {
             .known()
             .is_some_and(|comments| comments.open > 0)
     };
-    if let Some(row) = rows.iter().find(|row| verdict(row) != "approve") {
-        let name = named(row);
+    if let Some(row) = rows.iter().copied().find(|row| verdict(row) != "approve") {
+        let name = shell_word(&row.name);
         ui.hint(format!("git agent review diff {name}"));
         if !open(row) {
             ui.hint(format!(
@@ -279,7 +289,7 @@ fn next_steps(context: &Context<'_>, ui: &Ui, chosen: &[Listed], rows: &[Row]) {
             ui.hint(format!("git agent review approve {name}"));
         }
         let waits = |row: &&Row| row.mine && row.state == State::Ready && verdict(row).is_empty();
-        if rows.iter().filter(waits).count() > 1 {
+        if rows.iter().copied().filter(waits).count() > 1 {
             ui.hint("git agent review approve --ready    all that are ready, after a question");
         }
     }
@@ -291,7 +301,7 @@ fn next_steps(context: &Context<'_>, ui: &Ui, chosen: &[Listed], rows: &[Row]) {
         let work = work::committed(context, listed).ok()?;
         send::next_step(context, listed, &work)
     };
-    let commented = rows.iter().filter(|row| row.mine && open(row));
+    let commented = (rows.iter().copied()).filter(|row| row.mine && open(row));
     if let Some(step) = commented.take(ASKED).find_map(to_send) {
         ui.hint(step);
     }
@@ -302,7 +312,7 @@ fn next_steps(context: &Context<'_>, ui: &Ui, chosen: &[Listed], rows: &[Row]) {
         row.changes.known().is_some_and(same) && row.ahead.known().is_none_or(|count| *count == 0)
     };
     let lands = |row: &&Row| row.mine && verdict(row) == "approve" && !is_empty(row);
-    for row in rows.iter().filter(lands) {
+    for row in rows.iter().copied().filter(lands) {
         let into = row.parent.as_deref().unwrap_or("BRANCH");
         targets.entry(into).or_default().push(named(row));
     }

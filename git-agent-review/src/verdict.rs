@@ -17,9 +17,9 @@ use git_agent::output::human::count;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
 use git_agent::review::Verdict;
-use git_agent::review::standing::Standing;
 use git_agent::session::context::Context;
-use git_agent::session::work::Work;
+use git_agent::session::regard::Regard;
+use git_agent::session::work::{self, Keep, Work};
 use git_agent::session::{State, display, looked, opinion, remark, select};
 use git_agent::store::list::Listed;
 use serde::Serialize;
@@ -105,7 +105,14 @@ pub fn run(env: &Env, args: &Judge, verdict: Verdict) -> Result<u8> {
                 }
             }
         }
-        next_steps(context, ui, verdict, &judged);
+        let unheard = match judged.first() {
+            Some((listed, _)) => opinion::unheard(context, listed.session.sid)?,
+            None => None,
+        };
+        match unheard {
+            Some(who) => warn_unheard(ui, &who, &judged),
+            None => next_steps(context, ui, verdict, &judged),
+        }
         let rows: Vec<Row> = (judged.iter())
             .map(|(listed, work)| row(listed, verdict, work))
             .collect();
@@ -144,19 +151,21 @@ fn cases(context: &Context<'_>, ui: &Ui, args: &Judge, verdict: Verdict) -> Resu
     let reviews = remark::load(context)?;
     let mut cases = Vec::new();
     for listed in chosen {
-        if !waits(listed.session.status, verdict) {
+        if listed.session.resolves().is_some() {
             continue;
         }
         let name = one_line(&listed.session.name).to_string();
         let review = reviews.of(listed.session.sid);
-        let (work, opinion) = match opinion::with_review(context, &listed, &review) {
-            Ok(found) => found,
+        let work = match work::look(context, &listed, Keep::Nothing) {
+            Ok(work) => work,
+            Err(_) if !waits(listed.session.status, verdict) => continue,
             Err(error) => {
                 ui.warning(format!("'{name}' is left out: {}", error.message()));
                 continue;
             }
         };
-        if verdict == Verdict::Approve && opinion.standing == Standing::Approved {
+        let regard = Regard::of_work(context.repo, &listed.session, &review, &work);
+        if !waits(regard.state, verdict) {
             continue;
         }
         let open = review.threads.iter().filter(|thread| thread.is_open());
@@ -278,6 +287,21 @@ fn unseen(context: &Context<'_>, listed: &Listed, work: &Work) -> Result<Option<
     let since = looked::since(context, &seen, work)?;
     let files = context.repo.numstat(since.tree, work.tree)?.len() as u64;
     Ok((files > 0).then_some((since.tree, files)))
+}
+
+/// Says that approvals given here let nothing land.
+fn warn_unheard(ui: &Ui, who: &str, judged: &[(&Listed, Work)]) {
+    let who = one_line(who);
+    ui.warning(format!(
+        "this is recorded as by '{who}' and does not count: it was given inside a session"
+    ));
+    let names = judged
+        .iter()
+        .map(|(listed, _)| shell_word(&listed.session.name));
+    let names = names.collect::<Vec<_>>().join(" ");
+    ui.hint(format!(
+        "a person approves outside of sessions: git agent review approve {names}"
+    ));
 }
 
 /// Says what to type next.

@@ -286,8 +286,12 @@ impl<'a, 'r> Weaver<'a, 'r> {
             .count();
         if gone > 0 && run.len() == gone * 2 {
             for index in 0..gone {
-                let text =
-                    |held: &Held| self.escapes.strip(&held.line).get(1..).map(<[u8]>::to_vec);
+                let text = |held: &Held| {
+                    self.escapes
+                        .strip_shown(&held.line)
+                        .get(1..)
+                        .map(<[u8]>::to_vec)
+                };
                 let (one, other) = (text(&run[index]), text(&run[gone + index]));
                 let (one, other) = (one.unwrap_or_default(), other.unwrap_or_default());
                 if let Some((from, to_one, to_other)) = differing(&one, &other) {
@@ -322,10 +326,8 @@ impl<'a, 'r> Weaver<'a, 'r> {
             Side::New => &file.texts.1,
         };
         let meant = text.as_ref().and_then(|lines| lines.get(key.1));
-        // A file's own escapes can be those of git.
-        let meant = meant.map(|line| self.escapes.strip(line));
         // What a filter shows of a file has lines of its own.
-        if meant.as_deref() != Some(bare(content)) {
+        if meant != Some(bare(content)) {
             return String::new();
         }
         let found = file.waiting.remove(&key).unwrap_or_default();
@@ -509,14 +511,14 @@ impl<'a, 'r> Weaver<'a, 'r> {
     fn put(&self, line: &[u8]) -> Result<()> {
         match self.manner.on_screen {
             true => self.put_clean(&self.escapes.clean(line)),
-            false => self.put_clean(line),
+            false => self.put_clean(&self.escapes.colored(line)),
         }
     }
 
     fn clean(&self, line: &[u8]) -> Vec<u8> {
         match self.manner.on_screen {
             true => self.escapes.clean(line),
-            false => line.to_vec(),
+            false => self.escapes.colored(line),
         }
     }
 
