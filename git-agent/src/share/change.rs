@@ -1,8 +1,11 @@
 //! What became of one ref in a push or a fetch.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::sign::Standing;
+use crate::error::Error;
 
 /// What became of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -42,6 +45,63 @@ impl What {
     }
 }
 
+/// Why a ref did not go, where something can be done about it. As a cause of an error it says what the error is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// It holds a secret.
+    Secret,
+    /// Another clone wrote it.
+    OtherWriter,
+    /// The remote hides such refs from pushes at this address.
+    Hidden,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Cause::Secret => "it holds a secret",
+            Cause::OtherWriter => "another clone wrote it",
+            Cause::Hidden => "the remote hides it",
+        })
+    }
+}
+
+impl std::error::Error for Cause {}
+
+/// Why a ref may not go, or was not taken.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// The reason in words.
+    pub text: String,
+    /// Its kind, where something can be done about it.
+    pub cause: Option<Cause>,
+}
+
+impl Refusal {
+    /// Returns a reason of a known kind.
+    pub(super) fn of(cause: Cause, text: String) -> Self {
+        Refusal {
+            text,
+            cause: Some(cause),
+        }
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(text: String) -> Self {
+        Refusal { text, cause: None }
+    }
+}
+
+impl From<&Error> for Refusal {
+    fn from(error: &Error) -> Self {
+        Refusal {
+            text: error.message().to_owned(),
+            cause: error.cause().copied(),
+        }
+    }
+}
+
 /// One ref that is not as it was, or should not have been.
 #[derive(Debug, Clone, Serialize)]
 pub struct Change {
@@ -62,9 +122,15 @@ pub struct Change {
     /// Why it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The kind of reason, where something can be done about it.
+    #[serde(skip)]
+    pub cause: Option<Cause>,
     /// Why its code did not go along.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_code: Option<String>,
+    /// How many files of the session are not committed, and did not go along.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncommitted: Option<u64>,
     /// Whether it was not signed although that is wanted, because others wrote in it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_signature: bool,
@@ -83,7 +149,9 @@ impl Change {
             author: None,
             signature: None,
             reason: None,
+            cause: None,
             without_code: None,
+            uncommitted: None,
             without_signature: false,
             kept: None,
         }

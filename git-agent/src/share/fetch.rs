@@ -125,7 +125,7 @@ pub fn fetch(
     let repo = context.repo;
     // Before the remote is asked: what a push of this clone puts there meanwhile would look deleted or rewritten.
     let _lock = lock(context, remote)?;
-    let asking = repo.ask_remote(remote, &refname::SHARED)?;
+    let asking = repo.ask_remote(remote)?;
     // Read while the remote thinks about its answer.
     let copies = copies(repo, remote)?;
     let left_behind = Quarantine::left_behind(repo, remote)?;

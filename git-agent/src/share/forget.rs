@@ -8,7 +8,7 @@ use super::change::Change;
 use super::fetch::copies;
 use super::push::{self, Options};
 use super::reach;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::talk::Audience;
 use crate::process::lock::Lock;
@@ -164,14 +164,14 @@ fn drop_own(context: &Context<'_>, listed: &Listed) -> Result<Vec<String>> {
     let Some(lock) = Lock::try_acquire(context.env, store.write_lock(session.sid))? else {
         return Err(
             Error::fatal(format!("session '{}' is at work", session.name))
-                .hint(format!("git agent stop {}", session.name)),
+                .hint(format!("git agent stop {}", shell_word(&session.name))),
         );
     };
     let worktree = session.worktree.as_deref().map(Path::new);
     if worktree.is_some_and(Path::exists) && !listed.archived {
         return Err(
             Error::fatal(format!("session '{}' still has a worktree", session.name))
-                .hint(format!("git agent clean {}", session.name)),
+                .hint(format!("git agent clean {}", shell_word(&session.name))),
         );
     }
     let mut changes = Vec::new();

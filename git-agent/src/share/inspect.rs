@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
+use super::change::{Cause, Refusal};
 use super::plan::{Item, not_own};
 use super::published::Published;
 use crate::cores;
@@ -40,7 +41,7 @@ pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
                 found.code
             }
             Err(error) => {
-                item.refused = Some(error.message().to_owned());
+                item.refused = Some(Refusal::from(&error));
                 Vec::new()
             }
         });
@@ -51,7 +52,7 @@ pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
             .iter()
             .try_for_each(|code| look_into_code(repo, looker, *code));
         if let (Err(error), None) = (looked_into, &item.refused) {
-            item.refused = Some(error.message().to_owned());
+            item.refused = Some(Refusal::from(&error));
         }
     }
 }
@@ -84,7 +85,7 @@ fn inspect(repo: &Repo, looker: Looker<'_>, item: &Item) -> Result<Found> {
         Part::Log(commit, session) => {
             let is_session = matches!(item.name, RefName::Session(_));
             if is_session && !looker.writers.contains(&session.writer) {
-                return Err(Error::fatal(not_own(&session.writer)));
+                return Err(Error::fatal(not_own(&session.writer)).because(Cause::OtherWriter));
             }
             // The newest commit comes first.
             if is_session && found.title.is_none() {
@@ -315,5 +316,5 @@ fn same(before: &[u8], after: &[u8], what: &str) -> Result<()> {
 }
 
 fn secret(what: &str, rule: &str) -> Error {
-    Error::fatal(format!("{what} holds what looks like a secret ({rule})"))
+    Error::fatal(format!("{what} holds what looks like a secret ({rule})")).because(Cause::Secret)
 }

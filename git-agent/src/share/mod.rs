@@ -12,6 +12,7 @@
 //! | `fetch` | what a remote has that is new here, asked for and taken in |
 //! | `quarantine` | getting objects past broken ones, held until they are checked |
 //! | `take` | checking what came, and naming what is good |
+//! | `unshared` | what a session has not committed, which nobody else gets |
 //! | `sign` | the user's signature on what is shared, and what signatures of others say |
 //! | `signers` | who signed what came, remembered |
 //! | `forget` | deleting a session, here and there |
@@ -33,3 +34,4 @@ pub mod remote;
 pub mod sign;
 pub mod signers;
 mod take;
+mod unshared;

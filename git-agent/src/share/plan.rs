@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::change::{Cause, Refusal};
 use super::fetch::{Copies, own_refs};
 use crate::error::Result;
 use crate::git::ObjectId;
@@ -25,7 +26,7 @@ pub struct Item {
     /// Whether it shall be gone because the session is in an archive.
     pub folded: bool,
     /// Why it may not go.
-    pub refused: Option<String>,
+    pub refused: Option<Refusal>,
     /// The name of the session, once it was looked at.
     pub title: Option<String>,
 }
@@ -197,10 +198,12 @@ pub(super) fn refuse_others(context: &Context<'_>, items: &mut [Item]) -> Result
             by.is_some_and(|by| own.iter().any(|writer| by.contains(writer)))
         };
         item.refused = match (&item.name, item.name.writer()) {
-            (RefName::Session(sid), _) if deleted(sid) => Some(format!(
+            (RefName::Session(sid), _) if deleted(sid) => Some(Refusal::from(format!(
                 "it was deleted; git agent forget {sid} does so here"
-            )),
-            (_, Some(writer)) if !own.contains(writer) => Some(not_own(writer)),
+            ))),
+            (_, Some(writer)) if !own.contains(writer) => {
+                Some(Refusal::of(Cause::OtherWriter, not_own(writer)))
+            }
             _ => None,
         };
     }

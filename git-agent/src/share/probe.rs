@@ -71,7 +71,7 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
         None if refname::is_shared_place(name) => Interest::Beside,
         None => Interest::None,
     };
-    let asking = repo.ask_remote(&remote.name, &[])?;
+    let asking = repo.ask_remote(&remote.name)?;
     let advertised = asking.finish(&ours, limits::REMOTE_REFS)?;
     probed.list_ms = millis(started.elapsed());
     probed.refs = advertised.refs.len();
@@ -106,17 +106,16 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
     let mut pushed = repo.push_refs(&remote.name, &[update(Some(id), None)], true, &mut quiet)?;
     probed.push_ms = millis(started.elapsed());
     probed.atomic = pushed.done;
-    if !pushed.done && pushed.said.contains("--atomic") {
+    if !pushed.done {
+        // It may only not know how to take several together or not at all.
         pushed = repo.push_refs(&remote.name, &[update(Some(id), None)], false, &mut quiet)?;
     }
     probed.accepts = pushed.done;
     if !pushed.done {
         let told = pushed.outcomes.iter().find(|outcome| outcome.flag == '!');
-        let told = told.map(|outcome| outcome.summary.clone());
-        let hidden = |told: &String| told.contains("hidden ref");
-        probed.hidden = told.as_ref().is_some_and(hidden);
+        probed.hidden = told.is_some_and(|outcome| outcome.hidden);
         probed.reason = Some(match told {
-            Some(told) => format!("{told}: {}", pushed.said),
+            Some(told) => format!("{}: {}", told.summary, pushed.said),
             None => pushed.said,
         });
         return Ok(probed);
@@ -125,7 +124,7 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
         true => Interest::Wanted,
         false => Interest::None,
     };
-    let found = repo.ask_remote(&remote.name, &refname::SHARED)?;
+    let found = repo.ask_remote(&remote.name)?;
     let found = found.finish(&wanted, 1)?;
     probed.shows = found.refs.iter().any(|one| one.id == id);
     let deleted = repo.push_refs(&remote.name, &[update(None, Some(id))], false, &mut quiet)?;

@@ -15,7 +15,7 @@ use crate::git::asking::Interest;
 use crate::git::talk::Audience;
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::store::limits;
-use crate::store::refname::{self, RefName};
+use crate::store::refname::RefName;
 
 /// Where branches are.
 const BRANCHES: &str = "refs/heads/";
@@ -102,16 +102,12 @@ impl Published {
     }
 
     fn listen(&self, repo: &Repo, remote: &str) -> Result<Heard> {
-        let mut prefixes = vec![BRANCHES];
-        prefixes.extend(refname::SHARED);
         let interest = |name: &str| match name.starts_with(BRANCHES) {
             true => Interest::Wanted,
             false if RefName::parse(name).is_some() => Interest::Wanted,
             false => Interest::None,
         };
-        let there = repo
-            .ask_remote(remote, &prefixes)?
-            .finish(&interest, MOST)?;
+        let there = repo.ask_remote(remote)?.finish(&interest, MOST)?;
         let mut heard = Heard {
             certain: BTreeSet::new(),
             moved: Vec::new(),

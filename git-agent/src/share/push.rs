@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use super::change::{Change, What};
+use super::change::{Cause, Change, Refusal, What};
 use super::fetch::{Copies, copies, lock, own_refs, take_in, tidy};
 use super::inspect::{CleanCode, Looker, inspect_all, look_ahead, look_into_code};
 use super::plan::{self, Item};
@@ -15,11 +15,12 @@ use super::published::Published;
 use super::reach;
 use super::remote::{CONSENT, Remote};
 use super::sign;
+use super::unshared;
 use crate::error::{Error, Result, shell_word};
 use crate::git::ObjectId;
 use crate::git::asking::Interest;
 use crate::git::refs::{Expected, RefChange, Swap};
-use crate::git::remote::{Pushed, Update};
+use crate::git::remote::{Outcome, Pushed, Update};
 use crate::git::talk::Audience;
 use crate::redact::Redactor;
 use crate::session::context::Context;
@@ -28,7 +29,7 @@ use crate::store::append::SessionWriter;
 use crate::store::check;
 use crate::store::join::Joined;
 use crate::store::list::Scope;
-use crate::store::refname::{self, RefName};
+use crate::store::refname::RefName;
 use crate::store::seal::Sealed;
 use crate::transcript::Body;
 
@@ -91,11 +92,13 @@ pub fn push(
         told: &told,
     };
     let mut codeless = BTreeMap::new();
+    let mut uncommitted = BTreeMap::new();
     let mut unsigned = BTreeSet::new();
     if !options.dry_run {
         audience.hear("preparing");
         if options.refs.is_none() {
             codeless = bring_code(context, options, looker)?;
+            uncommitted = unshared::note(context, options.sessions.as_ref(), &writers)?;
             // Only now: what an archive holds takes no code any more.
             if options.sessions.is_none() {
                 archive::fold_old(context)?;
@@ -126,6 +129,7 @@ pub fn push(
         looker,
         changes: Vec::new(),
         codeless,
+        uncommitted,
         unsigned,
         known,
         there: Vec::new(),
@@ -254,6 +258,8 @@ struct Given<'c, 'a> {
     looker: Looker<'c>,
     changes: Vec<Change>,
     codeless: BTreeMap<SessionId, String>,
+    /// How many files of sessions are not committed.
+    uncommitted: BTreeMap<SessionId, u64>,
     /// What is not signed although that is wanted: others wrote in it.
     unsigned: BTreeSet<RefName>,
     /// What is written down here that the remote has.
@@ -273,6 +279,19 @@ impl Given<'_, '_> {
                 self.changes.push(Change {
                     session: session.map(|session| session.name),
                     without_code: Some(why.clone()),
+                    uncommitted: self.uncommitted.get(sid).copied(),
+                    ..Change::new(name, What::Unchanged)
+                });
+            }
+        }
+        let told: BTreeSet<String> = self.changes.iter().map(|one| one.name.clone()).collect();
+        for (sid, files) in &self.uncommitted {
+            let name = RefName::Session(*sid);
+            if !told.contains(&name.to_string()) {
+                let session = self.context.store.session(*sid)?;
+                self.changes.push(Change {
+                    session: session.map(|session| session.name),
+                    uncommitted: Some(*files),
                     ..Change::new(name, What::Unchanged)
                 });
             }
@@ -302,14 +321,21 @@ impl Given<'_, '_> {
         };
         self.changes.push(Change {
             session,
-            reason: item.refused.clone(),
+            reason: item.refused.as_ref().map(|why| why.text.clone()),
+            cause: item.refused.as_ref().and_then(|why| why.cause),
             without_code: without_code.filter(|_| what != What::Refused),
+            uncommitted: match &item.name {
+                RefName::Session(sid) if what != What::Refused => {
+                    self.uncommitted.get(sid).copied()
+                }
+                _ => None,
+            },
             without_signature: self.unsigned.contains(&item.name),
             ..Change::new(&item.name, what)
         });
     }
 
-    fn refuse(&mut self, item: &Item, reason: impl Into<String>) {
+    fn refuse(&mut self, item: &Item, reason: impl Into<Refusal>) {
         let mut item = item.clone();
         item.refused = Some(reason.into());
         self.note(&item, What::Refused);
@@ -335,21 +361,21 @@ impl Given<'_, '_> {
             if pushed.done {
                 return self.taken(&items);
             }
-            if pushed.said.contains("does not support --atomic") {
-                atomic = false;
-                continue;
-            }
             let before = items.len();
             let (left, moved) = self.look_again(items, audience)?;
+            let went = left.len() < before;
             items = left;
-            if moved || items.len() < before {
+            if moved || atomic && went {
                 std::thread::sleep(self.pause(attempt));
-                continue;
+            } else if atomic {
+                // The host knows no such pushes, or refuses one ref and all the others with it: each for itself tells.
+                atomic = false;
+            } else {
+                items = self.drop_refused(items, &pushed, went)?;
             }
-            items = self.drop_refused(items, &pushed)?;
         }
         for item in &items {
-            self.refuse(item, "it kept changing at the remote");
+            self.refuse(item, "it kept changing at the remote".to_owned());
         }
         Ok(())
     }
@@ -377,7 +403,7 @@ impl Given<'_, '_> {
             true => Interest::Wanted,
             false => Interest::None,
         };
-        let asking = repo.ask_remote(&self.remote.name, &refname::SHARED)?;
+        let asking = repo.ask_remote(&self.remote.name)?;
         let there = asking.finish(&interest, items.len())?;
         let there: BTreeMap<&str, ObjectId> = there
             .refs
@@ -417,7 +443,7 @@ impl Given<'_, '_> {
                     inspect_all(repo, self.looker, std::slice::from_mut(&mut item));
                     left.extend(self.without_refused(vec![item]));
                 }
-                Err(error) => self.refuse(&item, error.message()),
+                Err(error) => self.refuse(&item, &error),
             }
         }
         Ok((left, moved))
@@ -522,15 +548,15 @@ impl Given<'_, '_> {
         Err(Error::fatal("somebody else wrote to it at the remote"))
     }
 
-    /// Takes out what the remote refuses by itself, so that the rest of a batch can go.
-    fn drop_refused(&mut self, items: Vec<Item>, pushed: &Pushed) -> Result<Vec<Item>> {
-        let own_fault: BTreeMap<&str, &str> = pushed
+    /// Takes out what the remote refuses where each ref goes for itself. `went` tells whether others were taken.
+    fn drop_refused(&mut self, items: Vec<Item>, pushed: &Pushed, went: bool) -> Result<Vec<Item>> {
+        let refused: BTreeMap<&str, &Outcome> = pushed
             .outcomes
             .iter()
-            .filter(|outcome| outcome.flag == '!' && !outcome.summary.contains("atomic"))
-            .map(|outcome| (outcome.name.as_str(), outcome.summary.as_str()))
+            .filter(|outcome| outcome.flag == '!')
+            .map(|outcome| (outcome.name.as_str(), outcome))
             .collect();
-        if own_fault.is_empty() {
+        if refused.is_empty() && !went {
             return Err(Error::fatal(format!(
                 "cannot push to '{}': {}",
                 self.remote.name, pushed.said
@@ -542,13 +568,14 @@ impl Given<'_, '_> {
         }
         let mut left = Vec::new();
         for item in items {
-            match own_fault.get(item.name.to_string().as_str()) {
-                Some(summary) => {
-                    let reason = match pushed.said.split_once("remote: ") {
-                        Some((_, said)) => format!("{summary}: {said}"),
-                        None => (*summary).to_owned(),
+            match refused.get(item.name.to_string().as_str()) {
+                Some(outcome) => {
+                    let text = match &pushed.remote_said {
+                        Some(said) => format!("{}: {said}", outcome.summary),
+                        None => outcome.summary.clone(),
                     };
-                    self.refuse(&item, reason);
+                    let cause = outcome.hidden.then_some(Cause::Hidden);
+                    self.refuse(&item, Refusal { text, cause });
                 }
                 None => left.push(item),
             }

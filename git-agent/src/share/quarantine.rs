@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::git::asking::Interest;
 use crate::git::object::Signature;
 use crate::git::refs::{Expected, RefChange, Swap};
-use crate::git::remote::without_password;
+use crate::git::remote::{FetchFault, without_password};
 use crate::git::talk::Audience;
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::session::context::Context;
@@ -15,22 +15,6 @@ use crate::store::refname;
 
 /// How many attempts are made to tell good refs from those that git refuses.
 const ATTEMPTS: usize = 400;
-/// What git says when there is no room here.
-const FULL: [&str; 3] = [
-    "No space left on device",
-    "Disk quota exceeded",
-    "Read-only file system",
-];
-/// What it says when a remote stops in the middle.
-const CUT: [&str; 5] = [
-    "early EOF",
-    "unexpected disconnect",
-    "hung up unexpectedly",
-    "RPC failed",
-    "bytes of body are still expected",
-];
-/// What is said of that.
-const UNFINISHED: &str = "it did not come whole";
 
 /// Why some of what was asked for is refused.
 pub(super) type Refused = BTreeMap<ObjectId, String>;
@@ -65,19 +49,18 @@ impl Quarantine {
     ) -> Result<(Self, Refused)> {
         let repo = context.repo;
         let missing: Vec<ObjectId> = missing.iter().copied().collect();
-        let mut refused = Refused::new();
-        let mut attempts = ATTEMPTS;
-        get(
+        let mut sorting = Sorting {
             repo,
             remote,
-            &missing,
-            (&mut attempts, &mut refused),
-            audience,
-        )?;
+            attempts: ATTEMPTS,
+            refused: Refused::new(),
+            unfinished: BTreeSet::new(),
+        };
+        sorting.get(&missing, audience)?;
+        let mut refused = sorting.refused;
         // Where nothing came at all, it was not for what is there.
-        let unfinished = |id| refused.get(id).filter(|why| why.starts_with(UNFINISHED));
-        if let Some(why) = missing.first().and_then(unfinished)
-            && missing.iter().all(|id| unfinished(id).is_some())
+        if sorting.unfinished.len() == missing.len()
+            && let Some(why) = missing.first().and_then(|id| refused.get(id))
         {
             let remote = without_password(remote);
             return Err(Error::fatal(format!("cannot fetch from '{remote}': {why}"))
@@ -145,57 +128,70 @@ fn hold(context: &Context<'_>, remote: &str, parents: &[ObjectId]) -> Result<Ref
     }
 }
 
-/// Fetches objects. When git refuses, what it finds faults in is left out; where that cannot be told, because the remote
-/// cannot even give it, halves are tried until it is known.
-fn get(
-    repo: &Repo,
-    remote: &str,
-    ids: &[ObjectId],
-    (attempts, refused): (&mut usize, &mut Refused),
-    audience: &mut Audience<'_>,
-) -> Result<()> {
-    if ids.is_empty() {
-        return Ok(());
-    }
-    let Some(left) = attempts.checked_sub(1) else {
-        for id in ids {
-            refused.insert(*id, "too many broken refs came with it".to_owned());
+/// Telling good refs from those that git refuses.
+struct Sorting<'a> {
+    repo: &'a Repo,
+    remote: &'a str,
+    /// How many attempts are left.
+    attempts: usize,
+    refused: Refused,
+    /// Those of the refused that the remote stopped to send in the middle.
+    unfinished: BTreeSet<ObjectId>,
+}
+
+impl Sorting<'_> {
+    /// Fetches objects. When git refuses, what it finds faults in is left out; where that cannot be told, because the remote
+    /// cannot even give it, halves are tried until it is known.
+    fn get(&mut self, ids: &[ObjectId], audience: &mut Audience<'_>) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
         }
-        return Ok(());
-    };
-    *attempts = left;
-    let Err(error) = repo.fetch_objects(remote, ids, audience) else {
-        return Ok(());
-    };
-    // A remote that cannot be reached at all refuses nothing in particular.
-    repo.ask_remote(remote, &refname::SHARED)?
-        .finish(&|_| Interest::None, 0)?;
-    let said = error.message();
-    // Nor does one that there is no room for.
-    if FULL.iter().any(|words| said.contains(words)) {
-        return Err(error);
-    }
-    if let [only] = ids {
-        let reason = said.split_once("': ").map_or(said, |(_, reason)| reason);
-        let what = match CUT.iter().any(|words| said.contains(words)) {
-            true => UNFINISHED,
-            false => "git refuses it",
+        let Some(left) = self.attempts.checked_sub(1) else {
+            let reason = |id: &ObjectId| (*id, "too many broken refs came with it".to_owned());
+            self.refused.extend(ids.iter().map(reason));
+            return Ok(());
         };
-        refused.insert(*only, format!("{what}: {reason}"));
-        return Ok(());
+        self.attempts = left;
+        let Err(failure) = self.repo.try_fetch(self.remote, ids, audience)? else {
+            return Ok(());
+        };
+        // A remote that cannot be reached at all refuses nothing in particular.
+        self.repo
+            .ask_remote(self.remote)?
+            .finish(&|_| Interest::None, 0)?;
+        let said = failure.said;
+        // Nor does one that there is no room for.
+        if failure.fault == FetchFault::NoRoom {
+            let remote = without_password(self.remote);
+            return Err(Error::fatal(format!(
+                "cannot fetch from '{remote}': {said}"
+            )));
+        }
+        if let [only] = ids {
+            let reason = match failure.fault {
+                FetchFault::Cut => {
+                    self.unfinished.insert(*only);
+                    format!("it did not come whole: {said}")
+                }
+                _ => format!("git refuses it: {said}"),
+            };
+            self.refused.insert(*only, reason);
+            return Ok(());
+        }
+        // Most of what git refuses it can name, also where there is much of it.
+        if let Ok(faulty) = self.repo.faulty(self.remote, ids, audience)
+            && !faulty.is_empty()
+        {
+            let rest: Vec<ObjectId> = (ids.iter().copied())
+                .filter(|id| !faulty.contains_key(id))
+                .collect();
+            let reason = |what| format!("git refuses it: {what}");
+            self.refused
+                .extend(faulty.into_iter().map(|(id, what)| (id, reason(what))));
+            return self.get(&rest, audience);
+        }
+        let (one, other) = ids.split_at(ids.len() / 2);
+        self.get(one, audience)?;
+        self.get(other, audience)
     }
-    // Most of what git refuses it can name, also where there is much of it.
-    if let Ok(faulty) = repo.faulty(remote, ids, audience)
-        && !faulty.is_empty()
-    {
-        let rest: Vec<ObjectId> = (ids.iter().copied())
-            .filter(|id| !faulty.contains_key(id))
-            .collect();
-        let reason = |what| format!("git refuses it: {what}");
-        refused.extend(faulty.into_iter().map(|(id, what)| (id, reason(what))));
-        return get(repo, remote, &rest, (attempts, refused), audience);
-    }
-    let (one, other) = ids.split_at(ids.len() / 2);
-    get(repo, remote, one, (attempts, refused), audience)?;
-    get(repo, remote, other, (attempts, refused), audience)
 }

@@ -93,7 +93,7 @@ pub(super) fn ask(
         }
         _ => Interest::None,
     };
-    let asking = repo.ask_remote(remote, &refname::SHARED)?;
+    let asking = repo.ask_remote(remote)?;
     let advertised = asking.finish(&interest, limits::REMOTE_REFS)?;
     let there: BTreeMap<RefName, ObjectId> = advertised
         .refs

@@ -1,0 +1,68 @@
+//! Uncommitted work of sessions: only commits are shared, so the log says how many files stay behind. It never names them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::Result;
+use crate::process::lock;
+use crate::session::context::Context;
+use crate::session::work::{self, Keep};
+use crate::session::{Session, SessionId, UNSHARED, WriterId, select};
+use crate::store::append::SessionWriter;
+use crate::store::list::{Listed, Scope};
+use crate::transcript::Body;
+
+/// Records in the log of each session that is about to be pushed how many of its files are not committed, and returns those
+/// that have any. A session that is at work is passed over: its turn decides.
+pub fn note(
+    context: &Context<'_>,
+    only: Option<&BTreeSet<SessionId>>,
+    writers: &[WriterId],
+) -> Result<BTreeMap<SessionId, u64>> {
+    let mut found = BTreeMap::new();
+    for listed in select::list(context, Scope::Mine)?.sessions {
+        let session = &listed.session;
+        let wanted = only.is_none_or(|only| only.contains(&session.sid));
+        let is_known = listed.tip.is_some() && writers.contains(&session.writer);
+        if !wanted || !is_known || session.status.needs_supervisor() {
+            continue;
+        }
+        let files = match session.status.is_closed() {
+            true => 0,
+            // Work that cannot be looked at keeps nothing else from being pushed.
+            false => count(context, &listed).unwrap_or(0),
+        };
+        if session.unshared().unwrap_or(0) != files && !record(context, session, files)? {
+            continue;
+        }
+        if files > 0 {
+            found.insert(session.sid, files);
+        }
+    }
+    Ok(found)
+}
+
+fn count(context: &Context<'_>, listed: &Listed) -> Result<u64> {
+    let work = work::look(context, listed, Keep::Nothing)?;
+    if work.is_committed() {
+        return Ok(0);
+    }
+    let files = context.repo.deltas(work.committed, work.tree)?;
+    Ok(files.len() as u64)
+}
+
+/// Writes the number down; `false` while somebody else writes to the session.
+fn record(context: &Context<'_>, session: &Session, files: u64) -> Result<bool> {
+    if lock::is_held(&context.store.write_lock(session.sid))? {
+        return Ok(false);
+    }
+    let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
+    writer.append(Body::Set {
+        key: UNSHARED.to_owned(),
+        value: match files {
+            0 => serde_json::Value::Null,
+            files => files.into(),
+        },
+    })?;
+    writer.close()?;
+    Ok(true)
+}
