@@ -12,7 +12,7 @@ use crate::process::detach;
 use crate::session::launch;
 
 /// What this program keeps in its directory.
-const KNOWN: [&str; 26] = [
+const KNOWN: [&str; 28] = [
     "attach",
     "cache",
     "cooldown",
@@ -27,6 +27,8 @@ const KNOWN: [&str; 26] = [
     "locks",
     "lost",
     "merge",
+    "moves",
+    "moves.before",
     "own-before",
     "ports",
     "resolve",
@@ -127,12 +129,22 @@ pub(super) fn key(visit: &mut Visit<'_, '_>) -> Result<()> {
 
 pub(super) fn leftovers(visit: &mut Visit<'_, '_>) -> Result<()> {
     let top = visit.context.store.dir().to_owned();
+    let dead = visit.context.repo.dead_scratch();
+    for path in &dead {
+        visit.repair(
+            ("files", Severity::Warning),
+            path.display(),
+            "left over by a process that died",
+            "remove it",
+            |context| context.repo.remove_dead_scratch(path),
+        );
+    }
     for path in files_below(&top.join("tmp")) {
         let age = fs::symlink_metadata(&path)
             .and_then(|meta| meta.modified())
             .ok()
             .and_then(|then| SystemTime::now().duration_since(then).ok());
-        if age.is_some_and(|age| age > ON_ITS_WAY) {
+        if age.is_some_and(|age| age > ON_ITS_WAY) && !dead.contains(&path) {
             visit.repair(
                 ("files", Severity::Warning),
                 path.display(),

@@ -2,13 +2,17 @@
 //! processes and worktree records that outlived theirs.
 
 use std::fs;
+use std::path::Path;
 
 use super::{Severity, Visit, lost_file};
 use crate::error::{Context as _, Error, Result};
+use crate::git::capture::Checkout;
 use crate::git::worktree::{self, Finding as Place, Worktree};
+use crate::merge::still::while_still;
 use crate::process::lock;
 use crate::process::tree;
-use crate::session::{Session, SessionId, State, launch, steer, work};
+use crate::session::inside;
+use crate::session::{Session, SessionId, State, launch, restoring, steer, work};
 use crate::store::append::SessionWriter;
 use crate::store::list::Scope;
 use crate::store::log::ATTACHMENTS;
@@ -135,7 +139,7 @@ pub(super) fn orphans(visit: &mut Visit<'_, '_>) -> Result<()> {
             continue;
         }
         let supervisors = launch::supervisors(visit.context);
-        let left: Vec<String> = tree::marked("GIT_AGENT_SESSION", sid.as_str())
+        let left: Vec<String> = tree::marked(inside::MARK, sid.as_str())
             .into_iter()
             .filter(|stat| !supervisors.contains(&stat.pid))
             .map(|stat| format!("{} ({})", stat.pid, stat.name))
@@ -181,6 +185,40 @@ pub(super) fn worktrees(visit: &mut Visit<'_, '_>) -> Result<()> {
     }
     for listed in &sessions {
         moved(visit, &listed.session)?;
+        unfinished(visit, &listed.session)?;
+    }
+    Ok(())
+}
+
+/// Worktrees that were never finished, and files on their way to another state, whose maker died.
+fn unfinished(visit: &mut Visit<'_, '_>, session: &Session) -> Result<()> {
+    let Some(path) = session.worktree.as_deref() else {
+        return Ok(());
+    };
+    if restoring::is_left(visit.context, session)? {
+        let what = format!(
+            "the worktree of session '{}' was never finished",
+            session.name
+        );
+        let how = "remove what was made of it; its branch and its snapshots stay";
+        visit.repair(("worktrees", Severity::Error), path, what, how, |context| {
+            while_still(context, session, || restoring::sweep(context, session))
+        });
+    }
+    let repo = visit.context.repo;
+    let Some(admin_dir) = worktree::admin_dir_of(repo, Path::new(path))? else {
+        return Ok(());
+    };
+    let at = Checkout {
+        admin_dir,
+        top: path.into(),
+    };
+    if repo.is_half(&at) {
+        let what = format!("the files of session '{}' are half restored", session.name);
+        let how = "finish that; the half is kept in a ref for 30 days";
+        visit.repair(("worktrees", Severity::Error), path, what, how, |context| {
+            restoring::finish(context, session, &at).map(drop)
+        });
     }
     Ok(())
 }

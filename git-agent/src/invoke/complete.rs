@@ -325,9 +325,7 @@ fn known(env: &Env, wanted: Wanted<'_>) -> Vec<Candidate> {
             }
         }
         _ => {
-            let Ok(config) = Config::load(&repo) else {
-                return Vec::new();
-            };
+            let config = Config::load(&repo);
             match wanted {
                 "ROLE" => plain(config.names("agent-role")),
                 _ => plain(crate::agent::registry::names(&agents::entries(&config))),

@@ -20,6 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::env::Env;
 use crate::error::{Error, Kind, Result};
 use crate::output;
+use crate::process::lock;
 
 pub use args::OutputArgs;
 pub use external::external;
@@ -35,6 +36,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub fn main(name: &str, run: impl FnOnce(&Env, &[OsString]) -> Result<u8>) -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let panicked = remember_panics();
+    lock::tell_of_waits(|text| output::report(text, ""));
     let result = std::panic::catch_unwind(AssertUnwindSafe(|| {
         if arguments
             .first()

@@ -27,7 +27,13 @@ pub fn run(
         ));
         ui.hint("look at it, then: git agent trust");
     }
+    if let Some(error) = context.config.unreadable() {
+        ui.warning(format!("{error}; it is ignored"));
+    }
     let team = context.config.team();
+    for (key, complaint) in team.into_iter().flat_map(|team| &team.broken) {
+        ui.warning(format!("'{TEAM_FILE}' is ignored in {key}: {complaint}"));
+    }
     for (key, why) in team.into_iter().flat_map(Team::personal) {
         ui.warning(format!("'{TEAM_FILE}' has no say in {key}: {why}"));
     }

@@ -12,7 +12,8 @@ use crate::review::Verdict;
 use crate::review::claim::{Claim, shown};
 use crate::session::State;
 use crate::session::judgement::Judgement;
-use crate::session::summary::{Finding, Summary};
+use crate::session::known::Finding;
+use crate::session::summary::Summary;
 
 /// How the time of the last activity is told.
 #[derive(Debug, Clone)]
@@ -135,7 +136,8 @@ pub fn changes(row: &Summary) -> String {
             if words.is_empty() && changes.files > 0 {
                 words.push(human::count(changes.files, "file"));
             }
-            let mark = if changes.uncommitted > 0 { "*" } else { "" };
+            let is_loose = changes.uncommitted > 0 || row.unshared.is_some();
+            let mark = if is_loose { "*" } else { "" };
             format!("{}{mark}", words.join(" "))
         }
     }
@@ -199,6 +201,9 @@ fn age(millis: u64) -> String {
 
 /// Returns what the session did last, or why it is in its state when that says more.
 pub fn activity(row: &Summary) -> &str {
+    if row.unshared.is_some() {
+        return UNSHARED;
+    }
     let reason = row.exit.as_ref().map_or("", |exit| exit.reason.as_str());
     let says_more = matches!(
         row.state,
@@ -212,6 +217,9 @@ pub fn activity(row: &Summary) -> &str {
         activity => activity,
     }
 }
+
+/// What is said of a teammate's session that has more than was pushed.
+pub const UNSHARED: &str = "has uncommitted work that was not shared";
 
 /// How much of a commit's id people are shown with a verdict.
 const TIP_SHOWN: usize = 10;
@@ -231,7 +239,11 @@ pub fn verdict(judgement: &Judgement, now: Millis) -> String {
         Some(true) => ", stale",
         _ => "",
     };
-    format!("{who} {does} at {tip}, {ago}{stale}")
+    let ignored = match judgement.ignored {
+        Some(why) => format!(", does not count: {why}"),
+        None => String::new(),
+    };
+    format!("{who} {does} at {tip}, {ago}{stale}{ignored}")
 }
 
 #[cfg(test)]
@@ -251,6 +263,7 @@ mod tests {
             tip: "0123456789abcdef".into(),
             base: None,
             stale: Some(false),
+            ignored: None,
         };
         let words = verdict(&judgement, Millis(5));
         let end = " requests changes at 0123456789, 0 seconds ago";

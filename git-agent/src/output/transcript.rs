@@ -181,6 +181,10 @@ impl<'u> Writer<'u> {
             Body::Answer { choice, by, .. } => {
                 one(Some(Slot::Prompt), "> ", &format!("{choice} [{by}]"))
             }
+            // The event of the merge stands before it, and says where to.
+            Body::Status {
+                to: State::Merged, ..
+            } => Vec::new(),
             Body::Status {
                 to, reason, exit, ..
             } => status(*to, reason, exit.as_ref()),

@@ -6,6 +6,7 @@ use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
+use git_agent::session::inside::{self, Act};
 use git_agent::session::select;
 use git_agent::session::steer::{self, Given};
 use serde_json::json;
@@ -28,6 +29,7 @@ pub struct Answer {
 pub fn run(env: &Env, args: &Answer) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let listed = select::select_mine(context, Some(&args.session))?;
+        inside::permit(context, Act::Answer, [])?;
         let given = steer::answer(context, &listed.session, &args.answer)?;
         let name = one_line(listed.session.name.as_str());
         ui.narrate(format!("answered '{name}': {}", words(&given)));

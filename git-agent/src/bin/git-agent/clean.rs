@@ -9,6 +9,7 @@ use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, json};
 use git_agent::session::clean::{self, Options};
+use git_agent::session::inside::{self, Act};
 use git_agent::session::select;
 use git_agent::session::select::Selection;
 use git_agent::session::{archive, ignored};
@@ -45,6 +46,9 @@ pub fn run(env: &Env, args: &Clean) -> Result<u8> {
             };
         }
         let chosen = select::select(context, &selection)?;
+        if !args.dry_run {
+            inside::permit(context, Act::Clean, [])?;
+        }
         let options = Options {
             named,
             keep_failed: args.keep_failed,

@@ -4,10 +4,11 @@ use std::io::Write;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::Result;
+use git_agent::error::{Error, Result, shell_word};
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
-use git_agent::session::{commit, select, steer};
+use git_agent::session::inside::{self, Act};
+use git_agent::session::{commit, launch, select, steer};
 
 use crate::{acted, site};
 
@@ -30,15 +31,27 @@ pub struct Commit {
 pub fn run(env: &Env, args: &Commit) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let session = select::select_mine(context, args.session.as_deref())?.session;
+        inside::permit(context, Act::Commit, [&session])?;
         let name = one_line(session.name.as_str());
         if !args.force {
             steer::require_idle(context, &session).map_err(|error| {
                 error.hint(format!(
-                    "or commit what is there now: git agent commit --force {name}"
+                    "or commit what is there now: git agent commit --force {}",
+                    shell_word(&session.name)
                 ))
             })?;
         }
-        let made = commit::commit(context, &session, args.message.as_deref())?;
+        let commit = || commit::commit(context, &session, args.message.as_deref());
+        let made = match args.force {
+            true => commit()?,
+            // An update or a rewind at the same time would take the branch back to before the commit.
+            false => {
+                launch::without_supervisor(context, session.sid, commit)?.ok_or_else(|| {
+                    Error::fatal(format!("another command changes session '{name}' just now"))
+                        .hint(format!("git agent commit {}", shell_word(&session.name)))
+                })?
+            }
+        };
         if made.is_none() {
             ui.narrate(format!("nothing to commit in '{name}'"));
         }

@@ -17,6 +17,7 @@ use git_agent::output::{Format, Ui, json, porcelain};
 use git_agent::session::agents;
 use git_agent::session::context::Context;
 use git_agent::session::display;
+use git_agent::session::inside::{self, Act};
 
 use crate::site;
 
@@ -96,6 +97,7 @@ pub fn run(env: &Env, args: &Config) -> Result<u8> {
             None => list(ui, &context.config.report()),
             Some(What::Get { key }) => get(context, ui, key),
             Some(What::Set { key, value, .. }) => {
+                inside::permit(context, Act::Configure, [])?;
                 let key = checked(ui, key, Some(value))?;
                 context.repo.set_config(&key, value)?;
                 if key == display::KEY && parse_bool(value) == Some(true) {
@@ -105,6 +107,7 @@ pub fn run(env: &Env, args: &Config) -> Result<u8> {
                 Ok(0)
             }
             Some(What::Unset { key, .. }) => {
+                inside::permit(context, Act::Configure, [])?;
                 let key = full_name(key);
                 require_set(&key, context.repo.unset_config(&key)?)
             }

@@ -10,6 +10,7 @@ use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json};
 use git_agent::session::context::Context;
+use git_agent::session::inside::{self, Act};
 use git_agent::share::probe::{self, Probed};
 use git_agent::share::remote::Remote;
 
@@ -30,6 +31,9 @@ pub struct Doctor {
 /// Runs the verb.
 pub fn run(env: &Env, args: &Doctor) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
+        if args.fix || args.remote.is_some() {
+            inside::permit(context, Act::Repair, [])?;
+        }
         if let Some(remote) = &args.remote {
             return try_out(context, ui, remote);
         }

@@ -10,6 +10,7 @@ use git_agent::output::sanitize::one_line;
 use git_agent::output::{Options, cannot_write};
 use git_agent::session::context::Context;
 use git_agent::session::enter::{self, Entry};
+use git_agent::session::inside::{self, Act};
 use git_agent::session::select;
 
 use crate::site;
@@ -117,6 +118,7 @@ fn go(
 ) -> Result<u8> {
     site::run(env, Options::default(), |context, _| {
         let listed = select::select_mine(context, session)?;
+        inside::permit(context, Act::Enter, [&listed.session])?;
         let entry = enter::enter(context, &listed.session)?;
         Err(become_something(context, &entry)?)
     })

@@ -40,7 +40,7 @@ enum Ready {
 /// Follows sessions until they end, or forever.
 pub fn follow(show: &mut Show<'_, '_>, plan: Plan) -> Result<()> {
     let store = &show.context.store;
-    let watch = Watch::new()?;
+    let mut watch = Watch::new()?;
     watch.add(&store.require_dir("run")?, Change::Settled)?;
     watch.add(&store.require_dir("spool")?, Change::Settled)?;
     let mut all = Vec::with_capacity(plan.sessions.len());
@@ -48,7 +48,7 @@ pub fn follow(show: &mut Show<'_, '_>, plan: Plan) -> Result<()> {
         // Nothing more comes from somebody else's session but by a fetch.
         if listed.is_mine() {
             let after = plan.ends.get(&listed.session.sid).copied().unwrap_or(0);
-            all.push(start(show, listed, after, &watch)?);
+            all.push(start(show, listed, after, &mut watch)?);
         }
     }
     let mut look = true;
@@ -74,12 +74,12 @@ pub fn follow(show: &mut Show<'_, '_>, plan: Plan) -> Result<()> {
         // Anything but a growing spool may be the end of a session, or a new one.
         look = changed.iter().any(|name| name != spool::FILE);
         if look && plan.all {
-            welcome(show, &mut all, &watch)?;
+            welcome(show, &mut all, &mut watch)?;
         }
     }
 }
 
-fn start(show: &Show<'_, '_>, listed: Listed, after: u64, watch: &Watch) -> Result<Followed> {
+fn start(show: &Show<'_, '_>, listed: Listed, after: u64, watch: &mut Watch) -> Result<Followed> {
     let store = &show.context.store;
     let follow = Follow::after(store, listed.session.sid, after);
     follow.watch(store, watch)?;
@@ -128,7 +128,7 @@ fn judge(show: &mut Show<'_, '_>, all: &mut [Followed]) -> Result<()> {
 }
 
 /// Takes in sessions that were made meanwhile.
-fn welcome(show: &Show<'_, '_>, all: &mut Vec<Followed>, watch: &Watch) -> Result<()> {
+fn welcome(show: &Show<'_, '_>, all: &mut Vec<Followed>, watch: &mut Watch) -> Result<()> {
     for listed in select::list(show.context, Scope::Mine)?.sessions {
         let sid = listed.session.sid;
         let known = all.iter().any(|followed| followed.follow.sid() == sid);

@@ -12,6 +12,7 @@ use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json};
 use git_agent::session::context::Context;
+use git_agent::session::inside::{self, Act};
 use git_agent::session::select::{self, Selection};
 use git_agent::share::{forget, purge};
 use git_agent::store::refname::RefName;
@@ -46,6 +47,7 @@ struct Row {
 /// Runs `forget`.
 pub fn run(env: &Env, args: &Forget) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
+        inside::permit(context, Act::Forget, [])?;
         let selection = Selection {
             names: args.sessions.clone(),
             ..Selection::default()
@@ -124,6 +126,7 @@ struct PurgedRow {
 /// Runs `purge`.
 pub fn purge(env: &Env, args: &Purge) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
+        inside::permit(context, Act::Purge, [])?;
         let secrets = secrets(context, args)?;
         let mut show = |how_far: &str| ui.progress(how_far);
         let mut audience = Audience::of(ui.shows_progress(), &mut show);

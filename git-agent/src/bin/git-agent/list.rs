@@ -9,7 +9,7 @@ use git_agent::output::sessions::{self, When};
 use git_agent::output::{Format, Ui, json, porcelain};
 use git_agent::session::context::Context;
 use git_agent::session::summary::{self, Summary};
-use git_agent::session::{heal, select};
+use git_agent::session::{heal, regard, select};
 use git_agent::store::list::{Listed, Listing, Scope, find_in};
 
 use crate::choice::Choice;
@@ -60,7 +60,11 @@ pub fn read(context: &Context<'_>, choice: &Choice) -> Result<Listing> {
         true => Scope::Archived,
         false => Scope::Mine,
     };
-    select::list(context, scope)
+    let mut listing = select::list(context, scope)?;
+    if !choice.selection().states.is_empty() {
+        regard::settle(context, &mut listing.sessions);
+    }
+    Ok(listing)
 }
 
 /// Returns the chosen ones. Without a choice closed sessions are left out; asked for by state or name they are shown.

@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
 use git_agent::env::Env;
-use git_agent::error::{Error, Result};
+use git_agent::error::{Error, Result, shell_word};
 use git_agent::invoke::OutputArgs;
 use git_agent::output::{Format, Ui, json, porcelain, sanitize};
 use git_agent::session::context::Context;
@@ -249,7 +249,7 @@ pub fn answer(ui: &Ui, made: &[Created], draft: bool) -> Result<()> {
     let Some(Created { session, .. }) = made.first() else {
         return Ok(());
     };
-    let name = sanitize::one_line(session.name.as_str());
+    let name = shell_word(&session.name);
     if draft {
         ui.hint(format!("git agent resume {name}    start it"));
     } else {

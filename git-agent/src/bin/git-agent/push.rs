@@ -10,8 +10,9 @@ use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json, porcelain};
 use git_agent::session::context::Context;
+use git_agent::session::inside::{self, Act};
 use git_agent::session::select::{self, Selection};
-use git_agent::share::change::{Change, What};
+use git_agent::share::change::{Cause, Change, What};
 use git_agent::share::push::{self, Options};
 use git_agent::share::remote::Remote;
 
@@ -38,6 +39,9 @@ pub struct Push {
 /// Runs the verb.
 pub fn run(env: &Env, args: &Push) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
+        if !args.dry_run {
+            inside::permit(context, Act::Share, [])?;
+        }
         let (remote, names) = sort_out(context, args)?;
         let mut remote = Remote::choose(context, remote)?;
         let sessions = match names.as_slice() {
@@ -63,6 +67,7 @@ pub fn run(env: &Env, args: &Push) -> Result<u8> {
         if changes.is_empty() && ui.format() == Format::Human {
             ui.narrate(format!("'{}' has everything already", remote.name));
         }
+        hint_commit(ui, &changes);
         tell_refused(ui, &changes);
         let refused = changes.iter().any(|one| one.what == What::Refused);
         Ok(u8::from(refused))
@@ -177,6 +182,12 @@ pub fn write(ui: &Ui, changes: &[Change]) -> Result<()> {
                 if let Some(why) = &one.without_code {
                     ui.warning(format!("{label}: its code stays here: {}", one_line(why)));
                 }
+                if let Some(files) = one.uncommitted {
+                    let files = human::count(files, "file");
+                    ui.warning(format!(
+                        "{label}: uncommitted work in {files} was not shared"
+                    ));
+                }
                 if one.without_signature {
                     let why = "it holds what was not written here";
                     ui.warning(format!("{label}: not signed: {why}"));
@@ -185,6 +196,19 @@ pub fn write(ui: &Ui, changes: &[Change]) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// Says how uncommitted work is shared.
+fn hint_commit(ui: &Ui, changes: &[Change]) {
+    let left = changes.iter().filter(|one| one.uncommitted.is_some());
+    let names: Vec<&str> = left.filter_map(|one| one.session.as_deref()).collect();
+    if names.is_empty() || ui.format() != Format::Human {
+        return;
+    }
+    for name in names {
+        ui.hint(format!("git agent commit {}", shell_word(name)));
+    }
+    ui.hint("git agent push");
 }
 
 /// Says how many sessions are in archives now: nothing became of them but that.
@@ -199,29 +223,26 @@ pub fn tell_folded(ui: &Ui, changes: &[Change]) {
 
 /// Says why something did not go, and what can be done.
 fn tell_refused(ui: &Ui, changes: &[Change]) {
-    let (mut secret, mut hidden, mut other) = (false, false, false);
     let refused: Vec<&Change> = changes
         .iter()
         .filter(|one| one.what == What::Refused)
         .collect();
     for one in &refused {
         let reason = one.reason.as_deref().unwrap_or("it was refused");
-        secret |= reason.contains("looks like a secret");
-        hidden |= reason.contains("hidden ref");
-        other |= reason.contains("not this clone");
         ui.error(format!(
             "{}: {}",
             label(&one.name, one.session.as_deref()),
             one_line(reason)
         ));
     }
-    if secret {
+    let any = |cause| refused.iter().any(|one| one.cause == Some(cause));
+    if any(Cause::Secret) {
         ui.hint("git agent purge    takes secrets out of one's own records");
     }
-    if other {
+    if any(Cause::OtherWriter) {
         ui.hint("git config agent.writer <writer>    if this clone wrote it after all");
     }
-    if hidden {
+    if any(Cause::Hidden) {
         ui.hint(
             "git config agent.remote <remote>    for the address of that host that is for sessions",
         );

@@ -5,6 +5,7 @@ use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
+use git_agent::session::inside::{self, Act};
 use git_agent::session::{budget, launch, select, steer};
 
 use crate::choice::Choice;
@@ -34,6 +35,7 @@ pub fn resume(env: &Env, args: &Restart) -> Result<u8> {
 fn go_on(env: &Env, args: &Restart, force: bool) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let chosen = select::select_all_mine(context, &args.choice.selection())?;
+        inside::permit(context, Act::Restart, [])?;
         let mut left = false;
         let mut started = Vec::new();
         for listed in &chosen {

@@ -5,11 +5,12 @@ use std::io::Write;
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::env::Millis;
-use git_agent::error::{Error, Result};
+use git_agent::error::{Error, Result, shell_word};
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::table::{Cell, Column, Table};
 use git_agent::output::{Format, human, json, porcelain};
+use git_agent::session::inside::{self, Act};
 use git_agent::session::restore::{self, Which};
 use git_agent::session::{ignored, select, work};
 
@@ -51,6 +52,7 @@ impl Moment {
 pub fn restore(env: &Env, args: &Restore) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let session = select::select_mine(context, args.moment.session.as_deref())?.session;
+        inside::permit(context, Act::Restore, [&session])?;
         let checkout = restore::restore(context, &session, &args.moment.which())?;
         let path = checkout.top.display().to_string();
         if !acted::tell(context, ui, [session.sid])? {
@@ -69,6 +71,7 @@ pub fn rewind(env: &Env, args: &Restore) -> Result<u8> {
                 .hint("git agent snapshot --list SESSION"));
         }
         let session = select::select_mine(context, args.moment.session.as_deref())?.session;
+        inside::permit(context, Act::Restore, [&session])?;
         let kept = restore::rewind(context, &session, &args.moment.which())?;
         ui.narrate(format!(
             "rewound '{}': {}",
@@ -96,6 +99,7 @@ pub struct Recreate {
 pub fn recreate(env: &Env, args: &Recreate) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let session = select::select_mine(context, args.session.as_deref())?.session;
+        inside::permit(context, Act::Restore, [&session])?;
         let made = restore::recreate(context, &session, args.yes)?;
         let path = made.checkout.top.display().to_string();
         if !acted::tell(context, ui, [session.sid])? {
@@ -108,7 +112,7 @@ pub fn recreate(env: &Env, args: &Recreate) -> Result<u8> {
         }
         ui.hint(format!(
             "all else that was in it is in a snapshot: git agent snapshot --list {}",
-            session.name
+            shell_word(&session.name)
         ));
         Ok(0)
     })
@@ -134,6 +138,7 @@ pub fn snapshot(env: &Env, args: &Snapshot) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let session = select::select_mine(context, args.session.as_deref())?.session;
         if !args.list {
+            inside::permit(context, Act::Snapshot, [&session])?;
             let checkout = work::require_checkout(context, &session)?;
             let taken = context
                 .store

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::Result;
+use git_agent::error::{Result, shell_word};
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
 use git_agent::session::inbox::Message;
+use git_agent::session::inside::{self, Act};
 use git_agent::session::prompts::{self, Delivery, USER};
-use git_agent::session::{budget, inside, select};
+use git_agent::session::{budget, select};
 
 use crate::{acted, site, text};
 
@@ -32,7 +33,7 @@ pub struct Send {
 pub fn run(env: &Env, args: &Send) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let listed = select::select_mine(context, Some(&args.session))?;
-        inside::forbid_prompting(context, &listed.session)?;
+        inside::permit(context, Act::Prompt, [&listed.session])?;
         budget::require(context, &listed.session)?;
         let text = text::read(
             context,
@@ -50,7 +51,10 @@ pub fn run(env: &Env, args: &Send) -> Result<u8> {
             Delivery::Queued => ui.narrate(format!("queued for '{name}'")),
             Delivery::Started => ui.narrate(format!("started '{name}'")),
         }
-        ui.hint(format!("git agent log -f {name}"));
+        ui.hint(format!(
+            "git agent log -f {}",
+            shell_word(&listed.session.name)
+        ));
         acted::tell(context, ui, [listed.session.sid])?;
         Ok(0)
     })

@@ -15,8 +15,9 @@ use git_agent::output::{Format, Ui, cannot_write, human, json, sessions};
 use git_agent::review::claim;
 use git_agent::session::context::Context;
 use git_agent::session::detail::{self, Detail};
-use git_agent::session::summary::{Finding, Summary};
-use git_agent::session::{heal, select};
+use git_agent::session::known::Finding;
+use git_agent::session::summary::Summary;
+use git_agent::session::{State, heal, select, work};
 use git_agent::transcript::Event;
 
 use crate::site;
@@ -40,6 +41,10 @@ pub fn run(env: &Env, args: &Show) -> Result<u8> {
     options.pager = true;
     site::run(env, options, |context, ui| {
         let mut listed = select::select_one(context, args.session.as_deref())?;
+        // Its worktree may be half restored: that is ended, or said.
+        if let Err(error) = work::place(context, &listed) {
+            ui.warning(one_line(error.message()));
+        }
         if listed.is_mine() && heal::notice(context, &listed.session)? {
             listed = select::select_one(context, Some(listed.session.sid.as_str()))?;
         }
@@ -100,7 +105,11 @@ fn write(context: &Context<'_>, ui: &Ui, detail: &Detail) -> Result<()> {
 
     sheet.block("task", &row.task)?;
     if let Some(reason) = why(detail) {
-        sheet.line("because", one_line(&reason))?;
+        let label = match row.state {
+            State::Merged => "landed",
+            _ => "because",
+        };
+        sheet.line(label, one_line(&reason))?;
     }
     for prompt in &detail.waiting_prompts {
         sheet.line("waits", one_line(prompt))?;
@@ -122,6 +131,10 @@ fn write(context: &Context<'_>, ui: &Ui, detail: &Detail) -> Result<()> {
     sheet.maybe("worktree", row.worktree.as_deref())?;
     if let Some(text) = changes(&row.changes) {
         sheet.line("changes", text)?;
+    }
+    if let Some(files) = row.unshared {
+        let files = human::count(files, "file");
+        sheet.line("missing", format!("{} ({files})", sessions::UNSHARED))?;
     }
     if let Some(text) = review(row) {
         sheet.line("review", text)?;

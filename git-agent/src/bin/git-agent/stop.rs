@@ -5,6 +5,7 @@ use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::sanitize::one_line;
+use git_agent::session::inside::{self, Act};
 use git_agent::session::{select, steer};
 
 use crate::choice::Choice;
@@ -30,6 +31,11 @@ pub struct Stop {
 pub fn run(env: &Env, args: &Stop) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let chosen = select::select_all_mine(context, &args.choice.selection())?;
+        inside::permit(
+            context,
+            Act::Stop,
+            chosen.iter().map(|listed| &listed.session),
+        )?;
         for listed in &chosen {
             let name = one_line(listed.session.name.as_str());
             if steer::stop(context, listed.session.sid, &args.message)? {

@@ -31,9 +31,7 @@ pub fn run(env: &Env, args: &Trust) -> Result<u8> {
     let repo = Repo::discover(env)?;
     let context = Context::new(env, &repo)?;
     let ui = Ui::new(env, Options::default(), &|key| repo.config_string(key))?;
-    if !args.show
-        && (env.var("GIT_AGENT_SESSION").is_some() || inside::session(&context)?.is_some())
-    {
+    if !args.show && (env.var(inside::MARK).is_some() || inside::session(&context)?.is_some()) {
         return Err(Error::fatal("only a person decides what is trusted")
             .hint("this is a session's environment: run it in a terminal of your own"));
     }
@@ -43,6 +41,7 @@ pub fn run(env: &Env, args: &Trust) -> Result<u8> {
         ui.finish()?;
         return Ok(0);
     }
+    context.config.require_readable()?;
     let Some(team) = context.config.team() else {
         return Err(Error::negative(format!(
             "there is no file '{TEAM_FILE}' at the top of the repository"

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Error, Result};
+use git_agent::error::{Error, Result, shell_word};
 use git_agent::invoke::OutputArgs;
 use git_agent::merge::resolve::{Case, auto};
 use git_agent::merge::update::{self, How, Outcome};
@@ -10,6 +10,7 @@ use git_agent::output::resolution;
 use git_agent::output::sanitize::one_line;
 use git_agent::output::{Format, Ui, human, json, porcelain};
 use git_agent::session::context::Context;
+use git_agent::session::inside::{self, Act};
 use git_agent::session::{Session, select};
 use serde::Serialize;
 
@@ -61,6 +62,11 @@ struct Row {
 pub fn run(env: &Env, args: &Update) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         let chosen = select::select(context, &args.choice.selection())?;
+        inside::permit(
+            context,
+            Act::Update,
+            chosen.iter().map(|listed| &listed.session),
+        )?;
         let alone = chosen.len() == 1;
         let mut rows = Vec::new();
         let mut failed = false;
@@ -215,9 +221,13 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
                     _ => ui.error(format!("{name}: uncommitted work conflicts in {paths}")),
                 }
                 ui.hint(format!(
-                    "let an agent resolve it: git agent update --auto {name}"
+                    "let an agent resolve it: git agent update --auto {}",
+                    shell_word(&row.name)
                 ));
-                ui.hint(format!("or by hand: git agent merge resolve {name}"));
+                ui.hint(format!(
+                    "or by hand: git agent merge resolve {}",
+                    shell_word(&row.name)
+                ));
             }
         }
     }

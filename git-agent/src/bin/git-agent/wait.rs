@@ -13,7 +13,7 @@ use git_agent::session::context::Context;
 use git_agent::session::select::{self, Chosen, Selection};
 use git_agent::session::summary::Summary;
 use git_agent::session::wait::{self, Outcome, Wish};
-use git_agent::session::{Session, State};
+use git_agent::session::{Session, State, regard};
 use git_agent::store::list::Listed;
 
 use crate::site;
@@ -73,7 +73,9 @@ pub fn run(env: &Env, args: &Wait) -> Result<u8> {
             deadline,
         };
         let sids: Vec<_> = chosen.iter().map(|listed| listed.session.sid).collect();
-        let (code, sessions, words) = match wait::wait(context, &sids, &wish)? {
+        let (code, sessions, words) = match wait::wait(context, &sids, &wish, &|session| {
+            regard::settle_own(context, session)
+        })? {
             Outcome::Reached(sessions) => (0, sessions, None),
             Outcome::Ended(sessions) => (1, sessions, Some("is")),
             Outcome::TimedOut(sessions) => (TIMED_OUT, sessions, Some("is still")),

@@ -48,7 +48,7 @@ struct Board<'c, 'a> {
 /// Shows sessions until the reader has seen enough.
 pub fn watch(context: &Context<'_>, ui: &Ui, args: &List) -> Result<u8> {
     let store = &context.store;
-    let changes = Watch::new()?;
+    let mut changes = Watch::new()?;
     changes.add(&store.require_dir("run")?, Change::Settled)?;
     changes.add(&store.require_dir("spool")?, Change::Settled)?;
     let mut signals = Signals::new(&[SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGCONT])?;
@@ -71,7 +71,7 @@ pub fn watch(context: &Context<'_>, ui: &Ui, args: &List) -> Result<u8> {
     loop {
         let now = Instant::now();
         if due.is_some_and(|due| due <= now) || board.recount.is_some_and(|at| at <= now) {
-            let called = board.refresh(&changes)?;
+            let called = board.refresh(&mut changes)?;
             if let Some(screen) = screen.as_ref().filter(|_| called) {
                 screen.ring()?;
             }
@@ -132,7 +132,7 @@ pub fn watch(context: &Context<'_>, ui: &Ui, args: &List) -> Result<u8> {
 
 impl Board<'_, '_> {
     /// Reads the sessions anew. Returns whether one has come to a state in which it needs a person.
-    fn refresh(&mut self, changes: &Watch) -> Result<bool> {
+    fn refresh(&mut self, changes: &mut Watch) -> Result<bool> {
         let context = self.context;
         let mut listing = list::read(context, &self.args.choice)?;
         let died = |listing: &git_agent::store::list::Listing| {
@@ -159,7 +159,7 @@ impl Board<'_, '_> {
         for (index, listed) in chosen.iter().enumerate() {
             let mut row = Summary::of_record(listed, context.env.now());
             let old = before.get(&row.id);
-            let moved = old.is_none_or(|old| old.state != row.state);
+            let moved = old.is_none_or(|old| old.session.status != row.session.status);
             called |= moved && !before.is_empty() && needs_person(row.state);
             let same = old.is_some_and(|old| old.session.seq == row.session.seq);
             let next = self.looked.get(&row.id).map(|at| *at + RECOUNT);
