@@ -15,6 +15,7 @@ pub mod sessions;
 pub mod survivors;
 pub mod team;
 pub mod toolbox;
+pub mod trial;
 
 pub use output::{Output, Run, text};
 pub use process::{Background, Cmd, wait_until};

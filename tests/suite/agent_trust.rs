@@ -203,18 +203,96 @@ fn what_is_no_team_file_is_said_to_be() {
     let secret = sandbox.work().join("secret");
     std::fs::write(&secret, "[agent]\n\tdefault = x\n").expect("the sandbox is writable");
     std::os::unix::fs::symlink(&secret, &path).expect("a link can be made");
-    for verb in ["list", "trust", "config"] {
-        repo.agent([verb]).code(128).assert_says("is no plain file");
-    }
+    repo.agent(["trust"])
+        .code(128)
+        .assert_says("is no plain file");
+    let goes_on = |words: &str| {
+        for verb in ["list", "config"] {
+            let run = repo.agent([verb]).success();
+            run.assert_says(words);
+            run.assert_says("it is ignored");
+        }
+    };
+    goes_on("is no plain file");
     std::fs::remove_file(&path).expect("it is there");
     repo.write(".gitagents", "#".repeat(300 << 10));
     repo.agent(["trust", "--yes"])
         .code(128)
         .assert_says("larger than 256 KiB");
     repo.write(".gitagents", "[agent\nsetup = x\n");
-    repo.agent(["list"])
-        .code(128)
-        .assert_says("bad config file");
+    goes_on("bad config file");
     repo.write(".gitagents", b"[agent]\n\tdefault = \xff\n");
-    repo.agent(["list"]).code(128).assert_says("not UTF-8");
+    goes_on("bad config file");
+    repo.agent(["new", "--name", "on", "--", "echo x >x"])
+        .success();
+    repo.agent(["wait", "on"]).success();
+}
+
+#[test]
+fn no_value_in_a_team_file_stops_anybodys_work() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    // All that is taken from a file that nobody has trusted, and some that is not.
+    let listed = repo.agent(["config", "--json"]).success().json();
+    let keys: Vec<String> = listed["settings"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|row| row["key"].as_str().expect("a name").to_owned())
+        .filter(|key| key.matches('.').count() == 1)
+        .collect();
+    assert!(keys.len() > 30, "{listed}");
+    let values = [
+        "..",
+        "-1",
+        "",
+        "99999999999999999999g",
+        "\\u001b[2J x~^:?*",
+        "@{0}/.lock/",
+    ];
+    for (round, value) in values.iter().enumerate() {
+        let mut file = String::new();
+        for key in &keys {
+            let (section, name) = key.split_once('.').expect("section.name");
+            file.push_str(&format!(
+                "[{section}]\n\t{name} = \"{}\"\n",
+                value.replace("\\u001b", "\u{1b}")
+            ));
+            file.push_str(&format!(
+                "[agent-role \"x\"]\n\t{name} = \"{}\"\n",
+                value.replace("\\u001b", "")
+            ));
+        }
+        repo.write(".gitagents", &file);
+        let name = format!("s{round}");
+        for role in [None, Some("--role=x")] {
+            let name = format!("{name}{}", role.map_or("", |_| "r"));
+            let mut words = vec!["new", "--name", &name];
+            words.extend(role);
+            words.extend(["--", "echo x >x"]);
+            let run = repo.agent(words).success();
+            assert!(!run.stderr().contains('\u{1b}'), "{run}");
+            repo.agent(["wait", &name]).success();
+        }
+        for verb in [
+            vec!["list"],
+            vec!["show", &name],
+            vec!["review"],
+            vec!["merge", "-n"],
+        ] {
+            repo.agent(verb).success();
+        }
+        repo.agent(["clean", &name]).success();
+        repo.agent(["restore", &name]).success();
+    }
+    repo.write(
+        ".gitagents",
+        "[agent]\n\tbranchPrefix = a..b\n\tmcp = none\n\tdefault = nobody\n",
+    );
+    let run = repo
+        .agent(["new", "--name", "told", "--", "echo x >x"])
+        .success();
+    run.assert_says("'.gitagents' is ignored in agent.branchPrefix: 'a..b' is not the beginning of a branch name");
+    repo.agent(["wait", "told"]).success();
+    assert_eq!(repo.refs("refs/heads/agent/told").len(), 1);
 }

@@ -241,3 +241,43 @@ fn words_that_are_not_utf8_do_no_harm() {
         assert!(!refused.stderr().contains("internal error"), "{refused}");
     }
 }
+
+#[test]
+fn a_repository_that_cannot_be_opened_is_told_for_what_it_is() {
+    let sandbox = Sandbox::new();
+    // The names are words that a message about trust has, too.
+    for name in ["plain", "trusty", "unsafe", "untrusted"] {
+        let dir = sandbox.work().join(name);
+        std::fs::create_dir(&dir).expect("the sandbox is writable");
+        let run = sandbox.command("git").cwd(&dir).args(["agent", "list"]);
+        let run = run.run().code(128);
+        run.assert_says("not a git repository");
+        assert!(!run.stderr().contains("somebody else"), "{run}");
+    }
+    let broken = sandbox.repo("broken").create();
+    broken.write(".git/config", "[core\n");
+    let run = sandbox.command("git-agent").cwd(broken.path()).arg("list");
+    let run = run.run().code(128);
+    run.assert_says("cannot open the repository");
+    assert!(!run.stderr().contains("git init"), "{run}");
+
+    let foreign = sandbox.repo("foreign").create();
+    let inner = foreign.path().join("inner");
+    std::fs::create_dir(&inner).expect("the sandbox is writable");
+    let places = [foreign.path().join(".git"), foreign.path().to_owned()];
+    let given = places.map(|place| std::os::unix::fs::chown(place, Some(12345), None));
+    if given.iter().any(std::io::Result::is_err) {
+        let note = "only root gives files away: an owner who is not trusted is not tried\n";
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes());
+        return;
+    }
+    let top = foreign.path().display().to_string();
+    let run = sandbox.command("git-agent").cwd(&inner).arg("list");
+    let run = run.run().code(128);
+    for words in [
+        format!("repository at '{top}' belongs to somebody else\n"),
+        format!("git config --global --add safe.directory '{top}'\n"),
+    ] {
+        assert!(run.stderr().contains(&words), "{run}");
+    }
+}

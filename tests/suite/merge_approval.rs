@@ -71,6 +71,106 @@ fn an_approval_counts_for_exactly_what_was_seen() {
     repo.agent(["review", "reject", "fix"]).whatever();
 }
 
+/// Returns the state and the verdict that each command tells of a session.
+fn told(repo: &Repo<'_>, name: &str) -> Vec<(String, String, String)> {
+    let word = |value: &serde_json::Value| value.as_str().unwrap_or("-").to_owned();
+    [vec!["list"], vec!["show", name], vec!["review", name]]
+        .into_iter()
+        .map(|mut words| {
+            let verb = words[0].to_owned();
+            words.extend(["--json"]);
+            let all = repo.agent(words).success().json();
+            let all = all["sessions"].as_array().cloned().expect("sessions");
+            let mut found = all.iter().filter(|session| session["name"] == name);
+            let found = found.next().expect("the session");
+            (verb, word(&found["state"]), word(&found["verdict"]))
+        })
+        .collect()
+}
+
+#[test]
+fn every_command_tells_the_same_state_and_verdict() {
+    let sandbox = Sandbox::new();
+    let repo = strict(&sandbox);
+    let steps = ["write app changed", "write draft x", "print done"];
+    session(&repo, "fix", &steps);
+    let same = |state: &str, verdict: &str| {
+        for (verb, told, judged) in told(&repo, "fix") {
+            assert_eq!((told.as_str(), judged.as_str()), (state, verdict), "{verb}");
+        }
+    };
+    same("ready", "-");
+    repo.agent(["review", "approve", "fix"]).success();
+    same("approved", "approve");
+    let worktree = repo.worktree_of("fix");
+    let before = worktree.read("draft");
+    worktree.write("draft", "another\n");
+    same("ready", "stale");
+    let stale = repo.agent(["list", "--approved", "--porcelain"]).success();
+    stale.assert_stdout("");
+    repo.agent(["wait", "--timeout", "1s", "--state", "approved", "fix"])
+        .failure();
+    worktree.write("draft", before);
+    same("approved", "approve");
+
+    // Merged, taken up again without a change, and the merge undone: it is again what was approved.
+    repo.agent(["merge", "fix"]).success();
+    let merged = repo.agent(["review", "list", "--everything", "--json", "fix"]);
+    let merged = merged.success().json();
+    assert_eq!(merged["verdicts"][0]["stale"], false, "{merged:#}");
+    repo.agent(["send", "fix", "go on"]).success();
+    repo.agent(["wait", "--timeout", "60s", "fix"]).success();
+    repo.agent(["merge", "--undo"]).success();
+    same("approved", "approve");
+    repo.agent(["wait", "--timeout", "9s", "--state", "approved", "fix"])
+        .success();
+    let listed = repo.agent(["list", "--approved", "--porcelain"]).success();
+    assert_eq!(listed.lines().len(), 1, "{listed}");
+}
+
+#[test]
+fn an_approval_of_what_landed_is_not_stale() {
+    let sandbox = Sandbox::new();
+    let repo = strict(&sandbox);
+    repo.agent_cmd([
+        "new",
+        "--json",
+        "try",
+        "--versions",
+        "2",
+        "--",
+        "fake-agent",
+    ])
+    .args(["write app changed", "write draft x"])
+    .run()
+    .success();
+    let names: Vec<String> = (repo.sessions().iter())
+        .filter_map(|session| session["name"].as_str().map(str::to_owned))
+        .collect();
+    for name in &names {
+        repo.await_state(name, "ready");
+    }
+    repo.agent(["review", "approve", &names[0]]).success();
+    repo.agent(["merge", "--pick", "--yes", &names[0]])
+        .success();
+    repo.agent(["clean"]).success();
+    let listed = repo
+        .agent(["review", "list", "--everything", "--json"])
+        .success()
+        .json();
+    let verdicts = listed["verdicts"].as_array().expect("verdicts");
+    assert_eq!(verdicts.len(), 1, "{listed:#}");
+    assert_eq!(verdicts[0]["stale"], false, "{listed:#}");
+    let shown = repo.agent(["show", "--json", &names[0]]).success().json();
+    let shown = &shown["sessions"][0];
+    assert_eq!(shown["state"], "merged");
+    assert_eq!(shown["verdict"], "approve", "{shown:#}");
+    let shown = repo.agent(["list", "--all", "--json"]).success().json();
+    let shown = shown["sessions"].as_array().expect("sessions");
+    let merged = shown.iter().find(|session| session["state"] == "merged");
+    assert_eq!(merged.expect("it")["verdict"], "approve");
+}
+
 #[test]
 fn bytes_that_come_while_it_lands_stay_out() {
     let sandbox = Sandbox::new();

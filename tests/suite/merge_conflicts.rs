@@ -107,6 +107,59 @@ fn every_pair_is_compared_with_what_is_not_committed() {
 }
 
 #[test]
+fn what_the_branch_did_since_is_nobody_elses_conflict() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    sessions(
+        &repo,
+        &[("a", "sed -i 's/line 5$/a/' f; sed -i 1s/a/A/ d/a; echo > x")],
+    );
+    let text = String::from_utf8(repo.read("f")).expect("text");
+    repo.write("f", text.replace("line 5\n", "main\n"));
+    repo.commit("the same line");
+    sessions(
+        &repo,
+        &[
+            ("c", "echo looked"),
+            ("b", "echo b > d/b"),
+            // Changes what 'a' changes too, elsewhere in the file, and what main changed.
+            ("e", "sed -i 3s/a/E/ d/a; sed -i 's/line 20$/e/' f"),
+            // Conflicts with 'a' in a file that main never touched.
+            ("g", "echo g > x; git mv d/b d/moved"),
+        ],
+    );
+    let expected = [
+        "main+a conflict contents 5 5 f",
+        "main+c clean",
+        "main+b clean",
+        "main+e clean",
+        "main+g clean",
+        "a+c clean",
+        "a+b clean",
+        // Both changed the file, so it stays told, even though the lines that clash are main's.
+        "a+e conflict contents 5 5 f",
+        "a+g conflict contents 1 1 x",
+        "c+b clean",
+        "c+e clean",
+        "c+g clean",
+        "b+e clean",
+        "b+g clean",
+        "e+g clean",
+    ];
+    assert_eq!(pairs(&repo, &[]), expected);
+    assert_eq!(pairs(&repo, &[]), expected, "from memory");
+    let conflicts = |name: &str| {
+        let shown = repo.agent(["review", "--json", name]).success();
+        let shown: Value = serde_json::from_slice(shown.stdout_bytes()).expect("an envelope");
+        shown["sessions"][0]["conflicts_with"].clone()
+    };
+    assert_eq!(conflicts("c"), Value::Null);
+    assert_eq!(conflicts("b"), Value::Null);
+    let shown = repo.agent(["review", "a", "b", "c"]).success();
+    assert!(shown.stdout().contains(", 1 in conflict"), "{shown}");
+}
+
+#[test]
 fn the_list_tells_what_conflicts_with_the_parent() {
     let sandbox = Sandbox::new();
     let repo = lab(&sandbox);

@@ -132,7 +132,11 @@ fn tests_see_a_world_of_their_own_and_leave_nothing_running() {
     let lines: Vec<&str> = seen.lines().collect();
     assert_eq!(lines[0], lines[1], "{seen}");
     assert_eq!(lines[2], repo.path().to_str().expect("plain"));
-    assert_eq!(lines[3..6], ["port", "unset", "unset"]);
+    let mark = format!(
+        "{}/test",
+        repo.session("fix")["id"].as_str().expect("an id")
+    );
+    assert_eq!(lines[3..6], ["port", "unset", &mark]);
     assert_eq!(lines[6], lines[0]);
     assert!(!std::path::Path::new(lines[0]).exists(), "it is gone");
     repo.assert_nothing_left_over();

@@ -1,5 +1,6 @@
 //! What is in the way of a merge: each either lands or stops with one clear message and everything as it was.
 
+use git_agent_tests::process::wait_until;
 use git_agent_tests::{Repo, Sandbox};
 
 use crate::merge_land::{lab, session, state, word};
@@ -203,12 +204,22 @@ fn hooks_run_as_for_a_merge_and_may_refuse() {
 fn a_branch_that_somebody_moves_meanwhile_is_planned_again() {
     let sandbox = Sandbox::new();
     let repo = changed(&sandbox);
-    // The test itself stands for somebody who commits while the tests run, once.
-    let script = format!(
-        "test -e '{0}' || {{ touch '{0}'; git -C \"$REPO_PATH\" commit --quiet --allow-empty -m meanwhile; }}",
-        sandbox.root().join("home/once").display()
+    let (once, go) = (
+        sandbox.root().join("home/once"),
+        sandbox.root().join("home/go"),
     );
-    let shown = repo.agent(["merge", "--test", &script, "fix"]).success();
+    // Somebody commits while the tests run, once.
+    let script = format!(
+        "test -e '{0}' || {{ touch '{0}'; fake-agent 'until {1}'; }}",
+        once.display(),
+        word(&go)
+    );
+    let merging = repo.agent_cmd(["merge", "--test", &script, "fix"]).spawn();
+    wait_until("the tests run", || once.exists());
+    repo.git(["commit", "--quiet", "--allow-empty", "-m", "meanwhile"])
+        .success();
+    std::fs::write(&go, "").expect("writable");
+    let shown = merging.wait().success();
     shown.assert_says("planning again");
     let subjects = repo
         .git(["log", "--first-parent", "--format=%s", "main"])
@@ -397,4 +408,48 @@ fn who_merges_into_another_branch_hears_where_the_sessions_come_from() {
         .assert_says("take the last one back");
     repo.agent(["merge", "--into", "dev", "fix"]).success();
     assert_eq!(repo.state("fix"), "merged");
+}
+
+#[test]
+fn a_repository_whose_path_is_not_utf8_is_merged_in_and_undone() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let sandbox = Sandbox::new();
+    let path = sandbox
+        .work()
+        .join(std::ffi::OsStr::from_bytes(b"odd\xff/also \xfe"));
+    sandbox
+        .command("git")
+        .args(["init", "--quiet"])
+        .arg(&path)
+        .run()
+        .success();
+    let repo = Repo::open(&sandbox, path);
+    repo.write("a", "a\n");
+    repo.commit("a");
+    let refused = repo
+        .agent(["new", "--name", "s", "--", "echo x >x"])
+        .code(128);
+    refused.assert_says("is not UTF-8");
+    refused.assert_says("git config agent.worktreeDir");
+    let trees = sandbox.work().join("trees").display().to_string();
+    repo.git(["config", "agent.worktreeDir", &trees]).success();
+    let script = "echo work >work && git add work && git commit -qm work && echo more >more";
+    repo.agent(["new", "--name", "s", "--", script]).success();
+    repo.agent(["wait", "s"]).success();
+    for verb in [
+        vec!["list"],
+        vec!["show", "s"],
+        vec!["log", "s"],
+        vec!["review", "diff", "s"],
+        vec!["clean", "s"],
+        vec!["restore", "s"],
+        vec!["review", "approve", "s"],
+        vec!["doctor"],
+        vec!["merge", "--yes", "s"],
+    ] {
+        repo.agent(verb).success();
+    }
+    assert_eq!(repo.read("work"), b"work\n");
+    repo.agent(["merge", "--undo"]).success();
+    assert!(!repo.path().join("work").exists());
 }

@@ -133,6 +133,98 @@ fn a_resolution_that_lost_a_side_is_not_taken() {
     );
 }
 
+/// Takes one side, or both once the file `both` is beside the repository.
+const ONE_THEN_BOTH: &str = "if grep -q '^<<<<<<< ' f; then \
+    if test -e \"$REPO_PATH/../both\"; \
+    then sed -i -e '/^<<<<<<< /d' -e '/^||||||| /,/^=======$/d' -e '/^>>>>>>> /d' f; \
+    else echo > junk; sed -i -e '/^<<<<<<< /d' -e '/^||||||| /,/^>>>>>>> /d' f; fi; \
+    else sed -i 's/^5$/session/' f; git commit -qam session; fi";
+
+#[test]
+fn a_failed_resolution_is_offered_to_nobody_and_tried_again() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox, ONE_THEN_BOTH);
+    let resolve = || {
+        repo.agent_cmd(["merge", "resolve", "--auto", "--yes", "work"])
+            .time_limit(Duration::from_secs(200))
+            .run()
+    };
+    resolve().code(128);
+    let failed = repo.session("resolve-work");
+    assert_eq!(failed["state"], "failed");
+    let reason = failed["exit"]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("'f' lacks line 5 of main"), "{failed}");
+    let shown = repo.agent(["show", "resolve-work"]).success();
+    let shown = shown.stdout();
+    assert!(shown.contains("failed"), "{shown}");
+    assert!(shown.contains("'f' lacks line 5 of main"), "{shown}");
+
+    // It is in no table, in no hint and in no plan, by name neither.
+    let review = repo.agent(["review"]).success();
+    review.assert_says("review diff work");
+    assert!(!review.to_string().contains("resolve-work"), "{review}");
+    repo.agent(["review", "approve", "resolve-work"])
+        .code(128)
+        .assert_says("resolves a conflict of 'work'");
+    repo.agent(["config", "set", "agent.mergeStrategy", "manual"])
+        .success();
+    let plan = repo
+        .agent(["merge", "-n", "--into", "agent/work", "resolve-work"])
+        .whatever();
+    assert!(plan.stdout().contains("resolves a conflict"), "{plan}");
+    let plan = repo
+        .agent(["merge", "-n", "--into", "agent/work"])
+        .whatever();
+    assert!(!plan.to_string().contains("resolve-work"), "{plan}");
+
+    // The next try goes on with it, from the conflict as it is now.
+    resolve().code(128);
+    let resolvers = |repo: &Repo<'_>| {
+        let names = repo.sessions().into_iter();
+        let names = names.filter_map(|session| session["name"].as_str().map(str::to_owned));
+        names.filter(|name| name.starts_with("resolve-")).count()
+    };
+    assert_eq!(resolvers(&repo), 1);
+    assert_eq!(repo.texts("resolve-work", "prompt").len(), 4);
+    std::fs::write(repo.path().join("../both"), "").expect("written");
+    repo.agent(["clean", "resolve-work"]).success();
+    resolve().success();
+    assert_eq!(resolvers(&repo), 1);
+    assert_eq!(repo.state("resolve-work"), "merged");
+    let worktree = repo.worktree_of("work");
+    assert_eq!(
+        worktree.read("f"),
+        b"1\n2\n3\n4\nsession\nmain\n6\n7\n8\n9\n"
+    );
+    assert!(
+        !worktree.path().join("junk").exists(),
+        "an earlier try left a file"
+    );
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn a_failed_resolution_is_cleaned_with_its_session() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox, ONE);
+    repo.agent_cmd(["merge", "resolve", "--auto", "--yes", "work"])
+        .time_limit(Duration::from_secs(200))
+        .run()
+        .code(128);
+    let place = repo.worktree_of("resolve-work");
+    assert!(place.path().exists());
+    repo.agent(["clean"]).success();
+    assert!(place.path().exists(), "its session is still of use");
+    repo.agent(["clean", "work"]).success();
+    assert!(!place.path().exists());
+    repo.git(["show-ref", "--verify", "refs/heads/agent/resolve-work"])
+        .failure();
+    repo.git(["show-ref", "--verify", "refs/heads/agent/work"])
+        .success();
+    assert_eq!(repo.state("resolve-work"), "discarded");
+    repo.assert_nothing_left_over();
+}
+
 #[test]
 fn where_nothing_conflicts_nothing_is_committed() {
     let sandbox = Sandbox::new();

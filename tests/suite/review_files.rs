@@ -406,3 +406,87 @@ fn work_in_a_submodule_of_a_submodule_is_said() {
         .success()
         .assert_says("what is not committed in it is not part of this");
 }
+
+#[test]
+fn a_session_does_not_hide_its_lines_by_attributes_of_its_own() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.write("run.sh", "echo one\n");
+    repo.write("data.bin", "one\n");
+    repo.write(".gitattributes", "*.bin -diff\n");
+    repo.commit("first");
+    let script = "echo '*.sh -diff' >.gitattributes; echo 'echo two' >>run.sh; echo two >>data.bin";
+    repo.agent(["new", "loose", "--", "sh", "-c", script])
+        .success();
+    let script = format!("{script}; git commit -qam work; echo 'echo three' >>run.sh");
+    repo.agent(["new", "done", "--", "sh", "-c", &script])
+        .success();
+    for name in ["loose", "done"] {
+        repo.await_state(name, "ready");
+        let shown = repo.agent(["review", "diff", name]).success();
+        assert!(shown.stdout().contains("+echo two"), "{shown}");
+        assert!(
+            shown.stdout().contains("Binary files a/data.bin"),
+            "attributes of the base count: {shown}"
+        );
+    }
+    let shown = repo.agent(["review", "diff", "done", "--uncommitted"]);
+    let shown = shown.success();
+    assert!(shown.stdout().contains("+echo three"), "{shown}");
+    let table = repo.agent(["review", "--json"]).success().json();
+    for session in table["sessions"].as_array().expect("sessions") {
+        let added = session["changes"]["added"].as_u64();
+        assert!(added >= Some(2), "lines of run.sh count: {session:#}");
+    }
+}
+
+#[test]
+fn a_file_cannot_paint_a_line_as_another_kind() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.write("f", "one\n");
+    repo.commit("first");
+    let paint = "write f one\\n\\e[m\\e[31m-gone\\e[m\\n\\e[36m@@ -1 +1 @@\\e[m\\n";
+    repo.new_session("s", &[], &[paint]);
+    repo.await_state("s", "ready");
+    for words in [&[][..], &["--color=always"], &["--word-diff"]] {
+        let shown = repo
+            .agent_cmd(["review", "diff", "s"])
+            .args(words)
+            .env("GIT_PAGER", "cat")
+            .on_terminal()
+            .run()
+            .success();
+        let shown = shown.stdout();
+        assert!(shown.contains("\\x1b[m\\x1b[31m-gone\\x1b[m"), "{shown:?}");
+        assert!(
+            shown.contains("\x1b[32m"),
+            "git's own colours stay: {shown:?}"
+        );
+        assert!(!shown.contains("\x1b[31m-gone"), "{shown:?}");
+        assert!(!shown.contains("38;2;"), "{shown:?}");
+    }
+    // The colours are those of git itself.
+    repo.git(["switch", "--quiet", "--create", "plain"])
+        .success();
+    repo.write("g", "a \n\tb\n");
+    repo.commit("blanks");
+    repo.agent([
+        "new",
+        "t",
+        "--from",
+        "main",
+        "--",
+        "sh",
+        "-c",
+        "git merge -q plain",
+    ])
+    .success();
+    repo.await_state("t", "ready");
+    let ours = repo.agent_cmd(["review", "diff", "t", "--color=always", "--no-comments"]);
+    let ours = ours.run().success().stdout().to_owned();
+    let gits = repo
+        .git(["diff", "--color=always", "main", "plain"])
+        .success();
+    assert_eq!(ours, gits.stdout());
+}

@@ -136,7 +136,12 @@ fn what_is_converted_keeps_comments_apart() {
     // As git, from the top of the worktree.
     repo.write("turn.sh", "exec sed -n '1!G;h;$p' \"$1\"\n");
     let below = shown(&repo, &["diff.turned.textconv=sh ./turn.sh"], &[]);
-    assert_eq!(below, turned);
+    // A second may have passed between the two.
+    let ageless = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.contains(" ago"));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(ageless(&below), ageless(&turned));
     sandbox.program("mine", "#!/bin/sh\necho \"mine says $1\"\n");
     let mine = shown(&repo, &["diff.external=mine"], &[]);
     assert!(mine.contains("mine says f"), "{mine}");

@@ -212,6 +212,12 @@ fn a_verdict_on_more_than_was_shown_says_so() {
     assert_eq!(late.success().stdout(), "late\n");
     let again = repo.agent(["review", "approve", "s"]).success();
     assert!(!again.stderr().contains("last shown"), "{again}");
+    // What is new is shown with what was seen before, or alone.
+    repo.worktree_of("s").write("later", "text\n");
+    let news = repo.agent(["review", "diff", "s", "--since-review"]);
+    assert!(news.success().stdout().contains("later"));
+    let seen = repo.agent(["review", "approve", "s"]).success();
+    assert!(!seen.stderr().contains("last shown"), "{seen}");
 }
 
 #[test]
@@ -240,6 +246,8 @@ fn who_made_work_together_does_not_judge_it() {
     let reads = ["new", "--name", "reader", "--in", "s", "--read-only"];
     run(&reads, "git agent review approve s 2>&1");
     said("reader");
+    assert!(repo.session("s")["verdict"].is_null());
+    repo.git(["config", "agent.approvers", "reader"]).success();
     assert_eq!(repo.session("s")["verdict"], "approve");
     // An agent starts nobody who would judge it, whatever it makes of its environment, and does not prompt itself.
     let hide = "env -u GIT_AGENT_SESSION";
@@ -249,21 +257,17 @@ fn who_made_work_together_does_not_judge_it() {
         commit("sly"),
         repo.path().display()
     );
-    let approve =
-        "test \"$GIT_AGENT_PROMPT\" = task || git agent review approve sly 2>&1; echo done";
-    run(&["new", "--name", "other"], approve);
+    run(&["new", "--name", "other"], "echo done");
     repo.await_state("other", "ready");
     run(&["new", "--name", "sly"], &script);
     let log = said("sly");
     for words in [
         "this runs in session 'sly', whose agent may start no other",
         "session 'sly' cannot prompt itself",
+        "this runs in session 'sly', whose agent may not send prompts to session 'other'",
     ] {
         assert!(log.contains(words), "{words}: {log}");
     }
-    let refused = || said("other").contains("session 'sly' cannot approve its own work");
-    git_agent_tests::process::wait_until("the other session answers", refused);
-    assert!(repo.session("sly")["verdict"].is_null());
     assert!(
         !repo
             .refs("refs/heads")
@@ -560,4 +564,27 @@ fn what_changed_nothing_has_nothing_to_land() {
     approved.assert_says("git agent merge --into main full\n");
     let table = repo.agent(["review"]).success();
     table.assert_says("git agent merge --into main full\n");
+}
+
+#[test]
+fn the_log_says_one_thing_once() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("fix", &[], &["write out.txt hello", "commit x"]);
+    repo.agent(["wait", "fix"]).success();
+    repo.agent(["review", "approve", "fix"]).success();
+    repo.agent(["merge", "--yes", "fix"]).success();
+    let log = repo.agent(["log", "fix"]).success();
+    let told = |words: &str| {
+        log.stdout()
+            .lines()
+            .filter(|line| line.contains(words))
+            .count()
+    };
+    assert_eq!(told("-- approved"), 1, "{log}");
+    assert_eq!(told("approved: approved"), 0, "{log}");
+    assert_eq!(told("-- merged"), 1, "{log}");
+    let shown = repo.agent(["show", "fix"]).success();
+    assert!(!shown.stdout().contains("because"), "{shown}");
+    assert!(shown.stdout().contains("in 'main' as"), "{shown}");
 }

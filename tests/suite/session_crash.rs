@@ -81,7 +81,10 @@ fn strike(sandbox: &Sandbox, victim: Victim, agent: &str) -> bool {
 fn survive(agent: &str, start: &dyn Fn(&Repo<'_>, &str), check: &dyn Fn(&Repo<'_>, &str)) {
     let seed = u64::from(std::process::id()) | 1;
     let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let note = format!("seed {seed}\n");
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes());
     let mut slowest = Duration::ZERO;
+    let mut hits = 0;
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();
     for round in 0..rounds(6) {
@@ -91,6 +94,7 @@ fn survive(agent: &str, start: &dyn Fn(&Repo<'_>, &str), check: &dyn Fn(&Repo<'_
         std::thread::sleep(Duration::from_millis(dice.below(600)));
         let before = seen(&repo, &name);
         let hit = strike(&sandbox, victim, agent);
+        hits += usize::from(hit);
         let struck = Instant::now();
         // A supervisor whose agent was killed needs a moment to say so.
         if hit {
@@ -144,6 +148,7 @@ fn survive(agent: &str, start: &dyn Fn(&Repo<'_>, &str), check: &dyn Fn(&Repo<'_
     }
     repo.assert_nothing_left_over();
     assert!(slowest < Duration::from_secs(20), "told after {slowest:?}");
+    assert!(hits > 0, "no strike hit a supervisor; seed {seed}");
     let note = format!("told within {slowest:?} of the strike\n");
     let _ = std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes());
 }

@@ -310,3 +310,57 @@ fn a_worktree_that_points_elsewhere_harms_nobody() {
     trap.git(["-c", "core.fsmonitor=false", "fsck"]).success();
     assert!(trap.path().join("README.md").exists());
 }
+
+#[test]
+fn what_is_done_to_the_hooks_of_a_repository_does_nothing_to_the_program() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["write x x"]);
+    repo.await_state("s", "ready");
+    let hooks = repo.common_dir().join("agents/hooks");
+    let mut programs = files_below(&hooks);
+    programs.retain(|path| path.ends_with("git-agent"));
+    assert_eq!(programs.len(), 1, "{programs:?}");
+    for program in &programs {
+        let links = std::fs::metadata(program).expect("a program").nlink();
+        assert_eq!(links, 1, "it has another name");
+        std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o000)).expect("changed");
+    }
+    repo.agent(["list"]).success();
+    // The next turn is guarded again.
+    let steps = ["write x x", "commit x", "write dirty x", "stash"];
+    repo.new_session("t", &[], &steps);
+    repo.await_state("t", "ready");
+    assert!(guarded(&repo, "t").contains("refs/stash"));
+    repo.assert_nothing_left_over();
+}
+
+#[test]
+fn an_agent_that_hides_the_users_configuration_knows_who_commits() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.git(["config", "--global", "user.name", "Ada"])
+        .success();
+    repo.git(["config", "--global", "user.email", "ada@example.org"])
+        .success();
+    sandbox.program(
+        "gemini",
+        "#!/bin/sh\nGIT_CONFIG_GLOBAL=/dev/null git commit -q --allow-empty -m by-gemini\nexit 1\n",
+    );
+    let mut new = repo.agent_cmd(["new", "--name", "g", "--agent", "gemini", "task"]);
+    for name in [
+        "AUTHOR_NAME",
+        "AUTHOR_EMAIL",
+        "COMMITTER_NAME",
+        "COMMITTER_EMAIL",
+    ] {
+        new = new.env_remove(format!("GIT_{name}"));
+    }
+    new.run().success();
+    repo.await_state("g", "failed");
+    let format = "--format=%s %an <%ae> %cn <%ce>";
+    repo.git(["log", "-1", format, "agent/g"])
+        .success()
+        .assert_stdout("by-gemini Ada <ada@example.org> Ada <ada@example.org>\n");
+}

@@ -166,9 +166,19 @@ fn one_writes_in_a_shared_worktree_and_many_read() {
             .all(|name| sandbox.root().join(format!("here-{name}")).exists())
     });
     std::fs::write(sandbox.root().join("gate"), "").expect("the sandbox is writable");
-    for name in ["w1", "w2", "w3", "r1", "r2"] {
+    for name in ["w1", "w2", "w3"] {
         repo.await_state(name, "ready");
     }
+    // What either reader wrote is put back by the one that ends first, and told.
+    let ended = |name: &str| {
+        wait_until("the reader ends", || {
+            ["ready", "failed"].contains(&repo.state(name).as_str())
+        });
+        repo.texts(name, "guard").join("\n")
+    };
+    let told = ended("r1") + &ended("r2");
+    assert!(told.contains("'illegal.txt' changed"), "{told}");
+    assert!(!repo.worktree_of("host").path().join("illegal.txt").exists());
     let lines = std::fs::read_to_string(sandbox.root().join("who")).expect("they wrote");
     let mut inside = 0;
     for line in lines.lines() {
@@ -332,4 +342,41 @@ fn a_draft_waits_until_it_is_resumed() {
     let prompt = String::from_utf8(prompt).expect("text");
     assert!(prompt.contains("the task\nin two lines"), "{prompt}");
     repo.assert_nothing_left_over();
+}
+
+#[test]
+fn what_lies_in_a_worktree_now_goes_over_and_nothing_that_was_thrown_away() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.new_session("s", &[], &["write made x"]);
+    repo.agent(["wait", "s"]).success();
+    let tree = repo.worktree_of("s");
+    tree.write("hand.txt", "by hand\n");
+    repo.agent(["fork", "s", "--name", "f", "go"]).success();
+    let new = ["new", "--from", "s", "--name", "n", "go"];
+    repo.agent_cmd(new)
+        .args(["--", "echo n >n"])
+        .run()
+        .success();
+    let after = ["new", "--after", "s", "--name", "a", "go"];
+    repo.agent_cmd(after)
+        .args(["--", "echo a >a"])
+        .run()
+        .success();
+    for name in ["f", "n", "a"] {
+        // That it made nothing new is another matter.
+        repo.agent(["wait", name]).whatever();
+        let other = repo.worktree_of(name);
+        assert_eq!(other.read("hand.txt"), b"by hand\n", "{name}");
+        assert_eq!(other.read("made"), b"x\n", "{name}");
+    }
+    repo.write("elsewhere", "new\n");
+    repo.commit("elsewhere");
+    repo.agent(["update", "s"]).success();
+    assert_eq!(tree.read("hand.txt"), b"by hand\n");
+    repo.agent(["recreate", "s"]).success();
+    repo.agent(["fork", "s", "--name", "g", "go"]).success();
+    let other = repo.worktree_of("g");
+    assert!(!other.path().join("hand.txt").exists());
+    repo.agent(["wait", "g"]).whatever();
 }

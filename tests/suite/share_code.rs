@@ -36,6 +36,62 @@ fn what_a_generator_drew_beside_the_name_of_a_secret_stays() {
 }
 
 #[test]
+fn uncommitted_work_is_said_to_stay_behind() {
+    each_way(|_, team| {
+        let (ada, bob) = (team.clone("ada"), team.clone("bob"));
+        ada.session("mixed", "write a file", &commit("one"));
+        let add = "echo 2 >\"$(git agent path mixed)/secret-plan\"";
+        ada.command("sh").args(["-c", add]).run().success();
+        ada.session("loose", "write a file", "echo 3 >three; echo done");
+        ada.session("whole", "write a file", &commit("text"));
+        ada.agent(["review", "approve", "mixed"]).success();
+        for _ in 0..2 {
+            let pushed = ada.push().success();
+            pushed.assert_says("mixed: uncommitted work in 1 file was not shared");
+            pushed.assert_says("loose: uncommitted work in 1 file was not shared");
+            pushed.assert_says("hint: git agent commit mixed\n");
+            pushed.assert_says("hint: git agent commit loose\n");
+            assert!(!pushed.stderr().contains("whole"), "{pushed}");
+        }
+        bob.fetch().success();
+        let said = "has uncommitted work that was not shared";
+        for name in ["mixed", "loose"] {
+            bob.shows(&["list", name], said);
+            bob.shows(&["show", name], said);
+            let diff = bob.agent(["review", "diff", name]).whatever();
+            diff.assert_says(&format!("'{name}' {said}"));
+        }
+        let table = bob.agent(["review"]).success();
+        table.assert_says(&format!("'mixed' {said}"));
+        assert!(!table.stdout().contains("stale"), "{table}");
+        let listed = bob.agent(["list", "mixed", "--json"]).success().json();
+        assert_eq!(listed["sessions"][0]["unshared"], 1, "{listed:#}");
+        assert!(listed["sessions"][0]["verdict"].is_null(), "{listed:#}");
+        let verdicts = bob.agent(["review", "list", "mixed", "--json"]);
+        let verdicts = verdicts.success().json();
+        assert!(verdicts["verdicts"][0]["stale"].is_null(), "{verdicts:#}");
+        let there = team.everything();
+        let leaked = there.windows(11).any(|part| part == b"secret-plan");
+        assert!(
+            !leaked,
+            "the remote holds the name of a file that was not shared"
+        );
+
+        for name in ["mixed", "loose"] {
+            ada.agent(["commit", name]).success();
+        }
+        let pushed = ada.push().success();
+        assert!(!pushed.stderr().contains("uncommitted"), "{pushed}");
+        bob.fetch().success();
+        for name in ["mixed", "loose"] {
+            let diff = bob.agent(["review", "diff", name]).success();
+            assert!(!diff.stderr().contains(said), "{diff}");
+            assert!(diff.stdout().contains("diff --git"), "{diff}");
+        }
+    });
+}
+
+#[test]
 fn what_only_the_environment_of_an_agent_told_is_known_to_a_later_push() {
     each_way(|_, team| {
         let ada = team.clone("ada");

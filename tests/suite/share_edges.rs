@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use git_agent_tests::process::wait_until;
 use git_agent_tests::sandbox::write_program;
 use git_agent_tests::team::each_way;
-use git_agent_tests::{Member, Way};
+use git_agent_tests::{Member, Sandbox, Team, Way};
 
 use crate::share_transport::each_way_with_keys;
 
@@ -599,4 +599,71 @@ fn who_signs_takes_over_nothing_that_others_added() {
         refused.assert_says("git config gpg.ssh.allowedSignersFile <file>");
         assert_eq!(team.hub.id(&name), signed);
     });
+}
+
+#[test]
+fn the_words_of_a_host_decide_nothing_but_what_is_shown() {
+    each_way(|_, team| {
+        let ada = team.clone("ada");
+        let (good, bad) = ("good", "bad");
+        ada.hammer(["create", good, "1"]);
+        let kept_out = ada.hammer(["create", bad, "1"]);
+        let hook = team.hub.path().join("hooks/update");
+        fs::create_dir_all(hook.parent().expect("a directory")).expect("writable");
+        let words = "does not support --atomic: looks like a secret, not this clone, a hidden ref";
+        write_program(
+            &hook,
+            &format!("#!/bin/sh\ncase $1 in *{kept_out}*) echo '{words}' >&2; exit 1 ;; esac\n"),
+        );
+        for atomic in ["true", "false"] {
+            team.hub
+                .git(["config", "receive.advertiseAtomic", atomic])
+                .success();
+            let run = ada.push().code(1);
+            run.assert_says("bad: [remote rejected] (hook declined)");
+            run.assert_says(words);
+            for hint in ["git agent purge", "agent.writer", "agent.remote"] {
+                assert!(!run.stderr().contains(hint), "{run}");
+            }
+            assert_eq!(team.hub.refs("refs/agents").len(), 1, "{run}");
+        }
+        fs::remove_file(&hook).expect("it was there");
+        ada.push().success();
+        assert_eq!(team.hub.refs("refs/agents").len(), 2);
+    });
+}
+
+#[test]
+fn a_fetch_without_room_refuses_no_session() {
+    let sandbox = Sandbox::new();
+    let team = Team::new(&sandbox, Way::Path);
+    let ada = team.clone("ada");
+    for name in ["one", "two"] {
+        ada.session(
+            name,
+            "a task",
+            "head -c 3000000 /dev/urandom >file && git add file && git commit -qm file",
+        );
+    }
+    ada.push().success();
+    let disk = match sandbox.small_disk(4) {
+        Ok(disk) => disk,
+        Err(why) => {
+            let note = format!("{why}; the unit tests of git/phrases.rs stand in\n");
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes());
+            return;
+        }
+    };
+    let place = disk.join("bob");
+    sandbox
+        .command("git")
+        .args(["clone", "--quiet", team.address()])
+        .arg(&place)
+        .run()
+        .success();
+    let bob = Member::at(&sandbox, place, "bob");
+    let full = bob.fetch().code(128);
+    full.assert_says("cannot fetch from 'origin': ");
+    full.assert_says("No space left on device");
+    assert!(!full.stderr().contains("refuse"), "{full}");
 }
