@@ -2,13 +2,12 @@
 
 use std::io::Write;
 
+use git_agent::context::Context;
 use git_agent::error::{Error, Result};
-use git_agent::merge::apply;
-use git_agent::merge::run;
-use git_agent::output::sanitize::one_line;
+use git_agent::merge::{apply, run};
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, json, porcelain};
-use git_agent::session::context::Context;
-use git_agent::session::select;
+use git_agent::selection;
 
 use crate::view;
 
@@ -17,7 +16,7 @@ pub fn run(context: &Context<'_>, ui: &Ui, names: &[String]) -> Result<u8> {
     let [name] = names else {
         return Err(Error::usage("--apply takes exactly one session"));
     };
-    let listed = select::select_mine(context, Some(name))?;
+    let listed = selection::select_mine(context, Some(name))?;
     let right = run::begin(context, &mut |told| view::told(ui, &told))?;
     let changed = apply::apply(context, &right, &listed)?;
     match ui.format() {

@@ -5,12 +5,12 @@ use std::io::Write;
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Result, shell_word};
-use git_agent::invoke::{OutputArgs, site};
+use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::merge::conflicts::{self, Look, Matrix, Options, Pair, Verdict};
-use git_agent::output::conflicts::{self as view, Object};
-use git_agent::output::sanitize::one_line;
-use git_agent::output::{Format, Ui, human, json, porcelain};
-use git_agent::session::select;
+use git_agent::output::conflicts::Object;
+use git_agent::output::terminal::sanitize::one_line;
+use git_agent::output::{Format, Ui, conflicts as view, human, json, porcelain};
+use git_agent::selection;
 use git_agent::store::list::{Scope, find_in};
 
 #[derive(Debug, Args)]
@@ -30,8 +30,8 @@ pub struct Conflicts {
 
 /// Runs the verb. Exit code 1 means that something would conflict.
 pub fn run(env: &Env, args: &Conflicts) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
-        let listing = select::list(context, Scope::Mine)?;
+    in_repo::run(env, args.output.options(), |context, ui| {
+        let listing = selection::list(context, Scope::Mine)?;
         let mut options = Options {
             into: args.into.clone(),
             look: match args.live {

@@ -11,7 +11,8 @@ mod view;
 
 use std::process::ExitCode;
 
-use git_agent::invoke::{self, complete};
+use git_agent::invoke;
+use git_agent::invoke::complete;
 use git_agent::merge::queue::VERB;
 use git_agent::process::shim;
 

@@ -1,18 +1,19 @@
 //! `git agent merge [--into BRANCH] [SESSION…]`: shows the plan, asks, and does it.
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
-use git_agent::invoke::{OutputArgs, site};
-use git_agent::merge::journal::{Journal, Right};
-use git_agent::merge::recover::{self, Found};
+use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::merge::landing::journal::{Journal, Right};
+use git_agent::merge::landing::recover::{self, Found};
+use git_agent::merge::pick;
 use git_agent::merge::run::{self, Answer, Plan, Request, Told};
-use git_agent::merge::{LeftOut, Style, Why, pick};
-use git_agent::output::sanitize::one_line;
+use git_agent::model::merge::{LeftOut, Style, Why};
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui};
-use git_agent::session::context::Context;
-use git_agent::session::inside::{self, Act};
-use git_agent::session::select;
+use git_agent::selection;
+use git_agent::session::caller::{self, Act};
 
 use crate::{apply, undo, view};
 
@@ -106,9 +107,9 @@ pub struct TestArgs {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Merge) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         if !args.dry_run {
-            inside::permit(context, Act::Land, [])?;
+            caller::permit(context, Act::Land, [])?;
         }
         if args.undo {
             return undo::run(context, ui, args.yes);
@@ -195,7 +196,7 @@ fn pick(context: &Context<'_>, ui: &Ui, args: &Merge) -> Result<u8> {
     let [name] = args.names.as_slice() else {
         return Err(Error::usage("--pick takes exactly one session"));
     };
-    let winner = select::select_mine(context, Some(name))?.session;
+    let winner = selection::select_mine(context, Some(name))?.session;
     let others = pick::others(context, &winner)?;
     let right = run::begin(context, &mut |told| view::told(ui, &told))?;
     let code = land(context, ui, &right, &args.request(), args.yes)?;

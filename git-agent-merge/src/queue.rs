@@ -3,19 +3,19 @@
 use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
 use git_agent::git::Repo;
-use git_agent::invoke::{OutputArgs, site};
+use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::merge::queue::{self, Manner, Waiting};
-use git_agent::output::sanitize::one_line;
+use git_agent::model::session::Session;
 use git_agent::output::table::{Cell, Column, Table};
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Options, Ui, json, porcelain};
 use git_agent::process::detach;
-use git_agent::session::Session;
-use git_agent::session::context::Context;
-use git_agent::session::inside::{self, Act};
-use git_agent::session::select::{self, Selection};
+use git_agent::selection::{self, Selection};
+use git_agent::session::caller::{self, Act};
 
 use crate::merge::{StyleArgs, TestArgs};
 use crate::view;
@@ -94,12 +94,12 @@ pub fn run(env: &Env, args: &Queue) -> Result<u8> {
         Some(Verb::List { output }) => output,
         _ => &args.output,
     };
-    site::run(env, output.options(), |context, ui| {
+    in_repo::run(env, output.options(), |context, ui| {
         let Some(verb) = &args.verb else {
             return list(context, ui);
         };
         if !matches!(verb, Verb::List { .. }) {
-            inside::permit(context, Act::Land, [])?;
+            caller::permit(context, Act::Land, [])?;
         }
         match verb {
             Verb::Add { names, into } => {
@@ -130,7 +130,7 @@ fn mine(context: &Context<'_>, names: &[String]) -> Result<Vec<Session>> {
         names: names.to_vec(),
         ..Selection::default()
     };
-    let listed = select::select(context, &selection)?;
+    let listed = selection::select(context, &selection)?;
     if let Some(other) = listed.iter().find(|listed| !listed.is_mine()) {
         let name = &other.session.name;
         return Err(Error::fatal(format!(

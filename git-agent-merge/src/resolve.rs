@@ -3,16 +3,17 @@
 use std::io::Write;
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result, shell_word};
-use git_agent::invoke::site;
+use git_agent::invoke::in_repo;
 use git_agent::merge::resolve::{Case, auto, hand};
 use git_agent::merge::update;
-use git_agent::output::sanitize::one_line;
+use git_agent::model::session::Session;
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Options, Ui, resolution};
-use git_agent::session::context::Context;
-use git_agent::session::inside::{self, Act};
-use git_agent::session::{Session, select};
+use git_agent::selection;
+use git_agent::session::caller::{self, Act};
 
 #[derive(Debug, Args)]
 pub struct Resolve {
@@ -52,9 +53,9 @@ pub struct Resolve {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Resolve) -> Result<u8> {
-    site::run(env, Options::default(), |context, ui| {
-        let session = select::select_mine(context, args.session.as_deref())?.session;
-        inside::permit(context, Act::Resolve, [&session])?;
+    in_repo::run(env, Options::default(), |context, ui| {
+        let session = selection::select_mine(context, args.session.as_deref())?.session;
+        caller::permit(context, Act::Resolve, [&session])?;
         let name = one_line(&session.name).to_string();
         if args.continue_ {
             let commit = hand::proceed(context, &session)?;

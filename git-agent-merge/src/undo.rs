@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
+use git_agent::context::Context;
 use git_agent::error::{Error, Result};
-use git_agent::merge::journal::Right;
-use git_agent::merge::recover::{self, Found};
-use git_agent::merge::undo::{self, Undoable};
+use git_agent::merge::landing::journal::Right;
+use git_agent::merge::landing::recover::{self, Found};
+use git_agent::merge::landing::undo::{self, Undoable};
 use git_agent::output::Ui;
-use git_agent::output::sanitize::one_line;
-use git_agent::session::context::Context;
+use git_agent::output::terminal::sanitize::one_line;
 
 use crate::view;
 

@@ -1,15 +1,15 @@
 //! How plans and results look.
 
 use git_agent::error::{Result, shell_word};
-use git_agent::git::scan::Reason;
-use git_agent::merge::gate::Colour;
-use git_agent::merge::journal::Part;
-use git_agent::merge::recover::Found;
+use git_agent::git::snapshot::scan::Reason;
+use git_agent::merge::bisect::Colour;
+use git_agent::merge::landing::journal::Part;
+use git_agent::merge::landing::recover::Found;
 use git_agent::merge::run::{Outcome, Plan, Told};
-use git_agent::merge::{LeftOut, Strategy, Tested};
-use git_agent::output::sanitize::one_line;
-use git_agent::output::style::Slot;
+use git_agent::model::merge::{LeftOut, Strategy, Tested};
 use git_agent::output::table::{Cell, Column, Table};
+use git_agent::output::terminal::sanitize::one_line;
+use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Format, Ui, json, porcelain};
 use serde_json::{Value, json as object};
 

@@ -10,12 +10,12 @@ use std::io::Write;
 
 use git_agent::error::{Context as _, Result};
 use git_agent::git::Repo;
-use git_agent::git::capture::Checkout;
 use git_agent::git::diff::Delta;
+use git_agent::git::snapshot::capture::Checkout;
+use git_agent::model::review::Review;
 use git_agent::output::cannot_write;
-use git_agent::review::Review;
-use git_agent::session::anchors::{Placed, Spot};
-use git_agent::session::work::{self, Work};
+use git_agent::review::anchors::{Placed, Spot};
+use git_agent::session::worktree::work::{self, Work};
 use git_agent::store::list::Listed;
 
 use crate::diff::{look_apart, warn_left_out};

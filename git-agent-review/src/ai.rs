@@ -5,22 +5,23 @@ use std::time::Duration;
 
 use clap::Args;
 use git_agent::config::parse_duration;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result, shell_word};
-use git_agent::git::scan::Hidden;
-use git_agent::invoke::{OutputArgs, site};
+use git_agent::git::snapshot::scan::Hidden;
+use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::model::review::findings::{self, Finding};
+use git_agent::model::review::{Action, Place, Severity, Side};
 use git_agent::output::human::count;
-use git_agent::output::sanitize::{block, one_line};
-use git_agent::output::style::Slot;
+use git_agent::output::terminal::sanitize::{block, one_line};
+use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
-use git_agent::review::findings::{self, Finding};
-use git_agent::review::{Action, Place, Severity, Side};
-use git_agent::session::ai::{self, Answered, Reviewer, Subject};
-use git_agent::session::anchors::{self, Pointed};
-use git_agent::session::context::Context;
-use git_agent::session::scope::{self, Scope};
-use git_agent::session::work::{self, Keep, Work};
-use git_agent::session::{display, remark, select};
+use git_agent::review::ai::{self, Answered, Reviewer, Subject};
+use git_agent::review::anchors::{self, Pointed};
+use git_agent::review::diff_scope::{self, Scope};
+use git_agent::review::{git_notes, records};
+use git_agent::selection;
+use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::list::Listed;
 use serde::Serialize;
 
@@ -86,7 +87,7 @@ pub fn run(env: &Env, args: &Ai) -> Result<u8> {
         Some("never") => None,
         Some(word) => Some(word.parse()?),
     };
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let (subject, about) = subject(context, args)?;
         if subject.old == subject.new {
             ui.narrate("there is nothing to review");
@@ -133,7 +134,7 @@ pub fn run(env: &Env, args: &Ai) -> Result<u8> {
         }
         if let Some((listed, work)) = about.as_ref().filter(|_| !args.dry_run) {
             comment(context, listed, work, &answered, &found)?;
-            display::refresh(context)?;
+            git_notes::refresh(context)?;
         }
         write(
             ui,
@@ -149,7 +150,7 @@ pub fn run(env: &Env, args: &Ai) -> Result<u8> {
 
 /// Works out what is reviewed: a session's work, or what is not committed in this checkout.
 fn subject(context: &Context<'_>, args: &Ai) -> Result<(Subject, Option<(Listed, Work)>)> {
-    let here = select::select_one(context, args.session.as_deref());
+    let here = selection::select_one(context, args.session.as_deref());
     let listed = match (here, args.session.is_none() && args.uncommitted) {
         (Ok(listed), _) => listed,
         (Err(_), true) => return Ok((checkout(context)?, None)),
@@ -161,7 +162,7 @@ fn subject(context: &Context<'_>, args: &Ai) -> Result<(Subject, Option<(Listed,
     } else {
         Scope::Branch
     };
-    let compared = scope::compared(context, &listed, &work, scope)?;
+    let compared = diff_scope::compared(context, &listed, &work, scope)?;
     let subject = Subject {
         name: listed.session.name.clone(),
         tip: work.tip,
@@ -225,12 +226,12 @@ fn comment(
             target: None,
             of: None,
             at,
-            body: git_agent::session::fold::shorten(&body, remark::LONGEST / 4),
+            body: git_agent::model::session::fold::shorten(&body, records::LONGEST / 4),
             severity: Some(finding.severity),
         });
     }
     if !actions.is_empty() {
-        remark::write(
+        records::write(
             context,
             listed.session.sid,
             work.tip,

@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result, shell_word};
-use git_agent::invoke::{OutputArgs, site};
+use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::model::review::Action;
+use git_agent::model::session::Ulid;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
-use git_agent::review::Action;
-use git_agent::session::context::Context;
-use git_agent::session::inside::{self, Act};
-use git_agent::session::remark::{self, Found, Reviews};
-use git_agent::session::{Ulid, display};
+use git_agent::review::git_notes;
+use git_agent::review::records::{self, Found, Reviews};
+use git_agent::session::caller::{self, Act};
 
 use crate::{draft, threads};
 
@@ -53,8 +54,8 @@ pub struct Delete {
 
 /// Runs `reply`.
 pub fn reply(env: &Env, args: &Reply) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
-        let reviews = remark::load(context)?;
+    in_repo::run(env, args.output.options(), |context, ui| {
+        let reviews = records::load(context)?;
         let me = context.store.writer()?;
         if args.message.is_none() && args.file.is_none() {
             reviews.find(&args.comment, me.as_ref())?;
@@ -78,12 +79,12 @@ pub fn reply(env: &Env, args: &Reply) -> Result<u8> {
             if args.resolve {
                 actions.push(Action::Resolve { target });
             }
-            let who = remark::author(context)?;
-            let home = remark::home(context, found.thread);
-            let ids = remark::write(context, found.sid, home, &who, actions)?;
+            let who = records::author(context)?;
+            let home = records::home(context, found.thread);
+            let ids = records::write(context, found.sid, home, &who, actions)?;
             Ok(ids[0])
         })?;
-        display::refresh(context)?;
+        git_notes::refresh(context)?;
         ui.narrate(format!("reply {}", threads::short(id)));
         tell(ui, &[id])?;
         Ok(0)
@@ -101,8 +102,8 @@ pub fn reopen(env: &Env, args: &Close) -> Result<u8> {
 }
 
 fn close(env: &Env, args: &Close, resolved: bool) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
-        let reviews = remark::load(context)?;
+    in_repo::run(env, args.output.options(), |context, ui| {
+        let reviews = records::load(context)?;
         // All of them are looked for before anything is written.
         let found = find_all(context, &reviews, &args.comments)?;
         if let Some(found) = found.iter().find(|found| !found.thread.is_visible()) {
@@ -110,7 +111,7 @@ fn close(env: &Env, args: &Close, resolved: bool) -> Result<u8> {
         }
         for found in &found {
             let session = context.store.session(found.sid)?;
-            inside::permit(context, Act::CloseThreads, &session)?;
+            caller::permit(context, Act::CloseThreads, &session)?;
         }
         let ids: Vec<Ulid> = found.iter().map(|found| found.comment.id).collect();
         for found in found {
@@ -129,7 +130,7 @@ fn close(env: &Env, args: &Close, resolved: bool) -> Result<u8> {
             let word = if resolved { "resolved" } else { "reopened" };
             ui.narrate(format!("{word} {short}"));
         }
-        display::refresh(context)?;
+        git_notes::refresh(context)?;
         tell(ui, &ids)?;
         Ok(0)
     })
@@ -137,8 +138,8 @@ fn close(env: &Env, args: &Close, resolved: bool) -> Result<u8> {
 
 /// Runs `delete`.
 pub fn delete(env: &Env, args: &Delete) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
-        let reviews = remark::load(context)?;
+    in_repo::run(env, args.output.options(), |context, ui| {
+        let reviews = records::load(context)?;
         let found = find_all(context, &reviews, &args.comments)?;
         for found in &found {
             require_own(context, found)?;
@@ -156,7 +157,7 @@ pub fn delete(env: &Env, args: &Delete) -> Result<u8> {
             write(context, &found, action)?;
             ui.narrate(format!("deleted {short}"));
         }
-        display::refresh(context)?;
+        git_notes::refresh(context)?;
         tell(ui, &ids)?;
         Ok(0)
     })
@@ -196,17 +197,17 @@ fn find_all<'r>(
 
 /// Writes one record about a comment.
 pub fn write(context: &Context<'_>, found: &Found<'_>, action: Action) -> Result<()> {
-    let who = remark::author(context)?;
-    let home = remark::home(context, found.thread);
-    remark::write(context, found.sid, home, &who, vec![action])?;
+    let who = records::author(context)?;
+    let home = records::home(context, found.thread);
+    records::write(context, found.sid, home, &who, vec![action])?;
     Ok(())
 }
 
 /// Refuses to change what somebody else said.
 pub fn require_own(context: &Context<'_>, found: &Found<'_>) -> Result<()> {
     let writer = context.store.writer()?;
-    let speaker = remark::author(context)?;
-    if remark::is_own(found.comment, writer.as_ref(), &speaker) {
+    let speaker = records::author(context)?;
+    if records::is_own(found.comment, writer.as_ref(), &speaker) {
         return Ok(());
     }
     let short = threads::short(found.comment.id);

@@ -5,20 +5,23 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
-use git_agent::invoke::{OutputArgs, site};
-use git_agent::output::sanitize::one_line;
+use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::model::event::Body;
+use git_agent::model::review::path::unquote;
+use git_agent::model::review::{Action, Place, Severity, Side};
+use git_agent::model::session::Ulid;
+use git_agent::model::session::fold::shorten;
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui};
-use git_agent::review::path::unquote;
-use git_agent::review::{Action, Place, Severity, Side};
-use git_agent::session::context::Context;
-use git_agent::session::feedback::path_shown;
-use git_agent::session::fold::shorten;
-use git_agent::session::work::{self, Keep, Work};
-use git_agent::session::{Ulid, anchors, display, events, remark, select};
+use git_agent::review::send::path_shown;
+use git_agent::review::{anchors, git_notes, records};
+use git_agent::selection;
+use git_agent::session::events;
+use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::list::Listed;
-use git_agent::transcript::Body;
 
 use crate::{answer, draft, send, threads};
 
@@ -54,8 +57,8 @@ pub struct Comment {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Comment) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
-        let listed = select::select_one(context, Some(&args.session));
+    in_repo::run(env, args.output.options(), |context, ui| {
+        let listed = selection::select_one(context, Some(&args.session));
         // Before somebody types: there is no use in asking for a text about nothing.
         if args.message.is_none() && args.file.is_none() {
             let listed = listed.as_ref().map_err(again)?;
@@ -78,12 +81,12 @@ pub fn run(env: &Env, args: &Comment) -> Result<u8> {
                 body: body.clone(),
                 severity: args.severity,
             };
-            let who = remark::author(context)?;
+            let who = records::author(context)?;
             let sid = listed.session.sid;
-            let ids = remark::write(context, sid, work.tip, &who, vec![action])?;
+            let ids = records::write(context, sid, work.tip, &who, vec![action])?;
             Ok((ids[0], listed, work, about))
         })?;
-        display::refresh(context)?;
+        git_notes::refresh(context)?;
         let name = one_line(&listed.session.name).to_string();
         let short = threads::short(id);
         ui.narrate(format!("comment {short} on '{name}'{about}"));

@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::git::ObjectId;
 use git_agent::git::merge::Merged;
-use git_agent::invoke::{OutputArgs, site};
-use git_agent::merge::gate::Colour;
+use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::listing::row::{self, Summary};
+use git_agent::merge::bisect::Colour;
 use git_agent::merge::testing;
-use git_agent::output::sanitize::one_line;
-use git_agent::output::style::Slot;
+use git_agent::model::known::Finding;
+use git_agent::model::review::path::to_text;
 use git_agent::output::table::{Cell, Column, Table};
+use git_agent::output::terminal::sanitize::one_line;
+use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain, sessions};
-use git_agent::review::path::to_text;
-use git_agent::session::context::Context;
-use git_agent::session::known::Finding;
-use git_agent::session::select::{self, Selection};
-use git_agent::session::summary::{self, Summary};
-use git_agent::session::work::{self, Keep, Work};
+use git_agent::selection::{self, Selection};
+use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::list::{Listed, Scope};
 use serde::Serialize;
 
@@ -96,7 +96,7 @@ struct Lines {
 pub fn run(env: &Env, args: &Compare) -> Result<u8> {
     let mut options = args.output.options();
     options.pager = args.diff || args.interdiff;
-    site::run(env, options, |context, ui| {
+    in_repo::run(env, options, |context, ui| {
         let versions = versions(context, args)?;
         let paths = all_paths(&versions);
         match ui.format() {
@@ -153,11 +153,11 @@ fn versions(context: &Context<'_>, args: &Compare) -> Result<Vec<Version>> {
             Error::usage("nothing to compare").hint("git agent review compare SESSION SESSION")
         );
     }
-    let chosen = select::select(context, &selection)?;
+    let chosen = selection::select(context, &selection)?;
     if chosen.len() < 2 {
         return Err(Error::usage("it takes two sessions to compare"));
     }
-    let rows = summary::summarize(context, &chosen);
+    let rows = row::summarize(context, &chosen);
     let mut versions = Vec::with_capacity(chosen.len());
     for (listed, summary) in chosen.iter().zip(rows) {
         let work = work::look(context, listed, Keep::Nothing)?;

@@ -5,22 +5,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result, shell_path};
 use git_agent::git::Repo;
-use git_agent::git::scan::Reason;
-use git_agent::invoke::{OutputArgs, site};
-use git_agent::output::sanitize::one_line;
-use git_agent::output::sessions;
-use git_agent::output::style::When;
-use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
-use git_agent::review::path::to_text;
-use git_agent::review::{Review, Side};
-use git_agent::session::anchors::{Placed, Spot};
-use git_agent::session::context::Context;
-use git_agent::session::scope::{self, Compared, Scope};
-use git_agent::session::work::{self, Keep, Work};
-use git_agent::session::{inside, looked, remark, select};
+use git_agent::git::snapshot::scan::Reason;
+use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::model::review::path::to_text;
+use git_agent::model::review::{Review, Side};
+use git_agent::output::terminal::sanitize::one_line;
+use git_agent::output::terminal::style::When;
+use git_agent::output::{Format, Ui, cannot_write, json, porcelain, sessions};
+use git_agent::review::anchors::{Placed, Spot};
+use git_agent::review::diff_scope::{self, Compared, Scope};
+use git_agent::review::{last_seen, records};
+use git_agent::selection;
+use git_agent::session::caller;
+use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::Store;
 use git_agent::store::list::Listed;
 use serde::Serialize;
@@ -135,12 +136,12 @@ struct Row {
 pub fn run(env: &Env, args: &Diff) -> Result<u8> {
     let mut options = args.output.options();
     options.pager = true;
-    site::run(env, options, |context, ui| {
+    in_repo::run(env, options, |context, ui| {
         std::thread::scope(|scope| {
             // It takes a while, and is the same whichever session is meant.
             let gathering = (!args.no_comments).then(|| {
                 let repo = context.repo.clone();
-                scope.spawn(move || remark::gather(&Store::new(env, &repo)))
+                scope.spawn(move || records::gather(&Store::new(env, &repo)))
             });
             show(&Screen { context, ui, args }, gathering)
         })
@@ -149,7 +150,7 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
 
 fn show(screen: &Screen<'_>, gathering: Gathering<'_>) -> Result<u8> {
     let Screen { context, ui, args } = *screen;
-    let listed = select::select_one(context, args.session.as_deref())?;
+    let listed = selection::select_one(context, args.session.as_deref())?;
     let listed = into::towards(context, listed, args.into.as_deref())?;
     let human = ui.format() == Format::Human;
     if human && !listed.is_mine() && listed.session.unshared().is_some() {
@@ -160,7 +161,7 @@ fn show(screen: &Screen<'_>, gathering: Gathering<'_>) -> Result<u8> {
         true => ahead::show(screen, &listed, gathering)?,
         false => {
             let (work, review) = look(screen, &listed, gathering)?;
-            let compared = scope::compared(context, &listed, &work, args.scope())?;
+            let compared = diff_scope::compared(context, &listed, &work, args.scope())?;
             let placed = screen.placed(&work, &review)?;
             if !human {
                 return machine(context, ui, args, &compared, &placed);
@@ -181,10 +182,10 @@ fn show(screen: &Screen<'_>, gathering: Gathering<'_>) -> Result<u8> {
     // An agent that reads its own diff is not the reviewer.
     if args.shows_all_news()
         && !context.repo.is_read_only()
-        && context.env.var(git_agent::session::inside::MARK).is_none()
-        && inside::session(context)?.is_none()
+        && context.env.var(git_agent::session::caller::MARK).is_none()
+        && caller::session(context)?.is_none()
     {
-        looked::remember(context, listed.session.sid, &work)?;
+        last_seen::remember(context, listed.session.sid, &work)?;
     }
     Ok(0)
 }

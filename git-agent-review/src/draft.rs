@@ -5,9 +5,9 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use git_agent::context::Context;
 use git_agent::error::{Error, Result};
-use git_agent::invoke::text;
-use git_agent::session::context::Context;
+use git_agent::invoke::text_input;
 
 /// Reads text from wherever it was given; what cannot be used is kept. Nobody may have it a second time.
 pub fn read(
@@ -16,8 +16,10 @@ pub fn read(
     words: Option<&str>,
     file: Option<&Path>,
 ) -> Result<String> {
-    let typed = text::typed(context, what, words, file)?;
-    keeping(context, what, &typed, || text::require_usable(what, &typed))?;
+    let typed = text_input::typed(context, what, words, file)?;
+    keeping(context, what, &typed, || {
+        text_input::require_usable(what, &typed)
+    })?;
     Ok(typed)
 }
 

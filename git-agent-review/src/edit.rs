@@ -5,20 +5,22 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::git::ObjectId;
-use git_agent::invoke::{OutputArgs, site};
+use git_agent::invoke::{OutputArgs, editor, in_repo};
+use git_agent::model::review::path::unquote;
+use git_agent::model::review::{Action, Place, Review};
+use git_agent::model::session::Ulid;
 use git_agent::output::Ui;
 use git_agent::output::human::count;
-use git_agent::output::sanitize::one_line;
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::process::lock::Lock;
-use git_agent::review::path::unquote;
-use git_agent::review::{Action, Place, Review};
-use git_agent::session::anchors::{self, Placed};
-use git_agent::session::context::Context;
-use git_agent::session::work::{self, Keep, Work};
-use git_agent::session::{Ulid, display, editor, remark, select};
+use git_agent::review::anchors::{self, Placed};
+use git_agent::review::{git_notes, records};
+use git_agent::selection;
+use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::list::Listed;
 
 use crate::outline::Hunk;
@@ -45,10 +47,10 @@ pub struct Edit {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Edit) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         match (&args.message, &args.file, &args.what) {
             (None, None, what) => {
-                let listed = select::select_one(context, what.as_deref())?;
+                let listed = selection::select_one(context, what.as_deref())?;
                 whole(context, ui, &listed, args.fresh)?;
             }
             (message, file, what) => {
@@ -59,14 +61,14 @@ pub fn run(env: &Env, args: &Edit) -> Result<u8> {
                 })?;
             }
         }
-        display::refresh(context)?;
+        git_notes::refresh(context)?;
         Ok(0)
     })
 }
 
 /// Gives an own comment new words.
 fn reword(context: &Context<'_>, ui: &Ui, wanted: &str, words: &str) -> Result<()> {
-    let reviews = remark::load(context)?;
+    let reviews = records::load(context)?;
     let found = reviews.find(wanted, context.store.writer()?.as_ref())?;
     answer::require_own(context, &found)?;
     if found.comment.deleted {
@@ -131,7 +133,7 @@ fn type_in(
             ));
         }
     }
-    let review = remark::load(context)?.of(listed.session.sid);
+    let review = records::load(context)?.of(listed.session.sid);
     let placed: Vec<Placed<'_>> = anchors::place_all(context, &work, &review)?
         .into_iter()
         // A draft may have threads that were closed since.
@@ -334,7 +336,7 @@ fn write(
     review: &Review,
     wishes: &[Wish],
 ) -> Result<(String, Vec<Ulid>)> {
-    let who = remark::author(context)?;
+    let who = records::author(context)?;
     // Whose comment is meant is told only where its id does not: older versions know nothing of it.
     let told = |named: &Named| {
         let review = review.threads.iter().flat_map(|thread| &thread.comments);
@@ -380,7 +382,7 @@ fn write(
             }
         });
     }
-    let mut ids = remark::write(context, listed.session.sid, work.tip, &who, actions)?;
+    let mut ids = records::write(context, listed.session.sid, work.tip, &who, actions)?;
     for (id, wish) in ids.iter_mut().zip(wishes) {
         if let Wish::Resolve(target) = wish {
             *id = *target;

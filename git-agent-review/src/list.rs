@@ -3,23 +3,25 @@
 use std::io::Write;
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Result, shell_word};
-use git_agent::invoke::choice::Choice;
-use git_agent::invoke::{OutputArgs, site};
+use git_agent::invoke::session_args::Choice;
+use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::listing::verdicts::{self, Judgement};
+use git_agent::model::review::authorship::Claim;
+use git_agent::model::review::path::to_text;
+use git_agent::model::review::{Place, Review, Side};
+use git_agent::model::session::Ulid;
 use git_agent::output::human::count;
-use git_agent::output::sanitize::one_line;
-use git_agent::output::style::Slot;
+use git_agent::output::terminal::sanitize::one_line;
+use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
-use git_agent::review::claim::Claim;
-use git_agent::review::path::to_text;
-use git_agent::review::{Place, Review, Side};
-use git_agent::session::anchors::{self, Placed, Spot};
-use git_agent::session::context::Context;
-use git_agent::session::feedback::{self, Sent};
-use git_agent::session::judgement::{self, Judgement};
-use git_agent::session::work::{self, Keep, Work};
-use git_agent::session::{Ulid, regard, remark, select};
+use git_agent::review::anchors::{self, Placed, Spot};
+use git_agent::review::send::{self, Sent};
+use git_agent::review::{records, state};
+use git_agent::selection;
+use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::list::{Listed, Scope};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -130,8 +132,8 @@ struct Judged {
 pub fn run(env: &Env, args: &List) -> Result<u8> {
     let mut options = args.output.options();
     options.pager = true;
-    site::run(env, options, |context, ui| {
-        let reviews = remark::load(context)?;
+    in_repo::run(env, options, |context, ui| {
+        let reviews = records::load(context)?;
         for problem in reviews.problems.iter().take(5) {
             ui.warning(format!(
                 "cannot read a note of '{}': {}",
@@ -165,7 +167,7 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
                         judgement,
                     };
                     verdicts.extend(judgements.into_iter().map(judged));
-                    let sent = feedback::sent(context, &listed)?;
+                    let sent = send::sent(context, &listed)?;
                     rows.extend(wanted.iter().map(|placed| row(&listed, placed, &sent)));
                 }
             }
@@ -232,14 +234,14 @@ impl List {
 fn chosen(context: &Context<'_>, args: &List) -> Result<(Vec<Listed>, bool)> {
     let selection = args.choice.selection();
     if !selection.is_empty() && !selection.all {
-        return Ok((select::select(context, &selection)?, false));
+        return Ok((selection::select(context, &selection)?, false));
     }
     if !selection.all
-        && let Ok(here) = select::select(context, &selection)
+        && let Ok(here) = selection::select(context, &selection)
     {
         return Ok((here, false));
     }
-    Ok((select::list(context, Scope::All)?.sessions, true))
+    Ok((selection::list(context, Scope::All)?.sessions, true))
 }
 
 /// Finds where the threads of a session hang; where its work is not here, everything on code is outdated.
@@ -274,11 +276,11 @@ fn judgements(
     work: Option<&Work>,
 ) -> Vec<Judgement> {
     let session = &listed.session;
-    let files = work.map(|work| regard::files_of(context.repo, session, review, work));
+    let files = work.map(|work| state::files_of(context.repo, session, review, work));
     let files = files
         .as_ref()
         .map(|(tip, tree)| (tip.as_str(), tree.as_str()));
-    judgement::on(review, listed, files)
+    verdicts::on(review, listed, files)
 }
 
 /// Writes comments and verdicts into one object.
@@ -353,7 +355,7 @@ pub fn row(listed: &Listed, placed: &Placed<'_>, sent: &BTreeMap<Ulid, Sent>) ->
                 author: comment.who.name.clone(),
                 claim: comment.claim,
                 writer: comment.writer.to_string(),
-                time: git_agent::session::summary::timestamp(comment.ts),
+                time: git_agent::listing::row::timestamp(comment.ts),
                 text: comment.body.clone(),
                 severity: comment.severity.map(|severity| severity.as_str()),
                 edited: comment.edited.is_some(),

@@ -25,8 +25,9 @@ mod weave;
 
 use std::process::ExitCode;
 
-use git_agent::invoke::{self, complete};
-use git_agent::review::Verdict;
+use git_agent::invoke;
+use git_agent::invoke::complete;
+use git_agent::model::review::Verdict;
 
 use args::{Cli, Verb};
 

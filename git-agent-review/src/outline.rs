@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use git_agent::error::Result;
 use git_agent::git::Git;
 use git_agent::git::diff::Delta;
-use git_agent::review::Side;
+use git_agent::model::review::Side;
 
 /// The way a file's heading begins.
 pub const HEADING: &[u8] = b"diff --git ";

@@ -3,8 +3,8 @@
 use git_agent::error::{Error, Result};
 use git_agent::git::sha256;
 use git_agent::invoke::VERSION;
-use git_agent::review::Severity;
-use git_agent::review::findings::Finding;
+use git_agent::model::review::Severity;
+use git_agent::model::review::findings::Finding;
 use serde_json::{Value, json};
 
 /// A form of report.
@@ -166,7 +166,7 @@ fn escaped(text: &str, property: bool) -> String {
             '\n' => out.push_str("%0A"),
             ':' if property => out.push_str("%3A"),
             ',' if property => out.push_str("%2C"),
-            c if git_agent::output::sanitize::is_unsafe(c) && c != '\t' => out.push(' '),
+            c if git_agent::output::terminal::sanitize::is_unsafe(c) && c != '\t' => out.push(' '),
             c => out.push(c),
         }
     }

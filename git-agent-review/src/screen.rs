@@ -5,17 +5,17 @@ use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::thread::ScopedJoinHandle;
 
+use git_agent::context::Context;
 use git_agent::error::{Context as _, Result};
 use git_agent::git::diff::Stream;
 use git_agent::git::{Git, ObjectId};
-use git_agent::output::style::{Slot, When};
+use git_agent::model::review::Review;
+use git_agent::output::terminal::style::{Slot, When};
 use git_agent::output::{Ui, cannot_write};
-use git_agent::review::Review;
-use git_agent::session::anchors::{self, Placed, Spot};
-use git_agent::session::context::Context;
-use git_agent::session::remark;
-use git_agent::session::scope::Scope;
-use git_agent::session::work::Work;
+use git_agent::review::anchors::{self, Placed, Spot};
+use git_agent::review::diff_scope::Scope;
+use git_agent::review::records;
+use git_agent::session::worktree::work::Work;
 use git_agent::store::list::Listed;
 use git_agent::store::notes::Texts;
 
@@ -130,7 +130,7 @@ impl<'a> Screen<'a> {
         let gathered = gathering
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        remark::understand(self.context, gathered, listed.session.sid)
+        records::understand(self.context, gathered, listed.session.sid)
     }
 
     /// Finds the places of the threads that are asked for.

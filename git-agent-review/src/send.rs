@@ -4,21 +4,23 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result, shell_word};
-use git_agent::invoke::{OutputArgs, site};
+use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::model::review::Review;
+use git_agent::model::review::standing::{Judged, Opinion};
+use git_agent::model::session::{SessionId, Ulid, WriterId};
 use git_agent::output::human::count;
-use git_agent::output::sanitize::{block, one_line};
+use git_agent::output::terminal::sanitize::{block, one_line};
 use git_agent::output::{Format, Ui, cannot_write, json};
-use git_agent::review::Review;
-use git_agent::review::standing::{Judged, Opinion};
-use git_agent::session::anchors::{self, Placed, Spot};
-use git_agent::session::context::Context;
-use git_agent::session::feedback::{self, Sent, Whose};
-use git_agent::session::inside::{self, Act};
-use git_agent::session::prompts::{self, Delivery};
-use git_agent::session::work::{self, Keep, Work};
-use git_agent::session::{SessionId, Ulid, WriterId, looked, opinion, remark, select};
+use git_agent::review::anchors::{self, Placed, Spot};
+use git_agent::review::send::{self, Sent, Whose};
+use git_agent::review::{last_seen, records, verdict};
+use git_agent::selection;
+use git_agent::session::caller::{self, Act};
+use git_agent::session::supervisor::prompts::{self, Delivery};
+use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::list::Listed;
 
 use crate::{answer, draft};
@@ -46,29 +48,29 @@ pub struct Send {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Send) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let words = args.message.as_deref().unwrap_or_default();
         draft::keeping(context, "message", words, || send(context, ui, args))
     })
 }
 
 fn send(context: &Context<'_>, ui: &Ui, args: &Send) -> Result<u8> {
-    let listed = select::select_mine(context, args.session.as_deref())?;
+    let listed = selection::select_mine(context, args.session.as_deref())?;
     let sid = listed.session.sid;
     let name = one_line(&listed.session.name).to_string();
-    if inside::is_in(context, sid) {
+    if caller::is_in(context, sid) {
         return Err(Error::fatal(format!(
             "session '{name}' cannot send comments to itself"
         )));
     }
     if !args.dry_run {
-        inside::permit(context, Act::Prompt, [&listed.session])?;
+        caller::permit(context, Act::Prompt, [&listed.session])?;
     }
     let _alone = match args.dry_run {
         true => None,
-        false => Some(feedback::hold(context)?),
+        false => Some(send::hold(context)?),
     };
-    let review = remark::load(context)?.of(sid);
+    let review = records::load(context)?.of(sid);
     let keep = if args.dry_run {
         Keep::Nothing
     } else {
@@ -83,7 +85,7 @@ fn send(context: &Context<'_>, ui: &Ui, args: &Send) -> Result<u8> {
     };
     let sent = match args.again {
         true => Sends::new(),
-        false => feedback::sent(context, &listed)?,
+        false => send::sent(context, &listed)?,
     };
     let (requests, threads) = (said.requests(whose, &sent), said.threads(whose, &sent));
     if requests.is_empty() && threads.is_empty() {
@@ -105,7 +107,7 @@ fn send(context: &Context<'_>, ui: &Ui, args: &Send) -> Result<u8> {
     let preface = args.message.as_deref().unwrap_or_default().trim();
     let around = |spot: &Spot| anchors::around(context.repo, &work, spot);
     let me = said.me.as_ref();
-    let prompt = feedback::prompt(&requests, &threads, &around, sid, me, whose, preface);
+    let prompt = send::prompt(&requests, &threads, &around, sid, me, whose, preface);
     let first = |placed: &&Placed<'_>| placed.thread.comments.first().map(|said| said.id);
     let ids: Vec<Ulid> = threads.iter().filter_map(first).collect();
     if args.dry_run {
@@ -121,11 +123,11 @@ fn send(context: &Context<'_>, ui: &Ui, args: &Send) -> Result<u8> {
         (false, true) => "the request for changes".to_owned(),
         (false, false) => format!("the request for changes and {comments}"),
     };
-    match feedback::send(context, sid, prompt)? {
+    match send::send(context, sid, prompt)? {
         Delivery::Queued => ui.narrate(format!("{what} queued for '{name}'")),
         Delivery::Started => ui.narrate(format!("{what} sent to '{name}'")),
     }
-    looked::remember(context, sid, &work)?;
+    last_seen::remember(context, sid, &work)?;
     ui.hint(format!(
         "git agent log -f {}",
         shell_word(&listed.session.name)
@@ -155,17 +157,17 @@ impl<'r> Said<'r> {
         Ok(Said {
             sid,
             placed: anchors::place_all(context, work, review)?,
-            opinion: opinion::about(review, sid, work),
+            opinion: verdict::about(review, sid, work),
             me: context.store.writer()?,
         })
     }
 
     fn requests(&self, whose: Whose, sent: &Sends) -> Vec<&Judged> {
-        feedback::requests(&self.opinion, self.me.as_ref(), whose, sent)
+        send::requests(&self.opinion, self.me.as_ref(), whose, sent)
     }
 
     fn threads(&self, whose: Whose, sent: &Sends) -> Vec<&Placed<'r>> {
-        feedback::unsent(&self.placed, self.sid, self.me.as_ref(), whose, sent)
+        send::unsent(&self.placed, self.sid, self.me.as_ref(), whose, sent)
     }
 
     /// Returns whether there is anything to send.
@@ -181,7 +183,7 @@ pub fn next_step(context: &Context<'_>, listed: &Listed, work: &Work) -> Option<
         return Some("git agent push".to_owned());
     }
     let sid = listed.session.sid;
-    let inside = inside::is_in(context, sid);
+    let inside = caller::is_in(context, sid);
     let name = one_line(&listed.session.name);
     (!inside && would_send(context, listed, work).unwrap_or(true))
         .then(|| format!("git agent review send {name}"))
@@ -190,9 +192,9 @@ pub fn next_step(context: &Context<'_>, listed: &Listed, work: &Work) -> Option<
 /// Returns whether `send` without options would send something about some work of a session.
 fn would_send(context: &Context<'_>, listed: &Listed, work: &Work) -> Result<bool> {
     let sid = listed.session.sid;
-    let review = remark::load_one(context, sid)?;
+    let review = records::load_one(context, sid)?;
     let said = Said::of(context, sid, work, &review)?;
-    Ok(said.has_any(Whose::Mine, &feedback::sent(context, listed)?))
+    Ok(said.has_any(Whose::Mine, &send::sent(context, listed)?))
 }
 
 /// Returns what to type where nothing was sent: only what would send something.

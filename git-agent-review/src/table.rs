@@ -5,20 +5,21 @@ use std::io::Write;
 use std::ops::Deref;
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Result, shell_word};
-use git_agent::invoke::choice::Choice;
-use git_agent::invoke::{OutputArgs, site};
+use git_agent::invoke::session_args::Choice;
+use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::listing::row::{self, Summary};
 use git_agent::merge::conflicts::{self, Pair, Verdict};
-use git_agent::output::sanitize::one_line;
-use git_agent::output::sessions;
-use git_agent::output::style::Slot;
+use git_agent::model::known::Finding;
+use git_agent::model::session::State;
 use git_agent::output::table::{Cell, Column, Table as Grid};
-use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
-use git_agent::session::context::Context;
-use git_agent::session::known::Finding;
-use git_agent::session::summary::{self, Summary};
-use git_agent::session::{State, select, work};
+use git_agent::output::terminal::sanitize::one_line;
+use git_agent::output::terminal::style::Slot;
+use git_agent::output::{Format, Ui, cannot_write, json, porcelain, sessions};
+use git_agent::selection;
+use git_agent::session::worktree::work;
 use git_agent::store::list::{Listed, Scope};
 use serde::Serialize;
 
@@ -38,9 +39,9 @@ pub struct Table {
 
 /// Runs it.
 pub fn run(env: &Env, args: &Table) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let chosen = chosen(context, args)?;
-        let rows = summary::summarize(context, &chosen);
+        let rows = row::summarize(context, &chosen);
         let rows = with_conflicts(context, ui, &chosen, rows);
         match ui.format() {
             Format::Json => json::write_list(ui, "sessions", &rows)?,
@@ -115,9 +116,9 @@ fn with_conflicts(
 fn chosen(context: &Context<'_>, args: &Table) -> Result<Vec<Listed>> {
     let selection = args.choice.selection();
     if !selection.is_empty() {
-        return select::select(context, &selection);
+        return selection::select(context, &selection);
     }
-    let mut sessions = select::list(context, Scope::All)?.sessions;
+    let mut sessions = selection::list(context, Scope::All)?.sessions;
     sessions.retain(|listed| {
         let waits = matches!(
             listed.session.status,
@@ -136,7 +137,7 @@ fn number(found: &Finding<u64>) -> String {
     }
 }
 
-fn part(row: &Summary, part: fn(&summary::Changes) -> u64) -> String {
+fn part(row: &Summary, part: fn(&row::Changes) -> u64) -> String {
     match &row.changes {
         Finding::Nothing => String::new(),
         Finding::Unknown => "?".to_owned(),
@@ -308,7 +309,7 @@ fn next_steps(context: &Context<'_>, ui: &Ui, chosen: &[Listed], rows: &[Row]) {
     // Each goes where it came from.
     let mut targets: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let is_empty = |row: &Row| {
-        let same = |changes: &summary::Changes| changes.files + changes.uncommitted == 0;
+        let same = |changes: &row::Changes| changes.files + changes.uncommitted == 0;
         row.changes.known().is_some_and(same) && row.ahead.known().is_none_or(|count| *count == 0)
     };
     let lands = |row: &&Row| row.mine && verdict(row) == "approve" && !is_empty(row);

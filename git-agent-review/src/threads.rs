@@ -1,15 +1,14 @@
 //! Threads as people read them: in a diff under the line they are about, or in a list.
 
 use git_agent::env::Millis;
-use git_agent::output::sanitize::{block, one_line};
-use git_agent::output::style::{Palette, Slot};
+use git_agent::listing::verdicts::Judgement;
+use git_agent::model::review::{Place, Thread, Verdict, authorship};
+use git_agent::model::session::Ulid;
+use git_agent::output::terminal::sanitize::{block, one_line};
+use git_agent::output::terminal::style::{Palette, Slot};
 use git_agent::output::{human, sessions};
-use git_agent::review::claim;
-use git_agent::review::{Place, Thread, Verdict};
-use git_agent::session::Ulid;
-use git_agent::session::anchors::{Placed, Spot};
-use git_agent::session::feedback;
-use git_agent::session::judgement::Judgement;
+use git_agent::review::anchors::{Placed, Spot};
+use git_agent::review::send;
 
 /// How many characters of an id are shown: the end, which is random.
 const SHOWN: usize = 8;
@@ -76,7 +75,7 @@ impl Look<'_> {
             let mut head = format!(
                 "{} {}, {}",
                 short(comment.id),
-                one_line(&claim::shown(&comment.who.name, comment.claim)),
+                one_line(&authorship::shown(&comment.who.name, comment.claim)),
                 human::ago(self.now, comment.ts)
             );
             if let Some(severity) = comment.severity {
@@ -136,7 +135,7 @@ impl Look<'_> {
 
     /// Returns where a thread hangs, for a heading.
     pub fn place(placed: &Placed<'_>) -> String {
-        feedback::place(placed)
+        send::place(placed)
     }
 }
 

@@ -8,19 +8,21 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::git::ObjectId;
-use git_agent::invoke::choice::Choice;
-use git_agent::invoke::{OutputArgs, site};
+use git_agent::invoke::session_args::Choice;
+use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::model::review::Verdict;
+use git_agent::model::session::State;
 use git_agent::output::human::count;
-use git_agent::output::sanitize::one_line;
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
-use git_agent::review::Verdict;
-use git_agent::session::context::Context;
-use git_agent::session::regard::Regard;
-use git_agent::session::work::{self, Keep, Work};
-use git_agent::session::{State, display, looked, opinion, remark, select};
+use git_agent::review::state::Regard;
+use git_agent::review::{git_notes, last_seen, records, verdict};
+use git_agent::selection;
+use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::list::Listed;
 use serde::Serialize;
 
@@ -70,7 +72,7 @@ struct Row {
 
 /// Runs a verb.
 pub fn run(env: &Env, args: &Judge, verdict: Verdict) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let why = match (&args.message, &args.file) {
             (None, None) => String::new(),
             (message, file) => {
@@ -84,7 +86,7 @@ pub fn run(env: &Env, args: &Judge, verdict: Verdict) -> Result<u8> {
         let several = cases.len() > 1;
         for case in (cases.iter()).filter(|case| several && case.seen.is_none()) {
             draft::keeping(context, "message", &why, || {
-                opinion::require(context, &case.listed, verdict)
+                verdict::require(context, &case.listed, verdict)
             })?;
         }
         let mut judged = Vec::new();
@@ -106,7 +108,7 @@ pub fn run(env: &Env, args: &Judge, verdict: Verdict) -> Result<u8> {
             }
         }
         let unheard = match judged.first() {
-            Some((listed, _)) => opinion::unheard(context, listed.session.sid)?,
+            Some((listed, _)) => verdict::unheard(context, listed.session.sid)?,
             None => None,
         };
         match unheard {
@@ -117,7 +119,7 @@ pub fn run(env: &Env, args: &Judge, verdict: Verdict) -> Result<u8> {
             .map(|(listed, work)| row(listed, verdict, work))
             .collect();
         write(ui, &rows)?;
-        display::refresh(context)?;
+        git_notes::refresh(context)?;
         match failure {
             Some(error) => Err(error),
             None => Ok(u8::from(judged.len() < cases.len())),
@@ -140,7 +142,7 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
 /// Returns the sessions to judge: those that were named, or those that were found, shown and agreed to.
 fn cases(context: &Context<'_>, ui: &Ui, args: &Judge, verdict: Verdict) -> Result<Vec<Case>> {
     let selection = args.choice.selection();
-    let chosen = (select::select(context, &selection)?.into_iter())
+    let chosen = (selection::select(context, &selection)?.into_iter())
         .map(|listed| into::towards(context, listed, args.into.as_deref()))
         .collect::<Result<Vec<_>>>()?;
     let named = !selection.names.is_empty() || selection.is_empty();
@@ -148,7 +150,7 @@ fn cases(context: &Context<'_>, ui: &Ui, args: &Judge, verdict: Verdict) -> Resu
         let named = chosen.into_iter().map(|listed| Case { listed, seen: None });
         return Ok(named.collect());
     }
-    let reviews = remark::load(context)?;
+    let reviews = records::load(context)?;
     let mut cases = Vec::new();
     for listed in chosen {
         if listed.session.resolves().is_some() {
@@ -250,12 +252,12 @@ fn row(listed: &Listed, verdict: Verdict, work: &Work) -> Row {
 
 fn give(context: &Context<'_>, ui: &Ui, case: &Case, verdict: Verdict, why: &str) -> Result<Work> {
     let listed = &case.listed;
-    let work = opinion::give(context, listed, verdict, why, case.seen.as_ref())?;
+    let work = verdict::give(context, listed, verdict, why, case.seen.as_ref())?;
     let unseen = match case.seen {
         Some(_) => None,
         None => unseen(context, listed, &work)?,
     };
-    looked::remember(context, listed.session.sid, &work)?;
+    last_seen::remember(context, listed.session.sid, &work)?;
     diff::warn_left_out(context, ui, &work);
     let name = one_line(&listed.session.name).to_string();
     let tip = work.tip.to_string();
@@ -281,10 +283,10 @@ fn give(context: &Context<'_>, ui: &Ui, case: &Case, verdict: Verdict, why: &str
 
 /// Returns the files as they were when the work was last shown, and how many are not like that any more.
 fn unseen(context: &Context<'_>, listed: &Listed, work: &Work) -> Result<Option<(ObjectId, u64)>> {
-    let Some(seen) = looked::last(context, listed.session.sid)? else {
+    let Some(seen) = last_seen::last(context, listed.session.sid)? else {
         return Ok(None);
     };
-    let since = looked::since(context, &seen, work)?;
+    let since = last_seen::since(context, &seen, work)?;
     let files = context.repo.numstat(since.tree, work.tree)?.len() as u64;
     Ok((files > 0).then_some((since.tree, files)))
 }

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write;
 
+use git_agent::context::Context;
 use git_agent::error::{Context as _, Result};
 use git_agent::git::diff::Delta;
 use git_agent::git::{ObjectId, ObjectKind};
+use git_agent::model::review::Side;
+use git_agent::model::review::path::unquote;
 use git_agent::output::{Ui, cannot_write};
-use git_agent::review::Side;
-use git_agent::review::path::unquote;
-use git_agent::session::anchors::{Placed, Spot};
-use git_agent::session::context::Context;
+use git_agent::review::anchors::{Placed, Spot};
 
 use crate::emphasis::{Escapes, differing};
 use crate::outline::{self, Hunk, Outline};

@@ -23,6 +23,7 @@
 
 pub mod agent;
 pub mod config;
+pub mod context;
 mod cores;
 pub mod demo;
 pub mod doctor;
@@ -33,13 +34,15 @@ pub mod git;
 pub mod guard;
 pub mod install;
 pub mod invoke;
+pub mod listing;
 pub mod merge;
+pub mod model;
 pub mod output;
 pub mod process;
-pub mod provenance;
 pub mod redact;
 pub mod review;
+pub mod selection;
 pub mod session;
 pub mod share;
+pub mod signature;
 pub mod store;
-pub mod transcript;

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use git_agent::env::Millis;
-use git_agent::session::{Person, Session, SessionId, State, Ulid};
+use git_agent::model::event::{Body, Event, to_ascii_json};
+use git_agent::model::session::{Person, Session, SessionId, State, Ulid};
 use git_agent::store::refname::RefName;
-use git_agent::transcript::{Body, Event, to_ascii_json};
 
 type Failure = Box<dyn std::error::Error>;
 

@@ -8,10 +8,10 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use git_agent::agent::{Input, Link, Program};
+use git_agent::agent::driver::{Input, Link, Program};
 use git_agent::error::{Context, Error, Result};
-use git_agent::session::Exit;
-use git_agent::transcript::Body;
+use git_agent::model::event::Body;
+use git_agent::model::session::Exit;
 use rustix::process::{Pid, Signal};
 
 /// The longest line given to a driver whole.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use git_agent::session::State;
+use git_agent::model::session::State;
 use git_agent_tests::Member;
 use git_agent_tests::imported::{Conversations, import_conversations};
 use git_agent_tests::sandbox::write_program;

@@ -10,12 +10,12 @@ mod reader;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
-use git_agent::output::sanitize::block;
-use git_agent::review::Side;
-use git_agent::review::claim::shown;
-use git_agent::review::path::to_text;
-use git_agent::session::anchors::{Placed, Pointed, Spot};
-use git_agent::session::{Ulid, WriterId};
+use git_agent::model::review::Side;
+use git_agent::model::review::authorship::shown;
+use git_agent::model::review::path::to_text;
+use git_agent::model::session::{Ulid, WriterId};
+use git_agent::output::terminal::sanitize::block;
+use git_agent::review::anchors::{Placed, Pointed, Spot};
 
 use self::quotes::Shown;
 use self::reader::Reader;
@@ -345,8 +345,8 @@ pub fn marked(page: &[u8], mistake: &Mistake) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use git_agent::env::Millis;
-    use git_agent::review::{Comment, Thread};
-    use git_agent::session::Person;
+    use git_agent::model::review::{Comment, Thread};
+    use git_agent::model::session::Person;
 
     use super::*;
 

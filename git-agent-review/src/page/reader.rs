@@ -1,6 +1,6 @@
 //! Reading a page back, line by line: what was typed, and what it belongs to.
 
-use git_agent::session::anchors::Pointed;
+use git_agent::review::anchors::Pointed;
 
 use super::{
     HEADING, Meaning, Mistake, NO_ANSWER, NO_BOX, NO_FILE, NO_LINE, NO_PLACE, NO_THREAD, Named,

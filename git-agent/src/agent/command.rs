@@ -8,16 +8,17 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::figures::Figures;
-use super::history::opening;
-use super::printed::{Printed, Stream};
-use super::spec::{AgentSpec, COMMAND, conversation_id};
-use super::{
-    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, template,
+use crate::agent::catalog::spec::{AgentSpec, COMMAND, conversation_id};
+use crate::agent::catalog::template;
+use crate::agent::driver::{
+    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn,
 };
+use crate::agent::retell::opening;
+use crate::agent::stream::output::{Printed, Stream};
+use crate::agent::stream::usage::Figures;
 use crate::error::{Context, Result};
-use crate::session::{Exit, Usage};
-use crate::transcript::Body;
+use crate::model::event::Body;
+use crate::model::session::{Exit, Usage};
 
 /// The kernel takes at most 128 KiB in one argument or variable.
 const LONGEST_WORD: usize = 100 * 1024;
@@ -284,8 +285,8 @@ fn last_line(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::spec::Family;
-    use crate::agent::testing::{Script, exited, stdout};
+    use crate::agent::catalog::spec::Family;
+    use crate::agent::tests::script::{Script, exited, stdout};
 
     fn turn(scratch: &tempfile::TempDir, prompt: &str) -> Turn {
         Turn {
@@ -370,7 +371,7 @@ mod tests {
         std::fs::write(&history, "what was said\n").expect("written");
         turn.history = Some(history);
         let started = |name: &str| {
-            let mut spec = crate::agent::registry::require(name, &[]).expect("built in");
+            let mut spec = crate::agent::catalog::registry::require(name, &[]).expect("built in");
             spec.argv[0] = "sh".into();
             let mut link = Script::default();
             link.push(exited(0));

@@ -2,7 +2,7 @@
 //!
 //! A setting that is read anywhere stands here, and one that nobody reads does not.
 
-use super::{parse_duration, parse_number};
+use crate::config::{parse_duration, parse_number};
 use crate::git::history::is_branch_name;
 
 /// What a value may look like.
@@ -62,7 +62,7 @@ impl Kind {
         let wanted = match self {
             Kind::Word(words) if !words.contains(&value) => format!("one of {}", words.join(", ")),
             Kind::Prefix if !is_prefix(value) => "the beginning of a branch name".to_owned(),
-            Kind::Bool if super::parse_bool(value).is_none() => "true or false".to_owned(),
+            Kind::Bool if crate::config::parse_bool(value).is_none() => "true or false".to_owned(),
             Kind::Number if parse_number(value).is_none() => {
                 "a number, perhaps with k, m or g".to_owned()
             }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::keys::{self, Key};
-use super::{Config, TEAM_FILE};
+use crate::config::keys::{self, Key};
+use crate::config::{Config, TEAM_FILE};
 
 /// One setting in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

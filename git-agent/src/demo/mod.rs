@@ -5,10 +5,10 @@
 
 mod stage;
 
+use crate::demo::stage::Stage;
 use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::store::refname::SESSIONS;
-use stage::Stage;
 
 /// The program that the agents work on.
 const APP: &str = include_str!("todo.sh");

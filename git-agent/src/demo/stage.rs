@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{Show, Shown};
+use crate::demo::{Show, Shown};
 use crate::env::Env;
 use crate::error::{Context, Error, Kind, Result};
 use crate::process::detach::own_program;

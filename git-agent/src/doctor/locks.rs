@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::{Severity, Visit};
+use crate::doctor::{Severity, Visit};
 use crate::error::{Context as _, Error, Result};
 use crate::process::files::{is_abandoned, is_open};
 use crate::store::refname;

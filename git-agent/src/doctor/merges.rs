@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use super::{Severity, Visit};
+use crate::doctor::{Severity, Visit};
 use crate::error::Result;
-use crate::merge::journal::Journal;
+use crate::merge::landing::journal::Journal;
 use crate::process::lock;
 
 pub(super) fn unfinished(visit: &mut Visit<'_, '_>) -> Result<()> {

@@ -14,9 +14,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::context::Context;
 use crate::error::Result;
 use crate::git::command::{self, MINIMUM_VERSION};
-use crate::session::context::Context;
 
 /// How bad something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

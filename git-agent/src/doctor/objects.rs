@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 
-use super::{Severity, Visit, lost_file, refs};
+use crate::context::Context;
+use crate::doctor::{Severity, Visit, lost_file, refs};
 use crate::error::{Context as _, Error, Result};
-use crate::git::inspect::RawRef;
 use crate::git::object::TREE;
+use crate::git::object::damage::RawRef;
 use crate::git::{ObjectId, ObjectKind};
-use crate::session::context::Context;
 use crate::store::limits;
 use crate::store::log::{ATTACHMENTS, EVENTS};
 use crate::store::refname::{self, RefName};

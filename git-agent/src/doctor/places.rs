@@ -4,12 +4,12 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::{Duration, SystemTime};
 
-use super::{Severity, Visit, lost_file};
+use crate::doctor::{Severity, Visit, lost_file};
 use crate::error::{Context as _, Result};
-use crate::git::inspect::files_below;
+use crate::git::object::damage::files_below;
 use crate::guard::hooks;
 use crate::process::detach;
-use crate::session::launch;
+use crate::session::supervisor::launch;
 
 /// What this program keeps in its directory.
 const KNOWN: [&str; 28] = [

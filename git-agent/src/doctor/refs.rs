@@ -3,12 +3,12 @@
 
 use std::fs;
 
-use super::{Severity, Visit, lost_file, objects};
+use crate::context::Context;
+use crate::doctor::{Severity, Visit, lost_file, objects};
 use crate::error::{Context as _, Error, Result};
-use crate::git::inspect::RawRef;
+use crate::git::object::damage::RawRef;
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::{ObjectId, ObjectKind};
-use crate::session::context::Context;
 use crate::store::refname::{self, RefName};
 
 /// Returns every ref of ours, readable or not.

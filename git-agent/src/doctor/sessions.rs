@@ -4,19 +4,19 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Severity, Visit, lost_file};
+use crate::doctor::{Severity, Visit, lost_file};
 use crate::error::{Context as _, Error, Result};
-use crate::git::capture::Checkout;
+use crate::git::snapshot::capture::Checkout;
 use crate::git::worktree::{self, Finding as Place, Worktree};
-use crate::merge::still::while_still;
-use crate::process::lock;
-use crate::process::tree;
-use crate::session::inside;
-use crate::session::{Session, SessionId, State, launch, restoring, steer, work};
-use crate::store::append::SessionWriter;
+use crate::model::session::{Session, SessionId, State};
+use crate::process::{lock, tree};
+use crate::session::supervisor::launch;
+use crate::session::worktree::hold::while_still;
+use crate::session::worktree::{finish_restore, work};
+use crate::session::{caller, control};
 use crate::store::list::Scope;
-use crate::store::log::ATTACHMENTS;
-use crate::store::spool;
+use crate::store::log::writer::SessionWriter;
+use crate::store::log::{ATTACHMENTS, spool};
 
 pub(super) fn spools(visit: &mut Visit<'_, '_>) -> Result<()> {
     let store = &visit.context.store;
@@ -110,7 +110,7 @@ pub(super) fn interrupted(visit: &mut Visit<'_, '_>) -> Result<()> {
             "record that it was interrupted",
             |context| {
                 session.status = State::Interrupted;
-                steer::notice_dead(context, std::slice::from_ref(&session)).map(|_| ())
+                control::notice_dead(context, std::slice::from_ref(&session)).map(|_| ())
             },
         );
     }
@@ -139,7 +139,7 @@ pub(super) fn orphans(visit: &mut Visit<'_, '_>) -> Result<()> {
             continue;
         }
         let supervisors = launch::supervisors(visit.context);
-        let left: Vec<String> = tree::marked(inside::MARK, sid.as_str())
+        let left: Vec<String> = tree::marked(caller::MARK, sid.as_str())
             .into_iter()
             .filter(|stat| !supervisors.contains(&stat.pid))
             .map(|stat| format!("{} ({})", stat.pid, stat.name))
@@ -155,7 +155,7 @@ pub(super) fn orphans(visit: &mut Visit<'_, '_>) -> Result<()> {
                 left.join(", ")
             ),
             "end them",
-            |context| steer::end_orphans(context, sid).map(|_| ()),
+            |context| control::end_orphans(context, sid).map(|_| ()),
         );
     }
     Ok(())
@@ -195,14 +195,14 @@ fn unfinished(visit: &mut Visit<'_, '_>, session: &Session) -> Result<()> {
     let Some(path) = session.worktree.as_deref() else {
         return Ok(());
     };
-    if restoring::is_left(visit.context, session)? {
+    if finish_restore::is_left(visit.context, session)? {
         let what = format!(
             "the worktree of session '{}' was never finished",
             session.name
         );
         let how = "remove what was made of it; its branch and its snapshots stay";
         visit.repair(("worktrees", Severity::Error), path, what, how, |context| {
-            while_still(context, session, || restoring::sweep(context, session))
+            while_still(context, session, || finish_restore::sweep(context, session))
         });
     }
     let repo = visit.context.repo;
@@ -217,7 +217,7 @@ fn unfinished(visit: &mut Visit<'_, '_>, session: &Session) -> Result<()> {
         let what = format!("the files of session '{}' are half restored", session.name);
         let how = "finish that; the half is kept in a ref for 30 days";
         visit.repair(("worktrees", Severity::Error), path, what, how, |context| {
-            restoring::finish(context, session, &at).map(drop)
+            finish_restore::finish(context, session, &at).map(drop)
         });
     }
     Ok(())

@@ -19,10 +19,10 @@ use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
-use super::phrases::complaint;
-use super::{Repo, hooks};
 use crate::env::GIT_LOCATION_VARIABLES;
 use crate::error::{Context, Error, Result};
+use crate::git::phrases::complaint;
+use crate::git::{Repo, hooks};
 
 /// The oldest git that has everything we use: `core.fsyncMethod=batch` and the `reference` component of `core.fsync`.
 pub const MINIMUM_VERSION: Version = Version {
@@ -118,7 +118,7 @@ impl Git {
         for name in GIT_LOCATION_VARIABLES {
             command.env_remove(name);
         }
-        // Messages of git end up in our errors, and a few decide something in [`super::phrases`]: one language.
+        // Messages of git end up in our errors, and a few decide something in [`crate::git::phrases`]: one language.
         command.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
         Git {
             command,

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::{Git, Repo};
 use crate::error::{Context, Error, Result};
+use crate::git::{Git, Repo};
 
 impl Repo {
     /// Returns the last value of a key, if set and readable.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use gix::config::Source;
 
-use super::Git;
 use crate::env::Env;
+use crate::git::Git;
 
 /// The repository that a hook was called for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,59 +3,21 @@
 //! Objects are read through gix and written durably by [`object`]; refs are read through gix on the files backend and
 //! through the `git` program on reftable; everything that git must decide (merging, packing, pushing) is git's.
 
-mod ancestry;
-mod aside;
-pub mod asking;
-pub mod blame;
-pub mod capture;
-pub mod carry;
-pub mod changes;
-pub mod checkout;
-pub mod clash;
 pub mod command;
 pub mod config;
-mod convert;
 pub mod diff;
-mod disk;
-mod faulty;
 pub mod history;
 pub mod hooks;
-pub mod include;
-mod index;
-pub mod inspect;
-pub mod landing;
-mod linecount;
-mod loose;
 pub mod merge;
-pub mod moves;
 pub mod notes;
 pub mod object;
-pub mod onto;
-mod packed;
 mod phrases;
-pub mod preview;
-mod quarantine;
-pub mod reflog;
 pub mod refs;
-pub mod refused_paths;
-pub mod remembered;
 pub mod remote;
-pub mod restore;
-pub mod restoring;
-pub mod scan;
-pub mod scratch;
 pub mod snapshot;
-pub mod stale_locks;
-mod stream;
-mod submodule;
-pub mod take_back;
-pub mod talk;
-pub mod tally;
-pub mod touched;
-mod untracked;
-mod weight;
 pub mod worktree;
 
+use crate::git::object::overlay;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -91,7 +53,7 @@ pub struct Repo {
     /// The trees of commits that were read: the same few are asked for again and again, and a commit never changes.
     trees: RefCell<HashMap<ObjectId, ObjectId>>,
     /// Where objects go when the repository cannot be written.
-    aside: Option<Arc<aside::Aside>>,
+    aside: Option<Arc<overlay::Aside>>,
 }
 
 impl Repo {
@@ -141,7 +103,7 @@ impl Repo {
                 return Err(Error::fatal(format!("unknown ref storage format '{name}'")));
             }
         };
-        let aside = aside::Aside::needed(env, &common_dir).map(Arc::new);
+        let aside = overlay::Aside::needed(env, &common_dir).map(Arc::new);
         if let Some(aside) = &aside {
             look_aside(&mut gix, aside)?;
         }
@@ -248,7 +210,7 @@ impl Repo {
     pub fn private_dir(&self, name: &str) -> PathBuf {
         let dir = self.common_dir.join(name);
         let is_closed =
-            || aside::is_closed(&dir, rustix::fs::Access::EXEC_OK) && dir_is_there(&dir);
+            || overlay::is_closed(&dir, rustix::fs::Access::EXEC_OK) && dir_is_there(&dir);
         match &self.aside {
             Some(aside) if is_closed() => aside.agents(),
             _ => dir,
@@ -285,7 +247,7 @@ fn dir_is_there(dir: &Path) -> bool {
 }
 
 /// Lets gix find what was written aside, together with what the repository has.
-fn look_aside(gix: &mut gix::Repository, aside: &aside::Aside) -> Result<()> {
+fn look_aside(gix: &mut gix::Repository, aside: &overlay::Aside) -> Result<()> {
     let replacements: Vec<_> = gix.objects.store_ref().replacements().collect();
     let options = gix::odb::store::init::Options::default();
     let found = gix::odb::at_opts(aside.objects(), gix.object_hash(), replacements, options)
@@ -335,16 +297,3 @@ fn not_a_repository(env: &Env, error: gix::Error) -> Error {
     }
     Error::fatal("cannot open the repository").because(error)
 }
-
-#[cfg(test)]
-mod carry_cases;
-#[cfg(test)]
-mod snapshot_cases;
-#[cfg(test)]
-mod snapshot_hostile;
-#[cfg(test)]
-mod snapshot_random;
-#[cfg(test)]
-mod snapshot_settings;
-#[cfg(test)]
-mod snapshot_world;

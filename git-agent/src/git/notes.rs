@@ -1,7 +1,7 @@
 //! Notes for people, below `refs/notes/`, written by git in one go.
 
-use super::{ObjectId, Repo};
 use crate::error::Result;
+use crate::git::{ObjectId, Repo};
 
 impl Repo {
     /// Replaces all notes of a ref by these. The same notes at the same time make the same commit.

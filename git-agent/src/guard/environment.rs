@@ -11,17 +11,17 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::commands;
-use super::hooks::{self, Hooks};
-use super::policy::Own;
-use super::{
-    COMMON_VARIABLE, DIR_VARIABLE, GLOBAL_VARIABLE, HOOKS_VARIABLE, LOG_VARIABLE, OWN_VARIABLE,
-};
 use crate::env::GIT_LOCATION_VARIABLES;
 use crate::error::{Context, Result};
 use crate::git::Repo;
 use crate::git::config::{
     conditions_for, parameter, quote_subsection, quote_value, without_parameters,
+};
+use crate::guard::hooks::{self, Hooks};
+use crate::guard::policy::Own;
+use crate::guard::{
+    COMMON_VARIABLE, DIR_VARIABLE, GLOBAL_VARIABLE, HOOKS_VARIABLE, LOG_VARIABLE, OWN_VARIABLE,
+    command_log,
 };
 
 const PARAMETERS: &str = "GIT_CONFIG_PARAMETERS";
@@ -73,7 +73,7 @@ impl Guard {
         })
     }
 
-    /// Returns where hooks note what they refused; [`super::log::read`] reads it.
+    /// Returns where hooks note what they refused; [`crate::guard::log::read`] reads it.
     pub fn log(&self) -> PathBuf {
         self.directory.join("refused")
     }
@@ -131,10 +131,10 @@ impl Guard {
         if let Some(before) = set(GLOBAL, self.global_config().into()) {
             set(GLOBAL_VARIABLE, before);
         }
-        if !variables.contains_key(OsStr::new(commands::VARIABLE)) {
+        if !variables.contains_key(OsStr::new(command_log::VARIABLE)) {
             let trace = trace(&self.directory).into();
-            variables.insert(commands::VARIABLE.into(), trace);
-            for (name, value) in commands::SETTINGS {
+            variables.insert(command_log::VARIABLE.into(), trace);
+            for (name, value) in command_log::SETTINGS {
                 variables.insert(name.into(), value.into());
             }
         }
@@ -181,13 +181,13 @@ pub fn leave(variables: &mut Variables) {
     }
     let log = take(LOG_VARIABLE).map(PathBuf::from);
     let own_trace = log.as_deref().and_then(Path::parent).map(trace);
-    if let Some(traced) = take(commands::VARIABLE) {
+    if let Some(traced) = take(command_log::VARIABLE) {
         match own_trace.is_some_and(|own| own.as_os_str() == traced) {
-            true => commands::SETTINGS
+            true => command_log::SETTINGS
                 .map(|(name, _)| take(name))
                 .into_iter()
                 .for_each(drop),
-            false => drop(variables.insert(commands::VARIABLE.into(), traced)),
+            false => drop(variables.insert(command_log::VARIABLE.into(), traced)),
         }
     }
     let mut take = |name: &str| variables.remove(OsStr::new(name));

@@ -8,16 +8,16 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-use super::hooks::{self, REFERENCE_TRANSACTION, is_executable, is_same_file};
-use super::log::Note;
-use super::policy::{Own, Place, Policy, Update, Verb, short};
-use super::push::{self, PRE_PUSH};
-use super::{
-    COMMON_VARIABLE, DIR_VARIABLE, GLOBAL_VARIABLE, HOOKS_VARIABLE, LOG_VARIABLE, OWN_VARIABLE,
-};
 use crate::env::Env;
 use crate::error::{Context, Error, Result, shell_word};
 use crate::git::hooks::{Head, Surroundings};
+use crate::guard::hooks::{self, REFERENCE_TRANSACTION, is_executable, is_same_file};
+use crate::guard::log::Note;
+use crate::guard::policy::{Own, Place, Policy, Update, Verb, short};
+use crate::guard::push::{self, PRE_PUSH};
+use crate::guard::{
+    COMMON_VARIABLE, DIR_VARIABLE, GLOBAL_VARIABLE, HOOKS_VARIABLE, LOG_VARIABLE, OWN_VARIABLE,
+};
 
 /// A call of this program as a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]

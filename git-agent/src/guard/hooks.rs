@@ -10,10 +10,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::push::PRE_PUSH;
 use crate::error::{Context, Error, Result};
 use crate::git::config::quote_value;
 use crate::git::sha256;
+use crate::guard::push::PRE_PUSH;
 
 /// The hook that judges.
 pub const REFERENCE_TRANSACTION: &str = "reference-transaction";

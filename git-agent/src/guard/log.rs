@@ -7,9 +7,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::policy::Update;
 use crate::env::Millis;
 use crate::error::{Context, Result};
+use crate::guard::policy::Update;
 
 /// How many refs of one transaction are noted by name.
 const NAMED: usize = 20;

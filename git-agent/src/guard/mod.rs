@@ -5,7 +5,7 @@
 //! libraries, files written by hand, a push into a repository that sets `core.hooksPath` itself, nor `git -c core.hooksPath=…` and `-c hook.reference-transaction.enabled=false`. For those there is
 //! [`watch`]. Nothing outside the session's repository is touched: its hooks are included only where `gitdir` matches.
 
-pub mod commands;
+pub mod command_log;
 pub mod environment;
 pub mod hook;
 pub mod hooks;

@@ -1,7 +1,7 @@
 //! What a session may push: its own branch, to the branch of the same name, and nothing else. Pure.
 
-use super::policy::{Own, Update, short};
 use crate::error::{Error, shell_word};
+use crate::guard::policy::{Own, Update, short};
 
 /// The hook that git asks before a push.
 pub const PRE_PUSH: &str = "pre-push";

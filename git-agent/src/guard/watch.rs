@@ -8,12 +8,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::policy::{Own, short};
 use crate::env::Env;
 use crate::error::{Context, Error, Result};
 use crate::git::refs::{Expected, RefChange, Swap, Target};
-use crate::git::worktree;
-use crate::git::{ObjectId, Repo};
+use crate::git::{ObjectId, Repo, worktree};
+use crate::guard::policy::{Own, short};
 use crate::store::refname;
 
 /// Every ref of a repository, and what each worktree is on.

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::output::porcelain::Version;
-use crate::output::style::When;
+use crate::output::terminal::style::When;
 use crate::output::{Format, Options};
 
 /// How to print the answer. Flatten it into a command's own arguments.

@@ -10,15 +10,16 @@ use std::process::Command as Process;
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
 
-use crate::config::Config;
-use crate::config::keys;
+use crate::config::{Config, keys};
+use crate::context::Context;
 use crate::env::Env;
 use crate::error::Result;
 use crate::git::Repo;
+use crate::model::session::State;
 use crate::output;
-use crate::output::sanitize::one_line;
-use crate::session::context::Context;
-use crate::session::{State, agents, remark};
+use crate::output::terminal::sanitize::one_line;
+use crate::review::records;
+use crate::session::create::choose_agent;
 use crate::store::Store;
 use crate::store::list::Scope;
 
@@ -328,7 +329,9 @@ fn known(env: &Env, wanted: Wanted<'_>) -> Vec<Candidate> {
             let config = Config::load(&repo);
             match wanted {
                 "ROLE" => plain(config.names("agent-role")),
-                _ => plain(crate::agent::registry::names(&agents::entries(&config))),
+                _ => plain(crate::agent::catalog::registry::names(
+                    &choose_agent::entries(&config),
+                )),
             }
         }
     }
@@ -336,7 +339,7 @@ fn known(env: &Env, wanted: Wanted<'_>) -> Vec<Candidate> {
 
 /// Returns the comments of open threads, by their whole ids: the ends that people type mean nothing to a shell.
 fn comments(env: &Env, repo: &Repo) -> Vec<Candidate> {
-    let Ok(reviews) = Context::new(env, repo).and_then(|context| remark::load(&context)) else {
+    let Ok(reviews) = Context::new(env, repo).and_then(|context| records::load(&context)) else {
         return Vec::new();
     };
     let threads = reviews.sessions.values().flat_map(|review| &review.threads);

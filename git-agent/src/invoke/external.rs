@@ -8,7 +8,8 @@ use std::process::Command;
 
 use crate::env::Env;
 use crate::error::{Error, Kind};
-use crate::output::{self, sanitize};
+use crate::output;
+use crate::output::terminal::sanitize;
 
 /// Becomes the program `<prefix><verb>` from PATH, else from the directory of this one. Returns only when there is none, or it cannot run.
 ///

@@ -1,13 +1,14 @@
 //! The `main` shared by the three binaries: panics, a reader that left, how errors are printed, exit codes.
 
 mod args;
-pub mod choice;
 pub mod complete;
+pub mod editor;
 mod external;
-mod later;
+pub mod in_repo;
+mod lazy_args;
 mod parse;
-pub mod site;
-pub mod text;
+pub mod session_args;
+pub mod text_input;
 
 use std::any::Any;
 use std::ffi::OsString;
@@ -24,7 +25,7 @@ use crate::process::lock;
 
 pub use args::OutputArgs;
 pub use external::external;
-pub use later::Later;
+pub use lazy_args::Later;
 pub use parse::{parse, usage};
 
 /// The version of all three binaries.

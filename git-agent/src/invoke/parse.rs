@@ -6,7 +6,8 @@ use clap::error::ErrorKind;
 use clap::{Command, Parser};
 
 use crate::error::{Error, Kind, Result};
-use crate::output::{self, sanitize};
+use crate::output;
+use crate::output::terminal::sanitize;
 
 /// Help as git lays it out: how to call it first.
 const TEMPLATE: &str = "usage: {usage}\n\n{about-with-newline}\n{all-args}{after-help}";

@@ -5,23 +5,23 @@
 
 use std::fs;
 
-use super::candidates;
-use super::journal::{Applied, Asked, Journal, Right};
-use super::message;
+use crate::context::Context;
 use crate::error::{Context as _, Error, Result};
 use crate::fault;
-use crate::git::capture::Checkout;
 use crate::git::command::Git;
 use crate::git::merge::Merged;
-use crate::session::context::Context;
-use crate::session::steer;
+use crate::git::snapshot::capture::Checkout;
+use crate::merge::candidates;
+use crate::merge::landing::journal::{Applied, Asked, Journal, Right};
+use crate::model::merge::message;
+use crate::session::control;
 use crate::session::task_text::task_text;
 use crate::store::list::Listed;
 
 /// Puts a session's changes on the checkout that the command was started in. Returns the paths that changed.
 pub fn apply(context: &Context<'_>, right: &Right, listed: &Listed) -> Result<Vec<String>> {
     let (repo, session) = (context.repo, &listed.session);
-    steer::require_idle(context, session)?;
+    control::require_idle(context, session)?;
     let at = repo.checkout()?;
     let head = repo
         .head_of(&at)?

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::candidates::Candidate;
-use super::message::{self, Squashed, TaskText};
-use super::{Style, Why};
 use crate::error::{Context as _, Result};
 use crate::fault;
 use crate::git::merge::{Merged, NewCommit};
 use crate::git::{ObjectId, Repo};
+use crate::merge::candidates::Candidate;
+use crate::model::merge::message::{self, Squashed, TaskText};
+use crate::model::merge::{Style, Why};
 
 /// One session's part of the result.
 #[derive(Debug, Clone)]

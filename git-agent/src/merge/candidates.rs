@@ -1,21 +1,24 @@
 //! Looking at what could go in: the target, and each session's work exactly as it is, uncommitted files included.
 
-use super::cover::{self, Approved};
-use super::plan::{self, Conflicts, Needed};
-use super::{LeftOut, Strategy, Why, conflicts};
+use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
-use crate::git::capture::Checkout;
+use crate::git::snapshot::capture::Checkout;
 use crate::git::{ObjectId, Repo};
-use crate::review::claim::Claim;
-use crate::review::standing::{Judged, Opinion, Standing};
-use crate::review::{Review, Verdict, claim};
-use crate::session::clean::is_integrated;
-use crate::session::context::Context;
-use crate::session::regard::Regard;
-use crate::session::remark::Reviews;
-use crate::session::select::{self, Selection};
-use crate::session::work::{self, Keep, Work};
-use crate::session::{Session, SessionId, State, depend, remark, steer};
+use crate::merge::conflicts;
+use crate::merge::coverage::{self, Approved};
+use crate::model::merge::plan::{self, Conflicts, Needed};
+use crate::model::merge::{LeftOut, Strategy, Why};
+use crate::model::review::authorship::{self, Claim};
+use crate::model::review::standing::{Judged, Opinion, Standing};
+use crate::model::review::{Review, Verdict};
+use crate::model::session::{Session, SessionId, State};
+use crate::review::records::{self, Reviews};
+use crate::review::state::Regard;
+use crate::selection::{self, Selection};
+use crate::session::control;
+use crate::session::supervisor::dependencies;
+use crate::session::worktree::clean::is_integrated;
+use crate::session::worktree::work::{self, Keep, Work};
 use crate::store::list::{Listed, Scope};
 
 /// The branch to merge into.
@@ -127,7 +130,7 @@ fn chosen(context: &Context<'_>, choice: &Choice) -> Result<Vec<Listed>> {
         group: choice.group.clone(),
         ..Selection::default()
     };
-    let listed = select::select(context, &selection)?;
+    let listed = selection::select(context, &selection)?;
     if let Some(other) = listed.iter().find(|listed| !listed.is_mine()) {
         let name = &other.session.name;
         return Err(
@@ -144,7 +147,7 @@ pub fn gather(
     target: &Target,
     choice: &Choice,
 ) -> Result<(Vec<Candidate>, Vec<LeftOut>)> {
-    let reviews = remark::load(context)?;
+    let reviews = records::load(context)?;
     let named = !choice.names.is_empty() || choice.group.is_some();
     let sessions = match named {
         true => chosen(context, choice)?,
@@ -161,7 +164,7 @@ pub fn gather(
                 against,
                 claimed,
             }) => {
-                let needs = depend::waits_for(&session);
+                let needs = dependencies::waits_for(&session);
                 let candidate = Candidate {
                     session,
                     work,
@@ -178,7 +181,7 @@ pub fn gather(
         }
     }
     let (goes, unseen) = match choice.strategy {
-        Strategy::OrchestratorReview => cover::sift(context, target, goes)?,
+        Strategy::OrchestratorReview => coverage::sift(context, target, goes)?,
         _ => (
             goes.into_iter().map(|one| one.candidate).collect(),
             Vec::new(),
@@ -193,7 +196,7 @@ pub fn gather(
 
 /// Returns the sessions that are done and came from other branches: who finds nothing here may have meant those.
 fn of_others(context: &Context<'_>, target: &Target) -> Result<Vec<LeftOut>> {
-    let listing = select::list(context, Scope::Mine)?;
+    let listing = selection::list(context, Scope::Mine)?;
     let other = |listed: Listed| {
         let session = listed.session;
         let done = matches!(session.status, State::Ready | State::Approved)
@@ -210,7 +213,7 @@ fn of_others(context: &Context<'_>, target: &Target) -> Result<Vec<LeftOut>> {
 
 /// Returns the sessions that came from the target and have something to say about landing.
 fn of_target(context: &Context<'_>, target: &Target, reviews: &Reviews) -> Result<Vec<Listed>> {
-    let listing = select::list(context, Scope::Mine)?;
+    let listing = selection::list(context, Scope::Mine)?;
     let mut sessions = Vec::new();
     for listed in listing.sessions {
         let session = &listed.session;
@@ -256,8 +259,8 @@ fn examine(
     }
     // Whoever only looks lets an agent stay that stays for the next prompt.
     let idle = match choice.look_only {
-        true => steer::is_idle(context, session)?,
-        false => steer::require_idle(context, session).is_ok(),
+        true => control::is_idle(context, session)?,
+        false => control::require_idle(context, session).is_ok(),
     };
     if state.needs_supervisor() || !idle {
         return Ok(Err(Why::AtWork(state)));
@@ -296,7 +299,7 @@ fn examine(
         .map(|judged| against(judged.given.base.clone()))
         .collect();
     let mut approvals = opinion.approvals();
-    let shown = |judged: &Judged| claim::shown(&judged.given.who.name, judged.given.claim);
+    let shown = |judged: &Judged| authorship::shown(&judged.given.who.name, judged.given.claim);
     let is_claimed = |judged: &Judged| judged.given.claim == Some(Claim::Claimed);
     let claimed = (approvals.next()).filter(|first| is_claimed(first) && approvals.all(is_claimed));
     let claimed = claimed.map(shown);
@@ -309,7 +312,7 @@ fn examine(
 
 /// Returns why no approval lets the work land: there is none, or those that there are do not count.
 fn no_approval(review: &Review, opinion: &Opinion) -> Why {
-    let who = |judged: &Judged| claim::shown(&judged.given.who.name, judged.given.claim);
+    let who = |judged: &Judged| authorship::shown(&judged.given.who.name, judged.given.claim);
     let mut all = opinion.verdicts.iter();
     if let Some(judged) = all.clone().find(|judged| judged.lacks_approver(review)) {
         return Why::NotByPerson(who(judged));

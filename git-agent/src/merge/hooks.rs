@@ -4,14 +4,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::build::{Builder, Chain};
-use super::{Style, Why, testing};
+use crate::context::Context;
 use crate::error::{Context as _, Result};
 use crate::fault;
-use crate::git::capture::Checkout;
-use crate::git::scratch::Scratch;
+use crate::git::snapshot::capture::Checkout;
+use crate::git::worktree::temporary::Scratch;
 use crate::git::{ObjectId, Repo};
-use crate::session::context::Context;
+use crate::merge::build::{Builder, Chain};
+use crate::merge::testing;
+use crate::model::merge::{Style, Why};
 
 /// Returns the hooks that a way of merging runs before its commit, in their order.
 fn wanted(style: Style) -> &'static [&'static str] {

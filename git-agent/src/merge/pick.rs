@@ -1,12 +1,13 @@
 //! Picking the winner of a group: it lands, and the others are closed and cleaned; each can be brought back.
 
+use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
-use crate::session::clean::{self, Cleaned, Options};
-use crate::session::context::Context;
-use crate::session::select;
-use crate::session::{Session, State, steer};
-use crate::store::append::SessionWriter;
+use crate::model::session::{Session, State};
+use crate::selection;
+use crate::session::control;
+use crate::session::worktree::clean::{self, Cleaned, Options};
 use crate::store::list::{Listed, Scope};
+use crate::store::log::writer::SessionWriter;
 
 /// Returns the others of a winner's group that are still open.
 pub fn others(context: &Context<'_>, winner: &Session) -> Result<Vec<Listed>> {
@@ -17,7 +18,7 @@ pub fn others(context: &Context<'_>, winner: &Session) -> Result<Vec<Listed>> {
         ))
         .hint(format!("git agent merge {}", shell_word(&winner.name))));
     };
-    let mut found = select::list(context, Scope::Mine)?.sessions;
+    let mut found = selection::list(context, Scope::Mine)?.sessions;
     found.retain(|listed| {
         let session = &listed.session;
         session.group.as_deref() == Some(group)
@@ -31,7 +32,7 @@ pub fn others(context: &Context<'_>, winner: &Session) -> Result<Vec<Listed>> {
 pub fn close(context: &Context<'_>, winner: &Session, others: &[Listed]) -> Result<Vec<Cleaned>> {
     for listed in others {
         let session = &listed.session;
-        steer::stop(context, session.sid, "another version was picked")?;
+        control::stop(context, session.sid, "another version was picked")?;
         let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
         writer.set_status(
             State::Discarded,

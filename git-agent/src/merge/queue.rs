@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::journal;
-use super::run::{self, Answer, Outcome, Plan, Request, Tell};
-use super::update::{self, How};
-use super::{Style, Why};
+use crate::context::Context;
 use crate::env::Millis;
 use crate::error::{Context as _, Error, Result};
 use crate::fault;
+use crate::merge::landing::journal;
+use crate::merge::run::{self, Answer, Outcome, Plan, Request, Tell};
+use crate::merge::update::{self, How};
+use crate::model::merge::{Style, Why};
+use crate::model::session::{Session, SessionId, State};
 use crate::process::detach;
 use crate::process::lock::{self, Lock};
-use crate::session::context::Context;
-use crate::session::{Session, SessionId, State};
 
 /// The hidden verb that runs the queue in the background.
 pub const VERB: &str = "__queue";

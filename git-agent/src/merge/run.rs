@@ -1,21 +1,23 @@
 //! A merge from plan to result: looked at, built in memory, tested, landed, written down.
 
-use super::build::{Builder, Chain};
-use super::candidates::{self, Candidate, Choice, Target};
-use super::gate::{self, Colour, World};
-use super::journal::{Asked, Journal, Part, Right};
-use super::land::{self, Load};
-use super::message::TaskText;
-use super::plan::{self, Entry, Needed};
-use super::testing::{self, Tester};
-use super::{LeftOut, Strategy, Style, Tested, Why, give_back, hooks, recover};
+use crate::context::Context;
 use crate::error::{Context as _, Error, Result, shell_word};
 use crate::fault;
 use crate::git::ObjectId;
-use crate::git::landing::Landed;
+use crate::git::merge::move_branch::Landed;
 use crate::git::refs::{Expected, RefChange, Swap};
-use crate::session::SessionId;
-use crate::session::context::Context;
+use crate::merge::bisect::{self, Colour, World};
+use crate::merge::build::{Builder, Chain};
+use crate::merge::candidates::{self, Candidate, Choice, Target};
+use crate::merge::landing::journal::{Asked, Journal, Part, Right};
+use crate::merge::landing::land::{self, Load};
+use crate::merge::landing::recover;
+use crate::merge::testing::{self, Tester};
+use crate::merge::{hooks, return_to_agent};
+use crate::model::merge::message::TaskText;
+use crate::model::merge::plan::{self, Entry, Needed};
+use crate::model::merge::{LeftOut, Strategy, Style, Tested, Why};
+use crate::model::session::SessionId;
 use crate::session::task_text::task_text;
 
 /// How often a plan is made again because somebody else moved the target.
@@ -402,7 +404,7 @@ fn finish(context: &Context<'_>, plan: &Plan, request: &Request, outcome: &mut O
         let (Why::Tests(log) | Why::Late(log), Some(test)) = (&left.why, &plan.test) else {
             continue;
         };
-        match give_back::give_back(context, left.sid, &outcome.branch, &landed, test, log) {
+        match return_to_agent::give_back(context, left.sid, &outcome.branch, &landed, test, log) {
             Ok(()) => outcome.returned.push(left.name.clone()),
             Err(error) => outcome.troubles.push(format!(
                 "cannot give '{}' its log: {}",
@@ -514,7 +516,7 @@ fn merged(
 ) -> Result<(Chain, Vec<(usize, Why)>)> {
     let mut left: Vec<(usize, Why)> = Vec::new();
     loop {
-        let sifted = gate::sift(order.clone(), batch)?;
+        let sifted = bisect::sift(order.clone(), batch)?;
         left.extend(sifted.left);
         order.retain(|index| !left.iter().any(|(gone, _)| gone == index));
         match marked(context, &sifted.chain)? {

@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::gate::Colour;
-use super::journal;
+use crate::context::Context;
 use crate::error::{Context as _, Error, Kind, Result};
-use crate::fault;
-use crate::git::capture::Checkout;
-use crate::git::scratch::Scratch;
+use crate::git::snapshot::capture::Checkout;
+use crate::git::worktree::temporary::Scratch;
 use crate::git::{ObjectId, sha256};
-use crate::guard;
 use crate::guard::environment::Guard;
 use crate::guard::policy::Own;
+use crate::merge::bisect::Colour;
+use crate::merge::landing::journal;
+use crate::model::session::SessionId;
 use crate::process::detach::own_program;
 use crate::process::identity::{Handle, Signal};
 use crate::process::limits::{Limits, plan_limits};
@@ -29,10 +29,11 @@ use crate::process::shim;
 use crate::process::spawn::{self, Shim, Stdin};
 use crate::process::tree::{self, Care};
 use crate::process::wait::{Poll, Signals};
-use crate::session::context::Context;
-use crate::session::environment::{self, Particulars};
-use crate::session::meanwhile::Meanwhile;
-use crate::session::{SessionId, inside, place};
+use crate::review::moved_meanwhile::Meanwhile;
+use crate::session::caller;
+use crate::session::create::location;
+use crate::session::worktree::environment::{self, Particulars};
+use crate::{fault, guard};
 
 /// The reason that marks our worktrees for a moment.
 pub const PURPOSE: &str = "git agent merge: a worktree for a moment";
@@ -190,7 +191,7 @@ impl Fence {
     /// Puts it up around a worktree for code of a session.
     fn put_up(context: &Context<'_>, at: &Checkout, of: SessionId) -> Result<Self> {
         let mut variables = variables(context, &at.top)?;
-        variables.insert(inside::MARK.into(), inside::mark_of_test(of).into());
+        variables.insert(caller::MARK.into(), caller::mark_of_test(of).into());
         let guard = Guard::prepare(
             context.repo,
             &variables,
@@ -254,7 +255,7 @@ fn recall(memory: &Path, tree: &str, command: &str) -> Option<Memory> {
 
 /// Makes a worktree for a moment beside those of the sessions.
 pub fn scratch<'a>(context: &'a Context<'a>, commit: ObjectId) -> Result<Scratch<'a>> {
-    let home = place::worktree_dir(context)?;
+    let home = location::worktree_dir(context)?;
     fs::create_dir_all(&home).context(|| format!("cannot make '{}'", home.display()))?;
     let id = SessionId::new(context.env);
     let path = home.join(format!("merge-{}", &id.as_str()[16..]));
@@ -263,7 +264,7 @@ pub fn scratch<'a>(context: &'a Context<'a>, commit: ObjectId) -> Result<Scratch
 
 /// Removes the directory of worktrees if nothing is in it any more.
 pub fn tidy(context: &Context<'_>) {
-    if let Ok(home) = place::worktree_dir(context) {
+    if let Ok(home) = location::worktree_dir(context) {
         // Fails when something is in it, which is the point.
         let _ = fs::remove_dir(home);
     }

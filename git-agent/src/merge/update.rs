@@ -2,16 +2,16 @@
 
 use std::str::FromStr;
 
-use super::advance::{self, Place};
-use super::still::while_still;
+use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
 use crate::git::ObjectId;
 use crate::git::merge::{Merged, NewCommit};
-use crate::git::onto::Taken;
-use crate::session::Session;
-use crate::session::context::Context;
-use crate::store::append::SessionWriter;
-use crate::transcript::Body;
+use crate::git::snapshot::rebase_dirty::Taken;
+use crate::merge::landing::move_session::{self, Place};
+use crate::model::event::Body;
+use crate::model::session::Session;
+use crate::session::worktree::hold::while_still;
+use crate::store::log::writer::SessionWriter;
 
 /// The setting that says how.
 pub const KEY: &str = "agent.updateStyle";
@@ -77,7 +77,7 @@ pub enum Outcome {
 /// Brings a session up to date with a branch. Uncommitted work stays as it is; nothing happens while a turn runs.
 pub fn update(context: &Context<'_>, session: &Session, from: &str, how: How) -> Result<Outcome> {
     while_still(context, session, || {
-        let place = advance::place(context, session)?;
+        let place = move_session::place(context, session)?;
         let outcome = update_still(context, session, &place, from, how)?;
         if let Outcome::Updated { before, after, .. } = &outcome {
             let text = format!("brought up to date with '{from}': {before} is now {after}");
@@ -138,7 +138,7 @@ fn update_still(
         },
     };
     let (_, commits) = repo.ahead_behind(place.tip, theirs)?;
-    match advance::advance(context, session, place, after, "before update")? {
+    match move_session::advance(context, session, place, after, "before update")? {
         Taken::Done => Ok(Outcome::Updated {
             before: place.tip,
             after,

@@ -3,11 +3,11 @@
 
 use serde::Serialize;
 
-use super::human;
-use super::style::Slot;
-use super::table::{Cell, Column, Table};
 use crate::merge::conflicts::{Clashing, Lines, Matrix, Pair, Side, Verdict};
-use crate::session::SessionId;
+use crate::model::session::SessionId;
+use crate::output::human;
+use crate::output::table::{Cell, Column, Table};
+use crate::output::terminal::style::Slot;
 
 /// A column of the matrix takes this many cells, the gap included.
 const CELLS: usize = 5;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::style::{Painted, Palette, Slot};
 use crate::env::Millis;
+use crate::output::terminal::style::{Painted, Palette, Slot};
 
 /// Returns how long before `now` something happened, with git's words and thresholds ("3 minutes ago").
 pub fn ago(now: Millis, then: Millis) -> String {

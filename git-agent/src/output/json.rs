@@ -9,8 +9,9 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::{Ui, cannot_write, sanitize};
 use crate::error::{Context, Result};
+use crate::output::terminal::sanitize;
+use crate::output::{Ui, cannot_write};
 
 /// The version of every envelope written here. Keys may be added within a version, never changed or removed.
 pub const VERSION: u32 = 1;

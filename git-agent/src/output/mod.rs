@@ -4,30 +4,26 @@
 //! into a pager), narration through [`Ui::narrate`] and its neighbours, which escape what they are given. Whoever writes to `out`
 //! wraps foreign text in [`sanitize`] or uses a [`table`], [`json`] or [`porcelain`] writer, which do it themselves.
 
-mod color;
 pub mod conflicts;
 pub mod human;
 pub mod json;
 pub mod moment;
-pub mod pager;
 pub mod porcelain;
 pub mod resolution;
-pub mod sanitize;
-pub mod screen;
 pub mod sessions;
 mod sink;
-pub mod style;
 pub mod table;
-mod terminal;
+pub mod terminal;
 pub mod transcript;
 mod ui;
 
+use crate::output::terminal::sanitize;
 use std::io::{self, Write};
 
 use crate::error::{Context, Result};
-use sink::Sink;
+use crate::output::sink::Sink;
+use crate::output::terminal::style::When;
 pub use sink::is_reader_gone;
-use style::When;
 pub use terminal::{closed_pipe, columns};
 pub use ui::{Out, Ui};
 

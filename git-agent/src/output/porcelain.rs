@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::str::FromStr;
 
-use super::sanitize;
 use crate::error::{Error, Result};
+use crate::output::terminal::sanitize;
 
 /// The version of the line format, as in `--porcelain=v1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use super::sanitize::one_line;
-use super::style::Slot;
-use super::{Ui, cannot_write};
 use crate::error::{Context, Result};
+use crate::output::terminal::sanitize::one_line;
+use crate::output::terminal::style::Slot;
+use crate::output::{Ui, cannot_write};
 
 /// Writes a diff, coloured and escaped.
 pub fn show(ui: &Ui, diff: &[u8]) -> Result<()> {

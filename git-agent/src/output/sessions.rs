@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use super::human;
-use super::moment::Clock;
-use super::sanitize::one_line;
-use super::style::Slot;
-use super::table::{Cell, Column, Table};
 use crate::env::Millis;
-use crate::review::Verdict;
-use crate::review::claim::{Claim, shown};
-use crate::session::State;
-use crate::session::judgement::Judgement;
-use crate::session::known::Finding;
-use crate::session::summary::Summary;
+use crate::listing::row::Summary;
+use crate::listing::verdicts::Judgement;
+use crate::model::known::Finding;
+use crate::model::review::Verdict;
+use crate::model::review::authorship::{Claim, shown};
+use crate::model::session::State;
+use crate::output::human;
+use crate::output::moment::Clock;
+use crate::output::table::{Cell, Column, Table};
+use crate::output::terminal::sanitize::one_line;
+use crate::output::terminal::style::Slot;
 
 /// How the time of the last activity is told.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ pub fn record(row: &Summary) -> Vec<String> {
         Finding::Unknown => "?".to_owned(),
         Finding::Known(number) => number.to_string(),
     };
-    let of_changes = |part: fn(&crate::session::summary::Changes) -> u64| match &row.changes {
+    let of_changes = |part: fn(&crate::listing::row::Changes) -> u64| match &row.changes {
         Finding::Nothing => String::new(),
         Finding::Unknown => "?".to_owned(),
         Finding::Known(changes) => part(changes).to_string(),

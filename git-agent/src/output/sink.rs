@@ -7,9 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::cannot_write;
-use super::pager::Pager;
 use crate::error::{Context, Error, Result};
+use crate::output::cannot_write;
+use crate::output::terminal::pager::Pager;
 
 /// Long answers are written in pieces of this size.
 const BUFFER: usize = 64 * 1024;

@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use super::sanitize;
-use super::style::{Palette, Slot};
+use crate::output::terminal::sanitize;
+use crate::output::terminal::style::{Palette, Slot};
 
 /// What is between two columns.
 const GAP: usize = 2;

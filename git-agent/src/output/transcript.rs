@@ -5,14 +5,15 @@ use std::io::Write;
 
 use serde_json::Value;
 
-use super::moment::Clock;
-use super::style::Slot;
-use super::table::cut_within;
-use super::{Ui, cannot_write, human, sanitize};
 use crate::env::Millis;
 use crate::error::{Context, Result};
-use crate::session::{Exit, State, Usage};
-use crate::transcript::{Body, Event, PlanEntry};
+use crate::model::event::{Body, Event, PlanEntry};
+use crate::model::session::{Exit, State, Usage};
+use crate::output::moment::Clock;
+use crate::output::table::cut_within;
+use crate::output::terminal::sanitize;
+use crate::output::terminal::style::Slot;
+use crate::output::{Ui, cannot_write, human};
 
 /// Lines of a tool's output that are shown unless all are asked for.
 const OUTPUT_LINES: usize = 6;
@@ -397,9 +398,9 @@ fn inline(value: &Value) -> String {
 mod tests {
     use super::*;
     use crate::env::{Env, Terminals};
+    use crate::model::event::Choice;
+    use crate::model::session::Ulid;
     use crate::output::Options;
-    use crate::session::Ulid;
-    use crate::transcript::Choice;
 
     fn shown(full: bool, names: &[&str], bodies: Vec<Body>) -> String {
         let env = Env::new(

@@ -5,13 +5,14 @@ use std::io::{self, BufRead, Write};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use super::pager::{self, Pager};
-use super::sink::Sink;
-use super::style::{self, Color, Config, Palette, When};
-use super::table::Table;
-use super::{Format, Options, cannot_write, columns, message, report, sanitize};
 use crate::env::{Env, Terminals};
 use crate::error::{Context, Error, Result};
+use crate::output::sink::Sink;
+use crate::output::table::Table;
+use crate::output::terminal::pager::{self, Pager};
+use crate::output::terminal::sanitize;
+use crate::output::terminal::style::{self, Color, Config, Palette, When};
+use crate::output::{Format, Options, cannot_write, columns, message, report};
 
 /// How often a progress line is painted at most.
 const REPAINT: Duration = Duration::from_millis(50);

@@ -16,11 +16,11 @@ use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{getpid, getsid, setsid};
 use rustix::stdio::{dup2_stdout, stderr, stdout};
 
-use super::identity::{Handle, ProcessId};
-use super::inherited;
-use super::wait::Poll;
 use crate::env::Env;
 use crate::error::{Context, Error, Kind, Result};
+use crate::process::identity::{Handle, ProcessId};
+use crate::process::inherited;
+use crate::process::wait::Poll;
 
 /// Programs that run beside the main one and cannot supervise.
 const COMPANIONS: [&str; 2] = ["git-agent-merge", "git-agent-review"];
@@ -257,10 +257,10 @@ mod tests {
 
     use rustix::process::{Signal, kill_process_group};
 
-    use super::super::identity::Stat;
-    use super::super::lock::{Lock, is_held};
-    use super::super::tests::{env, rerun, until};
     use super::*;
+    use crate::process::identity::Stat;
+    use crate::process::lock::{Lock, is_held};
+    use crate::process::tests::{env, rerun, until};
 
     const CHILD: &str = "GIT_AGENT_TEST_DETACHED";
     const STARTER: &str = "GIT_AGENT_TEST_STARTER";
@@ -405,7 +405,7 @@ mod tests {
             !descriptors.contains(&dir.path().join("seven")),
             "{descriptors:?}"
         );
-        let group = super::super::identity::raw_pid(starter.id()).expect("a pid");
+        let group = crate::process::identity::raw_pid(starter.id()).expect("a pid");
         kill_process_group(group, Signal::HUP).expect("ours");
         starter.wait().expect("ours");
         let env = env();

@@ -131,7 +131,7 @@ impl Handle {
     /// Waits until the process has ended, or until the time is over. Returns whether it has ended.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut poll = super::wait::Poll::new();
+        let mut poll = crate::process::wait::Poll::new();
         poll.read((), self);
         Ok(!poll.wait(deadline)?.is_empty())
     }
@@ -228,8 +228,8 @@ impl Stat {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{env, env_with, sh};
     use super::*;
+    use crate::process::tests::{env, env_with, sh};
 
     #[test]
     fn a_name_with_parentheses_and_spaces_is_read() {

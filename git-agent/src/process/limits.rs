@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::identity::{Handle, Stat};
-use super::tree::descendants;
 use crate::env::Env;
 use crate::error::{Context, Result};
+use crate::process::identity::{Handle, Stat};
+use crate::process::tree::descendants;
 
 /// How long the user's service manager may take to answer.
 const MANAGER: Duration = Duration::from_secs(3);
@@ -360,8 +360,8 @@ fn memory_of(pid: u32) -> Option<u64> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::tests::{env_with, sh, until};
     use super::*;
+    use crate::process::tests::{env_with, sh, until};
 
     fn limits() -> Limits {
         Limits {
@@ -508,7 +508,7 @@ mod tests {
             let handle = Handle::open(stat.pid, stat.start_time).expect("opens");
             handle
                 .expect("alive")
-                .signal(super::super::identity::Signal::KILL)
+                .signal(crate::process::identity::Signal::KILL)
                 .expect("ours");
         }
         child.wait().expect("ours");

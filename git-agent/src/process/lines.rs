@@ -322,9 +322,9 @@ mod tests {
     use std::process::Stdio;
     use std::time::Duration;
 
-    use super::super::tests::{alone, sh};
-    use super::super::wait::Poll;
     use super::*;
+    use crate::process::tests::{alone, sh};
+    use crate::process::wait::Poll;
 
     fn lines(bounds: Bounds, chunks: &[(Stream, &[u8])]) -> Vec<Piece> {
         let mut pieces = Vec::new();

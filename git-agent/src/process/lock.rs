@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
-use super::identity::ProcessId;
 use crate::env::Env;
 use crate::error::{Context, Error, Result};
+use crate::process::identity::ProcessId;
 
 /// A lock that this process holds until the value is dropped.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Lock {
     /// Takes the lock, waiting for a holder who works briefly. Looks ever less often, but at least every 10 ms: of several
     /// who wait, one that looked more rarely would never find it free.
     ///
-    /// This is for short stretches of work. To wait for long, without waking up, use [`super::slots::Slots`].
+    /// This is for short stretches of work. To wait for long, without waking up, use [`crate::process::slots::Slots`].
     pub fn acquire(env: &Env, path: impl Into<PathBuf>, timeout: Duration) -> Result<Lock> {
         let path = path.into();
         let who = || match holder(&path) {
@@ -246,8 +246,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::super::tests::{env, rerun, sh, until};
     use super::*;
+    use crate::process::tests::{env, rerun, sh, until};
 
     #[test]
     fn one_holds_it_and_says_who() {

@@ -21,20 +21,17 @@
 //! | `detach` | starting our own program so that it outlives the terminal |
 
 pub mod detach;
-pub mod doorbell;
 pub mod files;
 pub mod identity;
 mod inherited;
 pub mod limits;
 pub mod lines;
 pub mod lock;
-pub mod news;
 mod resident;
 pub mod shim;
 pub mod slots;
 pub mod spawn;
-pub mod tree;
-pub mod wait;
-
 #[cfg(test)]
 mod tests;
+pub mod tree;
+pub mod wait;

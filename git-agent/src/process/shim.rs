@@ -17,10 +17,10 @@ use rustix::process::{
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::identity::{Handle, Signal, Stat};
-use super::tree::{self, Care};
-use super::wait::{Poll, Signals};
 use crate::error::{Context, Error, Kind, Result};
+use crate::process::identity::{Handle, Signal, Stat};
+use crate::process::tree::{self, Care};
+use crate::process::wait::{Poll, Signals};
 
 /// The verb under which the shim runs.
 pub const VERB: &str = "__exec";
@@ -116,7 +116,7 @@ fn number<T: std::str::FromStr>(name: &OsStr, value: &OsStr) -> Result<T> {
 /// Returns the command that runs another in a process that watches over it: when the program ends, or this process is
 /// asked to end, all that the program started ends too.
 ///
-/// It is for programs whose whole tree must not outlive us even if we are killed: with [`super::spawn::Spec`] saying
+/// It is for programs whose whole tree must not outlive us even if we are killed: with [`crate::process::spawn::Spec`] saying
 /// that our death sends a `TERM`, the guard outlives us for as long as that takes.
 pub fn guarded(command: &[OsString]) -> Vec<OsString> {
     let own = format!("/proc/{}/exe", std::process::id());
@@ -295,8 +295,8 @@ fn become_program(command: &[OsString]) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::SHIM_ARGUMENTS;
     use super::*;
+    use crate::process::tests::SHIM_ARGUMENTS;
 
     #[test]
     fn acts_as_shim() {

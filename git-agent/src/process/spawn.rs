@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::identity::{Handle, ProcessId, Signal};
-use super::limits::{Cgroup, LimitPlan, Mechanism};
-use super::lines::{Bounds, Lines, Piece, Reader, Stream};
-use super::shim::{HERE, Orders, VERB};
-use super::wait::Poll;
 use crate::env::Env;
 use crate::error::{Context, Error, Kind, Result};
+use crate::process::identity::{Handle, ProcessId, Signal};
+use crate::process::limits::{Cgroup, LimitPlan, Mechanism};
+use crate::process::lines::{Bounds, Lines, Piece, Reader, Stream};
+use crate::process::shim::{HERE, Orders, VERB};
+use crate::process::wait::Poll;
 
 /// How long a program may take to start; a service manager may stand between.
 const START: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@
 //! its process group is enough. A supervisor that [adopts orphans](adopt_orphans) finds everything below itself; what a
 //! supervisor killed by force left behind is found by its marker.
 //!
-//! Every signal goes to one process through a pidfd whose start time was compared (see [`super::identity`]), never to a number
+//! Every signal goes to one process through a pidfd whose start time was compared (see [`crate::process::identity`]), never to a number
 //! or a group number, so a reused pid is safe. This process, its ancestors and pid 1 are never touched.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{WaitOptions, geteuid, getpid, set_child_subreaper, waitpid};
 
-use super::identity::{Handle, ProcessId, Signal, Stat, boot_id, raw_pid};
-use super::wait::Poll;
 use crate::env::Env;
 use crate::error::{Context, Error, Result};
+use crate::process::identity::{Handle, ProcessId, Signal, Stat, boot_id, raw_pid};
+use crate::process::wait::Poll;
 
 /// How many processes are waited for at once; more would use up this process's descriptors.
 const AT_ONCE: usize = 200;

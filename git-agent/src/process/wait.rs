@@ -98,7 +98,7 @@ impl<T: Clone> Poll<'_, T> {
             if !ready.is_empty() {
                 return Ok(ready);
             }
-            super::resident::give_back();
+            crate::process::resident::give_back();
         }
         self.wait(deadline)
     }
@@ -345,8 +345,8 @@ mod tests {
 
     use signal_hook::consts::SIGUSR2;
 
-    use super::super::tests::until;
     use super::*;
+    use crate::process::tests::until;
 
     #[test]
     fn what_is_ready_is_told_by_name() {

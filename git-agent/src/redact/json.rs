@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::Redactor;
-use super::judge::{Promise, Style, is_secret};
-use super::names;
+use crate::redact::Redactor;
+use crate::redact::detect::judge::{Promise, Style, is_secret};
+use crate::redact::detect::names;
 
 /// Keys whose values are ids: left alone if they have the shape of one, whatever they look like otherwise.
 const ID_KEYS: [&str; 34] = [
@@ -71,7 +71,7 @@ impl Redactor {
                     if password && is_secret(digits.as_bytes(), Promise::Password, Style::Quoted) {
                         "password"
                     } else if self.knows(digits.as_bytes()) {
-                        super::KNOWN
+                        crate::redact::KNOWN
                     } else {
                         return false;
                     };
@@ -93,12 +93,12 @@ impl Redactor {
                 return self.certain(text);
             }
             if let Some(promise) = names::promise(name.as_bytes())
-                && !super::is_placeholder(text.as_bytes())
+                && !crate::redact::is_placeholder(text.as_bytes())
                 && is_secret(text.trim().as_bytes(), promise, Style::Quoted)
             {
                 // A known shape names itself better than the key does.
                 return Some(match self.clean(text) {
-                    Some(clean) if super::is_placeholder(clean.as_bytes()) => clean,
+                    Some(clean) if crate::redact::is_placeholder(clean.as_bytes()) => clean,
                     _ => self.replaced(names::rule(name.as_bytes(), promise)),
                 });
             }

@@ -21,36 +21,24 @@
 //! What is found becomes `[REDACTED:<rule>]`. A placeholder is never looked into again, and a text is gone over until
 //! nothing more is found, so that redacting twice changes nothing.
 
-mod colors;
-mod context;
-mod encoded;
-mod entropy;
-mod headers;
+pub mod detect;
 mod json;
-mod judge;
-mod known;
-mod names;
-mod pem;
 mod redacted;
-mod rules;
 mod scan;
-mod text;
-mod url;
-mod words;
-mod wrapped;
-
 #[cfg(test)]
 mod tests;
+mod text;
 
+use crate::redact::detect::words;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::transcript::{Body, Event, Header};
+use crate::model::event::{Body, Event, Header};
 
-pub use known::KnownSecrets;
+use crate::redact::scan::Scanner;
+pub use detect::known::KnownSecrets;
 pub use redacted::Redacted;
-use scan::Scanner;
 
 /// The rule of values known beforehand.
 pub const KNOWN: &str = "known-secret";

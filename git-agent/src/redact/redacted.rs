@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::transcript::{Event, to_ascii_json};
+use crate::model::event::{Event, to_ascii_json};
 
 /// A value that holds no secret the redactor knows how to find.
 ///

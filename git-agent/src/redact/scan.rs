@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-use super::colors::Plain;
-use super::known::KnownSecrets;
-use super::rules::{Found, SHAPES};
-use super::text::{Class, starts_token};
-use super::words::{Trigger, placeholder_at, words};
-use super::{KNOWN, OPENING, context, encoded, entropy, headers, pem, url, wrapped};
+use crate::redact::detect::colors::Plain;
+use crate::redact::detect::known::KnownSecrets;
+use crate::redact::detect::rules::{Found, SHAPES};
+use crate::redact::detect::words::{Trigger, placeholder_at, words};
+use crate::redact::detect::{context, encoded, entropy, headers, pem, url, wrapped};
+use crate::redact::text::{Class, starts_token};
+use crate::redact::{KNOWN, OPENING};
 
 /// A stretch of text that one rule found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

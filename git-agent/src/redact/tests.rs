@@ -8,9 +8,9 @@ use std::time::Instant;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::*;
 use crate::env::Millis;
-use crate::session::Ulid;
+use crate::model::session::Ulid;
+use crate::redact::*;
 
 /// What the corpus holds and how many look-alike lines are wrongly touched today: a change here is a change of quality.
 const PLANTED: usize = 327;
@@ -201,7 +201,7 @@ fn known_values_are_found_in_every_form() {
     let redactor = knowing(value);
     let escaped = serde_json::to_string(value).expect("a string");
     let twice = serde_json::to_string(&escaped).expect("a string");
-    let ascii = crate::transcript::to_ascii_json(&value);
+    let ascii = crate::model::event::to_ascii_json(&value);
     for form in [
         value.to_owned(),
         escaped,

@@ -1,8 +1,8 @@
 //! The sessions of this clone and of others, each in the state that it is really in.
 
-use super::context::Context;
-use super::launch;
+use crate::context::Context;
 use crate::error::Result;
+use crate::session::supervisor::launch;
 use crate::store::list::{Listing, Scope};
 
 /// Lists sessions with the states they are really in.

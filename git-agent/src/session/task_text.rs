@@ -1,8 +1,8 @@
 //! How much of a task goes into commit messages, by `agent.mergeMessage`.
 
-use super::context::Context;
+use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::merge::message::TaskText;
+use crate::model::merge::message::TaskText;
 
 /// Returns how much of their tasks commits tell, as configured.
 pub fn task_text(context: &Context<'_>) -> Result<TaskText> {

@@ -10,17 +10,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::change::Change;
-use super::quarantine::Quarantine;
-use super::reach;
-use super::take::{Wanted, take};
+use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::git::asking::{Advertisement, Interest};
 use crate::git::refs::{Expected, RefChange, Swap};
-use crate::git::talk::Audience;
+use crate::git::remote::list_refs::{Advertisement, Interest};
+use crate::git::remote::transfer::Audience;
 use crate::git::{ObjectId, Repo};
 use crate::process::lock::Lock;
-use crate::session::context::Context;
+use crate::share::accept::{Wanted, take};
+use crate::share::outcome::Change;
+use crate::share::quarantine::Quarantine;
+use crate::share::remote_refs;
 use crate::store::limits;
 use crate::store::refname::{self, Month, RefName};
 
@@ -226,7 +226,11 @@ fn drop_orphaned(context: &Context<'_>, remote: &str) -> Result<Vec<(String, usi
     let mut orphaned = Vec::new();
     // An address may only be out of reach for now.
     let is_name = |name: &String| name != remote && !name.contains(['/', ':']);
-    for name in reach::places(context)?.unknown.into_iter().filter(is_name) {
+    for name in remote_refs::places(context)?
+        .unknown
+        .into_iter()
+        .filter(is_name)
+    {
         let _lock = lock(context, &name)?;
         let held = copies(context.repo, &name)?;
         let mut changes = Vec::new();

@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::change::Change;
-use super::fetch::copies;
-use super::push::{self, Options};
-use super::reach;
+use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
 use crate::git::refs::{Expected, RefChange, Swap};
-use crate::git::talk::Audience;
+use crate::git::remote::transfer::Audience;
+use crate::model::session::SessionId;
 use crate::process::lock::Lock;
-use crate::session::context::Context;
-use crate::session::{SessionId, ignored};
+use crate::session::worktree::ignored_files;
+use crate::share::fetch::copies;
+use crate::share::outcome::Change;
+use crate::share::push::{self, Options};
+use crate::share::remote_refs;
 use crate::store::list::Listed;
 use crate::store::refname::{self, RefName};
 
@@ -56,11 +57,11 @@ pub fn forget(
         return Ok(forgotten);
     }
     let names = names_with(context, listed)?;
-    let places = reach::places(context)?;
+    let places = remote_refs::places(context)?;
     if everywhere {
         for remote in &places.remotes {
             audience.hear(&remote.name);
-            if let Err(error) = reach::ask_alone(context, &remote.name, &names) {
+            if let Err(error) = remote_refs::ask_alone(context, &remote.name, &names) {
                 let reason = error.message().to_owned();
                 forgotten.unreached.push((remote.name.clone(), reason));
             }
@@ -193,7 +194,7 @@ fn drop_own(context: &Context<'_>, listed: &Listed) -> Result<Vec<String>> {
         }
     }
     swap(context, &changes)?;
-    for name in ["spool", "scratch", "inbox", ignored::PLACE] {
+    for name in ["spool", "scratch", "inbox", ignored_files::PLACE] {
         // What is not there need not go; what cannot go is found by the doctor.
         let _ = fs::remove_dir_all(store.dir().join(name).join(session.sid.as_str()));
     }
@@ -215,7 +216,7 @@ fn drop_from_archive(context: &Context<'_>, sid: SessionId) -> Result<()> {
             continue;
         };
         context.store.keep_lost(&found.name, found.id)?;
-        let elsewhere = super::purge::versions_elsewhere(context, &name)?;
+        let elsewhere = crate::share::purge::versions_elsewhere(context, &name)?;
         context.store.rewrite(&name, &redactor, &drop, &elsewhere)?;
     }
     Ok(())

@@ -19,19 +19,17 @@
 //! | `purge` | writing one's own records again without a secret |
 //! | `probe` | what a remote allows, and what it costs |
 
-pub mod change;
+mod accept;
 pub mod fetch;
 pub mod forget;
-mod inspect;
+mod known_code;
+pub mod outcome;
+mod outgoing;
 pub mod plan;
 pub mod probe;
-mod published;
 pub mod purge;
 pub mod push;
 mod quarantine;
-mod reach;
 pub mod remote;
-pub mod sign;
-pub mod signers;
-mod take;
+mod remote_refs;
 mod unshared;

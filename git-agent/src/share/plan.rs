@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::{Cause, Refusal};
-use super::fetch::{Copies, own_refs};
+use crate::context::Context;
 use crate::error::Result;
 use crate::git::ObjectId;
-use crate::session::context::Context;
-use crate::session::{SessionId, WriterId};
+use crate::model::session::{SessionId, WriterId};
+use crate::share::fetch::{Copies, own_refs};
+use crate::share::outcome::{Cause, Refusal};
 use crate::store::archive;
 use crate::store::refname::RefName;
 

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::remote::Remote;
+use crate::context::Context;
 use crate::error::Result;
-use crate::git::asking::{Advertised, Interest};
 use crate::git::object::{BLOB, Signature, TreeEntry};
 use crate::git::remote::Update;
-use crate::git::talk::Audience;
-use crate::session::context::Context;
-use crate::session::{Ulid, WriterId};
+use crate::git::remote::list_refs::{Advertised, Interest};
+use crate::git::remote::transfer::Audience;
+use crate::model::session::{Ulid, WriterId};
+use crate::share::remote::Remote;
 use crate::store::limits;
 use crate::store::refname::{self, RefName};
 

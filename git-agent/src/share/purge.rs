@@ -4,24 +4,25 @@
 
 use std::collections::BTreeSet;
 
-use super::change::Change;
-use super::fetch::{self, own_refs};
-use super::inspect::{CleanCode, Looker, look_ahead, look_into_code};
-use super::plan;
-use super::published::Published;
-use super::push::{self, Options};
-use super::reach;
-use super::remote::Remote;
+use crate::context::{Context, secrets};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::refs::{Expected, RefChange};
-use crate::git::talk::Audience;
+use crate::git::remote::transfer::Audience;
+use crate::model::session::SessionId;
 use crate::redact::{KnownSecrets, Redactor};
-use crate::session::context::Context;
-use crate::session::{SessionId, agents, display, secrets};
+use crate::review::git_notes;
+use crate::session::create::choose_agent;
+use crate::share::fetch::{self, own_refs};
+use crate::share::known_code::Published;
+use crate::share::outcome::Change;
+use crate::share::outgoing::{CleanCode, Looker, look_ahead, look_into_code};
+use crate::share::push::{self, Options};
+use crate::share::remote::Remote;
+use crate::share::{plan, remote_refs};
 use crate::store::list::Scope;
 use crate::store::refname::{self, RefName};
-use crate::store::rewrite::Rewritten;
+use crate::store::sync::purge::Rewritten;
 
 /// What was purged.
 #[derive(Debug, Default)]
@@ -88,10 +89,10 @@ pub fn purge(
             _ => {}
         }
     }
-    purged.commands = agents::purge_commands(&context.store, &redactor)?;
-    agents::purge_texts(&context.store, &redactor)?;
+    purged.commands = choose_agent::purge_commands(&context.store, &redactor)?;
+    choose_agent::purge_texts(&context.store, &redactor)?;
     // What plain git shows of reviews is made of the notes.
-    display::refresh(context)?;
+    git_notes::refresh(context)?;
     purged.code = code_with(context, &redactor)?;
     if !local {
         push_all(context, &redactor, &mut purged, audience)?;
@@ -175,7 +176,7 @@ fn push_all(
     audience: &mut Audience<'_>,
 ) -> Result<()> {
     let rewritten: BTreeSet<RefName> = purged.refs.iter().map(|one| one.name.clone()).collect();
-    let places = reach::places(context)?;
+    let places = remote_refs::places(context)?;
     for name in places.unknown {
         let held = fetch::copies(context.repo, &name)?;
         let copies = held.iter().filter(|(copied, _)| rewritten.contains(copied));
@@ -235,7 +236,7 @@ fn push_to(
     if names.is_empty() {
         return Ok(None);
     }
-    let mut there = reach::ask_alone(context, &remote.name, &names)?.there;
+    let mut there = remote_refs::ask_alone(context, &remote.name, &names)?.there;
     if there.is_empty() {
         return Ok(None);
     }

@@ -7,31 +7,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use super::change::{Cause, Change, Refusal, What};
-use super::fetch::{Copies, copies, lock, own_refs, take_in, tidy};
-use super::inspect::{CleanCode, Looker, inspect_all, look_ahead, look_into_code};
-use super::plan::{self, Item};
-use super::published::Published;
-use super::reach;
-use super::remote::{CONSENT, Remote};
-use super::sign;
-use super::unshared;
+use crate::context::{Context, secrets};
 use crate::error::{Error, Result, shell_word};
 use crate::git::ObjectId;
-use crate::git::asking::Interest;
 use crate::git::refs::{Expected, RefChange, Swap};
+use crate::git::remote::list_refs::Interest;
+use crate::git::remote::transfer::Audience;
 use crate::git::remote::{Outcome, Pushed, Update};
-use crate::git::talk::Audience;
+use crate::model::event::Body;
+use crate::model::session::{Session, SessionId};
 use crate::redact::Redactor;
-use crate::session::context::Context;
-use crate::session::{Session, SessionId, archive, secrets};
-use crate::store::append::SessionWriter;
-use crate::store::check;
-use crate::store::join::Joined;
+use crate::session::control::archive;
+use crate::share::fetch::{Copies, copies, lock, own_refs, take_in, tidy};
+use crate::share::known_code::Published;
+use crate::share::outcome::{Cause, Change, Refusal, What};
+use crate::share::outgoing::{CleanCode, Looker, inspect_all, look_ahead, look_into_code};
+use crate::share::plan::{self, Item};
+use crate::share::remote::{CONSENT, Remote};
+use crate::share::{remote_refs, unshared};
+use crate::signature;
 use crate::store::list::Scope;
+use crate::store::log::writer::SessionWriter;
 use crate::store::refname::RefName;
-use crate::store::seal::Sealed;
-use crate::transcript::Body;
+use crate::store::sync::join::Joined;
+use crate::store::sync::sign_tip::Sealed;
+use crate::store::sync::validate;
 
 /// Refs of one push: hosts have been seen to fail on a hundred.
 const BATCH: usize = 50;
@@ -111,7 +111,7 @@ pub fn push(
     if (items.is_empty() || other) && !options.dry_run {
         // Somebody may have deleted it there, or the remote be another one than it was.
         let own = own_refs(context.repo)?.into_keys().collect();
-        let answer = reach::ask(context, &remote.name, &own)?;
+        let answer = remote_refs::ask(context, &remote.name, &own)?;
         take_in(context, &remote.name, &answer.notes, audience)?;
         known = copies(context.repo, &remote.name)?;
         items = plan::unpushed(context, &known, options.sessions.as_ref())?;
@@ -216,8 +216,8 @@ fn bring_code(
 /// Returns what is not, because others wrote in it.
 fn seal(context: &Context<'_>, known: &Copies, options: &Options) -> Result<BTreeSet<RefName>> {
     let mut foreign = BTreeSet::new();
-    if sign::is_wanted(context)? {
-        let is_users = |tip| sign::is_users(context, tip);
+    if signature::is_wanted(context)? {
+        let is_users = |tip| signature::is_users(context, tip);
         for item in plan::unpushed(context, known, options.sessions.as_ref())? {
             if item.new.is_some()
                 && context.store.seal(&item.name, Some(&is_users))? == Sealed::Foreign
@@ -474,17 +474,17 @@ impl Given<'_, '_> {
         if !here {
             repo.fetch_objects(&self.remote.name, &[theirs], audience)?;
         }
-        check::check(repo, &item.name, theirs, &[new]).map_err(|error| {
+        validate::check(repo, &item.name, theirs, &[new]).map_err(|error| {
             Error::fatal(format!(
                 "what the remote has under its name is not ours: {}",
                 error.message()
             ))
         })?;
         self.require_same_writer(&item.name, theirs)?;
-        sign::require_own(self.context, theirs)?;
+        signature::require_own(self.context, theirs)?;
         let store = &self.context.store;
-        let is_users = |tip| sign::is_users(self.context, tip);
-        let signs = sign::is_wanted(self.context)?;
+        let is_users = |tip| signature::is_users(self.context, tip);
+        let signs = signature::is_wanted(self.context)?;
         // What is there is the user's word, as was just made sure; a join of both is nobody's.
         let own_word = signs && store.is_own_word(&item.name, &is_users)?;
         let purged_here = store.is_purged_beyond(new, theirs)?;
@@ -526,7 +526,7 @@ impl Given<'_, '_> {
         audience: &mut Audience<'_>,
     ) -> Result<Vec<Item>> {
         let (context, remote) = (self.context, &self.remote.name);
-        let notes = reach::ask(context, remote, &BTreeSet::new())?.notes;
+        let notes = remote_refs::ask(context, remote, &BTreeSet::new())?.notes;
         take_in(context, remote, &notes, audience)?;
         self.known = copies(context.repo, remote)?;
         let (mut given, deletions): (Vec<Item>, Vec<Item>) =

@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::git::asking::Interest;
 use crate::git::object::Signature;
 use crate::git::refs::{Expected, RefChange, Swap};
+use crate::git::remote::list_refs::Interest;
+use crate::git::remote::transfer::Audience;
 use crate::git::remote::{FetchFault, without_password};
-use crate::git::talk::Audience;
 use crate::git::{ObjectId, ObjectKind, Repo};
-use crate::session::context::Context;
 use crate::store::refname;
 
 /// How many attempts are made to tell good refs from those that git refuses.

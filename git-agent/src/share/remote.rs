@@ -4,9 +4,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::git::remote::{has_password, without_password};
-use crate::session::context::Context;
 
 /// The setting that names the remote for sessions.
 pub const KEY: &str = "agent.remote";

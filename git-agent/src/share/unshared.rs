@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::context::Context;
 use crate::error::Result;
+use crate::model::event::Body;
+use crate::model::session::{Session, SessionId, UNSHARED, WriterId};
 use crate::process::lock;
-use crate::session::context::Context;
-use crate::session::work::{self, Keep};
-use crate::session::{Session, SessionId, UNSHARED, WriterId, select};
-use crate::store::append::SessionWriter;
+use crate::selection;
+use crate::session::worktree::work::{self, Keep};
 use crate::store::list::{Listed, Scope};
-use crate::transcript::Body;
+use crate::store::log::writer::SessionWriter;
 
 /// Records in the log of each session that is about to be pushed how many of its files are not committed, and returns those
 /// that have any. A session that is at work is passed over: its turn decides.
@@ -19,7 +20,7 @@ pub fn note(
     writers: &[WriterId],
 ) -> Result<BTreeMap<SessionId, u64>> {
     let mut found = BTreeMap::new();
-    for listed in select::list(context, Scope::Mine)?.sessions {
+    for listed in selection::list(context, Scope::Mine)?.sessions {
         let session = &listed.session;
         let wanted = only.is_none_or(|only| only.contains(&session.sid));
         let is_known = listed.tip.is_some() && writers.contains(&session.writer);

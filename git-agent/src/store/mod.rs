@@ -3,29 +3,18 @@
 //! There is no database. Shared records live under the names of [`refname`], one writer a ref; what is not yet in git is
 //! in the spool. A read is always the union of this clone's refs and the validated copies of teammates' refs.
 
-pub mod append;
 pub mod archive;
-#[cfg(test)]
-mod archive_tests;
-pub mod check;
-mod flush;
-mod forgotten;
-pub mod join;
+pub mod identity;
 pub mod limits;
 pub mod list;
 pub mod log;
-pub mod lost;
 pub mod notes;
-mod own;
 pub mod refname;
-pub mod rewrite;
-pub mod seal;
 pub mod snapshot;
-pub mod spool;
-mod states;
+pub mod sync;
 #[cfg(test)]
 mod tests;
-pub mod writer;
+pub mod trash;
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -34,7 +23,7 @@ use std::path::{Path, PathBuf};
 use crate::env::Env;
 use crate::error::{Context, Result};
 use crate::git::Repo;
-use crate::session::SessionId;
+use crate::model::session::SessionId;
 
 /// The records of one repository.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::session::{SessionId, WriterId};
+use crate::model::session::{SessionId, WriterId};
 
 /// Where session logs live.
 pub const SESSIONS: &str = "refs/agents/sessions/";

@@ -1,17 +1,17 @@
 //! Snapshots of a session's working tree: a chain of commits under a local ref, never pushed.
 
-use super::lost::horizon;
-use super::{Store, limits, refname};
 use crate::env::Millis;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
-use crate::git::capture::Checkout;
 use crate::git::object::Signature;
 use crate::git::refs::{Expected, RefChange, Swap};
-use crate::git::scan::{Hidden, LeftOut};
 use crate::git::snapshot::Snapshot;
+use crate::git::snapshot::capture::Checkout;
+use crate::git::snapshot::scan::{Hidden, LeftOut};
+use crate::model::session::SessionId;
 use crate::process::lock::Lock;
-use crate::session::SessionId;
+use crate::store::trash::horizon;
+use crate::store::{Store, limits, refname};
 
 const SESSION: &str = "Agent-Session";
 const TURN: &str = "Agent-Turn";

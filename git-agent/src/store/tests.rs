@@ -2,14 +2,14 @@
 
 use std::process::Command;
 
-use super::Store;
-use super::append::SessionWriter;
-use super::list::Scope;
 use crate::env::{Env, Terminals};
 use crate::git::Repo;
+use crate::model::event::{Body, Event};
+use crate::model::session::{Person, Session, SessionId, State};
 use crate::redact::{KnownSecrets, Redactor};
-use crate::session::{Person, Session, SessionId, State};
-use crate::transcript::{Body, Event};
+use crate::store::Store;
+use crate::store::list::Scope;
+use crate::store::log::writer::SessionWriter;
 
 /// A repository in a temporary directory.
 pub(super) struct Fixture {

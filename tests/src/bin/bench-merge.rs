@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use git_agent::env::Env;
 use git_agent::git::Repo;
+use git_agent::model::session::{Person, Session, SessionId, State};
 use git_agent::redact::{KnownSecrets, Redactor};
-use git_agent::session::{Person, Session, SessionId, State};
 use git_agent::store::Store;
-use git_agent::store::append::SessionWriter;
+use git_agent::store::log::writer::SessionWriter;
 use git_agent_tests::bench::{self, Failure, Options, median};
 
 /// Files that several sessions change, so that some merges are real ones.

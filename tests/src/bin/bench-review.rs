@@ -15,13 +15,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use git_agent::context::Context;
 use git_agent::env::{Env, Terminals};
 use git_agent::git::Repo;
-use git_agent::review::{Action, Place, Side};
-use git_agent::session::anchors::{self, Pointed};
-use git_agent::session::context::Context;
-use git_agent::session::work::{self, Keep};
-use git_agent::session::{Person, remark, select};
+use git_agent::model::review::{Action, Place, Side};
+use git_agent::model::session::Person;
+use git_agent::review::anchors::{self, Pointed};
+use git_agent::review::records;
+use git_agent::selection;
+use git_agent::session::worktree::work::{self, Keep};
 use git_agent_tests::bench::{self, Failure, Options, median, millis, ratio};
 
 /// What a person sees before scrolling.
@@ -300,7 +302,7 @@ impl Bench {
         let env = Env::new(self.top.clone(), variables, Terminals::default());
         let repo = Repo::open(&env, &self.top.join(".git"))?;
         let context = Context::new(&env, &repo)?;
-        let listed = select::select_one(&context, Some("big"))?;
+        let listed = selection::select_one(&context, Some("big"))?;
         let work = work::look(&context, &listed, Keep::Snapshot)?;
         let each = lines / FILES;
         let mut actions = Vec::with_capacity(comments);
@@ -325,7 +327,7 @@ impl Bench {
             name: "Bench".to_owned(),
             email: "bench@example.com".to_owned(),
         };
-        remark::write(&context, listed.session.sid, work.tip, &who, actions)?;
+        records::write(&context, listed.session.sid, work.tip, &who, actions)?;
         Ok(())
     }
 

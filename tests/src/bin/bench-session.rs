@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
-use git_agent::session::State;
+use git_agent::model::session::State;
 use git_agent_tests::bench::{self, Failure, Options, median, millis, ratio};
 use git_agent_tests::imported::import_sessions;
 

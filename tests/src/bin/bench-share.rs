@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use git_agent::session::State;
+use git_agent::model::session::State;
 use git_agent_tests::bench::{self, Failure, Options, median, millis, ratio};
 use git_agent_tests::imported::{Conversations, LONG_AGO, import_conversations};
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use git_agent::env::{Env, Terminals};
 use git_agent::git::Repo;
-use git_agent::session::SessionId;
+use git_agent::model::session::SessionId;
 use git_agent::store::Store;
 use git_agent_tests::bench::{self, Failure, Options, median, millis, ratio};
 

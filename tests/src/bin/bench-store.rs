@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use git_agent::env::{Env, Terminals};
 use git_agent::git::Repo;
+use git_agent::model::event::Body;
+use git_agent::model::session::{Person, Session, SessionId, State};
 use git_agent::redact::{KnownSecrets, Redactor};
-use git_agent::session::{Person, Session, SessionId, State};
 use git_agent::store::Store;
-use git_agent::store::append::SessionWriter;
 use git_agent::store::list::Scope;
+use git_agent::store::log::writer::SessionWriter;
 use git_agent::store::notes::Kind;
 use git_agent::store::refname::RefName;
-use git_agent::transcript::Body;
 use git_agent_tests::bench::{self, Failure, Options, median};
 use git_agent_tests::imported::import_sessions;
 

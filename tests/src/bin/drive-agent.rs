@@ -16,10 +16,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use git_agent::agent::registry::{self, Entry};
-use git_agent::agent::{Claim, Input, Link, McpServer, Turn};
-use git_agent::session::Usage;
-use git_agent::transcript::Body;
+use git_agent::agent::catalog::registry::{self, Entry};
+use git_agent::agent::driver::{Claim, Input, Link, McpServer, Turn};
+use git_agent::model::event::Body;
+use git_agent::model::session::Usage;
 use git_agent_tests::link::ProcessLink;
 use serde_json::json;
 

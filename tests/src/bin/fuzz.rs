@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use git_agent::git::sha256;
-use git_agent::output::sanitize;
-use git_agent::review::Record;
-use git_agent::session::{Session, Ulid, WriterId};
+use git_agent::model::event::Event;
+use git_agent::model::review::Record;
+use git_agent::model::session::{Session, Ulid, WriterId};
+use git_agent::output::terminal::sanitize;
+use git_agent::store::log::spool;
 use git_agent::store::refname::RefName;
-use git_agent::store::spool;
-use git_agent::transcript::Event;
 
 /// What must hold for any bytes; the answer says what did not.
 type Law = fn(&[u8]) -> Result<(), String>;
@@ -203,18 +203,23 @@ fn event(bytes: &[u8]) -> Result<(), String> {
 fn fresh_session() -> Session {
     let sid: Ulid = "01jd0000000000000000000000".parse().expect("an id");
     let writer: WriterId = "ada-1a2b".parse().expect("a writer");
-    Session::new(sid, writer, "fuzz", git_agent::session::Person::default())
+    Session::new(
+        sid,
+        writer,
+        "fuzz",
+        git_agent::model::session::Person::default(),
+    )
 }
 
 fn state(bytes: &[u8]) -> Result<(), String> {
     let Ok(session) = serde_json::from_slice::<Session>(bytes) else {
         return Ok(());
     };
-    let text = git_agent::transcript::to_ascii_json(&session);
+    let text = git_agent::model::event::to_ascii_json(&session);
     let again: Session =
         serde_json::from_str(&text).map_err(|error| format!("own state: {error}"))?;
     // Compared as text: a state may hold a number that is equal to nothing.
-    if git_agent::transcript::to_ascii_json(&again) != text {
+    if git_agent::model::event::to_ascii_json(&again) != text {
         return Err("a state changes when it is written again".into());
     }
     Ok(())

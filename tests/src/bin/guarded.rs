@@ -17,8 +17,8 @@ use git_agent::git::refs::Target;
 use git_agent::guard::environment::{Options, ask_nobody};
 use git_agent::guard::watch::{Refs, Scope, Subject};
 use git_agent::guard::{Guard, Own};
-use git_agent::session::environment::{Particulars, environment};
-use git_agent::session::{SessionId, Ulid};
+use git_agent::model::session::{SessionId, Ulid};
+use git_agent::session::worktree::environment::{Particulars, environment};
 
 fn main() -> ExitCode {
     match run() {

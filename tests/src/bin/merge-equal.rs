@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use git_agent::env::Env;
-use git_agent::git::preview::Preview;
-use git_agent::git::touched::Comparer;
+use git_agent::git::diff::paths::Comparer;
+use git_agent::git::merge::batch::Preview;
 use git_agent::git::{ObjectId, Repo};
 
 type Failure = Box<dyn std::error::Error>;

@@ -20,13 +20,13 @@ use std::process::ExitCode;
 use git_agent::env::Env;
 use git_agent::error::{Context, Error, Result};
 use git_agent::git::Repo;
+use git_agent::model::event::Body;
+use git_agent::model::review::{Action, Record};
+use git_agent::model::session::{Person, Session, SessionId, State, Ulid};
 use git_agent::redact::{KnownSecrets, Redactor};
-use git_agent::review::{Action, Record};
-use git_agent::session::{Person, Session, SessionId, State, Ulid};
 use git_agent::store::Store;
-use git_agent::store::append::SessionWriter;
+use git_agent::store::log::writer::SessionWriter;
 use git_agent::store::notes::Kind;
-use git_agent::transcript::Body;
 use serde_json::json;
 
 fn main() -> ExitCode {
@@ -129,7 +129,7 @@ fn hammer(words: &[&str]) -> Result<()> {
         ["comments", sid] => {
             let records = store.note_records::<Record>(Kind::Review)?.records;
             let records = records.into_iter().map(|one| (one.writer, one.value));
-            let folded = git_agent::review::fold(records);
+            let folded = git_agent::model::review::fold(records);
             let review = folded.get(&session(sid)?).cloned().unwrap_or_default();
             let comments = review.threads.iter().flat_map(|thread| &thread.comments);
             for comment in comments.filter(|comment| !comment.deleted) {

@@ -13,12 +13,12 @@ use std::process::ExitCode;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
 use git_agent::git::Repo;
+use git_agent::model::event::Body;
+use git_agent::model::session::{Person, Session, SessionId};
 use git_agent::redact::{KnownSecrets, Redactor};
-use git_agent::session::{Person, Session, SessionId};
 use git_agent::store::Store;
-use git_agent::store::append::SessionWriter;
+use git_agent::store::log::writer::SessionWriter;
 use git_agent::store::notes::Kind;
-use git_agent::transcript::Body;
 use serde_json::json;
 
 fn main() -> ExitCode {

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::agent::Link;
-use crate::agent::streamed::keep_tail;
-use crate::agent::tools::relative;
+use crate::agent::driver::Link;
+use crate::agent::stream::text::keep_tail;
+use crate::agent::stream::tools::relative;
 use crate::error::Result;
-use crate::transcript::Body;
+use crate::model::event::Body;
 
 /// The name of a call that was given none.
 const NAMELESS: &str = "tool";
@@ -55,8 +55,11 @@ pub struct Calls {
 impl Calls {
     /// Takes in a `tool_call` or `tool_call_update`, and records what has become known.
     pub fn update(&mut self, update: &Value, worktree: &Path, link: &mut dyn Link) -> Result<()> {
-        let Some(id) = update.get("toolCallId").map(super::wire::id_text) else {
-            return link.event(super::raw(update));
+        let Some(id) = update
+            .get("toolCallId")
+            .map(crate::agent::acp::wire::id_text)
+        else {
+            return link.event(crate::agent::acp::raw(update));
         };
         let call = self.calls.entry(id.clone()).or_default();
         self.weight -= call.weight;
@@ -96,7 +99,7 @@ impl Calls {
 
     /// Takes in what a request for permission says about a call: only what was not known, as it may be an abridged form.
     pub fn asked(&mut self, call: &Value, link: &mut dyn Link) -> Result<()> {
-        let Some(id) = call.get("toolCallId").map(super::wire::id_text) else {
+        let Some(id) = call.get("toolCallId").map(crate::agent::acp::wire::id_text) else {
             return Ok(());
         };
         let known = self.calls.entry(id.clone()).or_default();
@@ -370,7 +373,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::agent::testing::Script;
+    use crate::agent::tests::script::Script;
 
     fn told(updates: &[Value]) -> Vec<Body> {
         let mut link = Script::default();

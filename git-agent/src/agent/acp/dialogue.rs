@@ -5,17 +5,18 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::calls::Calls;
-use super::permission::{self, Request};
-use super::told::tokens_in;
-use super::wire::{self, Fault, Message};
-use super::{Peer, raw};
-use crate::agent::printed::{Printed, Stream};
-use crate::agent::spec::AgentSpec;
-use crate::agent::streamed::Streamed;
-use crate::agent::{Claim, Input, Link, SETBACK, Trouble, TroubleKind, Turn, foreign};
+use crate::agent::acp::calls::Calls;
+use crate::agent::acp::permission::{self, Request};
+use crate::agent::acp::updates::tokens_in;
+use crate::agent::acp::wire::{self, Fault, Message};
+use crate::agent::acp::{Peer, raw};
+use crate::agent::catalog::spec::AgentSpec;
+use crate::agent::driver::{Claim, Input, Link, SETBACK, Trouble, TroubleKind, Turn};
+use crate::agent::stream::output::{Printed, Stream};
+use crate::agent::stream::raw_message;
+use crate::agent::stream::text::Streamed;
 use crate::error::{Error, Result};
-use crate::session::{Exit, Usage};
+use crate::model::session::{Exit, Usage};
 
 /// How long the agent may take to end a turn that is cancelled.
 const CANCEL: Duration = Duration::from_secs(10);
@@ -363,7 +364,7 @@ impl<'a> Dialogue<'a> {
     fn cut_line(&mut self, line: &[u8], cut: u64) -> Result<Heard> {
         let size = line.len() as u64 + cut;
         let (id, method) = wire::parse_head(line);
-        self.keep(&foreign::cut_message(line, cut))?;
+        self.keep(&raw_message::cut_message(line, cut))?;
         let message = format!("a message of {size} bytes is too long");
         match id {
             Some(id) => self.unread(id, method, &message),

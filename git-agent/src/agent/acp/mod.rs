@@ -13,31 +13,31 @@
 //! | `asking` | what the agent asks meanwhile: who answers, and what is not offered |
 //! | `permission` | one request for permission, and what may be answered |
 
-mod asking;
 mod calls;
 mod dialogue;
-mod opening;
+mod handshake;
 mod permission;
-mod told;
-mod wire;
-
+mod requests;
 #[cfg(test)]
 mod tests;
+mod updates;
+mod wire;
 
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
-use self::dialogue::{Dialogue, Halt};
-use self::opening::Opened;
-use super::history::{opening, with_history};
-use super::spec::AgentSpec;
-use super::{
-    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, foreign,
+use crate::agent::acp::dialogue::{Dialogue, Halt};
+use crate::agent::acp::handshake::Opened;
+use crate::agent::catalog::spec::AgentSpec;
+use crate::agent::driver::{
+    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn,
 };
+use crate::agent::retell::{opening, with_history};
+use crate::agent::stream::raw_message;
 use crate::error::Result;
-use crate::session::Usage;
-use crate::transcript::Body;
+use crate::model::event::Body;
+use crate::model::session::Usage;
 
 /// How long a process whose input was closed may take to end by itself.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -213,5 +213,5 @@ impl Driver for Acp {
 
 /// Returns a foreign message as an event.
 fn raw(data: &Value) -> Body {
-    foreign::raw("acp", data)
+    raw_message::raw("acp", data)
 }

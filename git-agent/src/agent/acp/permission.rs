@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::{NOBODY, REFUSALS};
-use crate::transcript::Choice;
+use crate::agent::driver::{NOBODY, REFUSALS};
+use crate::model::event::Choice;
 
 /// A request that waits for its answer.
 #[derive(Debug)]

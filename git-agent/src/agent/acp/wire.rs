@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::{Trouble, TroubleKind, bounded};
+use crate::agent::driver::{Trouble, TroubleKind};
+use crate::agent::stream::bounded_json;
 
 /// The code for "that is no message".
 pub const INVALID_REQUEST: i64 = -32600;
@@ -113,7 +114,7 @@ impl Fault {
 /// Returns the words of an account that may be a provider's whole answer, in JSON.
 fn words_in(account: &str) -> String {
     let account = account.trim();
-    let inner = bounded::parse_whole(account).and_then(|json| {
+    let inner = bounded_json::parse_whole(account).and_then(|json| {
         let message = json
             .pointer("/error/message")
             .or_else(|| json.get("message"))?;
@@ -130,7 +131,7 @@ pub fn parse(line: &[u8]) -> Message {
     if !text.starts_with(['{', '[']) {
         return Message::Noise;
     }
-    let Some(mut value) = bounded::parse(text) else {
+    let Some(mut value) = bounded_json::parse(text) else {
         // Somebody may wait for it, or for an answer to it.
         return match parse_head(line) {
             (Some(id), method) => Message::Broken { id, method },

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::agent::tools::kind_of_tool;
-use crate::transcript::{Body, Choice};
+use crate::agent::stream::tools::kind_of_tool;
+use crate::model::event::{Body, Choice};
 
 /// The tool by which the agent asks questions.
 const QUESTIONS: [&str; 2] = ["AskUserQuestion", "ask_user_question"];

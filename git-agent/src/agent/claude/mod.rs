@@ -7,10 +7,9 @@
 mod ask;
 mod stream;
 mod tasks;
-mod usage;
-
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -18,20 +17,22 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use self::ask::Request;
-use self::stream::{Ending, Heard, Stream};
-use super::farewell::{self, FAREWELL};
-use super::history::{opening, with_history};
-use super::printed::{self, Printed};
-use super::spec::{AgentSpec, Asking, conversation_id};
-use super::trouble::{is_forgotten, is_taken};
-use super::{
-    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, bounded,
-    foreign, servers, template,
+use crate::agent::catalog::spec::{AgentSpec, Asking, conversation_id};
+use crate::agent::catalog::template;
+use crate::agent::claude::ask::Request;
+use crate::agent::claude::stream::{Ending, Heard, Stream};
+use crate::agent::driver::{
+    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn,
 };
+use crate::agent::mcp_config;
+use crate::agent::retell::{opening, with_history};
+use crate::agent::stream::exit::{self, FAREWELL};
+use crate::agent::stream::failure::{is_forgotten, is_taken};
+use crate::agent::stream::output::{self, Printed};
+use crate::agent::stream::{bounded_json, raw_message};
 use crate::error::Result;
-use crate::session::Exit;
-use crate::transcript::Body;
+use crate::model::event::Body;
+use crate::model::session::Exit;
 
 /// What makes the agent speak this stream, when the configured command does not say it itself.
 const STANDARD: [&str; 13] = [
@@ -118,7 +119,7 @@ impl Claude {
             words.extend(["--mcp-config", "{mcp_file}"].map(OsString::from));
         }
         let servers = match template::has(&words, "mcp_file") {
-            true => servers::write(turn)?,
+            true => mcp_config::write(turn)?,
             false => None,
         };
         let careful = turn.ask || turn.read_only;
@@ -211,7 +212,7 @@ impl Run<'_> {
                 },
                 Input::Stderr { line, cut } => {
                     self.printed
-                        .line(printed::Stream::Stderr, &line, cut, self.link)?;
+                        .line(output::Stream::Stderr, &line, cut, self.link)?;
                 }
                 Input::Exited(exit) => break exit,
                 Input::Answer { request, choice } => self.answered(&request, &choice)?,
@@ -233,7 +234,7 @@ impl Run<'_> {
         self.stream.text.end(self.link)?;
         self.printed.finish(self.link)?;
         let exit = match &ending {
-            Some(_) if !self.cancelled => farewell::after_turn(exit, self.link)?,
+            Some(_) if !self.cancelled => exit::after_turn(exit, self.link)?,
             _ => Some(exit),
         };
         Ok(Outcome {
@@ -246,17 +247,17 @@ impl Run<'_> {
     fn line(&mut self, line: &[u8], cut: u64) -> Result<Heard> {
         if cut > 0 {
             self.stream
-                .keep(&foreign::cut_message(line, cut), self.link)?;
+                .keep(&raw_message::cut_message(line, cut), self.link)?;
             return Ok(Heard::Nothing);
         }
-        match bounded::parse(&String::from_utf8_lossy(line)) {
+        match bounded_json::parse(&String::from_utf8_lossy(line)) {
             Some(message) if message.is_object() => {
                 self.stream
                     .message(&message, &self.turn.worktree, self.turn.used, self.link)
             }
             _ => {
                 self.printed
-                    .line(printed::Stream::Stdout, line, 0, self.link)?;
+                    .line(output::Stream::Stdout, line, 0, self.link)?;
                 Ok(Heard::Nothing)
             }
         }

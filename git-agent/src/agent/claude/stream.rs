@@ -5,14 +5,15 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::tasks::Tasks;
-use super::usage::Spending;
-use crate::agent::streamed::{Streamed, Voice};
-use crate::agent::tools::{kind_of_tool, relative};
-use crate::agent::{Link, Trouble, TroubleKind, foreign};
+use crate::agent::claude::tasks::Tasks;
+use crate::agent::claude::usage::Spending;
+use crate::agent::driver::{Link, Trouble, TroubleKind};
+use crate::agent::stream::raw_message;
+use crate::agent::stream::text::{Streamed, Voice};
+use crate::agent::stream::tools::{kind_of_tool, relative};
 use crate::error::Result;
-use crate::session::Usage;
-use crate::transcript::Body;
+use crate::model::event::Body;
+use crate::model::session::Usage;
 
 /// After so many refusals of the key the agent will not be accepted later either; by itself it tries for minutes.
 const HOPELESS_ATTEMPTS: u64 = 3;
@@ -108,7 +109,7 @@ impl Stream {
     /// Keeps a message as it came.
     pub fn keep(&mut self, message: &Value, link: &mut dyn Link) -> Result<()> {
         self.text.pause(link)?;
-        link.event(foreign::raw("claude-stream", message))
+        link.event(raw_message::raw("claude-stream", message))
     }
 
     fn system(&mut self, message: &Value, link: &mut dyn Link) -> Result<Heard> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::transcript::{Body, PlanEntry};
+use crate::model::event::{Body, PlanEntry};
 
 /// The tasks of a turn.
 #[derive(Debug, Default)]

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::*;
-use crate::agent::testing::{Script, exited, stdout};
-use crate::agent::{Family, McpServer};
-use crate::session::Usage;
+use crate::agent::claude::*;
+use crate::agent::driver::{Family, McpServer};
+use crate::agent::tests::script::{Script, exited, stdout};
+use crate::model::session::Usage;
 
 fn driver() -> Claude {
     Claude {
@@ -352,12 +352,12 @@ fn a_branch_of_a_conversation_gets_an_id_of_its_own() {
 
 #[test]
 fn a_program_with_words_of_its_own_gets_only_those() {
-    let entry = crate::agent::registry::Entry {
+    let entry = crate::agent::catalog::registry::Entry {
         name: "qwen".into(),
         driver: Some("claude-stream".into()),
         ..Default::default()
     };
-    let spec = crate::agent::registry::require("qwen", &[entry]).expect("built in");
+    let spec = crate::agent::catalog::registry::require("qwen", &[entry]).expect("built in");
     let words = |turn: &Turn| {
         let program = Claude::new(spec.clone()).program(turn, None, Some("id"));
         let argv = program.expect("a program").argv.into_iter();

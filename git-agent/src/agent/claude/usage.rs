@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-use crate::session::Usage;
+use crate::model::session::Usage;
 
 /// How many messages are remembered: one comes in several lines, and each of them has the figures of all of it.
 const REMEMBERED: usize = 64;

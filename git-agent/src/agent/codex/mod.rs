@@ -4,7 +4,6 @@
 //! worktree instead, and that is said.
 
 mod stream;
-
 #[cfg(test)]
 mod tests;
 
@@ -13,19 +12,19 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use self::stream::{Ending, Stream};
-use super::farewell::{self, FAREWELL};
-use super::history::{opening, with_history};
-use super::printed::{self, Printed};
-use super::spec::AgentSpec;
-use super::trouble::is_forgotten;
-use super::{
+use crate::agent::catalog::spec::AgentSpec;
+use crate::agent::codex::stream::{Ending, Stream};
+use crate::agent::driver::{
     Capabilities, Claim, Driver, Input, Link, McpServer, Program, Trouble, TroubleKind, Turn,
-    bounded, foreign,
 };
+use crate::agent::retell::{opening, with_history};
+use crate::agent::stream::exit::{self, FAREWELL};
+use crate::agent::stream::failure::is_forgotten;
+use crate::agent::stream::output::{self, Printed};
+use crate::agent::stream::{bounded_json, raw_message};
 use crate::error::Result;
-use crate::session::Exit;
-use crate::transcript::Body;
+use crate::model::event::Body;
+use crate::model::session::Exit;
 
 /// Habits that are turned off.
 const QUIET: [&str; 4] = [
@@ -103,21 +102,21 @@ impl Codex {
             let due = dues.into_iter().flatten().min();
             match link.next(due)? {
                 Input::Stdout { line, cut: 0 } => {
-                    match bounded::parse(&String::from_utf8_lossy(&line)) {
+                    match bounded_json::parse(&String::from_utf8_lossy(&line)) {
                         Some(event) if event.is_object() => {
                             stream.event(&event, &turn.worktree, turn.used, link)?;
                         }
-                        _ => printed.line(printed::Stream::Stdout, &line, 0, link)?,
+                        _ => printed.line(output::Stream::Stdout, &line, 0, link)?,
                     }
                 }
                 Input::Stdout { line, cut } => {
-                    link.event(foreign::raw(
+                    link.event(raw_message::raw(
                         "codex-json",
-                        &foreign::cut_message(&line, cut),
+                        &raw_message::cut_message(&line, cut),
                     ))?;
                 }
                 Input::Stderr { line, cut } => {
-                    printed.line(printed::Stream::Stderr, &line, cut, link)?;
+                    printed.line(output::Stream::Stderr, &line, cut, link)?;
                 }
                 Input::Exited(exit) => break exit,
                 Input::Cancel => {
@@ -151,7 +150,7 @@ impl Codex {
         let over = stream.is_over() && !cancelled;
         let mut claim = claim(stream, exit.clone(), cancelled, &printed);
         if over {
-            claim.exit = farewell::after_turn(exit, link)?;
+            claim.exit = exit::after_turn(exit, link)?;
         }
         Ok(claim)
     }

@@ -6,12 +6,13 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::agent::tools::relative;
-use crate::agent::trouble::is_reconnecting;
-use crate::agent::{Link, SETBACK, Trouble, TroubleKind, foreign};
+use crate::agent::driver::{Link, SETBACK, Trouble, TroubleKind};
+use crate::agent::stream::failure::is_reconnecting;
+use crate::agent::stream::raw_message;
+use crate::agent::stream::tools::relative;
 use crate::error::Result;
-use crate::session::Usage;
-use crate::transcript::{Body, PlanEntry};
+use crate::model::event::{Body, PlanEntry};
+use crate::model::session::Usage;
 
 /// How the turn ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -119,7 +120,7 @@ impl Stream {
                 (self.ending, self.over) = (Some(Ending::Failed(words.to_owned())), true);
                 Ok(())
             }
-            _ => link.event(foreign::raw("codex-json", event)),
+            _ => link.event(raw_message::raw("codex-json", event)),
         }
     }
 
@@ -224,7 +225,7 @@ impl Stream {
             "error" => link.event(Body::Notice {
                 text: text("message").to_owned(),
             }),
-            _ => link.event(foreign::raw("codex-json", item)),
+            _ => link.event(raw_message::raw("codex-json", item)),
         }
     }
 

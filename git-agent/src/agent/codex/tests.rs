@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::*;
-use crate::agent::testing::{Script, exited};
-use crate::agent::{Family, McpServer};
-use crate::session::Usage;
+use crate::agent::codex::*;
+use crate::agent::driver::{Family, McpServer};
+use crate::agent::tests::script::{Script, exited};
+use crate::model::session::Usage;
 
 fn turn() -> Turn {
     Turn {

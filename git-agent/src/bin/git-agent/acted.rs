@@ -1,11 +1,11 @@
 //! What a verb that acts on sessions answers as JSON: the sessions as they are afterwards.
 
+use git_agent::context::Context;
 use git_agent::error::Result;
+use git_agent::listing::row::Summary;
+use git_agent::model::session::SessionId;
 use git_agent::output::{Format, Ui, json};
-use git_agent::session::SessionId;
-use git_agent::session::context::Context;
-use git_agent::session::launch;
-use git_agent::session::summary::Summary;
+use git_agent::session::supervisor::launch;
 use serde_json::Value;
 
 /// Writes the sessions, if JSON is wanted. Returns whether it is.

@@ -1,14 +1,14 @@
 //! `git agent answer`: what a session asked, answered by a person.
 
 use clap::Args;
-use git_agent::agent::NOBODY;
+use git_agent::agent::driver::NOBODY;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
-use git_agent::output::sanitize::one_line;
-use git_agent::session::inside::{self, Act};
-use git_agent::session::select;
-use git_agent::session::steer::{self, Given};
+use git_agent::output::terminal::sanitize::one_line;
+use git_agent::selection;
+use git_agent::session::caller::{self, Act};
+use git_agent::session::control::{self, Given};
 use serde_json::json;
 
 use crate::{acted, site};
@@ -28,9 +28,9 @@ pub struct Answer {
 /// Runs the verb.
 pub fn run(env: &Env, args: &Answer) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        let listed = select::select_mine(context, Some(&args.session))?;
-        inside::permit(context, Act::Answer, [])?;
-        let given = steer::answer(context, &listed.session, &args.answer)?;
+        let listed = selection::select_mine(context, Some(&args.session))?;
+        caller::permit(context, Act::Answer, [])?;
+        let given = control::answer(context, &listed.session, &args.answer)?;
         let name = one_line(listed.session.name.as_str());
         ui.narrate(format!("answered '{name}': {}", words(&given)));
         let answer = json!({

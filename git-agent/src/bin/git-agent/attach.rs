@@ -4,8 +4,9 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
-use git_agent::session::inside::{self, Act};
-use git_agent::session::{attach, select};
+use git_agent::selection;
+use git_agent::session::caller::{self, Act};
+use git_agent::session::conversation::attach;
 
 use crate::site;
 
@@ -21,8 +22,8 @@ pub struct Attach {
 /// Runs the verb.
 pub fn run(env: &Env, args: &Attach) -> Result<u8> {
     site::run(env, args.output.options(), |context, _ui| {
-        let session = select::select_mine(context, args.session.as_deref())?.session;
-        inside::permit(context, Act::Enter, [&session])?;
+        let session = selection::select_mine(context, args.session.as_deref())?.session;
+        caller::permit(context, Act::Enter, [&session])?;
         let code = attach::attach(context, &session)?;
         Ok(u8::try_from(code).unwrap_or(128))
     })

@@ -6,13 +6,13 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
-use git_agent::output::sanitize::one_line;
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, json};
-use git_agent::session::clean::{self, Options};
-use git_agent::session::inside::{self, Act};
-use git_agent::session::select;
-use git_agent::session::select::Selection;
-use git_agent::session::{archive, ignored};
+use git_agent::selection::{self, Selection};
+use git_agent::session::caller::{self, Act};
+use git_agent::session::control::archive;
+use git_agent::session::worktree::clean::{self, Options};
+use git_agent::session::worktree::ignored_files;
 
 use crate::choice::Choice;
 use crate::site;
@@ -45,9 +45,9 @@ pub fn run(env: &Env, args: &Clean) -> Result<u8> {
                 ..Selection::default()
             };
         }
-        let chosen = select::select(context, &selection)?;
+        let chosen = selection::select(context, &selection)?;
         if !args.dry_run {
-            inside::permit(context, Act::Clean, [])?;
+            caller::permit(context, Act::Clean, [])?;
         }
         let options = Options {
             named,
@@ -95,7 +95,7 @@ pub fn run(env: &Env, args: &Clean) -> Result<u8> {
                 (&one.ignored.gone, "ignored, gone for good"),
             ] {
                 if !names.is_empty() {
-                    let names = ignored::name_some(names);
+                    let names = ignored_files::name_some(names);
                     writeln!(ui.out(), "{name}: {what}: {}", one_line(&names))?;
                 }
             }

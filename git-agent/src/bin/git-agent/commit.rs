@@ -6,9 +6,12 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result, shell_word};
 use git_agent::invoke::OutputArgs;
-use git_agent::output::sanitize::one_line;
-use git_agent::session::inside::{self, Act};
-use git_agent::session::{commit, launch, select, steer};
+use git_agent::output::terminal::sanitize::one_line;
+use git_agent::selection;
+use git_agent::session::caller::{self, Act};
+use git_agent::session::control;
+use git_agent::session::supervisor::launch;
+use git_agent::session::worktree::commit;
 
 use crate::{acted, site};
 
@@ -30,11 +33,11 @@ pub struct Commit {
 /// Runs the verb.
 pub fn run(env: &Env, args: &Commit) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        let session = select::select_mine(context, args.session.as_deref())?.session;
-        inside::permit(context, Act::Commit, [&session])?;
+        let session = selection::select_mine(context, args.session.as_deref())?.session;
+        caller::permit(context, Act::Commit, [&session])?;
         let name = one_line(session.name.as_str());
         if !args.force {
-            steer::require_idle(context, &session).map_err(|error| {
+            control::require_idle(context, &session).map_err(|error| {
                 error.hint(format!(
                     "or commit what is there now: git agent commit --force {}",
                     shell_word(&session.name)

@@ -3,21 +3,21 @@
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use git_agent::agent::survey::{Found, survey};
+use git_agent::agent::catalog::installed::{Found, survey};
 use git_agent::config::keys::{self, Key};
 use git_agent::config::{Row, parse_bool};
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result, shell_word};
 use git_agent::git::config as git_config;
 use git_agent::invoke::OutputArgs;
-use git_agent::output::sanitize::one_line;
-use git_agent::output::style::Slot;
 use git_agent::output::table::{Cell, Column, Table};
+use git_agent::output::terminal::sanitize::one_line;
+use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Format, Ui, json, porcelain};
-use git_agent::session::agents;
-use git_agent::session::context::Context;
-use git_agent::session::display;
-use git_agent::session::inside::{self, Act};
+use git_agent::review::git_notes;
+use git_agent::session::caller::{self, Act};
+use git_agent::session::create::choose_agent;
 
 use crate::site;
 
@@ -97,17 +97,17 @@ pub fn run(env: &Env, args: &Config) -> Result<u8> {
             None => list(ui, &context.config.report()),
             Some(What::Get { key }) => get(context, ui, key),
             Some(What::Set { key, value, .. }) => {
-                inside::permit(context, Act::Configure, [])?;
+                caller::permit(context, Act::Configure, [])?;
                 let key = checked(ui, key, Some(value))?;
                 context.repo.set_config(&key, value)?;
-                if key == display::KEY && parse_bool(value) == Some(true) {
-                    display::render(context)?;
+                if key == git_notes::KEY && parse_bool(value) == Some(true) {
+                    git_notes::render(context)?;
                     ui.hint("git log --notes=agents/review");
                 }
                 Ok(0)
             }
             Some(What::Unset { key, .. }) => {
-                inside::permit(context, Act::Configure, [])?;
+                caller::permit(context, Act::Configure, [])?;
                 let key = full_name(key);
                 require_set(&key, context.repo.unset_config(&key)?)
             }
@@ -211,7 +211,7 @@ fn list(ui: &Ui, rows: &[Row]) -> Result<u8> {
 }
 
 fn list_agents(context: &Context<'_>, ui: &Ui) -> Result<u8> {
-    let found = survey(context.env, &agents::entries(&context.config));
+    let found = survey(context.env, &choose_agent::entries(&context.config));
     match ui.format() {
         Format::Json => json::write_list(ui, "agents", &found)?,
         Format::Porcelain { nul } => {

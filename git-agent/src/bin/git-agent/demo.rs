@@ -6,8 +6,8 @@ use clap::Args;
 use git_agent::demo::{self, Shown};
 use git_agent::env::Env;
 use git_agent::error::{Context, Result};
-use git_agent::output::sanitize::block;
-use git_agent::output::style::Slot;
+use git_agent::output::terminal::sanitize::block;
+use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Options, Ui, cannot_write};
 
 #[derive(Debug, Args)]

@@ -3,14 +3,14 @@
 use std::io::Write;
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::doctor;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Result};
 use git_agent::invoke::OutputArgs;
-use git_agent::output::sanitize::one_line;
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json};
-use git_agent::session::context::Context;
-use git_agent::session::inside::{self, Act};
+use git_agent::session::caller::{self, Act};
 use git_agent::share::probe::{self, Probed};
 use git_agent::share::remote::Remote;
 
@@ -32,7 +32,7 @@ pub struct Doctor {
 pub fn run(env: &Env, args: &Doctor) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         if args.fix || args.remote.is_some() {
-            inside::permit(context, Act::Repair, [])?;
+            caller::permit(context, Act::Repair, [])?;
         }
         if let Some(remote) = &args.remote {
             return try_out(context, ui, remote);

@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
-use git_agent::output::sanitize::one_line;
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Options, cannot_write};
-use git_agent::session::context::Context;
-use git_agent::session::enter::{self, Entry};
-use git_agent::session::inside::{self, Act};
-use git_agent::session::select;
+use git_agent::selection;
+use git_agent::session::caller::{self, Act};
+use git_agent::session::worktree::enter::{self, Entry};
 
 use crate::site;
 
@@ -62,7 +62,7 @@ pub struct Run {
 /// Runs `path`.
 pub fn path(env: &Env, args: &Path) -> Result<u8> {
     site::run(env, Options::default(), |context, ui| {
-        let listed = select::select_mine(context, args.session.as_deref())?;
+        let listed = selection::select_mine(context, args.session.as_deref())?;
         let top = enter::require_worktree(context, &listed.session)?;
         let bytes = top.as_os_str().as_encoded_bytes();
         match env.terminals.stdout {
@@ -117,8 +117,8 @@ fn go(
     become_something: impl FnOnce(&Context<'_>, &Entry) -> Result<Error>,
 ) -> Result<u8> {
     site::run(env, Options::default(), |context, _| {
-        let listed = select::select_mine(context, session)?;
-        inside::permit(context, Act::Enter, [&listed.session])?;
+        let listed = selection::select_mine(context, session)?;
+        caller::permit(context, Act::Enter, [&listed.session])?;
         let entry = enter::enter(context, &listed.session)?;
         Err(become_something(context, &entry)?)
     })

@@ -5,14 +5,14 @@ use std::io::Write;
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result, shell_word};
+use git_agent::git::remote::transfer::Audience;
 use git_agent::git::remote::without_password;
-use git_agent::git::talk::Audience;
 use git_agent::invoke::OutputArgs;
-use git_agent::output::sanitize::one_line;
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json, porcelain};
-use git_agent::session::display;
-use git_agent::share::change::{Change, What};
+use git_agent::review::git_notes;
 use git_agent::share::fetch::{self, Fetched, Options};
+use git_agent::share::outcome::{Change, What};
 use git_agent::share::remote::Remote;
 use git_agent::store::refname::Month;
 
@@ -67,7 +67,7 @@ pub fn run(env: &Env, args: &Fetch) -> Result<u8> {
         tell(ui, &without_password(&remote), &fetched);
         if !fetched.changes.is_empty() {
             // What teammates said shows up where plain git shows reviews.
-            display::refresh(context)?;
+            git_notes::refresh(context)?;
         }
         let refused = fetched.changes.iter().any(|one| one.what == What::Refused);
         Ok(u8::from(refused))

@@ -1,14 +1,16 @@
 //! Following sessions: their events are shown as they come, in the order of time, without looking from time to time.
 
 use git_agent::error::Result;
+use git_agent::model::event::{Body, Event};
+use git_agent::model::session::State;
 use git_agent::output::closed_pipe;
 use git_agent::process::wait::{Change, Poll, Watch};
-use git_agent::session::backlog::Ends;
-use git_agent::session::follow::{self, Follow};
-use git_agent::session::{State, heal, select};
+use git_agent::selection;
+use git_agent::session::control::recover;
+use git_agent::session::events::follow::{self, Follow};
+use git_agent::session::events::timeline::Ends;
 use git_agent::store::list::{Listed, Scope};
-use git_agent::store::spool;
-use git_agent::transcript::{Body, Event};
+use git_agent::store::log::spool;
 
 use crate::showing::Show;
 
@@ -115,7 +117,7 @@ fn judge(show: &mut Show<'_, '_>, all: &mut [Followed]) -> Result<()> {
         followed.over = match follow::look(show.context, sid)? {
             Some((session, over)) => {
                 if session.status == State::Interrupted {
-                    heal::notice(show.context, &session)?;
+                    recover::notice(show.context, &session)?;
                 }
                 over
             }
@@ -129,7 +131,7 @@ fn judge(show: &mut Show<'_, '_>, all: &mut [Followed]) -> Result<()> {
 
 /// Takes in sessions that were made meanwhile.
 fn welcome(show: &Show<'_, '_>, all: &mut Vec<Followed>, watch: &mut Watch) -> Result<()> {
-    for listed in select::list(show.context, Scope::Mine)?.sessions {
+    for listed in selection::list(show.context, Scope::Mine)?.sessions {
         let sid = listed.session.sid;
         let known = all.iter().any(|followed| followed.follow.sid() == sid);
         if !known && !listed.session.status.is_closed() {

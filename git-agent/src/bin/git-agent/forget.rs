@@ -4,16 +4,16 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result, shell_word};
+use git_agent::git::remote::transfer::Audience;
 use git_agent::git::remote::without_password;
-use git_agent::git::talk::Audience;
 use git_agent::invoke::OutputArgs;
-use git_agent::output::sanitize::one_line;
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json};
-use git_agent::session::context::Context;
-use git_agent::session::inside::{self, Act};
-use git_agent::session::select::{self, Selection};
+use git_agent::selection::{self, Selection};
+use git_agent::session::caller::{self, Act};
 use git_agent::share::{forget, purge};
 use git_agent::store::refname::RefName;
 use serde::Serialize;
@@ -47,14 +47,14 @@ struct Row {
 /// Runs `forget`.
 pub fn run(env: &Env, args: &Forget) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        inside::permit(context, Act::Forget, [])?;
+        caller::permit(context, Act::Forget, [])?;
         let selection = Selection {
             names: args.sessions.clone(),
             ..Selection::default()
         };
         let mut rows = Vec::new();
         let mut trouble = false;
-        for listed in select::select(context, &selection)? {
+        for listed in selection::select(context, &selection)? {
             let mut show = |how_far: &str| ui.progress(how_far);
             let mut audience = Audience::of(ui.shows_progress(), &mut show);
             let done = forget::forget(context, &listed, args.remote, &mut audience)?;
@@ -126,7 +126,7 @@ struct PurgedRow {
 /// Runs `purge`.
 pub fn purge(env: &Env, args: &Purge) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        inside::permit(context, Act::Purge, [])?;
+        caller::permit(context, Act::Purge, [])?;
         let secrets = secrets(context, args)?;
         let mut show = |how_far: &str| ui.progress(how_far);
         let mut audience = Audience::of(ui.shows_progress(), &mut show);

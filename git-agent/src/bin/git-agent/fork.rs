@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
 use git_agent::output::Ui;
-use git_agent::output::sanitize::one_line;
-use git_agent::session::context::Context;
-use git_agent::session::create::Created;
-use git_agent::session::fork::{self, Changes};
-use git_agent::session::{agents, launch, select};
+use git_agent::output::terminal::sanitize::one_line;
+use git_agent::selection;
+use git_agent::session::create::fork::{self, Changes};
+use git_agent::session::create::{Created, choose_agent};
+use git_agent::session::supervisor::launch;
 use git_agent::store::list::Listed;
 
 use crate::{new, site, text};
@@ -61,7 +62,7 @@ pub struct Fork {
 /// Runs the verb.
 pub fn run(env: &Env, args: &Fork) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        let listed = select::select_one(context, Some(&args.session))?;
+        let listed = selection::select_one(context, Some(&args.session))?;
         let prompt = text::read(
             context,
             "prompt",
@@ -112,14 +113,14 @@ fn theirs(
         ));
         ui.confirm("Give it to your agent?")?
     };
-    let chosen = agents::choose(
+    let chosen = choose_agent::choose(
         &context.config,
         context.env,
-        &agents::Wish {
+        &choose_agent::Wish {
             agent: changes.agent.as_deref(),
             command: &changes.command,
             model: changes.model.as_deref(),
-            ..agents::Wish::default()
+            ..choose_agent::Wish::default()
         },
     )?;
     let changes = Changes {

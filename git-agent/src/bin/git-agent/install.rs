@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Result, shell_path};
 use git_agent::git::{Repo, config};
 use git_agent::install::{self, Done, File};
-use git_agent::output::sanitize::one_line;
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Options, Ui};
-use git_agent::session::context::Context;
-use git_agent::session::display;
+use git_agent::review::git_notes;
 
 #[derive(Debug, Args)]
 pub struct Install {
@@ -68,18 +68,18 @@ pub fn run(env: &Env, args: &Install) -> Result<u8> {
 /// Sets for all repositories whether reviews are rendered for plain git, and does so at once in this one.
 fn show_notes(env: &Env, ui: &Ui, shown: bool) -> Result<()> {
     match shown {
-        true => config::set_global(display::KEY, "true")?,
-        false if !config::unset_global(display::KEY)? => return Ok(()),
+        true => config::set_global(git_notes::KEY, "true")?,
+        false if !config::unset_global(git_notes::KEY)? => return Ok(()),
         false => {}
     }
     let verb = if shown { "set" } else { "unset" };
     writeln!(
         ui.out(),
         "{verb} {} in the global configuration",
-        display::KEY
+        git_notes::KEY
     )?;
     if shown && let Ok(repo) = Repo::discover(env) {
-        display::render(&Context::new(env, &repo)?)?;
+        git_notes::render(&Context::new(env, &repo)?)?;
     }
     Ok(())
 }

@@ -1,15 +1,17 @@
 //! `git agent list`: every session in a row, in the state it is really in.
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
-use git_agent::output::sanitize::one_line;
+use git_agent::listing::row::{self, Summary};
 use git_agent::output::sessions::{self, When};
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, json, porcelain};
-use git_agent::session::context::Context;
-use git_agent::session::summary::{self, Summary};
-use git_agent::session::{heal, regard, select};
+use git_agent::review::state;
+use git_agent::selection;
+use git_agent::session::control::recover;
 use git_agent::store::list::{Listed, Listing, Scope, find_in};
 
 use crate::choice::Choice;
@@ -38,11 +40,11 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
             let (name, reason) = (one_line(&bad.name), one_line(&bad.reason));
             ui.warning(format!("cannot read '{name}': {reason}"));
         }
-        for trouble in heal::heal(context, &listing) {
+        for trouble in recover::heal(context, &listing) {
             ui.warning(format!("{}: {}", trouble.what, trouble.error));
         }
         let chosen = choose(&listing, &args.choice)?;
-        let rows = summary::summarize(context, &chosen);
+        let rows = row::summarize(context, &chosen);
         write(context, ui, &rows)?;
         if rows.is_empty() && ui.format() == Format::Human {
             nothing(ui, &listing, args);
@@ -54,15 +56,15 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
 /// Reads the sessions that a choice may be about.
 pub fn read(context: &Context<'_>, choice: &Choice) -> Result<Listing> {
     if !choice.names.is_empty() {
-        return select::list_for(context, &choice.names);
+        return selection::list_for(context, &choice.names);
     }
     let scope = match choice.all {
         true => Scope::Archived,
         false => Scope::Mine,
     };
-    let mut listing = select::list(context, scope)?;
+    let mut listing = selection::list(context, scope)?;
     if !choice.selection().states.is_empty() {
-        regard::settle(context, &mut listing.sessions);
+        state::settle(context, &mut listing.sessions);
     }
     Ok(listing)
 }

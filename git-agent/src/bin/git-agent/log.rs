@@ -7,8 +7,8 @@ use git_agent::invoke::OutputArgs;
 use git_agent::output::Format;
 use git_agent::output::moment::Clock;
 use git_agent::output::transcript::Writer;
-use git_agent::session::backlog::Filter;
-use git_agent::session::select::{self, Chosen};
+use git_agent::selection::{self, Chosen};
+use git_agent::session::events::timeline::Filter;
 
 use crate::choice::Choice;
 use crate::follow;
@@ -72,7 +72,8 @@ pub fn run(env: &Env, args: &Log) -> Result<u8> {
     };
     options.pager = args.follow.is_none() && !args.raw;
     site::run(env, options, |context, ui| {
-        let Chosen { sessions, all } = select::select_or_open(context, &args.choice.selection())?;
+        let Chosen { sessions, all } =
+            selection::select_or_open(context, &args.choice.selection())?;
         let clock = Clock::local(env);
         let since = args.since.as_deref();
         let filter = Filter {

@@ -38,14 +38,16 @@ mod why;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
 use git_agent::git::Repo;
 use git_agent::guard::hook::Hook;
-use git_agent::invoke::{self, complete};
+use git_agent::invoke;
+use git_agent::invoke::complete;
 use git_agent::process::shim;
-use git_agent::session::context::Context;
-use git_agent::session::{launch, supervise};
+use git_agent::session::supervisor;
+use git_agent::session::supervisor::launch;
 
 use args::{Cli, Verb};
 
@@ -134,6 +136,6 @@ fn supervise(env: &Env, arguments: &[OsString]) -> Result<u8> {
         .map_err(|_| Error::usage(format!("'{sid}' is no session id")))?;
     let repo = Repo::discover(env)?;
     let context = Context::new(env, &repo)?;
-    supervise::supervise(&context, sid)?;
+    supervisor::supervise(&context, sid)?;
     Ok(0)
 }

@@ -6,14 +6,16 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result, shell_word};
 use git_agent::invoke::OutputArgs;
-use git_agent::output::{Format, Ui, json, porcelain, sanitize};
-use git_agent::session::context::Context;
-use git_agent::session::create::{self, Created, Options};
-use git_agent::session::summary::Summary;
-use git_agent::session::{agents, carry, launch, name};
+use git_agent::listing::row::Summary;
+use git_agent::model::name;
+use git_agent::output::terminal::sanitize;
+use git_agent::output::{Format, Ui, json, porcelain};
+use git_agent::session::create::{self, Created, Options, carry, choose_agent};
+use git_agent::session::supervisor::launch;
 
 use crate::text;
 
@@ -166,10 +168,10 @@ fn choose(
     agent: Option<&String>,
     model: Option<&String>,
 ) -> Result<()> {
-    let chosen = agents::choose(
+    let chosen = choose_agent::choose(
         &context.config,
         context.env,
-        &agents::Wish {
+        &choose_agent::Wish {
             agent: agent.map(String::as_str),
             model: model.map(String::as_str),
             role: options.role.as_deref(),
@@ -197,7 +199,7 @@ fn task(context: &Context<'_>, args: &New) -> Result<(String, Option<String>)> {
             (None, name) => return Ok((args.command.join(" "), name.clone())),
             // The words before '--' are the name when they can be one, and the task otherwise.
             (Some(words), None) if words != "-" => {
-                let name = git_agent::session::name::check(words).is_ok();
+                let name = git_agent::model::name::check(words).is_ok();
                 return Ok((words.to_owned(), name.then(|| words.to_owned())));
             }
             _ => {}

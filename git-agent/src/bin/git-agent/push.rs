@@ -3,16 +3,16 @@
 use std::io::Write;
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result, shell_word};
-use git_agent::git::talk::Audience;
+use git_agent::git::remote::transfer::Audience;
 use git_agent::invoke::OutputArgs;
-use git_agent::output::sanitize::one_line;
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json, porcelain};
-use git_agent::session::context::Context;
-use git_agent::session::inside::{self, Act};
-use git_agent::session::select::{self, Selection};
-use git_agent::share::change::{Cause, Change, What};
+use git_agent::selection::{self, Selection};
+use git_agent::session::caller::{self, Act};
+use git_agent::share::outcome::{Cause, Change, What};
 use git_agent::share::push::{self, Options};
 use git_agent::share::remote::Remote;
 
@@ -40,7 +40,7 @@ pub struct Push {
 pub fn run(env: &Env, args: &Push) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
         if !args.dry_run {
-            inside::permit(context, Act::Share, [])?;
+            caller::permit(context, Act::Share, [])?;
         }
         let (remote, names) = sort_out(context, args)?;
         let mut remote = Remote::choose(context, remote)?;
@@ -86,7 +86,7 @@ fn sort_out<'a>(
         return Ok((Some(first), args.sessions.iter().collect()));
     }
     let names: Vec<&String> = std::iter::once(first).chain(&args.sessions).collect();
-    let known = select::list_for(context, std::slice::from_ref(first))?;
+    let known = selection::list_for(context, std::slice::from_ref(first))?;
     match git_agent::store::list::candidates(&known, first).is_empty() {
         true => Ok((Some(first), args.sessions.iter().collect())),
         false => Ok((None, names)),
@@ -96,14 +96,14 @@ fn sort_out<'a>(
 fn chosen(
     context: &Context<'_>,
     names: &[&String],
-) -> Result<std::collections::BTreeSet<git_agent::session::SessionId>> {
+) -> Result<std::collections::BTreeSet<git_agent::model::session::SessionId>> {
     let selection = Selection {
         names: names.iter().map(|name| (*name).clone()).collect(),
         ..Selection::default()
     };
     let own = context.store.own_writers()?;
     let mut sids = std::collections::BTreeSet::new();
-    for listed in select::select(context, &selection)? {
+    for listed in selection::select(context, &selection)? {
         let name = &listed.session.name;
         // A remote may still have a session of this clone that has no ref here any more.
         if own.contains(&listed.session.writer) && (listed.archived || !listed.is_mine()) {

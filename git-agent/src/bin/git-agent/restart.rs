@@ -4,9 +4,11 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
-use git_agent::output::sanitize::one_line;
-use git_agent::session::inside::{self, Act};
-use git_agent::session::{budget, launch, select, steer};
+use git_agent::output::terminal::sanitize::one_line;
+use git_agent::selection;
+use git_agent::session::caller::{self, Act};
+use git_agent::session::control;
+use git_agent::session::supervisor::{budget, launch};
 
 use crate::choice::Choice;
 use crate::{acted, site};
@@ -34,8 +36,8 @@ pub fn resume(env: &Env, args: &Restart) -> Result<u8> {
 
 fn go_on(env: &Env, args: &Restart, force: bool) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        let chosen = select::select_all_mine(context, &args.choice.selection())?;
-        inside::permit(context, Act::Restart, [])?;
+        let chosen = selection::select_all_mine(context, &args.choice.selection())?;
+        caller::permit(context, Act::Restart, [])?;
         let mut left = false;
         let mut started = Vec::new();
         for listed in &chosen {
@@ -51,7 +53,7 @@ fn go_on(env: &Env, args: &Restart, force: bool) -> Result<u8> {
                 left = true;
                 continue;
             }
-            steer::restart(context, session, args.message.as_deref())?;
+            control::restart(context, session, args.message.as_deref())?;
             ui.narrate(format!("started '{name}'"));
             started.push(session.sid);
         }

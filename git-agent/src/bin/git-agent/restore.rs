@@ -3,16 +3,16 @@
 use std::io::Write;
 
 use clap::Args;
-use git_agent::env::Env;
-use git_agent::env::Millis;
+use git_agent::env::{Env, Millis};
 use git_agent::error::{Error, Result, shell_word};
 use git_agent::invoke::OutputArgs;
-use git_agent::output::sanitize::one_line;
 use git_agent::output::table::{Cell, Column, Table};
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, human, json, porcelain};
-use git_agent::session::inside::{self, Act};
-use git_agent::session::restore::{self, Which};
-use git_agent::session::{ignored, select, work};
+use git_agent::selection;
+use git_agent::session::caller::{self, Act};
+use git_agent::session::worktree::restore::{self, Which};
+use git_agent::session::worktree::{ignored_files, work};
 
 use crate::{acted, site};
 
@@ -51,8 +51,8 @@ impl Moment {
 /// Runs `restore`.
 pub fn restore(env: &Env, args: &Restore) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        let session = select::select_mine(context, args.moment.session.as_deref())?.session;
-        inside::permit(context, Act::Restore, [&session])?;
+        let session = selection::select_mine(context, args.moment.session.as_deref())?.session;
+        caller::permit(context, Act::Restore, [&session])?;
         let checkout = restore::restore(context, &session, &args.moment.which())?;
         let path = checkout.top.display().to_string();
         if !acted::tell(context, ui, [session.sid])? {
@@ -70,8 +70,8 @@ pub fn rewind(env: &Env, args: &Restore) -> Result<u8> {
                 .hint("git agent rewind SESSION --turn N")
                 .hint("git agent snapshot --list SESSION"));
         }
-        let session = select::select_mine(context, args.moment.session.as_deref())?.session;
-        inside::permit(context, Act::Restore, [&session])?;
+        let session = selection::select_mine(context, args.moment.session.as_deref())?.session;
+        caller::permit(context, Act::Restore, [&session])?;
         let kept = restore::rewind(context, &session, &args.moment.which())?;
         ui.narrate(format!(
             "rewound '{}': {}",
@@ -98,8 +98,8 @@ pub struct Recreate {
 /// Runs `recreate`.
 pub fn recreate(env: &Env, args: &Recreate) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        let session = select::select_mine(context, args.session.as_deref())?.session;
-        inside::permit(context, Act::Restore, [&session])?;
+        let session = selection::select_mine(context, args.session.as_deref())?.session;
+        caller::permit(context, Act::Restore, [&session])?;
         let made = restore::recreate(context, &session, args.yes)?;
         let path = made.checkout.top.display().to_string();
         if !acted::tell(context, ui, [session.sid])? {
@@ -107,7 +107,7 @@ pub fn recreate(env: &Env, args: &Recreate) -> Result<u8> {
         }
         let gone = [made.ignored.kept, made.ignored.gone].concat();
         if !gone.is_empty() {
-            let names = ignored::name_some(&gone);
+            let names = ignored_files::name_some(&gone);
             ui.narrate(format!("gone, as git ignored it: {}", one_line(&names)));
         }
         ui.hint(format!(
@@ -136,9 +136,9 @@ pub struct Snapshot {
 /// Runs `snapshot`.
 pub fn snapshot(env: &Env, args: &Snapshot) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        let session = select::select_mine(context, args.session.as_deref())?.session;
+        let session = selection::select_mine(context, args.session.as_deref())?.session;
         if !args.list {
-            inside::permit(context, Act::Snapshot, [&session])?;
+            caller::permit(context, Act::Snapshot, [&session])?;
             let checkout = work::require_checkout(context, &session)?;
             let taken = context
                 .store

@@ -6,11 +6,12 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Result, shell_word};
 use git_agent::invoke::OutputArgs;
-use git_agent::output::sanitize::one_line;
-use git_agent::session::inbox::Message;
-use git_agent::session::inside::{self, Act};
-use git_agent::session::prompts::{self, Delivery, USER};
-use git_agent::session::{budget, select};
+use git_agent::output::terminal::sanitize::one_line;
+use git_agent::selection;
+use git_agent::session::caller::{self, Act};
+use git_agent::session::supervisor::budget;
+use git_agent::session::supervisor::inbox::Message;
+use git_agent::session::supervisor::prompts::{self, Delivery, USER};
 
 use crate::{acted, site, text};
 
@@ -32,8 +33,8 @@ pub struct Send {
 /// Runs the verb.
 pub fn run(env: &Env, args: &Send) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        let listed = select::select_mine(context, Some(&args.session))?;
-        inside::permit(context, Act::Prompt, [&listed.session])?;
+        let listed = selection::select_mine(context, Some(&args.session))?;
+        caller::permit(context, Act::Prompt, [&listed.session])?;
         budget::require(context, &listed.session)?;
         let text = text::read(
             context,

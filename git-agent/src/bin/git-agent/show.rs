@@ -4,21 +4,24 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
 use git_agent::invoke::OutputArgs;
+use git_agent::listing::detail::{self, Detail};
+use git_agent::listing::row::Summary;
+use git_agent::model::event::Event;
+use git_agent::model::known::Finding;
+use git_agent::model::review::authorship;
+use git_agent::model::session::State;
 use git_agent::output::moment::Clock;
-use git_agent::output::sanitize::{block, one_line};
-use git_agent::output::style::Slot;
+use git_agent::output::terminal::sanitize::{block, one_line};
+use git_agent::output::terminal::style::Slot;
 use git_agent::output::transcript::{self, Writer};
 use git_agent::output::{Format, Ui, cannot_write, human, json, sessions};
-use git_agent::review::claim;
-use git_agent::session::context::Context;
-use git_agent::session::detail::{self, Detail};
-use git_agent::session::known::Finding;
-use git_agent::session::summary::Summary;
-use git_agent::session::{State, heal, select, work};
-use git_agent::transcript::Event;
+use git_agent::selection;
+use git_agent::session::control::recover;
+use git_agent::session::worktree::work;
 
 use crate::site;
 
@@ -40,17 +43,18 @@ pub fn run(env: &Env, args: &Show) -> Result<u8> {
     }
     options.pager = true;
     site::run(env, options, |context, ui| {
-        let mut listed = select::select_one(context, args.session.as_deref())?;
+        let mut listed = selection::select_one(context, args.session.as_deref())?;
         // Its worktree may be half restored: that is ended, or said.
         if let Err(error) = work::place(context, &listed) {
             ui.warning(one_line(error.message()));
         }
-        if listed.is_mine() && heal::notice(context, &listed.session)? {
-            listed = select::select_one(context, Some(listed.session.sid.as_str()))?;
+        if listed.is_mine() && recover::notice(context, &listed.session)? {
+            listed = selection::select_one(context, Some(listed.session.sid.as_str()))?;
         }
         let all = ui.format() == Format::Json;
-        let shown =
-            |event: &git_agent::transcript::Event| all || transcript::is_worth_showing(&event.body);
+        let shown = |event: &git_agent::model::event::Event| {
+            all || transcript::is_worth_showing(&event.body)
+        };
         let detail = detail::gather(context, &listed, &shown)?;
         match ui.format() {
             Format::Json => json::write_list(ui, "sessions", [&detail])?,
@@ -170,7 +174,7 @@ fn write(context: &Context<'_>, ui: &Ui, detail: &Detail) -> Result<()> {
     }
     let mut author = match row.mine {
         true => one_line(&row.author).to_string(),
-        false => one_line(&claim::person(&row.session.author)).to_string(),
+        false => one_line(&authorship::person(&row.session.author)).to_string(),
     };
     if let Some(standing) = &detail.signature {
         author += &format!(" ({})", one_line(&standing.words()));
@@ -218,7 +222,7 @@ fn why(detail: &Detail) -> Option<String> {
     }
 }
 
-fn changes(found: &Finding<git_agent::session::summary::Changes>) -> Option<String> {
+fn changes(found: &Finding<git_agent::listing::row::Changes>) -> Option<String> {
     match found {
         Finding::Nothing => None,
         Finding::Unknown => Some("cannot be determined".to_owned()),

@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
+use git_agent::context::Context;
 use git_agent::error::{Context as _, Result};
+use git_agent::model::event::{Body, Event};
 use git_agent::output::transcript::{Writer, is_worth_showing};
 use git_agent::output::{Ui, cannot_write, json};
-use git_agent::session::backlog::{self, Ends, Filter, Last};
-use git_agent::session::context::Context;
+use git_agent::session::events::timeline::{self, Ends, Filter, Last};
 use git_agent::store::list::Listed;
-use git_agent::transcript::{Body, Event};
 use serde_json::Value;
 
 /// The form of an event.
@@ -88,9 +88,9 @@ impl Show<'_, '_> {
                     in_words: form == Form::Words && !full,
                     wanted: &wanted,
                 };
-                backlog::tell_last(context, sessions, &last, &mut each)?
+                timeline::tell_last(context, sessions, &last, &mut each)?
             }
-            None => backlog::tell(context, sessions, &wanted, &mut each)?,
+            None => timeline::tell(context, sessions, &wanted, &mut each)?,
         };
         if let Some((index, event)) = held {
             self.event(&sessions[index], event)?;
@@ -114,9 +114,9 @@ impl Show<'_, '_> {
                     in_words: false,
                     wanted: &wanted,
                 };
-                backlog::tell_last(context, sessions, &last, &mut each)?
+                timeline::tell_last(context, sessions, &last, &mut each)?
             }
-            None => backlog::tell(context, sessions, &wanted, &mut each)?,
+            None => timeline::tell(context, sessions, &wanted, &mut each)?,
         };
         list.end()
     }

@@ -4,9 +4,10 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
-use git_agent::output::sanitize::one_line;
-use git_agent::session::inside::{self, Act};
-use git_agent::session::{select, steer};
+use git_agent::output::terminal::sanitize::one_line;
+use git_agent::selection;
+use git_agent::session::caller::{self, Act};
+use git_agent::session::control;
 
 use crate::choice::Choice;
 use crate::{acted, site};
@@ -30,15 +31,15 @@ pub struct Stop {
 /// Runs the verb.
 pub fn run(env: &Env, args: &Stop) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        let chosen = select::select_all_mine(context, &args.choice.selection())?;
-        inside::permit(
+        let chosen = selection::select_all_mine(context, &args.choice.selection())?;
+        caller::permit(
             context,
             Act::Stop,
             chosen.iter().map(|listed| &listed.session),
         )?;
         for listed in &chosen {
             let name = one_line(listed.session.name.as_str());
-            if steer::stop(context, listed.session.sid, &args.message)? {
+            if control::stop(context, listed.session.sid, &args.message)? {
                 ui.narrate(format!("stopped '{name}'"));
             } else {
                 ui.narrate(format!("'{name}' was not running"));

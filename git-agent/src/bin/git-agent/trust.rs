@@ -4,14 +4,14 @@ use std::io::Write;
 
 use clap::Args;
 use git_agent::config::{self, TEAM_FILE, Team};
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
 use git_agent::git::Repo;
-use git_agent::output::sanitize::{block, one_line};
-use git_agent::output::style::Slot;
+use git_agent::output::terminal::sanitize::{block, one_line};
+use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Options, Ui};
-use git_agent::session::context::Context;
-use git_agent::session::inside;
+use git_agent::session::caller;
 
 #[derive(Debug, Args)]
 pub struct Trust {
@@ -31,7 +31,7 @@ pub fn run(env: &Env, args: &Trust) -> Result<u8> {
     let repo = Repo::discover(env)?;
     let context = Context::new(env, &repo)?;
     let ui = Ui::new(env, Options::default(), &|key| repo.config_string(key))?;
-    if !args.show && (env.var(inside::MARK).is_some() || inside::session(&context)?.is_some()) {
+    if !args.show && (env.var(caller::MARK).is_some() || caller::session(&context)?.is_some()) {
         return Err(Error::fatal("only a person decides what is trusted")
             .hint("this is a session's environment: run it in a terminal of your own"));
     }

@@ -1,17 +1,17 @@
 //! `git agent update`: brings sessions up to date with the branch they go to.
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result, shell_word};
 use git_agent::invoke::OutputArgs;
 use git_agent::merge::resolve::{Case, auto};
 use git_agent::merge::update::{self, How, Outcome};
-use git_agent::output::resolution;
-use git_agent::output::sanitize::one_line;
-use git_agent::output::{Format, Ui, human, json, porcelain};
-use git_agent::session::context::Context;
-use git_agent::session::inside::{self, Act};
-use git_agent::session::{Session, select};
+use git_agent::model::session::Session;
+use git_agent::output::terminal::sanitize::one_line;
+use git_agent::output::{Format, Ui, human, json, porcelain, resolution};
+use git_agent::selection;
+use git_agent::session::caller::{self, Act};
 use serde::Serialize;
 
 use crate::choice::Choice;
@@ -61,8 +61,8 @@ struct Row {
 /// Runs the verb. Exit code 1 means that a session could not be brought up to date.
 pub fn run(env: &Env, args: &Update) -> Result<u8> {
     site::run(env, args.output.options(), |context, ui| {
-        let chosen = select::select(context, &args.choice.selection())?;
-        inside::permit(
+        let chosen = selection::select(context, &args.choice.selection())?;
+        caller::permit(
             context,
             Act::Update,
             chosen.iter().map(|listed| &listed.session),

@@ -4,16 +4,17 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use git_agent::config::parse_duration;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
 use git_agent::invoke::OutputArgs;
-use git_agent::output::sanitize::one_line;
+use git_agent::listing::row::Summary;
+use git_agent::model::session::{Session, State};
+use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, json};
-use git_agent::session::context::Context;
-use git_agent::session::select::{self, Chosen, Selection};
-use git_agent::session::summary::Summary;
-use git_agent::session::wait::{self, Outcome, Wish};
-use git_agent::session::{Session, State, regard};
+use git_agent::review::state;
+use git_agent::selection::{self, Chosen, Selection};
+use git_agent::session::events::wait::{self, Outcome, Wish};
 use git_agent::store::list::Listed;
 
 use crate::site;
@@ -74,7 +75,7 @@ pub fn run(env: &Env, args: &Wait) -> Result<u8> {
         };
         let sids: Vec<_> = chosen.iter().map(|listed| listed.session.sid).collect();
         let (code, sessions, words) = match wait::wait(context, &sids, &wish, &|session| {
-            regard::settle_own(context, session)
+            state::settle_own(context, session)
         })? {
             Outcome::Reached(sessions) => (0, sessions, None),
             Outcome::Ended(sessions) => (1, sessions, Some("is")),
@@ -92,7 +93,7 @@ fn choose(context: &Context<'_>, args: &Wait) -> Result<Vec<Listed>> {
         group: args.group.clone(),
         states: Vec::new(),
     };
-    let Chosen { mut sessions, all } = select::select_or_open(context, &selection)?;
+    let Chosen { mut sessions, all } = selection::select_or_open(context, &selection)?;
     // Nobody named them: those at rest are not waited for, and what nobody has started yet neither.
     sessions.retain(|listed| match (all, &args.group) {
         (true, _) => listed.session.status.needs_supervisor(),

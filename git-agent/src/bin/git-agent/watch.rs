@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use git_agent::context::Context;
 use git_agent::error::{Error, Kind, Result};
+use git_agent::listing::row::{self, Summary};
+use git_agent::model::session::State;
 use git_agent::output::moment::Clock;
-use git_agent::output::screen::Screen;
 use git_agent::output::sessions::{self, When};
+use git_agent::output::terminal::screen::Screen;
 use git_agent::output::{Format, Ui, closed_pipe};
 use git_agent::process::wait::{Change, Poll, Signals, Watch};
-use git_agent::session::context::Context;
-use git_agent::session::summary::{self, Summary};
-use git_agent::session::{State, heal};
+use git_agent::session::control::recover;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 
 use crate::list::{self, List};
@@ -143,7 +144,7 @@ impl Board<'_, '_> {
         };
         if died(&listing) {
             // What cannot be recorded now is shown all the same, and tried again later.
-            let _ = heal::heal(context, &listing);
+            let _ = recover::heal(context, &listing);
             listing = list::read(context, &self.args.choice)?;
         }
         let chosen = list::choose(&listing, &self.args.choice)?;
@@ -187,7 +188,7 @@ impl Board<'_, '_> {
             .filter(|(index, _)| stale.contains(index))
             .map(|(_, row)| row)
             .collect();
-        summary::look(context, &mut wanted);
+        row::look(context, &mut wanted);
         for row in wanted {
             self.looked.insert(row.id.clone(), now);
         }
@@ -221,7 +222,7 @@ impl Board<'_, '_> {
             "\n{}",
             self.ui
                 .palette()
-                .paint(git_agent::output::style::Slot::Dim, below)
+                .paint(git_agent::output::terminal::style::Slot::Dim, below)
         );
         Ok(text)
     }

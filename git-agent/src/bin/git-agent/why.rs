@@ -3,15 +3,15 @@
 use std::io::Write;
 
 use clap::Args;
+use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
 use git_agent::invoke::OutputArgs;
+use git_agent::listing::why::{self, Answer, Origin, Question};
 use git_agent::output::moment::Clock;
-use git_agent::output::sanitize::{block, one_line};
-use git_agent::output::style::Slot;
+use git_agent::output::terminal::sanitize::{block, one_line};
+use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Format, Ui, cannot_write, human, json};
-use git_agent::session::context::Context;
-use git_agent::session::why::{self, Answer, Origin, Question};
 
 use crate::site;
 

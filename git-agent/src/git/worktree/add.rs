@@ -1,4 +1,4 @@
-//! Adds a linked worktree on a new branch: registered as git does, filled by [`checkout`](crate::git::checkout) or by
+//! Adds a linked worktree on a new branch: registered as git does, filled by [`checkout`](crate::git::worktree::checkout) or by
 //! git itself, and taken back whole if anything fails.
 
 use std::ffi::OsStr;
@@ -7,14 +7,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use super::branch::{self, Branch};
-use super::finish::INITIALIZING;
-use super::hook::{self, Hook};
-use super::list::read_gitdir;
-use super::place::Undo;
 use crate::error::{Context, Error, Result};
 use crate::fault;
-use crate::git::checkout::{self, Donor, Job, Refusal, Report};
+use crate::git::worktree::branch::{self, Branch};
+use crate::git::worktree::checkout::{self, Donor, Job, Refusal, Report};
+use crate::git::worktree::finish::INITIALIZING;
+use crate::git::worktree::hook::{self, Hook};
+use crate::git::worktree::list::read_gitdir;
+use crate::git::worktree::place::Undo;
 use crate::git::{Git, ObjectId, Repo};
 
 /// What to add.

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use gix::bstr::ByteSlice;
 
-use super::hook;
 use crate::error::{Context, Error, Result};
 use crate::git::refs::lock_path;
+use crate::git::worktree::hook;
 use crate::git::{ObjectId, RefBackend, Repo};
 
 /// How long another holder of the lock is waited for.

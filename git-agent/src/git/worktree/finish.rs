@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::again::is_initializing;
-use super::list::read_gitdir;
-use super::place::remove_record;
-use super::{branch, hook};
 use crate::error::{Context, Result};
 use crate::git::refs::{Expected, RefChange};
+use crate::git::worktree::list::read_gitdir;
+use crate::git::worktree::place::remove_record;
+use crate::git::worktree::recreate::is_initializing;
+use crate::git::worktree::{branch, hook};
 use crate::git::{ObjectId, Repo};
 
 /// Why a worktree that is being made is locked: git's own word for it.

@@ -7,10 +7,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::finish::INITIALIZING;
 use crate::error::{Context, Error, Result};
 use crate::git::command::Answer;
 use crate::git::refs::Target;
+use crate::git::worktree::finish::INITIALIZING;
 use crate::git::{ObjectId, RefBackend, Repo};
 
 /// How often git is asked for its list, and how long to wait in between: making the files of a worktree takes a moment.
@@ -198,7 +198,7 @@ pub(super) fn read_gitdir(admin_dir: &Path) -> Option<PathBuf> {
     Some(if path.is_absolute() {
         path
     } else {
-        super::place::normalize(&admin_dir.join(path))
+        crate::git::worktree::place::normalize(&admin_dir.join(path))
     })
 }
 

@@ -2,21 +2,24 @@
 //! is no second registry.
 
 mod add;
-mod again;
 mod branch;
+pub mod checkout;
 mod finish;
 mod hook;
+pub mod include;
 mod list;
 mod place;
+mod recreate;
 mod remove;
+pub mod temporary;
 #[cfg(test)]
 mod tests;
 
 pub use add::{AddOptions, Added, Way, add};
-pub use again::{Again, Remains, is_initializing, remains, sweep};
 pub use finish::finish;
 pub use hook::Hook;
 pub use list::{Worktree, admin_dir_of, heads, list};
+pub use recreate::{Again, Remains, is_initializing, remains, sweep};
 pub use remove::{
     Finding, ProvenSafe, inspect, is_stale, leads_nowhere, moved_from, prune_missing, put_back,
     remove, remove_after, repair, search_moved, shares_repository,

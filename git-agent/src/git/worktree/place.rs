@@ -10,10 +10,10 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
-use super::finish::INITIALIZING;
 use crate::error::{Context, Error, Result};
 use crate::git::Repo;
 use crate::git::object::jitter;
+use crate::git::worktree::finish::INITIALIZING;
 
 /// Resolves `.` and `..` without asking the file system, for paths whose end does not exist.
 pub(super) fn normalize(path: &Path) -> PathBuf {

@@ -5,10 +5,10 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::list::{Worktree, linked_at, list, read_gitdir};
-use super::place::{empty, remove_record, rename_to_free};
 use crate::error::{Context, Error, Result};
-use crate::git::capture::Checkout;
+use crate::git::snapshot::capture::Checkout;
+use crate::git::worktree::list::{Worktree, linked_at, list, read_gitdir};
+use crate::git::worktree::place::{empty, remove_record, rename_to_free};
 use crate::git::{ObjectId, Repo};
 
 /// The end of a folder's name while it is looked at for the last time: it is whole, and can be put back.

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use super::memory::Memory;
-use super::side::Side;
-use super::{Clashing, Lines, Verdict};
+use crate::context::Context;
 use crate::error::Result;
+use crate::git::diff::paths::{Comparer, Touched};
+use crate::git::merge::batch::{Conflict, Preview, Stage};
 use crate::git::object::Batch;
-use crate::git::preview::{Conflict, Preview, Stage};
-use crate::git::touched::{Comparer, Touched};
 use crate::git::{ObjectId, Repo, sha256};
-use crate::session::context::Context;
+use crate::merge::conflicts::memory::Memory;
+use crate::merge::conflicts::side::Side;
+use crate::merge::conflicts::{Clashing, Lines, Verdict};
 
 /// How much of the trees is kept in memory while they are compared.
 const TREES: usize = 64 << 20;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Clashing, Verdict};
 use crate::git::ObjectId;
+use crate::merge::conflicts::{Clashing, Verdict};
 use crate::store::Store;
 
 /// What is remembered at most.
@@ -162,7 +162,7 @@ mod tests {
             c: vec![Clashing {
                 path: "a b".into(),
                 kinds: vec!["contents".into()],
-                lines: vec![super::super::Lines {
+                lines: vec![crate::merge::conflicts::Lines {
                     ours: [1, 3],
                     theirs: [2, 2],
                 }],

@@ -10,14 +10,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::context::Context;
 use crate::cores;
 use crate::error::{Error, Result};
 use crate::git::{ObjectId, Repo};
-use crate::session::context::Context;
-use crate::session::known::Finding;
-use crate::session::{Session, SessionId, State, work};
+use crate::merge::conflicts::judge::Judge;
+use crate::model::known::Finding;
+use crate::model::session::{Session, SessionId, State};
+use crate::session::worktree::work;
 use crate::store::list::Listed;
-use judge::Judge;
 pub use side::{Look, Side};
 
 /// Lines of both sides that clash, first and last, from 1. A last that is below the first means no line: there something

@@ -1,11 +1,12 @@
 //! One side of a merge that is only looked at: a branch, or all of a session's work, what it has not committed included.
 
+use crate::context::Context;
 use crate::error::Result;
-use crate::git::capture::Checkout;
 use crate::git::object::Batch;
+use crate::git::snapshot::capture::Checkout;
 use crate::git::{ObjectId, Repo};
-use crate::session::context::Context;
-use crate::session::{Session, SessionId, work};
+use crate::model::session::{Session, SessionId};
+use crate::session::worktree::work;
 
 /// Where a session's uncommitted work is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,27 +5,29 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::check::{self, Side};
-use super::{Case, hand, intent};
+use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
-use crate::git::capture::Checkout;
-use crate::git::touched::Comparer;
+use crate::git::diff::paths::Comparer;
+use crate::git::snapshot::capture::Checkout;
 use crate::git::{ObjectId, ObjectKind};
-use crate::merge::gate::Colour;
-use crate::merge::still::while_still;
+use crate::merge::bisect::Colour;
+use crate::merge::resolve::check::{self, Side};
+use crate::merge::resolve::{Case, hand, intent};
 use crate::merge::testing::{self, Tester};
-use crate::session::context::Context;
-use crate::session::create::{self, Created};
-use crate::session::inbox::Message;
-use crate::session::restore::{self, Which};
-use crate::session::wait::{self, Wish};
-use crate::session::{
-    RESOLVES, Session, SessionId, State, agents, clean, launch, place, prompts, select, state,
-    steer, work,
-};
-use crate::store::append::SessionWriter;
+use crate::model::event::Body;
+use crate::model::session::{RESOLVES, Session, SessionId, State};
+use crate::selection;
+use crate::session::control;
+use crate::session::control::state;
+use crate::session::create::{self, Created, choose_agent, location};
+use crate::session::events::wait::{self, Wish};
+use crate::session::supervisor::inbox::Message;
+use crate::session::supervisor::{launch, prompts};
+use crate::session::worktree::hold::while_still;
+use crate::session::worktree::restore::{self, Which};
+use crate::session::worktree::{clean, work};
 use crate::store::list::{Listed, Scope};
-use crate::transcript::Body;
+use crate::store::log::writer::SessionWriter;
 
 /// How often an agent is told what is still wrong.
 const ROUNDS: usize = 2;
@@ -143,7 +145,7 @@ fn send(context: &Context<'_>, sid: SessionId, text: String) -> Result<()> {
 fn fail(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<()> {
     let session = context.store.session(sid)?;
     if session.is_some_and(|session| session.status != State::Failed) {
-        steer::wait_until_free(context, sid, LETTING_GO)?;
+        control::wait_until_free(context, sid, LETTING_GO)?;
         state::set_state(context, sid, State::Failed, reason)?;
     }
     Ok(())
@@ -190,14 +192,14 @@ fn agent_of<'o>(case: &'o Case, options: &'o Options) -> &'o str {
 /// Returns the session of an earlier try. One of another agent is discarded: an agent cannot go on with the conversation of
 /// another.
 fn earlier(context: &Context<'_>, case: &Case, options: &Options) -> Result<Option<Session>> {
-    let listing = select::list(context, Scope::Mine)?.sessions.into_iter();
+    let listing = selection::list(context, Scope::Mine)?.sessions.into_iter();
     let found = listing.map(|listed| listed.session).find(|session| {
         session.resolves() == Some(case.session.sid) && !session.status.is_closed()
     });
     let Some(session) = found else {
         return Ok(None);
     };
-    steer::require_idle(context, &session)?;
+    control::require_idle(context, &session)?;
     if session.agent == agent_of(case, options) {
         return Ok(Some(session));
     }
@@ -287,12 +289,12 @@ fn create(
     };
     match &options.agent {
         Some(agent) => {
-            agents::require(&context.config, agent)?;
+            choose_agent::require(&context.config, agent)?;
         }
         None => {
             new.model.clone_from(&session.model);
-            if session.agent == agents::COMMAND {
-                new.command = agents::command_of(&context.store, session).unwrap_or_default();
+            if session.agent == choose_agent::COMMAND {
+                new.command = choose_agent::command_of(&context.store, session).unwrap_or_default();
             }
         }
     }
@@ -301,13 +303,13 @@ fn create(
 
 /// Returns a name for the session that resolves: one that says so and that nobody has.
 fn free_name(context: &Context<'_>, name: &str) -> Result<String> {
-    let dir = place::worktree_dir(context)?;
+    let dir = location::worktree_dir(context)?;
     for number in 1..100 {
         let candidate = match number {
             1 => format!("resolve-{name}"),
             number => format!("resolve-{name}-{number}"),
         };
-        let branch = place::branch(context, None, &candidate)?;
+        let branch = location::branch(context, None, &candidate)?;
         let free = context.repo.branch_tip(&branch)?.is_none()
             && std::fs::symlink_metadata(dir.join(&candidate)).is_err();
         let listing = context.store.list(Scope::Mine)?;
@@ -361,7 +363,7 @@ fn await_turn(context: &Context<'_>, resolver: &Session, options: &Options) -> R
         }
         wait::Outcome::TimedOut(_) => {
             let late = format!("session '{name}' did not resolve the conflict in time");
-            steer::stop(context, resolver.sid, &late)?;
+            control::stop(context, resolver.sid, &late)?;
             Err(Error::fatal(late).hint(format!("git agent log {}", shell_word(name))))
         }
     }

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Case, check, land};
+use crate::context::Context;
 use crate::error::{Context as _, Error, Result, shell_word};
-use crate::git::capture::Checkout;
-use crate::git::worktree;
-use crate::git::{Git, ObjectId};
-use crate::session::context::Context;
-use crate::session::{Session, SessionId, place};
+use crate::git::snapshot::capture::Checkout;
+use crate::git::{Git, ObjectId, worktree};
+use crate::merge::resolve::{Case, check, land};
+use crate::model::session::{Session, SessionId};
+use crate::session::create::location;
 
 /// A resolution that was begun: `resolve/<sid>.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct Open {
     /// The branch's commit.
     pub theirs: String,
     /// The worktree.
-    #[serde(with = "crate::review::path::as_text")]
+    #[serde(with = "crate::model::review::path::as_text")]
     pub path: PathBuf,
     /// The paths in conflict.
     pub conflicts: Vec<String>,
@@ -37,7 +37,7 @@ pub struct Open {
 pub fn begin(context: &Context<'_>, case: &Case) -> Result<Open> {
     let repo = context.repo;
     let name = &case.session.name;
-    let path = place::worktree_dir(context)?.join(format!("{name}-resolve"));
+    let path = location::worktree_dir(context)?.join(format!("{name}-resolve"));
     if std::fs::symlink_metadata(&path).is_ok() {
         return Err(Error::fatal(format!("'{}' exists already", path.display())));
     }
@@ -48,7 +48,7 @@ pub fn begin(context: &Context<'_>, case: &Case) -> Result<Open> {
         theirs: case.theirs.to_string(),
         path: path.clone(),
         conflicts: case.paths(),
-        message: super::update::message(&case.session, &case.target, &case.place),
+        message: crate::merge::resolve::update::message(&case.session, &case.target, &case.place),
     };
     // The record comes first: what a crash leaves of the rest is taken away by --abort.
     write(context, case.session.sid, &open)?;

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::Case;
+use crate::context::Context;
 use crate::error::Result;
 use crate::git::ObjectId;
-use crate::session::context::Context;
-use crate::session::{Session, SessionId, events};
-use crate::transcript::{Body, is_unfinished};
+use crate::merge::resolve::Case;
+use crate::model::event::{Body, is_unfinished};
+use crate::model::session::{Session, SessionId};
+use crate::session::events;
 
 /// Commits told of each side at most.
 const COMMITS: usize = 20;

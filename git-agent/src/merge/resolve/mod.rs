@@ -6,18 +6,19 @@ pub mod check;
 pub mod hand;
 mod intent;
 
-use super::advance::{self, Place};
-use super::conflicts::{Look, Side};
-use super::still::while_still;
-use super::update;
+use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
 use crate::git::merge::NewCommit;
+use crate::git::merge::batch::Conflict;
 use crate::git::object::Batch;
-use crate::git::onto::Taken;
-use crate::git::preview::Conflict;
+use crate::git::snapshot::rebase_dirty::Taken;
 use crate::git::{ObjectId, Repo};
-use crate::session::context::Context;
-use crate::session::{Session, commit};
+use crate::merge::conflicts::{Look, Side};
+use crate::merge::landing::move_session::{self, Place};
+use crate::merge::update;
+use crate::model::session::Session;
+use crate::session::worktree::commit;
+use crate::session::worktree::hold::while_still;
 
 /// A session that conflicts with a branch.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl Case {
         let theirs = update::require_branch(context, target)?;
         let repo = context.repo;
         let found = while_still(context, session, || {
-            let mut place = advance::place(context, session)?;
+            let mut place = move_session::place(context, session)?;
             if repo.merge_base(place.tip, theirs)?.is_none() {
                 return Err(Error::fatal(format!(
                     "session '{}' and branch '{target}' share no history",
@@ -61,7 +62,7 @@ impl Case {
             };
             refuse_submodules(&conflicts)?;
             if place.checkout.is_some() && commit::commit(context, session, None)?.is_some() {
-                place = advance::place(context, session)?;
+                place = move_session::place(context, session)?;
                 // Hooks may have had a say in what was committed.
                 match self::conflicts(repo, place.tip, theirs, &[])? {
                     Some(now) => conflicts = now,
@@ -119,7 +120,7 @@ fn land(
 ) -> Result<()> {
     let name = &session.name;
     while_still(context, session, || {
-        let place = advance::place(context, session)?;
+        let place = move_session::place(context, session)?;
         if place.tip != expected {
             return Err(Error::fatal(format!(
                 "session '{name}' went on meanwhile; its conflicts may be others now"
@@ -130,7 +131,7 @@ fn land(
             ))
             .hint(format!("git agent merge resolve {}", shell_word(name))));
         }
-        match advance::advance(context, session, &place, commit, "before resolve")? {
+        match move_session::advance(context, session, &place, commit, "before resolve")? {
             Taken::Done => {}
             Taken::Conflict(paths) => {
                 let first = paths.first().map(String::as_str).unwrap_or_default();

@@ -4,11 +4,11 @@
 //! who merges, when, or in which order: parents sorted by id, the tree built anew from the union of all lines, a fixed
 //! identity and message, and the later of the two dates.
 
-use super::tree::NotesTree;
 use crate::error::{Context, Result};
 use crate::fault;
 use crate::git::object::{Batch, Signature};
 use crate::git::{ObjectId, Repo};
+use crate::store::notes::tree::NotesTree;
 
 const MESSAGE: &str = "Notes joined by git-agent\n";
 const NAME: &str = "git-agent";

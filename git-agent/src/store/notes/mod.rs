@@ -14,10 +14,10 @@
 //! | `room` | where a record goes when a note is full |
 //! | `merge` | bringing two diverged versions of one ref together |
 
-mod lines;
 mod merge;
+mod overflow;
 mod read;
-mod room;
+mod record_set;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -26,15 +26,15 @@ mod write;
 
 pub use read::{Note, NotesRef, Problem, Record, Records, Source, Texts};
 
-use super::refname::{self, RefName};
-use crate::session::WriterId;
+use crate::model::session::WriterId;
+use crate::store::refname::{self, RefName};
 
 /// What notes are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Comments and verdicts: [`crate::review`].
+    /// Comments and verdicts: [`crate::model::review`].
     Review,
-    /// Where commits come from: [`crate::provenance`].
+    /// Where commits come from: [`crate::model::provenance`].
     Provenance,
 }
 

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::DeserializeOwned;
 
-use super::lines::{Lines, readable};
-use super::{Kind, tree};
 use crate::cores;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
-use crate::session::WriterId;
+use crate::model::session::WriterId;
+use crate::store::notes::record_set::{Lines, readable};
+use crate::store::notes::{Kind, tree};
 use crate::store::refname::{REMOTES, RefName};
 use crate::store::{Store, limits};
 

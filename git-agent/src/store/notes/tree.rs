@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::lines::Lines;
-use super::trie::{Dir, Folded, Leaf, Source, Trie};
 use crate::error::{Error, Result};
 use crate::git::object::{Batch, EntryKind, TreeEntry};
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::store::limits;
+use crate::store::notes::record_set::Lines;
+use crate::store::notes::trie::{Dir, Folded, Leaf, Source, Trie};
 
 /// What an entry of a notes tree is.
 enum Meaning {

@@ -5,9 +5,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::lines::{Line, Lines};
-use super::tree::NotesTree;
-use super::{Kind, merge};
 use crate::error::{Context, Error, Result};
 use crate::fault;
 use crate::git::ObjectId;
@@ -15,6 +12,9 @@ use crate::git::object::{Batch, EntryKind, Signature};
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::process::lock::Lock;
 use crate::redact::Redacted;
+use crate::store::notes::record_set::{Line, Lines};
+use crate::store::notes::tree::NotesTree;
+use crate::store::notes::{Kind, merge};
 use crate::store::refname::RefName;
 use crate::store::{Store, limits};
 
@@ -141,13 +141,13 @@ impl Store<'_> {
         let mut before = self.open_notes(earlier)?;
         let mut found = Vec::new();
         let tree = self.repo.read_commit(later)?.tree;
-        super::tree::walk(self.repo, tree, &mut |on, blob| {
+        crate::store::notes::tree::walk(self.repo, tree, &mut |on, blob| {
             found.push((on, blob));
             Ok(())
         })?;
         let mut gone: BTreeMap<ObjectId, BTreeSet<Vec<u8>>> = BTreeMap::new();
         for (on, blob) in found {
-            let mut lines = super::tree::read_lines(self.repo, blob)?;
+            let mut lines = crate::store::notes::tree::read_lines(self.repo, blob)?;
             let known = before.lines(&on)?;
             lines.retain(|line| {
                 if unwanted(line) && !known.has(line) {
@@ -192,7 +192,7 @@ impl Store<'_> {
         change: &dyn Fn(&[u8]) -> Option<Vec<u8>>,
     ) -> Result<Option<ObjectId>> {
         let mut found = Vec::new();
-        super::tree::walk(
+        crate::store::notes::tree::walk(
             self.repo,
             self.repo.read_commit(tip)?.tree,
             &mut |on, blob| {
@@ -203,7 +203,7 @@ impl Store<'_> {
         let mut notes = self.open_notes(Some(tip))?;
         let mut changed = false;
         for (on, blob) in found {
-            let mut lines = super::tree::read_lines(self.repo, blob)?;
+            let mut lines = crate::store::notes::tree::read_lines(self.repo, blob)?;
             if lines.replace(change) {
                 changed = true;
                 notes.set_lines(on, lines)?;
@@ -242,7 +242,8 @@ impl Store<'_> {
                     if entry.kind == EntryKind::Tree {
                         trees.push(entry.id);
                     } else if seen.insert(entry.id)
-                        && super::tree::read_lines(self.repo, entry.id)?.replace(change)
+                        && crate::store::notes::tree::read_lines(self.repo, entry.id)?
+                            .replace(change)
                     {
                         return Ok(true);
                     }
@@ -285,14 +286,14 @@ impl Store<'_> {
             let mut notes = self.open_notes(Some(base))?;
             let mut found = Vec::new();
             let tree = self.repo.read_commit(other)?.tree;
-            super::tree::walk(self.repo, tree, &mut |on, blob| {
+            crate::store::notes::tree::walk(self.repo, tree, &mut |on, blob| {
                 found.push((on, blob));
                 Ok(())
             })?;
             let mut changed = false;
             for (on, blob) in found {
                 let mut lines = notes.lines(&on)?;
-                if lines.add_news(super::tree::read_lines(self.repo, blob)?) {
+                if lines.add_news(crate::store::notes::tree::read_lines(self.repo, blob)?) {
                     changed = true;
                     notes.set_lines(on, lines)?;
                 }

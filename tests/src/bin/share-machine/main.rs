@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use git_agent::error::{Error, Result};
+use git_agent::model::session::{SessionId, Ulid};
 use git_agent::redact::{KnownSecrets, Redactor};
-use git_agent::session::{SessionId, Ulid};
 
 use crate::web::Web;
 

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::PathBuf;
 
 use git_agent::error::{Error, Result};
-use git_agent::git::talk::Audience;
-use git_agent::review::{Action, Record};
-use git_agent::session::{Person, Session, SessionId, State, Ulid};
+use git_agent::git::remote::transfer::Audience;
+use git_agent::model::event::Body;
+use git_agent::model::review::{Action, Record};
+use git_agent::model::session::{Person, Session, SessionId, State, Ulid};
 use git_agent::share::forget;
-use git_agent::store::append::SessionWriter;
 use git_agent::store::list::Scope;
+use git_agent::store::log::writer::SessionWriter;
 use git_agent::store::notes::Kind;
-use git_agent::transcript::Body;
 
 use crate::views::{inside, reviews, share, take};
 use crate::{CLONES, World, redactor};

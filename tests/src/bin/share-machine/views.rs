@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use git_agent::context::Context;
 use git_agent::env::{Env, Terminals};
 use git_agent::error::{Error, Result};
 use git_agent::git::Repo;
-use git_agent::git::talk::Audience;
-use git_agent::review::{self, Record, Review};
-use git_agent::session::context::Context;
-use git_agent::session::{SessionId, State};
+use git_agent::git::remote::transfer::Audience;
+use git_agent::model::event::Body;
+use git_agent::model::review::{self, Record, Review};
+use git_agent::model::session::{SessionId, State};
 use git_agent::share::remote::Remote;
 use git_agent::share::{fetch, push};
 use git_agent::store::list::{Listed, Scope};
 use git_agent::store::notes::Kind;
-use git_agent::transcript::Body;
 
 use crate::{CLONES, World, git};
 

@@ -1,18 +1,18 @@
 //! Whole turns against scripted agents: what is written to them, what is recorded, what is claimed.
 
+mod handshake;
+mod requests;
+mod turns;
+
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-mod asking;
-mod opening;
-mod turns;
-
-use super::*;
-use crate::agent::testing::{Script, Step, exited, stdout};
-use crate::agent::{Family, McpServer};
-use crate::session::Exit;
+use crate::agent::acp::*;
+use crate::agent::driver::{Family, McpServer};
+use crate::agent::tests::script::{Script, Step, exited, stdout};
+use crate::model::session::Exit;
 
 fn spec() -> AgentSpec {
     AgentSpec::new("x", Family::Acp, vec!["sh".into(), "--acp".into()])

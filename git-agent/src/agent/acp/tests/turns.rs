@@ -1,6 +1,6 @@
 //! Turns from the prompt to the claim, also with agents that misbehave.
 
-use super::*;
+use crate::agent::acp::tests::*;
 
 #[test]
 fn a_turn_is_asked_told_and_claimed() {

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use super::*;
+use crate::git::worktree::tests::*;
 
 #[test]
 fn a_plain_tree_is_copied() {

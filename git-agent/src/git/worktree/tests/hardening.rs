@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::atomic::AtomicBool;
 
-use super::*;
+use crate::git::worktree::tests::*;
 
 fn ready() -> Sandbox {
     let sandbox = Sandbox::new();

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use super::*;
 use crate::env::{Env, Terminals};
-use crate::git::checkout::Report;
+use crate::git::worktree::checkout::Report;
+use crate::git::worktree::*;
 use crate::git::{ObjectId, Repo};
 
 static CALM: AtomicBool = AtomicBool::new(false);

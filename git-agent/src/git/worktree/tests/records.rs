@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
-use super::*;
 use crate::git::ObjectId;
+use crate::git::worktree::tests::*;
 
 /// One record of `git worktree list --porcelain -z`, and ours in the same words.
 fn gits(sandbox: &Sandbox) -> Vec<Vec<String>> {

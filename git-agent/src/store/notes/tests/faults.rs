@@ -1,8 +1,8 @@
 //! An append that fails at any step breaks nothing and is simply done again.
 
-use super::World;
-use super::write::{numbers, process};
 use crate::store::Store;
+use crate::store::notes::tests::World;
+use crate::store::notes::tests::write::{numbers, process};
 
 /// Fails at every point an append passes, in every way, and looks at what is left.
 fn every_fault(refs: &str) -> usize {

@@ -1,11 +1,11 @@
 //! Our trees against git's own: the same notes must give the same tree, whatever way led there.
 
-use super::super::tree::{self, NotesTree};
+use crate::store::notes::tree::{self, NotesTree};
 use std::collections::BTreeSet;
 
-use super::World;
 use crate::git::ObjectId;
 use crate::git::object::{EntryKind, TreeEntry};
+use crate::store::notes::tests::World;
 
 const NOTES: &str = "refs/notes/x";
 
@@ -70,7 +70,7 @@ impl Pair {
         let mut notes = NotesTree::open(&repo, self.ours).expect("our tree opens");
         for id in ids {
             notes
-                .set_lines(*id, super::super::lines::Lines::default())
+                .set_lines(*id, crate::store::notes::record_set::Lines::default())
                 .expect("a note is removed");
         }
         self.keep(notes);

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use super::super::lines::Lines;
-use super::super::merge;
-use super::super::tree::{self, NotesTree};
-use super::World;
 use crate::git::ObjectId;
 use crate::git::object::{Batch, Signature};
+use crate::store::notes::merge;
+use crate::store::notes::record_set::Lines;
+use crate::store::notes::tests::World;
+use crate::store::notes::tree::{self, NotesTree};
 
 /// Records as the test sees them: which object, which line.
 type Set = Vec<(u8, String)>;
 
 fn sets() -> impl Strategy<Value = Set> {
     let line = (0..40u32, "[ -~]{0,6}").prop_map(|(n, text)| {
-        crate::transcript::to_ascii_json(&serde_json::json!({"n": n, "t": text}))
+        crate::model::event::to_ascii_json(&serde_json::json!({"n": n, "t": text}))
     });
     // Few objects, so that the same one is annotated on both sides.
     proptest::collection::vec((0..24u8, line), 0..9)

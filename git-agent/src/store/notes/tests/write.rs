@@ -5,13 +5,13 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::super::tree::NotesTree;
-use super::super::{Kind, Record};
-use super::{World, record};
 use crate::git::object::{EntryKind, Signature, TreeEntry};
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::{ObjectId, Repo};
-use crate::review::{Action, CodePlace, Place};
+use crate::model::review::{Action, CodePlace, Place};
+use crate::store::notes::tests::{World, record};
+use crate::store::notes::tree::NotesTree;
+use crate::store::notes::{Kind, Record};
 use crate::store::refname::RefName;
 use crate::store::{Store, limits};
 
@@ -421,7 +421,8 @@ fn a_review_keeps_its_ids_and_loses_its_secrets() {
     let store = Store::new(&world.env, &world.repo);
     let redactor = crate::redact::Redactor::new(crate::redact::KnownSecrets::default());
     let on = world.ids(1)[0];
-    let id = crate::session::Ulid::from_parts(crate::env::Millis(1_794_000_000_000), [0x9d; 10]);
+    let id =
+        crate::model::session::Ulid::from_parts(crate::env::Millis(1_794_000_000_000), [0x9d; 10]);
     let place = CodePlace {
         commit: on.to_string(),
         path: Some("src/main.rs".into()),
@@ -431,13 +432,13 @@ fn a_review_keeps_its_ids_and_loses_its_secrets() {
         text: vec!["let x = 1;".into()],
         ..CodePlace::default()
     };
-    let comment = |body: &str| crate::review::Record {
+    let comment = |body: &str| crate::model::review::Record {
         id,
         sid: id,
         after: vec![id],
         lc: 1,
         ts: crate::env::Millis(5),
-        who: crate::session::Person {
+        who: crate::model::session::Person {
             name: "Ada".into(),
             email: "ada@example.org".into(),
         },
@@ -459,7 +460,7 @@ fn a_review_keeps_its_ids_and_loses_its_secrets() {
         .append_notes(Kind::Review, &records)
         .expect("records are kept");
     let found = store
-        .note_records::<crate::review::Record>(Kind::Review)
+        .note_records::<crate::model::review::Record>(Kind::Review)
         .expect("records read");
     assert_eq!((found.records.len(), found.problems.len()), (2, 0));
     let read: Vec<_> = found

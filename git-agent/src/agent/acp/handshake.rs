@@ -1,0 +1,477 @@
+//! From a started process to a conversation: handshake, a new or a loaded session, the model and the mode.
+
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use crate::agent::acp::dialogue::{Dialogue, Halt};
+use crate::agent::acp::wire;
+use crate::agent::catalog::template;
+use crate::agent::conversation_files::gemini;
+use crate::agent::driver::{LONGEST_ID, Program, Trouble, TroubleKind};
+use crate::agent::mcp_config;
+use crate::model::event::Body;
+
+/// How long an agent may take to answer while it shows no sign of life. Some need 20 s of CPU time to start.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// Modes in which agents change nothing, as they call them.
+const READ_ONLY_MODES: [&str; 2] = ["read-only", "plan"];
+/// The place for a file with MCP servers, in the command of an agent that takes them only so.
+const SERVERS: &str = "mcp_file";
+
+/// How a conversation was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opened {
+    /// It is a new one.
+    New,
+    /// It is the one wanted, or a branch of it.
+    TakenUp,
+    /// The one wanted could not be taken up, and that was said: what was said in it must be told again.
+    Forgotten,
+}
+
+impl Dialogue<'_> {
+    /// Opens the turn's conversation, and starts the process if none runs.
+    pub(super) fn open(&mut self, clock: fn() -> SystemTime) -> Result<Opened, Halt> {
+        if !self.link.is_running() {
+            self.start()?;
+        }
+        let opened = match &self.turn.resume {
+            Some(wanted) if wanted == self.conversation() => Opened::TakenUp,
+            Some(wanted) => {
+                let taken = match self.turn.fork {
+                    true => self.branch_off(wanted, clock)?,
+                    false => self.take_up(wanted, clock)?,
+                };
+                match taken {
+                    Ok(()) => Opened::TakenUp,
+                    Err(why) => {
+                        self.link.event(Body::Notice {
+                            text: format!(
+                                "the agent could not take up its conversation {wanted} ({why}): a new one begins, \
+                                 and is told what was said"
+                            ),
+                        })?;
+                        self.begin(clock)?;
+                        Opened::Forgotten
+                    }
+                }
+            }
+            None => {
+                self.begin(clock)?;
+                Opened::New
+            }
+        };
+        self.choose_model()?;
+        self.choose_mode()?;
+        Ok(opened)
+    }
+
+    fn start(&mut self) -> Result<(), Halt> {
+        self.peer.forget();
+        self.peer.used_before = self.turn.used;
+        let model = self.spec.model_of(self.turn).map(std::ffi::OsStr::new);
+        let servers = match self.takes_servers_by_file() {
+            true => mcp_config::write(self.turn)?,
+            false => None,
+        };
+        let values = [
+            ("model", model),
+            ("scratch", Some(self.turn.scratch.as_os_str())),
+            (SERVERS, servers.as_deref().map(Path::as_os_str)),
+        ];
+        let mut env = self.spec.variables(self.turn);
+        if let Some(settings) = &self.spec.servers_settings {
+            env.extend(mcp_config::write_settings(self.turn, settings)?);
+        }
+        self.link.start(&Program {
+            argv: template::fill(&self.spec.argv, &values),
+            env,
+            stdin: true,
+        })?;
+        let params = json!({
+            "protocolVersion": 1,
+            "clientCapabilities": {
+                "fs": {"readTextFile": false, "writeTextFile": false},
+                "terminal": false,
+            },
+            "clientInfo": {"name": "git-agent", "version": env!("CARGO_PKG_VERSION")},
+        });
+        let mut hello = self.call("initialize", &params, Some(PATIENCE))?;
+        if let Some(version) = hello.get("protocolVersion").and_then(Value::as_u64)
+            && version != 1
+        {
+            let text = format!("the agent speaks version {version} of the protocol, not 1");
+            return Err(Halt::Trouble(Trouble::new(TroubleKind::Protocol, text)));
+        }
+        let mut told = |key: &str| hello.get_mut(key).map(Value::take).unwrap_or_default();
+        self.peer.capabilities = told("agentCapabilities");
+        if let Value::Array(methods) = told("authMethods") {
+            self.peer.auth_methods = methods;
+        }
+        Ok(())
+    }
+
+    /// Begins a new conversation.
+    fn begin(&mut self, clock: fn() -> SystemTime) -> Result<(), Halt> {
+        let made = self.call_authenticated("session/new", &self.place())?;
+        self.enter(made, clock)
+    }
+
+    /// Goes on in a conversation that the agent has just made.
+    fn enter(&mut self, made: Value, clock: fn() -> SystemTime) -> Result<(), Halt> {
+        let Some(id) = made.get("sessionId").map(wire::id_text) else {
+            let text = "the agent gave its new conversation no id";
+            return Err(Halt::Trouble(Trouble::new(TroubleKind::Protocol, text)));
+        };
+        if id.len() > LONGEST_ID {
+            let text = format!(
+                "the agent gave its new conversation an id of {} bytes",
+                id.len()
+            );
+            return Err(Halt::Trouble(Trouble::new(TroubleKind::Protocol, text)));
+        }
+        self.note_minute(&id, clock);
+        self.peer.cost_before = self.turn.used.cost_usd.unwrap_or(0.0);
+        self.peer.conversation = Some((id.clone(), made));
+        self.link.event(Body::Vendor { session: id })?;
+        Ok(())
+    }
+
+    /// Returns whether the agent said that it can do something.
+    fn offers(&self, pointer: &str) -> bool {
+        self.peer
+            .capabilities
+            .pointer(pointer)
+            .is_some_and(|value| !value.is_null() && value != &Value::Bool(false))
+    }
+
+    /// Branches off an earlier conversation; the inner error says why that cannot be.
+    fn branch_off(
+        &mut self,
+        wanted: &str,
+        clock: fn() -> SystemTime,
+    ) -> Result<Result<(), String>, Halt> {
+        if !self.offers("/sessionCapabilities/fork") {
+            return Ok(Err("it cannot branch off conversations".to_owned()));
+        }
+        let mut params = self.place();
+        params["sessionId"] = wanted.into();
+        self.replaying = true;
+        let answer = self.call_authenticated("session/fork", &params);
+        if answer.is_ok() {
+            self.settle()?;
+        }
+        self.replaying = false;
+        match answer {
+            Ok(made) => self.enter(made, clock).map(Ok),
+            Err(Halt::Fault(fault)) if fault.trouble().kind != TroubleKind::Auth => {
+                Ok(Err(fault.text()))
+            }
+            Err(halt) => Err(halt),
+        }
+    }
+
+    /// Takes up an earlier conversation; the inner error says why that cannot be.
+    fn take_up(
+        &mut self,
+        wanted: &str,
+        clock: fn() -> SystemTime,
+    ) -> Result<Result<(), String>, Halt> {
+        let can_resume = self.offers("/sessionCapabilities/resume");
+        let can_load = self.offers("/loadSession");
+        let mut params = self.place();
+        params["sessionId"] = wanted.into();
+        let mut why = "it cannot load conversations".to_owned();
+        for (possible, method) in [(can_resume, "session/resume"), (can_load, "session/load")] {
+            if !possible {
+                continue;
+            }
+            if method == "session/load" && self.spec.loses_young_conversations {
+                self.let_the_minute_pass(wanted, clock)?;
+            }
+            self.replaying = true;
+            let answer = self.call_authenticated(method, &params);
+            if answer.is_ok() {
+                self.settle()?;
+            }
+            self.replaying = false;
+            match answer {
+                Ok(settings) => {
+                    self.note_minute(wanted, clock);
+                    self.peer.cost_before = 0.0;
+                    self.peer.conversation = Some((wanted.to_owned(), settings));
+                    return Ok(Ok(()));
+                }
+                Err(Halt::Fault(fault)) if fault.trouble().kind != TroubleKind::Auth => {
+                    why = fault.text();
+                }
+                Err(halt) => return Err(halt),
+            }
+        }
+        Ok(Err(why))
+    }
+
+    /// Returns whether the agent is told of MCP servers when it is started, and not with a conversation.
+    fn takes_servers_by_file(&self) -> bool {
+        template::has(&self.spec.argv, SERVERS)
+    }
+
+    /// Returns where the agent shall work and what it is offered.
+    fn place(&self) -> Value {
+        let by_file = self.takes_servers_by_file() || self.spec.servers_settings.is_some();
+        let servers: Vec<Value> = self
+            .turn
+            .mcp_servers
+            .iter()
+            .filter(|_| !by_file)
+            .map(|server| {
+                let env: Vec<Value> = server
+                    .env
+                    .iter()
+                    .map(|(name, value)| json!({"name": name, "value": value}))
+                    .collect();
+                json!({
+                    "name": server.name,
+                    "command": server.command.to_string_lossy(),
+                    "args": server.args,
+                    "env": env,
+                })
+            })
+            .collect();
+        json!({"cwd": self.turn.worktree.to_string_lossy(), "mcpServers": servers})
+    }
+
+    /// Sends a request, and authenticates first if the agent insists and a configured variable makes it possible.
+    fn call_authenticated(&mut self, method: &str, params: &Value) -> Result<Value, Halt> {
+        let fault = match self.call(method, params, Some(PATIENCE)) {
+            Err(Halt::Fault(fault)) if fault.code == wire::AUTH_REQUIRED => fault,
+            answer => return answer,
+        };
+        let way = self.spec.auth_methods.iter().find(|(way, variable)| {
+            let offered = |method: &Value| method.get("id").is_some_and(|id| id == way.as_str());
+            self.peer.auth_methods.iter().any(offered)
+                && self
+                    .turn
+                    .environment
+                    .contains_key(std::ffi::OsStr::new(variable))
+        });
+        let Some((way, _)) = way else {
+            return Err(Halt::Fault(fault));
+        };
+        self.call("authenticate", &json!({"methodId": way}), Some(PATIENCE))?;
+        self.call(method, params, Some(PATIENCE))
+    }
+
+    /// Chooses the model, where the agent offers a choice.
+    fn choose_model(&mut self) -> Result<(), Halt> {
+        let Some(wanted) = self.spec.model_of(self.turn).map(ToOwned::to_owned) else {
+            return Ok(());
+        };
+        let by_argument = template::has(&self.spec.argv, "model");
+        let Some(menu) = self.menu("model") else {
+            if !by_argument {
+                self.link.event(Body::Notice {
+                    text: format!("the agent offers no choice of model: '{wanted}' is not used"),
+                })?;
+            }
+            return Ok(());
+        };
+        match menu.find(&wanted) {
+            Some(value) if value == menu.current => Ok(()),
+            Some(value) => self.set(&menu, &value),
+            None if by_argument => Ok(()),
+            None => {
+                let text = format!(
+                    "the agent offers no model '{wanted}'; it offers {}",
+                    menu.listed()
+                );
+                Err(Halt::Trouble(Trouble::new(TroubleKind::Other, text)))
+            }
+        }
+    }
+
+    /// Chooses a mode in which nothing is changed, where the agent has one and nothing may be changed.
+    fn choose_mode(&mut self) -> Result<(), Halt> {
+        if !self.turn.read_only {
+            return Ok(());
+        }
+        let Some(menu) = self.menu("mode") else {
+            return Ok(());
+        };
+        let mode = READ_ONLY_MODES.iter().find_map(|mode| menu.exact(mode));
+        match mode {
+            Some(mode) if mode != menu.current => self.set(&menu, &mode),
+            _ => Ok(()),
+        }
+    }
+
+    fn set(&mut self, menu: &Menu, value: &str) -> Result<(), Halt> {
+        let id = self.conversation();
+        let (method, params) = match &menu.option {
+            Some(option) => (
+                "session/set_config_option",
+                json!({"sessionId": id, "configId": option, "value": value}),
+            ),
+            None if menu.about == "model" => (
+                "session/set_model",
+                json!({"sessionId": id, "modelId": value}),
+            ),
+            None => (
+                "session/set_mode",
+                json!({"sessionId": id, "modeId": value}),
+            ),
+        };
+        self.call(method, &params, Some(PATIENCE))?;
+        Ok(())
+    }
+
+    /// Returns the choice of models or modes that the open conversation offers.
+    fn menu(&self, about: &'static str) -> Option<Menu> {
+        let (_, settings) = self.peer.conversation.as_ref()?;
+        Menu::from_options(settings, about).or_else(|| Menu::from_list(settings, about))
+    }
+
+    /// Waits until the clock minute in which a conversation was made is over, when it is not known to be.
+    fn let_the_minute_pass(
+        &mut self,
+        conversation: &str,
+        clock: fn() -> SystemTime,
+    ) -> Result<(), Halt> {
+        let now = clock().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let known = gemini::noted_minute(&self.turn.scratch, conversation);
+        if known.is_some_and(|minute| minute < now.as_secs() / 60) {
+            return Ok(());
+        }
+        let left = Duration::from_secs(61 - now.as_secs() % 60);
+        self.link.event(Body::Notice {
+            text: format!(
+                "waiting {} s before the conversation is loaded: this agent destroys one that is loaded in the \
+                 minute it was made",
+                left.as_secs()
+            ),
+        })?;
+        let until = Instant::now() + left;
+        while Instant::now() < until {
+            self.wait(Some(until))?;
+        }
+        Ok(())
+    }
+
+    /// Notes the minute in which a conversation was made or loaded. Not to know it only costs a wait.
+    fn note_minute(&self, conversation: &str, clock: fn() -> SystemTime) {
+        if self.spec.loses_young_conversations {
+            let minute = clock()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default()
+                .as_secs()
+                / 60;
+            gemini::note_minute(&self.turn.scratch, conversation, minute);
+        }
+    }
+}
+
+/// Something the agent lets us choose.
+struct Menu {
+    about: &'static str,
+    /// The config option's id, when it is one.
+    option: Option<Value>,
+    current: String,
+    /// Values with their names.
+    choices: Vec<(String, String)>,
+}
+
+impl Menu {
+    /// Reads the newer form: config options, by category or by id.
+    fn from_options(settings: &Value, about: &'static str) -> Option<Self> {
+        let options = settings.get("configOptions")?.as_array()?;
+        let by = |key: &'static str| {
+            options
+                .iter()
+                .find(move |option| option.get(key).is_some_and(|value| value == about))
+        };
+        let option = by("category").or_else(|| by("id"))?;
+        let mut choices = Vec::new();
+        for choice in option.get("options")?.as_array()? {
+            match choice.get("options").and_then(Value::as_array) {
+                Some(grouped) => choices.extend(grouped.iter().filter_map(|it| named(it, "value"))),
+                None => choices.extend(named(choice, "value")),
+            }
+        }
+        Some(Menu {
+            about,
+            option: Some(option.get("id")?.clone()),
+            current: text(option, "currentValue"),
+            choices,
+        })
+    }
+
+    /// Reads the older form: `models` or `modes`.
+    fn from_list(settings: &Value, about: &'static str) -> Option<Self> {
+        let (list, all, id, current) = match about {
+            "model" => ("models", "availableModels", "modelId", "currentModelId"),
+            _ => ("modes", "availableModes", "id", "currentModeId"),
+        };
+        let list = settings.get(list)?;
+        let choices = list.get(all)?.as_array()?;
+        Some(Menu {
+            about,
+            option: None,
+            current: text(list, current),
+            choices: choices.iter().filter_map(|it| named(it, id)).collect(),
+        })
+    }
+
+    fn exact(&self, wanted: &str) -> Option<String> {
+        let (value, _) = self.choices.iter().find(|(value, _)| value == wanted)?;
+        Some(value.clone())
+    }
+
+    /// Finds a choice by value, by name, or by a part that only one of them has.
+    fn find(&self, wanted: &str) -> Option<String> {
+        let lower = wanted.to_lowercase();
+        let by_name = || {
+            let same = |(_, name): &&(String, String)| name.to_lowercase() == lower;
+            Some(self.choices.iter().find(same)?.0.clone())
+        };
+        let by_part = || {
+            let part = |(value, _): &&(String, String)| value.to_lowercase().contains(&lower);
+            let mut found = self.choices.iter().filter(part);
+            match (found.next(), found.next()) {
+                (Some((value, _)), None) => Some(value.clone()),
+                _ => None,
+            }
+        };
+        self.exact(wanted).or_else(by_name).or_else(by_part)
+    }
+
+    fn listed(&self) -> String {
+        const MOST: usize = 12;
+        let mut values: Vec<&str> = self
+            .choices
+            .iter()
+            .map(|(value, _)| value.as_str())
+            .collect();
+        let more = values.len().saturating_sub(MOST);
+        values.truncate(MOST);
+        match (values.is_empty(), more) {
+            (true, _) => "none".to_owned(),
+            (false, 0) => values.join(", "),
+            (false, more) => format!("{} and {more} more", values.join(", ")),
+        }
+    }
+}
+
+fn text(value: &Value, key: &str) -> String {
+    value
+        .get(key)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn named(choice: &Value, id: &str) -> Option<(String, String)> {
+    let value = choice.get(id)?.as_str()?.to_owned();
+    Some((value, text(choice, "name")))
+}

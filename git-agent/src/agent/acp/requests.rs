@@ -1,0 +1,77 @@
+//! Requests of the agent: for permission, which policy or a person answers, and for whatever is not offered.
+
+use serde_json::{Value, json};
+
+use crate::agent::acp::dialogue::Dialogue;
+use crate::agent::acp::permission::{self, Request};
+use crate::agent::acp::wire;
+use crate::error::Result;
+use crate::model::event::{Body, Choice};
+
+impl Dialogue<'_> {
+    pub(super) fn request(&mut self, id: Value, method: &str, params: Value) -> Result<()> {
+        if method != "session/request_permission" {
+            let message = format!("'{method}' is not offered");
+            self.send(&wire::refusal(&id, wire::METHOD_NOT_FOUND, &message))?;
+            return self.keep(&json!({"id": id, "method": method, "params": params}));
+        }
+        self.text.pause(self.link)?;
+        let call = params.get("toolCall").unwrap_or(&Value::Null);
+        let call_id = call.get("toolCallId").map(wire::id_text);
+        self.calls.asked(call, self.link)?;
+        let kind = call_id.and_then(|id| self.calls.kind(&id).map(ToOwned::to_owned));
+        let request = Request::from_params(id, &params);
+        // Agents use an id again once it was answered: an answer that comes late must not fit the next question.
+        self.peer.asked += 1;
+        let name = format!("{}.{}", self.turn.number, self.peer.asked);
+        self.link.event(question(&name, &request))?;
+        let harmless = matches!(kind.as_deref(), Some("read" | "search" | "fetch"));
+        if self.cancelled.is_some() {
+            return self.decide(&name, &request, None);
+        }
+        if self.turn.read_only && !harmless {
+            self.refused = true;
+            return self.decide(&name, &request, request.refusing());
+        }
+        if !self.turn.ask {
+            return self.decide(&name, &request, request.allowing());
+        }
+        self.asked.insert(name, request);
+        Ok(())
+    }
+
+    /// Answers by policy.
+    fn decide(&mut self, name: &str, request: &Request, choice: Option<&Choice>) -> Result<()> {
+        self.link.event(Body::Answer {
+            request: name.to_owned(),
+            choice: choice.map_or_else(|| "cancelled".to_owned(), |choice| choice.id.clone()),
+            by: "policy".to_owned(),
+        })?;
+        self.send(&wire::answer(&request.id, &permission::outcome(choice)))
+    }
+
+    /// Passes on a person's answer; one that fits nothing is asked for again. A refusal always fits: where no option
+    /// refuses, nothing is chosen.
+    pub(super) fn answered(&mut self, name: &str, answer: &str) -> Result<()> {
+        let Some(request) = self.asked.remove(name) else {
+            return Ok(());
+        };
+        let choice = request.chosen(answer);
+        if choice.is_none() && !permission::is_no(answer) {
+            self.link.event(question(name, &request))?;
+            self.asked.insert(name.to_owned(), request);
+            return Ok(());
+        }
+        self.refused |= choice.is_none_or(|choice| choice.kind.starts_with("reject"));
+        self.send(&wire::answer(&request.id, &permission::outcome(choice)))
+    }
+}
+
+fn question(name: &str, request: &Request) -> Body {
+    Body::Permission {
+        request: name.to_owned(),
+        kind: "permission".to_owned(),
+        title: request.title.clone(),
+        options: request.options.clone(),
+    }
+}

@@ -1,0 +1,244 @@
+//! Which agents there are: those built in, and those that the configuration adds or changes.
+//!
+//! An entry is a subsection of `agent`, such as `[agent "mine"]` with `command = mine --acp` and `driver = acp`. The plain
+//! keys of that section (`agent.maxParallel`) are not entries.
+
+use crate::agent::catalog::{builtin, template};
+use crate::agent::driver::{AgentSpec, Family};
+use crate::error::{Context, Error, Result, shell_word};
+
+/// One agent as configured. Every field may be absent: an entry with a built-in agent's name only changes what it says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Entry {
+    /// The subsection's name.
+    pub name: String,
+    /// `command`: what starts it.
+    pub command: Option<String>,
+    /// `driver`: which family it belongs to.
+    pub driver: Option<String>,
+    /// `env` (several): a name to pass on, or `NAME=value` to set.
+    pub env: Vec<String>,
+    /// `model`: the model to use when none is chosen.
+    pub model: Option<String>,
+    /// `attach`: what opens its own interface.
+    pub attach: Option<String>,
+    /// `provider`: whose limits on requests it shares with others.
+    pub provider: Option<String>,
+}
+
+impl Entry {
+    /// Reads an entry; `values` returns all values of one of its keys, lowest precedence first.
+    pub fn read(name: &str, values: impl Fn(&str) -> Vec<String>) -> Self {
+        let last = |key: &str| values(key).pop().filter(|value| !value.is_empty());
+        Entry {
+            name: name.to_owned(),
+            command: last("command"),
+            driver: last("driver"),
+            env: values("env"),
+            model: last("model"),
+            attach: last("attach"),
+            provider: last("provider"),
+        }
+    }
+
+    /// Changes an agent as the entry says.
+    fn apply(&self, spec: &mut AgentSpec) -> Result<()> {
+        let key = |key: &str| format!("bad config value for 'agent.{}.{key}'", self.name);
+        if let Some(command) = &self.command {
+            spec.argv = template::words(command).context(|| key("command"))?;
+            // What these drivers add must reach the program, not the shell that starts it.
+            if matches!(spec.family, Family::ClaudeStream | Family::CodexJson) {
+                template::pass_on(&mut spec.argv);
+            }
+        }
+        if let Some(attach) = &self.attach {
+            spec.attach = template::words(attach).context(|| key("attach"))?;
+        }
+        for variable in &self.env {
+            match variable.split_once('=') {
+                Some(("", _)) => return Err(Error::fatal(key("env"))),
+                Some((name, value)) => spec.env.push((name.to_owned(), value.to_owned())),
+                None => spec.env_names.push(variable.clone()),
+            }
+        }
+        if self.model.is_some() {
+            spec.model.clone_from(&self.model);
+        }
+        if self.provider.is_some() {
+            spec.provider.clone_from(&self.provider);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the names of all agents: the configured ones, then the built-in ones, each once.
+pub fn names(entries: &[Entry]) -> Vec<String> {
+    let mut names: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
+    names.extend(
+        builtin::all()
+            .into_iter()
+            .map(|spec| spec.name)
+            .filter(|name| !entries.iter().any(|entry| entry.name == *name)),
+    );
+    names
+}
+
+/// Returns an agent by name.
+pub fn require(name: &str, entries: &[Entry]) -> Result<AgentSpec> {
+    let entry = entries.iter().find(|entry| entry.name == name);
+    let driver = entry
+        .and_then(|entry| entry.driver.as_deref())
+        .map(Family::parse)
+        .transpose()
+        .context(|| format!("bad config value for 'agent.{name}.driver'"))?;
+    let built_in = driver
+        .and_then(|driver| builtin::spoken_otherwise(name, driver))
+        .or_else(|| builtin::all().into_iter().find(|spec| spec.name == name));
+    let mut spec = match (built_in, driver, entry) {
+        (Some(spec), driver, _) if driver.is_none_or(|driver| driver == spec.family) => spec,
+        (built_in, driver, Some(entry)) if entry.command.is_some() => {
+            let spec = AgentSpec::new(name, driver.unwrap_or(Family::Command), Vec::new());
+            // Spoken to in another way, the same program still needs the same variables; nothing else fits.
+            match built_in {
+                Some(known) => AgentSpec {
+                    env: known.env,
+                    env_names: known.env_names,
+                    attach: known.attach,
+                    defaults: known.defaults,
+                    provider: known.provider,
+                    install: known.install,
+                    ..spec
+                },
+                None => spec,
+            }
+        }
+        (_, _, Some(_)) => {
+            return Err(
+                Error::fatal(format!("agent '{name}' has no command")).hint(format!(
+                    "git config agent.{}.command \"...\"",
+                    shell_word(name)
+                )),
+            );
+        }
+        (_, _, None) => {
+            return Err(Error::fatal(format!("there is no agent '{name}'"))
+                .hint(format!("agents: {}", names(entries).join(", ")))
+                .hint(format!("git config agent.{}.command \"...\" adds one; git config agent.{}.driver acp when it speaks ACP", shell_word(name), shell_word(name))));
+        }
+    };
+    if let Some(entry) = entry {
+        entry.apply(&mut spec)?;
+    }
+    Ok(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::catalog::spec::Asking;
+
+    fn entry(name: &str, keys: &[(&str, &str)]) -> Entry {
+        Entry::read(name, |wanted| {
+            keys.iter()
+                .filter(|(key, _)| *key == wanted)
+                .map(|(_, value)| (*value).to_owned())
+                .collect()
+        })
+    }
+
+    #[test]
+    fn an_agent_may_be_spoken_to_in_another_way() {
+        let entry = Entry {
+            name: "qwen".into(),
+            driver: Some("claude-stream".into()),
+            ..Entry::default()
+        };
+        let spec = require("qwen", &[entry]).expect("known");
+        assert_eq!(spec.family, Family::ClaudeStream);
+        assert!(template::has(&spec.argv, "new_session"));
+        assert!(!spec.argv.iter().any(|word| word == "--verbose"));
+        assert!(spec.needs_variable("OPENAI_API_KEY"));
+        assert_eq!(require("qwen", &[]).expect("known").family, Family::Acp);
+    }
+
+    #[test]
+    fn built_in_agents_are_complete() {
+        for spec in builtin::all() {
+            assert!(!spec.argv.is_empty(), "{}", spec.name);
+            assert!(!spec.install.is_empty(), "{}", spec.name);
+            // What can be told to ask is not said never to.
+            let asks = spec.asking != Asking::Never;
+            assert!(asks || spec.ask_env.is_empty(), "{}", spec.name);
+            assert_eq!(require(&spec.name, &[]).expect("it exists"), spec);
+        }
+    }
+
+    #[test]
+    fn an_entry_adds_an_agent() {
+        let entries = [entry(
+            "mine",
+            &[
+                ("command", "old"),
+                ("command", "mine serve --model {model}"),
+                ("driver", "acp"),
+                ("env", "MINE_KEY"),
+                ("env", "MINE_QUIET=1"),
+                ("model", "m1"),
+                ("attach", "mine ui {session}"),
+            ],
+        )];
+        let spec = require("mine", &entries).expect("it exists");
+        assert_eq!(spec.family, Family::Acp);
+        assert_eq!(spec.argv, ["mine", "serve", "--model", "{model}"]);
+        assert_eq!(spec.env, [("MINE_QUIET".to_owned(), "1".to_owned())]);
+        assert!(spec.needs_variable("MINE_KEY"));
+        assert_eq!(spec.model.as_deref(), Some("m1"));
+        assert_eq!(spec.attach, ["mine", "ui", "{session}"]);
+        assert_eq!(names(&entries)[0], "mine");
+    }
+
+    #[test]
+    fn a_command_in_a_shell_gets_what_its_driver_adds() {
+        let argv = |driver: &str| {
+            let entries = [entry("mine", &[("command", "A=b x"), ("driver", driver)])];
+            require("mine", &entries).expect("it exists").argv
+        };
+        for driver in ["claude-stream", "codex-json"] {
+            assert_eq!(argv(driver), ["sh", "-c", "A=b x \"$@\"", "sh"]);
+        }
+        for driver in ["acp", "command"] {
+            assert_eq!(argv(driver), ["sh", "-c", "A=b x"]);
+        }
+    }
+
+    #[test]
+    fn an_entry_changes_a_built_in_agent() {
+        let entries = [entry(
+            "goose",
+            &[("command", "/opt/goose acp"), ("env", "A=b")],
+        )];
+        let plain = require("goose", &[]).expect("built in");
+        let spec = require("goose", &entries).expect("built in");
+        assert_eq!(spec.argv, ["/opt/goose", "acp"]);
+        assert_eq!(spec.failure_texts, plain.failure_texts);
+        assert_eq!(spec.env.len(), plain.env.len() + 1);
+        let entries = [entry("goose", &[("command", "x"), ("driver", "command")])];
+        let spec = require("goose", &entries).expect("spoken to in another way");
+        assert_eq!((spec.family, &spec.env), (Family::Command, &plain.env));
+        assert!(spec.failure_texts.is_empty());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_said() {
+        assert!(require("nope", &[]).is_err());
+        for keys in [
+            &[("driver", "acp")][..],
+            &[("command", "x"), ("driver", "telepathy")],
+            &[("command", "x 'y")],
+            &[("command", "x {prompt} | y")],
+            &[("command", "x"), ("env", "=1")],
+        ] {
+            assert!(require("bad", &[entry("bad", keys)]).is_err(), "{keys:?}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Which commit holds which: questions about history that need no output of git.
+
+use crate::error::{Context, Result};
+use crate::git::{ObjectId, Repo};
+
+impl Repo {
+    /// Returns whether a commit is reachable from another; a commit is reachable from itself.
+    pub fn is_ancestor(&self, older: ObjectId, newer: ObjectId) -> Result<bool> {
+        if older == newer {
+            return Ok(true);
+        }
+        let base = self
+            .gix()
+            .merge_base(older, newer)
+            .context(|| format!("cannot tell whether {older} is part of {newer}"))?;
+        Ok(base.is_some_and(|base| base.detach() == older))
+    }
+}

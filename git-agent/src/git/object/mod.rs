@@ -1,0 +1,484 @@
+//! Objects: read with their size known beforehand, written so that a crash cannot leave a broken one behind.
+//!
+//! git by default fsyncs no loose object, and one truncated object that a ref of ours reaches would break the user's own
+//! `git fetch` and `git gc`. So an object is written to a temporary file (under a name that git's own gc cleans up),
+//! synced, and only then given its name; the directory is synced before any ref may point at it.
+
+pub mod damage;
+pub(crate) mod loose;
+pub(crate) mod overlay;
+pub(crate) mod quarantine;
+pub(crate) mod stream;
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gix::bstr::{BString, ByteSlice};
+pub use gix::objs::tree::EntryKind;
+
+use crate::error::{Context, Error, Result};
+use crate::fault;
+use crate::git::object::loose::Loose;
+use crate::git::{ObjectId, ObjectKind, Repo};
+
+/// The kind of a plain file's entry.
+pub const BLOB: EntryKind = EntryKind::Blob;
+/// The kind of a directory's entry.
+pub const TREE: EntryKind = EntryKind::Tree;
+
+/// How many files of a batch are open at the same time.
+const OPEN_AT_ONCE: usize = 128;
+
+/// How many threads wait for the disk at the same time.
+const SYNCS_AT_ONCE: usize = 8;
+
+/// So many syncs one after the other cost less than another thread.
+const SYNCS_IN_A_ROW: usize = 4;
+
+/// A commit as far as we look at one.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    /// Its tree.
+    pub tree: ObjectId,
+    /// Its parents, in order.
+    pub parents: Vec<ObjectId>,
+    /// Author's name and email, as claimed.
+    pub author: (String, String),
+    /// Committer's time in seconds since 1970.
+    pub time: i64,
+    /// The message.
+    pub message: String,
+}
+
+impl Commit {
+    /// Returns the values of a trailer, found anywhere in the message (a squash indents them into the body).
+    pub fn trailers<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> + 'a {
+        self.message.lines().filter_map(move |line| {
+            let rest = line.trim_start().strip_prefix(key)?.strip_prefix(':')?;
+            Some(rest.trim())
+        })
+    }
+}
+
+/// One entry of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeEntry {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// What it is.
+    pub kind: EntryKind,
+    /// The object.
+    pub id: ObjectId,
+}
+
+/// Who and when, for a commit.
+#[derive(Debug, Clone)]
+pub struct Signature {
+    /// Name.
+    pub name: String,
+    /// Email address.
+    pub email: String,
+    /// Seconds since 1970.
+    pub seconds: i64,
+}
+
+/// Objects on their way into the repository: their ids are known, their bytes still in memory.
+#[derive(Debug)]
+pub struct Batch {
+    hash: gix::hash::Kind,
+    objects: Vec<(ObjectId, ObjectKind, Vec<u8>)>,
+    known: HashSet<ObjectId>,
+}
+
+impl Batch {
+    /// Adds a blob.
+    pub(crate) fn blob(&mut self, data: Vec<u8>) -> ObjectId {
+        self.add(ObjectKind::Blob, data)
+    }
+
+    /// Adds a tree; its entries may come in any order.
+    pub(crate) fn tree(&mut self, entries: impl IntoIterator<Item = TreeEntry>) -> ObjectId {
+        let mut entries: Vec<gix::objs::tree::Entry> = entries
+            .into_iter()
+            .map(|entry| gix::objs::tree::Entry {
+                mode: entry.kind.into(),
+                filename: BString::from(entry.name),
+                oid: entry.id,
+            })
+            .collect();
+        entries.sort();
+        self.encode(&gix::objs::Tree { entries })
+    }
+
+    /// Adds a commit.
+    pub(crate) fn commit(
+        &mut self,
+        tree: ObjectId,
+        parents: &[ObjectId],
+        signature: &Signature,
+        message: &str,
+    ) -> ObjectId {
+        // git refuses identities with these characters; data of ours must never make a commit fail.
+        let plain = |text: &str| -> BString {
+            let kept: String = text
+                .chars()
+                .filter(|c| !matches!(c, '<' | '>' | '\n' | '\0'))
+                .collect();
+            if kept.trim().is_empty() {
+                "unknown".into()
+            } else {
+                kept.trim().into()
+            }
+        };
+        let who = gix::actor::Signature {
+            name: plain(&signature.name),
+            email: plain(&signature.email),
+            time: gix::date::Time::new(signature.seconds, 0),
+        };
+        self.encode(&gix::objs::Commit {
+            tree,
+            parents: parents.iter().copied().collect(),
+            author: who.clone(),
+            committer: who,
+            encoding: None,
+            message: message.into(),
+            extra_headers: Vec::new(),
+        })
+    }
+
+    fn encode(&mut self, object: &dyn gix::objs::WriteTo) -> ObjectId {
+        let mut data = Vec::new();
+        object
+            .write_to(&mut data)
+            .expect("writing to memory succeeds");
+        self.add(object.kind(), data)
+    }
+
+    fn add(&mut self, kind: ObjectKind, data: Vec<u8>) -> ObjectId {
+        let id = gix::objs::compute_hash(self.hash, kind, &data)
+            .expect("hashing fails only on crafted collisions");
+        if self.known.insert(id) {
+            self.objects.push((id, kind, data));
+        }
+        id
+    }
+
+    /// Returns how many objects wait to be written.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Returns whether nothing waits to be written.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+}
+
+impl Repo {
+    /// Returns an empty batch.
+    pub fn batch(&self) -> Batch {
+        Batch {
+            hash: self.hash_kind(),
+            objects: Vec::new(),
+            known: HashSet::new(),
+        }
+    }
+
+    /// Takes out of a batch what the repository has already.
+    pub(in crate::git) fn drop_stored(&self, batch: &mut Batch) {
+        // Looking for new packs at every miss costs more than writing an object that somebody has just packed.
+        let mut known = self.gix().objects.clone();
+        known.refresh_never();
+        batch.objects.retain(|(id, ..)| {
+            // An empty file under an object's name counts as missing, as it does when writing.
+            match fs::metadata(self.loose_path(*id)) {
+                Ok(meta) => meta.len() == 0,
+                // Asked of the files, as gix answers yes for the empty tree whether it is stored or not.
+                Err(_) => !gix::objs::Exists::exists(&known, id),
+            }
+        });
+    }
+
+    pub(in crate::git) fn loose_path(&self, id: ObjectId) -> PathBuf {
+        let hex = id.to_string();
+        let mut path = self.objects_dir();
+        path.push(&hex[..2]);
+        path.push(&hex[2..]);
+        path
+    }
+
+    /// Writes a batch durably. When this returns, every object survives a power cut.
+    ///
+    /// All files of a group are written and handed to the disk before the first one is waited for: syncing one after
+    /// the other would make each wait for a commit of the file system's journal of its own.
+    pub fn write_batch(&self, batch: &Batch) -> Result<()> {
+        let objects = self.objects_dir();
+        let mut touched = BTreeSet::new();
+        for group in batch.objects.chunks(OPEN_AT_ONCE) {
+            let mut written = Vec::with_capacity(group.len());
+            for (id, kind, data) in group {
+                let path = self.loose_path(*id);
+                // An empty file under an object's name is the trace of somebody's crash: replace it.
+                if fs::metadata(&path).is_ok_and(|meta| meta.len() > 0) {
+                    continue;
+                }
+                let temporary = write_temporary(&objects, *kind, data)
+                    .context(|| format!("cannot write object {id}"))?;
+                written.push((*id, path, temporary));
+            }
+            sync_together(&written, |(_, _, temporary)| temporary.file.sync_all())
+                .and_then(|()| fault::point("object.tmp.synced"))
+                .context(|| "cannot write objects".into())?;
+            for (id, path, temporary) in written {
+                name_object(&objects, temporary, &path, &mut touched)
+                    .context(|| format!("cannot write object {id}"))?;
+            }
+        }
+        let touched: Vec<PathBuf> = touched.into_iter().collect();
+        sync_together(&touched, |dir| sync_dir(dir)).context(|| "cannot write objects".into())?;
+        fault::point("object.dirs.synced").context(|| "cannot write objects".into())?;
+        Ok(())
+    }
+
+    /// Writes a batch into another directory of objects, for a process that needs them for a moment. It is not durable.
+    pub(in crate::git) fn write_batch_to(&self, batch: &Batch, objects: &Path) -> Result<()> {
+        for (id, kind, data) in &batch.objects {
+            let hex = id.to_string();
+            let path = objects.join(&hex[..2]).join(&hex[2..]);
+            let temporary = write_temporary(objects, *kind, data)
+                .and_then(|file| name_object(objects, file, &path, &mut BTreeSet::new()));
+            temporary.context(|| format!("cannot write object {id}"))?;
+        }
+        Ok(())
+    }
+
+    /// Returns what an object is and how large, without reading it; `None` when it does not exist.
+    pub fn object_header(&self, id: ObjectId) -> Result<Option<(ObjectKind, u64)>> {
+        let header = self
+            .gix()
+            .try_find_header(id)
+            .context(|| format!("cannot read object {id}"))?;
+        Ok(header.map(|header| (header.kind(), header.size())))
+    }
+
+    /// Reads an object from its own file, if it lies in one and nothing else stands in for it.
+    fn read_loose(&self, id: ObjectId, limit: u64) -> Option<Loose> {
+        let objects = &self.gix().objects;
+        let replaced = objects.store_ref().replacements().next();
+        if replaced.is_some() && !objects.ignore_replacements {
+            return None;
+        }
+        loose::read(&self.loose_path(id), limit)
+    }
+
+    /// Reads an object of the expected kind that is at most `limit` bytes long; nothing larger is ever loaded.
+    pub fn read_object(&self, id: ObjectId, kind: ObjectKind, limit: u64) -> Result<Vec<u8>> {
+        let (found, size, data) = match self.read_loose(id, limit) {
+            Some(Loose::Whole(found, data)) => (found, data.len() as u64, Some(data)),
+            Some(Loose::TooLarge(found, size)) => (found, size, None),
+            None => match self.object_header(id)? {
+                Some((found, size)) => (found, size, None),
+                None => return Err(Error::fatal(format!("object {id} is missing"))),
+            },
+        };
+        if found != kind {
+            return Err(Error::fatal(format!(
+                "object {id} is a {found}, not a {kind}"
+            )));
+        }
+        if size > limit {
+            return Err(Error::fatal(format!(
+                "object {id} has {size} bytes, more than the {limit} allowed"
+            )));
+        }
+        if let Some(data) = data {
+            return Ok(data);
+        }
+        let mut object = self
+            .gix()
+            .find_object(id)
+            .context(|| format!("cannot read object {id}"))?;
+        Ok(std::mem::take(&mut object.data))
+    }
+
+    /// Reads a commit. Commits larger than 1 MiB are refused.
+    pub fn read_commit(&self, id: ObjectId) -> Result<Commit> {
+        let data = self.read_object(id, ObjectKind::Commit, 1 << 20)?;
+        let commit = gix::objs::CommitRef::from_bytes(&data, self.hash_kind())
+            .map_err(|_| Error::fatal(format!("commit {id} is malformed")))?;
+        let author = commit
+            .author()
+            .map(|who| (who.name.to_string(), who.email.to_string()));
+        Ok(Commit {
+            tree: commit.tree(),
+            parents: commit.parents().collect(),
+            author: author.unwrap_or_default(),
+            time: commit
+                .committer()
+                .ok()
+                .and_then(|who| who.time().ok())
+                .map_or(0, |time| time.seconds),
+            message: commit.message.to_str_lossy().into_owned(),
+        })
+    }
+
+    /// Returns whether a commit carries a signature, good or not.
+    pub fn is_signed(&self, id: ObjectId) -> Result<bool> {
+        let data = self.read_object(id, ObjectKind::Commit, 1 << 20)?;
+        let header = data.find("\n\n").map_or(&data[..], |end| &data[..end]);
+        Ok(header.find("\ngpgsig").is_some())
+    }
+
+    /// Reads a tree. Trees larger than `limit` bytes are refused.
+    pub fn read_tree(&self, id: ObjectId, limit: u64) -> Result<Vec<TreeEntry>> {
+        let data = self.read_object(id, ObjectKind::Tree, limit)?;
+        gix::objs::TreeRefIter::from_bytes(&data, self.hash_kind())
+            .map(|entry| {
+                let entry = entry.map_err(|_| Error::fatal(format!("tree {id} is malformed")))?;
+                Ok(TreeEntry {
+                    name: entry.filename.to_vec(),
+                    kind: entry.mode.kind(),
+                    id: entry.oid.to_owned(),
+                })
+            })
+            .collect()
+    }
+}
+
+/// Returns the SHA-256 of some bytes in hexadecimal, whatever the repository's own hash is.
+pub fn sha256(bytes: &[u8]) -> String {
+    let mut hasher = gix::hash::hasher(gix::hash::Kind::Sha256);
+    hasher.update(bytes);
+    hasher
+        .try_finalize()
+        .expect("SHA-256 has no known collisions to refuse")
+        .to_string()
+}
+
+/// Syncs several things at the same time: each sync waits for the disk, and waiting together is waiting once.
+fn sync_together<T: Sync>(
+    things: &[T],
+    sync: impl Fn(&T) -> io::Result<()> + Sync,
+) -> io::Result<()> {
+    let share = things.len().div_ceil(SYNCS_AT_ONCE).max(SYNCS_IN_A_ROW);
+    if things.len() <= share {
+        return things.iter().try_for_each(sync);
+    }
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = things
+            .chunks(share)
+            .map(|part| scope.spawn(|| part.iter().try_for_each(&sync)))
+            .collect();
+        // Every thread is waited for, also after one failed.
+        let results: Vec<io::Result<()>> = parts
+            .into_iter()
+            .map(|part| {
+                part.join()
+                    .unwrap_or_else(|_| Err(io::Error::other("a sync panicked")))
+            })
+            .collect();
+        results.into_iter().collect()
+    })
+}
+
+/// Writes an object to a file without its name yet, and starts moving it to the disk.
+fn write_temporary(objects: &Path, kind: ObjectKind, data: &[u8]) -> io::Result<Temporary> {
+    let temporary = Temporary::create(objects, "tmp_obj_", 0o444)?;
+    fault::point("object.tmp.created")?;
+    loose::write(kind, data, &mut &temporary.file)?;
+    fault::point("object.tmp.written")?;
+    // Only advice: where it does nothing, the sync that follows does all the work.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::fs::fadvise(&temporary.file, 0, None, rustix::fs::Advice::DontNeed);
+    Ok(temporary)
+}
+
+/// Gives a synced object its name.
+fn name_object(
+    objects: &Path,
+    temporary: Temporary,
+    path: &Path,
+    touched: &mut BTreeSet<PathBuf>,
+) -> io::Result<()> {
+    let dir = path.parent().unwrap_or(objects);
+    match fs::create_dir(dir) {
+        Ok(()) => {
+            touched.insert(objects.to_owned());
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    temporary.persist(path)?;
+    fault::point("object.named")?;
+    touched.insert(dir.to_owned());
+    Ok(())
+}
+
+/// A file that removes itself unless it is given a final name.
+#[derive(Debug)]
+pub(in crate::git) struct Temporary {
+    pub(in crate::git) file: File,
+    path: PathBuf,
+}
+
+impl Temporary {
+    /// Creates a file with a name of its own.
+    pub(in crate::git) fn create(dir: &Path, prefix: &str, mode: u32) -> io::Result<Self> {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+            let path = dir.join(format!(
+                "{prefix}{}-{:x}{count:x}",
+                std::process::id(),
+                jitter()
+            ));
+            match OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(mode)
+                .open(&path)
+            {
+                Ok(file) => return Ok(Temporary { file, path }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns where it is.
+    pub(in crate::git) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives it its final name, replacing what has it.
+    pub(in crate::git) fn persist(mut self, path: &Path) -> io::Result<()> {
+        fs::rename(&self.path, path)?;
+        self.path = PathBuf::new();
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.path.as_os_str().is_empty() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Makes the names in a directory durable.
+pub(in crate::git) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Returns a number that differs between processes and calls, for file names and waiting times.
+pub(in crate::git) fn jitter() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new()
+        .build_hasher()
+        .finish()
+}

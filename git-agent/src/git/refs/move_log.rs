@@ -1,0 +1,127 @@
+//! Every ref that this program moves, written down before it moves: what moved otherwise, somebody else moved.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+use crate::error::{Context, Result};
+use crate::git::refs::{Expected, RefChange};
+use crate::git::{ObjectId, Repo};
+
+/// The list begins anew once it is longer; the one before is kept.
+const LONGEST: u64 = 2 << 20;
+
+/// One move of a ref.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    /// The ref, by its full name.
+    pub name: String,
+    /// What it held; nothing if it was not there.
+    pub old: Option<ObjectId>,
+    /// What it was to hold; nothing if it was to go.
+    pub new: Option<ObjectId>,
+}
+
+impl Move {
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.splitn(3, ' ');
+        let mut id = || {
+            let id: ObjectId = fields.next()?.parse().ok()?;
+            Some(Some(id).filter(|id| !id.is_null()))
+        };
+        Some(Move {
+            old: id()?,
+            new: id()?,
+            name: fields.next()?.to_owned(),
+        })
+    }
+}
+
+/// A place in the list of moves.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Position {
+    file: u64,
+    length: u64,
+}
+
+impl Repo {
+    fn moves_file(&self) -> PathBuf {
+        self.scratch_dir().with_file_name("moves")
+    }
+
+    fn earlier_moves_file(&self) -> PathBuf {
+        self.moves_file().with_extension("before")
+    }
+
+    /// Writes moves down. That it cannot be done keeps nothing from moving: they look like somebody else's then.
+    pub(crate) fn note_moves(&self, changes: &[RefChange]) {
+        let null = self.null_id();
+        let mut lines = String::new();
+        for change in changes {
+            let old = match change.expected {
+                Expected::Absent => null,
+                Expected::At(id) => id,
+            };
+            let new = change.new.unwrap_or(null);
+            lines.push_str(&format!("{old} {new} {}\n", change.name));
+        }
+        let _ = self.append_moves(lines.as_bytes());
+    }
+
+    fn append_moves(&self, lines: &[u8]) -> io::Result<()> {
+        let path = self.moves_file();
+        let open = || {
+            OpenOptions::new()
+                .append(true)
+                .create(true)
+                .mode(0o600)
+                .open(&path)
+        };
+        let mut file = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(self.scratch_dir())?;
+                open()?
+            }
+            other => other?,
+        };
+        if file.metadata()?.len() > LONGEST && file.try_lock().is_ok() {
+            // Only if nobody did it just now: then the name leads to another file.
+            if fs::metadata(&path)?.ino() == file.metadata()?.ino() {
+                fs::rename(&path, self.earlier_moves_file())?;
+            }
+            file = open()?;
+        }
+        file.write_all(lines)
+    }
+
+    /// Returns the place that the list of moves has come to.
+    pub fn moves_so_far(&self) -> Position {
+        let Ok(meta) = fs::metadata(self.moves_file()) else {
+            return Position::default();
+        };
+        Position {
+            file: meta.ino(),
+            length: meta.len(),
+        }
+    }
+
+    /// Returns the moves from a place on, the oldest first.
+    pub fn moves_since(&self, since: Position) -> Result<Vec<Move>> {
+        let mut text = String::new();
+        for path in [self.earlier_moves_file(), self.moves_file()] {
+            let cannot = || format!("cannot read '{}'", path.display());
+            let mut file = match File::open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other.context(cannot)?,
+            };
+            if file.metadata().context(cannot)?.ino() == since.file {
+                // What came before in this file, and in the one before it, is older.
+                text.clear();
+                file.seek(SeekFrom::Start(since.length)).context(cannot)?;
+            }
+            file.read_to_string(&mut text).context(cannot)?;
+        }
+        Ok(text.lines().filter_map(Move::parse).collect())
+    }
+}

@@ -1,0 +1,438 @@
+//! Reflogs: read as they are, and given back the entries that they had.
+//!
+//! git tells no hook when it takes entries out of a reflog, so whoever wants them back must have read them before.
+//! Entries that came meanwhile stay, on top.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Context, Error, Result};
+use crate::git::object::damage::files_below;
+use crate::git::object::{Temporary, sync_dir};
+use crate::git::refs::{ATTEMPTS, lock_path, pause, take_lock};
+use crate::git::{ObjectId, RefBackend, Repo};
+
+/// The ref whose value is nothing but the newest entry of its reflog.
+pub const STASH: &str = "refs/stash";
+/// What the text form of [`Reflogs`] begins the log of a ref with.
+const HEADER: &[u8] = b"reflog ";
+/// What a lock of ours holds. One that a killed process left is told by it.
+const LOCKED: &[u8] = b"git-agent puts a reflog back\n";
+/// How often entries are put back again because somebody changed the log meanwhile.
+const ROUNDS: usize = 4;
+
+/// One entry of a reflog.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The value before, in hexadecimal.
+    old: Vec<u8>,
+    /// The value after, who, when, and the message, as git writes them.
+    rest: Vec<u8>,
+}
+
+/// git rewrites the old value when it takes the entry before away, so that does not count.
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.rest == other.rest
+    }
+}
+
+impl Entry {
+    /// Reads a line as git writes it, without its end.
+    fn parse(line: &[u8]) -> Option<Self> {
+        let space = line.iter().position(|byte| *byte == b' ')?;
+        let entry = Entry {
+            old: line[..space].to_vec(),
+            rest: line[space + 1..].to_vec(),
+        };
+        entry.id().map(|_| entry)
+    }
+
+    /// Returns the value that the ref got.
+    pub fn id(&self) -> Option<ObjectId> {
+        let end = self.rest.iter().position(|byte| *byte == b' ')?;
+        ObjectId::from_hex(&self.rest[..end]).ok()
+    }
+
+    /// Returns the message.
+    pub fn message(&self) -> String {
+        let tab = self.rest.iter().position(|byte| *byte == b'\t');
+        let text = tab.map_or(&b""[..], |tab| &self.rest[tab + 1..]);
+        String::from_utf8_lossy(text).into_owned()
+    }
+
+    /// Returns when it was made, in seconds since 1970.
+    pub fn seconds(&self) -> Option<i64> {
+        self.who()?.2.split(' ').next()?.parse().ok()
+    }
+
+    /// Returns the name, the address and the time of the entry.
+    fn who(&self) -> Option<(String, String, String)> {
+        let head = self.rest.split(|byte| *byte == b'\t').next()?;
+        let head = String::from_utf8_lossy(head);
+        let (who, time) = head.split_once(' ')?.1.rsplit_once("> ")?;
+        let (name, email) = who.split_once('<')?;
+        Some((
+            name.trim_end().to_owned(),
+            email.to_owned(),
+            time.to_owned(),
+        ))
+    }
+}
+
+/// The reflogs of a repository by the names of their refs, each from its oldest entry on.
+#[derive(Debug, Clone, Default)]
+pub struct Reflogs(BTreeMap<String, Vec<Entry>>);
+
+impl Reflogs {
+    /// Returns the logs.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[Entry])> {
+        self.0
+            .iter()
+            .map(|(name, entries)| (name.as_str(), entries.as_slice()))
+    }
+
+    /// Returns whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.0.values().all(Vec::is_empty)
+    }
+
+    /// Returns the log of one ref.
+    pub fn of(&self, name: &str) -> &[Entry] {
+        self.0.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns every value that a ref got.
+    pub fn ids(&self) -> BTreeSet<ObjectId> {
+        self.0.values().flatten().filter_map(Entry::id).collect()
+    }
+
+    /// Keeps only the logs of refs with such names.
+    pub fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
+        self.0.retain(|name, _| wanted(name));
+    }
+
+    /// Returns the logs as a text that [`Reflogs::parse`] reads.
+    pub fn to_text(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        for (name, entries) in &self.0 {
+            text.extend([HEADER, name.as_bytes(), b"\n"].concat());
+            text.extend(lines(entries));
+        }
+        text
+    }
+
+    /// Reads the text form. What is neither a header nor an entry is passed over.
+    pub fn parse(text: &[u8]) -> Self {
+        let mut logs = Reflogs::default();
+        let mut name = None;
+        for line in text.split(|byte| *byte == b'\n') {
+            if let Some(found) = line.strip_prefix(HEADER) {
+                name = Some(String::from_utf8_lossy(found).into_owned());
+            } else if let (Some(name), Some(entry)) = (&name, Entry::parse(line)) {
+                logs.0.entry(name.clone()).or_default().push(entry);
+            }
+        }
+        logs
+    }
+}
+
+fn lines(entries: &[Entry]) -> Vec<u8> {
+    let line = |entry: &Entry| [&entry.old, &b" "[..], &entry.rest, b"\n"].concat();
+    entries.iter().flat_map(line).collect()
+}
+
+fn entries(log: &[u8]) -> Vec<Entry> {
+    log.split(|byte| *byte == b'\n')
+        .filter_map(Entry::parse)
+        .collect()
+}
+
+/// Returns the entries of `before` that are not in `now` any more.
+pub fn missing(before: &[Entry], now: &[Entry]) -> Vec<Entry> {
+    let mut left: HashMap<&[u8], usize> = HashMap::new();
+    for entry in now {
+        *left.entry(&entry.rest).or_default() += 1;
+    }
+    let is_missing = |entry: &&Entry| match left.get_mut(entry.rest.as_slice()) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            false
+        }
+        _ => true,
+    };
+    before.iter().filter(is_missing).cloned().collect()
+}
+
+/// Returns all entries of `before`, with those that came meanwhile on top.
+fn joined(before: &[Entry], now: &[Entry]) -> Vec<Entry> {
+    let mut all = before.to_vec();
+    for mut entry in missing(now, before) {
+        if let Some(last) = all.last().and_then(Entry::id) {
+            entry.old = last.to_string().into_bytes();
+        }
+        all.push(entry);
+    }
+    all
+}
+
+/// How putting entries back ended.
+#[derive(Debug)]
+#[must_use]
+pub enum PutBack {
+    /// None was missing, or the ref itself is gone.
+    Nothing,
+    /// These are back.
+    Done(Vec<Entry>),
+    /// These are missing, and this backend has no way to write them without moving the ref.
+    Unable(Vec<Entry>),
+}
+
+impl Repo {
+    /// Returns the reflogs of the main worktree's HEAD and of every ref that all worktrees share.
+    pub fn reflogs(&self) -> Result<Reflogs> {
+        match self.ref_backend() {
+            RefBackend::Files => self.reflog_files(),
+            RefBackend::Reftable => self.reflogs_from_git(),
+        }
+    }
+
+    fn reflog_files(&self) -> Result<Reflogs> {
+        let dir = self.common_dir().join("logs");
+        let mut logs = Reflogs::default();
+        for path in std::iter::once(dir.join("HEAD")).chain(files_below(&dir.join("refs"))) {
+            let name = path.strip_prefix(&dir).ok().and_then(Path::to_str);
+            let Some(name) = name else { continue };
+            // One that this user may not read, git cannot rewrite for an agent of theirs either.
+            let log = read(&path).unwrap_or_default();
+            if !log.is_empty() {
+                logs.0.insert(name.to_owned(), entries(&log));
+            }
+        }
+        Ok(logs)
+    }
+
+    fn reflogs_from_git(&self) -> Result<Reflogs> {
+        let answer = self
+            .git_common()
+            .args(["log", "--walk-reflogs", "--all", "--date=raw"])
+            .args(["--no-show-signature", "--no-color"])
+            .arg("--format=%gD%x00%H%x00%gn%x00%ge%x00%gs")
+            .run()?;
+        let mut logs = Reflogs::default();
+        for line in answer.stdout.split(|byte| *byte == b'\n') {
+            let fields: Vec<&[u8]> = line.splitn(5, |byte| *byte == 0).collect();
+            let [place, id, name, email, message] = fields[..] else {
+                continue;
+            };
+            let place = String::from_utf8_lossy(place);
+            let Some((log, time)) = place.strip_suffix('}').and_then(|p| p.rsplit_once("@{"))
+            else {
+                continue;
+            };
+            if log != "HEAD" && !log.starts_with("refs/") {
+                continue;
+            }
+            let mut rest = [id, b" ", name, b" <", email, b"> ", time.as_bytes()].concat();
+            if !message.is_empty() {
+                rest.push(b'\t');
+                rest.extend_from_slice(message);
+            }
+            let entries = logs.0.entry(log.to_owned()).or_default();
+            entries.push(Entry {
+                old: self.null_id().to_string().into_bytes(),
+                rest,
+            });
+        }
+        for entries in logs.0.values_mut() {
+            // git tells the newest first, and no value from before.
+            entries.reverse();
+            for at in 1..entries.len() {
+                if let Some(before) = entries[at - 1].id() {
+                    entries[at].old = before.to_string().into_bytes();
+                }
+            }
+        }
+        Ok(logs)
+    }
+
+    /// Returns those of some commits that no ref reaches, besides refs under `passing`, which may go at any time.
+    pub fn unreached(&self, commits: &BTreeSet<ObjectId>, passing: &str) -> Result<Vec<ObjectId>> {
+        let input: String = commits.iter().map(|id| format!("{id}\n")).collect();
+        let answer = self
+            .git_common()
+            .args(["rev-list", "--ignore-missing", "--stdin", "--not"])
+            .args([&format!("--exclude={passing}*"), "--all"])
+            .input(input)
+            .answer()?;
+        if answer.code != Some(0) {
+            // A damaged ref keeps git from telling: then each of them counts.
+            let exists = |id: &ObjectId| matches!(self.object_header(*id), Ok(Some(_)));
+            return Ok(commits.iter().copied().filter(exists).collect());
+        }
+        let listed = String::from_utf8_lossy(&answer.stdout).into_owned();
+        let listed = listed.lines().filter_map(|line| line.parse().ok());
+        Ok(listed.filter(|id| commits.contains(id)).collect())
+    }
+
+    /// Gives a reflog the entries back that it had before and has no more.
+    pub fn put_reflog_back(&self, name: &str, before: &[Entry]) -> Result<PutBack> {
+        self.require_writable()?;
+        let can_be_gone = name == STASH || name == "HEAD";
+        if !can_be_gone && self.find_ref(name)?.is_none() {
+            return Ok(PutBack::Nothing);
+        }
+        match self.ref_backend() {
+            RefBackend::Files => self.put_file_back(name, before),
+            RefBackend::Reftable if name == STASH => self.stash_again(before),
+            RefBackend::Reftable => {
+                let lost = missing(before, self.reflogs()?.of(name));
+                Ok(match lost.is_empty() {
+                    true => PutBack::Nothing,
+                    false => PutBack::Unable(lost),
+                })
+            }
+        }
+    }
+
+    fn put_file_back(&self, name: &str, before: &[Entry]) -> Result<PutBack> {
+        let cannot = || format!("cannot put the reflog of '{name}' back");
+        let (path, log) = (
+            self.common_dir().join(name),
+            self.common_dir().join("logs").join(name),
+        );
+        let lock = self.lock_ref(&path).context(cannot)?;
+        let now = entries(&read(&log)?);
+        let lost = missing(before, &now);
+        if lost.is_empty() {
+            return Ok(PutBack::Nothing);
+        }
+        let all = joined(before, &now);
+        let scratch = self.scratch_dir();
+        let file = |text: &[u8]| -> io::Result<Temporary> {
+            let mut file = Temporary::create(&scratch, "reflog-", 0o644)?;
+            file.file.write_all(text)?;
+            file.file.sync_all()?;
+            Ok(file)
+        };
+        let parent = log.parent().unwrap_or(&log);
+        fs::create_dir_all(parent).context(cannot)?;
+        let fresh = file(&lines(&all)).context(cannot)?;
+        fresh.persist(&log).context(cannot)?;
+        sync_dir(parent).context(cannot)?;
+        if name == STASH
+            && let Some(newest) = all.last().and_then(Entry::id)
+        {
+            let value = file(format!("{newest}\n").as_bytes()).context(cannot)?;
+            value.persist(&lock.0).context(cannot)?;
+            fs::rename(&lock.0, &path).context(cannot)?;
+        }
+        Ok(PutBack::Done(lost))
+    }
+
+    /// Takes git's own lock of a ref. One that a killed process of ours left is taken over.
+    fn lock_ref(&self, path: &Path) -> io::Result<RefLock> {
+        let scratch = self.scratch_dir();
+        fs::create_dir_all(&scratch)?;
+        let mut content = Temporary::create(&scratch, "ref-", 0o644)?;
+        content.file.write_all(LOCKED)?;
+        let lock = lock_path(path);
+        let mut last = None;
+        for attempt in 0..ATTEMPTS {
+            match take_lock(content.path(), &lock) {
+                Ok(()) => return Ok(RefLock(lock)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = Some(error),
+                Err(error) => return Err(error),
+            }
+            std::thread::sleep(pause(attempt));
+        }
+        // Held for a moment only: who still holds it after all that time is dead.
+        if fs::read(&lock).is_ok_and(|held| held == LOCKED) {
+            fs::remove_file(&lock)?;
+            take_lock(content.path(), &lock)?;
+            return Ok(RefLock(lock));
+        }
+        Err(last.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into()))
+    }
+
+    /// Makes the list of stashes anew, entry by entry: without files only git writes reflogs.
+    fn stash_again(&self, before: &[Entry]) -> Result<PutBack> {
+        let mut back = Vec::new();
+        for _ in 0..ROUNDS {
+            let now = self.reflogs()?;
+            let lost = missing(before, now.of(STASH));
+            if lost.is_empty() {
+                return Ok(match back.is_empty() {
+                    true => PutBack::Nothing,
+                    false => PutBack::Done(back),
+                });
+            }
+            if back.is_empty() {
+                back = lost;
+            }
+            self.rewrite_stash(&joined(before, now.of(STASH)))?;
+        }
+        Err(Error::fatal("the stash changes all the time"))
+    }
+
+    /// Somebody who changes the stash meanwhile ends this early: then it is looked at again.
+    fn rewrite_stash(&self, entries: &[Entry]) -> Result<()> {
+        let mut value = self.find_ref(STASH)?;
+        if let Some(id) = value.take() {
+            let git = self.git_common().durable();
+            let words = ["update-ref", "-d", STASH, &id.to_string()];
+            if git.args(words).answer()?.code != Some(0) {
+                return Ok(());
+            }
+        }
+        for entry in entries {
+            let (Some(id), Some((name, email, time))) = (entry.id(), entry.who()) else {
+                continue;
+            };
+            let mut git = self
+                .git_common()
+                .durable()
+                .env("GIT_COMMITTER_NAME", name)
+                .env("GIT_COMMITTER_EMAIL", email)
+                .env("GIT_COMMITTER_DATE", format!("@{time}"))
+                .args(["update-ref", "--create-reflog"]);
+            let message = entry.message();
+            if !message.is_empty() {
+                git = git.args(["-m", &message]);
+            }
+            let old = value.unwrap_or(self.null_id()).to_string();
+            let words = [STASH, &id.to_string(), &old];
+            if git.args(words).answer()?.code != Some(0) {
+                return Ok(());
+            }
+            value = Some(id);
+        }
+        Ok(())
+    }
+}
+
+/// git's lock of a ref, given back when this is dropped.
+struct RefLock(PathBuf);
+
+impl Drop for RefLock {
+    fn drop(&mut self) {
+        // One that became the ref has this name no more.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(Vec::new())
+        }
+        other => other.context(|| format!("cannot read '{}'", path.display())),
+    }
+}

@@ -1,0 +1,420 @@
+//! Lock files of git whose makers died: which locks git may make for us, and which of those nobody holds any more.
+//!
+//! A git that is killed leaves its lock files, and from then on every git refuses to work until a person removes them. So
+//! the names of the locks are recorded before git is asked to take them, and the record goes once git has ended. A record
+//! whose writer is dead names the locks that may be removed, so long as nobody holds them.
+//!
+//! A lock may be held by a process that has closed it: git does so while hooks and editors run. That is why a lock counts as
+//! abandoned only when no process has it open and no git runs in this repository that is older than the lock.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::error::{Context, Result};
+use crate::git::object::Temporary;
+use crate::git::refs::{lock_path, pause};
+use crate::git::snapshot::capture::Checkout;
+use crate::git::{RefBackend, Repo};
+use crate::process::identity::Stat;
+
+/// What git locks in the git directory of a working tree.
+const OF_A_CHECKOUT: [&str; 4] = ["HEAD", "ORIG_HEAD", "AUTO_MERGE", "index"];
+/// Commands of git that take no lock and may run for days.
+const HARMLESS: [&[u8]; 3] = [b"agent", b"cat-file", b"fsmonitor--daemon"];
+/// Options of git itself that are followed by a value.
+const WITH_VALUE: [&[u8]; 5] = [b"-C", b"-c", b"--git-dir", b"--work-tree", b"--namespace"];
+/// How exactly the age of a file and the age of a process can be compared.
+const SLACK: Duration = Duration::from_millis(100);
+
+/// How often locks that somebody holds are looked at again. With the waits between that is about half a second.
+const ATTEMPTS: u32 = 8;
+
+/// A record of the locks that git may take for us. It goes with the value; when this process or its git dies, it stays.
+#[derive(Debug)]
+#[must_use]
+pub struct LockRecord {
+    path: PathBuf,
+    /// What it names.
+    locks: Vec<PathBuf>,
+    /// Held for as long as this process lives.
+    file: File,
+}
+
+impl LockRecord {
+    /// Makes sure that the record is still there after a power cut.
+    pub fn durable(self) -> Result<Self> {
+        let cannot = || format!("cannot write '{}'", self.path.display());
+        self.file.sync_all().context(cannot)?;
+        Ok(self)
+    }
+}
+
+impl Drop for LockRecord {
+    fn drop(&mut self) {
+        // A lock that is still there was left by a git that died alone: whoever comes next looks at it.
+        let is_there = |lock: &PathBuf| fs::symlink_metadata(lock).is_ok();
+        if !self.locks.iter().any(is_there) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Repo {
+    /// Returns the locks that git takes to move refs.
+    pub fn locks_of_refs<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Vec<PathBuf> {
+        let common = self.common_dir();
+        match self.ref_backend() {
+            RefBackend::Files => names
+                .into_iter()
+                .map(|name| lock_path(&common.join(name)))
+                .chain(["packed-refs.lock", "packed-refs.new"].map(|name| common.join(name)))
+                .collect(),
+            RefBackend::Reftable => vec![common.join("reftable/tables.list.lock")],
+        }
+    }
+
+    /// Returns the locks that git takes in the git directory of a working tree.
+    pub fn locks_of_checkout(&self, at: &Checkout) -> Vec<PathBuf> {
+        let own = OF_A_CHECKOUT.map(|name| lock_path(&at.admin_dir.join(name)));
+        let table = at.admin_dir.join("reftable/tables.list.lock");
+        own.into_iter().chain([table]).collect()
+    }
+
+    /// Records locks before git is asked to take them. Those that are there already are somebody else's and are not recorded.
+    pub fn record_locks(&self, paths: impl IntoIterator<Item = PathBuf>) -> Result<LockRecord> {
+        let dir = self.lock_records();
+        let cannot = || format!("cannot write below '{}'", dir.display());
+        let free = |path: &PathBuf| fs::symlink_metadata(path).is_err();
+        let locks: Vec<PathBuf> = paths.into_iter().filter(free).collect();
+        let mut names = Vec::new();
+        for path in &locks {
+            names.extend_from_slice(path.as_os_str().as_bytes());
+            names.push(0);
+        }
+        fs::create_dir_all(&dir).context(cannot)?;
+        let scratch = self.scratch_dir();
+        fs::create_dir_all(&scratch).context(cannot)?;
+        let mut record = Temporary::create(&scratch, "locks-", 0o600).context(cannot)?;
+        record.file.lock().context(cannot)?;
+        record.file.write_all(&names).context(cannot)?;
+        let file = record.file.try_clone().context(cannot)?;
+        let name = record.path().file_name().map(OsStr::to_owned);
+        let path = dir.join(name.unwrap_or_default());
+        record.persist(&path).context(cannot)?;
+        Ok(LockRecord { path, locks, file })
+    }
+
+    /// Returns the locks that are there and that commands of ours took which died.
+    pub fn recorded_locks(&self) -> Vec<PathBuf> {
+        let records = self.dead_records();
+        let mut locks: Vec<PathBuf> = records.into_iter().flat_map(|(_, locks)| locks).collect();
+        locks.sort();
+        locks.dedup();
+        locks
+    }
+
+    /// Removes the locks that commands of ours left which died, unless somebody holds them. Returns those removed.
+    pub fn clear_recorded_locks(&self) -> Result<Vec<PathBuf>> {
+        let records = self.dead_records();
+        if records.is_empty() || self.is_read_only() {
+            return Ok(Vec::new());
+        }
+        let all: Vec<PathBuf> = records
+            .iter()
+            .flat_map(|(_, locks)| locks.clone())
+            .collect();
+        let removed = self.clear_locks(&all)?;
+        for (record, locks) in records {
+            if locks.iter().all(|lock| fs::symlink_metadata(lock).is_err()) {
+                // Somebody else may have been faster.
+                let _ = fs::remove_file(record);
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Removes the locks that killed gits left in a linked worktree of ours and on its branch. Returns those removed.
+    pub fn clear_worktree_locks(
+        &self,
+        at: &Checkout,
+        branch: Option<&str>,
+    ) -> Result<Vec<PathBuf>> {
+        if at.admin_dir == self.common_dir() {
+            return Ok(Vec::new());
+        }
+        let entries = fs::read_dir(&at.admin_dir).into_iter().flatten().flatten();
+        let is_lock = |path: &PathBuf| path.extension().is_some_and(|end| end == "lock");
+        let branch = branch.map(|branch| format!("refs/heads/{branch}.lock"));
+        let locks: Vec<PathBuf> = entries
+            .map(|entry| entry.path())
+            .filter(is_lock)
+            .chain(branch.map(|lock| self.common_dir().join(lock)))
+            .collect();
+        self.clear_locks(&locks)
+    }
+
+    /// Removes those of these locks that nobody holds. Returns them.
+    pub fn clear_locks(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        let there: Vec<PathBuf> = paths.iter().filter(|path| path.exists()).cloned().collect();
+        if there.is_empty() {
+            return Ok(there);
+        }
+        let dir = self.lock_records();
+        let cannot = || format!("cannot remove locks recorded in '{}'", dir.display());
+        fs::create_dir_all(&dir).context(cannot)?;
+        // One at a time: what another has removed may be a lock of somebody who lives by now.
+        let turn = File::open(&dir).context(cannot)?;
+        turn.lock().context(cannot)?;
+        let mut removed = self.abandoned(&there);
+        // A git that was killed just now takes a moment to end, and one that works ends soon.
+        for attempt in 0..ATTEMPTS {
+            let gone = |path: &PathBuf| removed.contains(path) || !path.exists();
+            if there.iter().all(gone) {
+                break;
+            }
+            std::thread::sleep(pause(attempt));
+            removed = self.abandoned(&there);
+        }
+        removed.retain(|path| fs::remove_file(path).is_ok());
+        Ok(removed)
+    }
+
+    /// Returns those of these locks that nobody holds: they are this user's, no process has them open, and no git runs here
+    /// that may have made them. Where that cannot be told, none are.
+    pub fn abandoned(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
+        let mine =
+            |meta: &Metadata| meta.is_file() && meta.uid() == rustix::process::geteuid().as_raw();
+        let mut suspects: Vec<(PathBuf, Metadata)> = paths
+            .iter()
+            .filter_map(|path| Some((path.clone(), fs::symlink_metadata(path).ok()?)))
+            .filter(|(_, meta)| mine(meta))
+            .collect();
+        let Ok(processes) = fs::read_dir("/proc") else {
+            return Vec::new();
+        };
+        for process in processes.flatten() {
+            let name = process.file_name();
+            let pid = name.to_str().and_then(|name| name.parse::<u32>().ok());
+            let Some(stat) = pid.and_then(Stat::of).filter(|stat| !stat.is_dead()) else {
+                continue;
+            };
+            if suspects.is_empty() {
+                break;
+            }
+            let age = self.age_of_git(&process.path(), &stat);
+            suspects.retain(|(_, meta)| {
+                age.is_none_or(|age| age + SLACK < age_of(meta)) && !has_open(&process.path(), meta)
+            });
+        }
+        suspects.into_iter().map(|(path, _)| path).collect()
+    }
+
+    /// Returns the age of a process that is a git at work in this repository and may hold locks; `None` for any other.
+    fn age_of_git(&self, process: &Path, stat: &Stat) -> Option<Duration> {
+        let is_ours = stat.parent == std::process::id();
+        if stat.name != "git" || is_ours || is_harmless(process) {
+            return None;
+        }
+        // Whoever cannot be looked at belongs to somebody else, or is about to end.
+        let place = fs::read_link(process.join("cwd")).ok()?;
+        if !self.is_at_home(&place) {
+            return None;
+        }
+        let now = clock_gettime(ClockId::Boottime);
+        let now = Duration::new(now.tv_sec.try_into().ok()?, now.tv_nsec.try_into().ok()?);
+        let ticks = rustix::param::clock_ticks_per_second().max(1);
+        let millis = u128::from(stat.start_time) * 1000 / u128::from(ticks);
+        let began = Duration::from_millis(u64::try_from(millis).ok()?);
+        Some(now.saturating_sub(began))
+    }
+
+    /// Returns whether a directory is in this repository or in one of its working trees.
+    fn is_at_home(&self, place: &Path) -> bool {
+        let common = self.common_dir();
+        if place.starts_with(common) {
+            return true;
+        }
+        let found = place
+            .ancestors()
+            .map(|dir| dir.join(".git"))
+            .find(|git| git.exists());
+        let Some(git) = found else {
+            // The files may be far from the git directory, as 'core.worktree' says.
+            return self
+                .main_work_tree()
+                .is_some_and(|top| place.starts_with(top));
+        };
+        let linked = fs::read(&git).ok().and_then(|text| {
+            let target = text.strip_prefix(b"gitdir: ")?.trim_ascii_end().to_vec();
+            Some(PathBuf::from(OsStr::from_bytes(&target)))
+        });
+        let git = linked.unwrap_or(git);
+        fs::canonicalize(&git).is_ok_and(|git| git.starts_with(common))
+            || self
+                .main_work_tree()
+                .is_some_and(|top| place.starts_with(top))
+    }
+
+    fn lock_records(&self) -> PathBuf {
+        self.common_dir().join("agents").join("locks").join("git")
+    }
+
+    /// Returns the records whose writers are dead, each with the locks of it that are there.
+    fn dead_records(&self) -> Vec<(PathBuf, Vec<PathBuf>)> {
+        let entries = fs::read_dir(self.lock_records()).into_iter().flatten();
+        let read = |path: PathBuf| -> io::Result<Option<(PathBuf, Vec<PathBuf>)>> {
+            let record = File::open(&path)?;
+            if record.try_lock_shared().is_err() {
+                return Ok(None);
+            }
+            let names = fs::read(&path)?;
+            let names = names
+                .split(|byte| *byte == 0)
+                .filter(|name| !name.is_empty());
+            let locks = names.map(|name| PathBuf::from(OsStr::from_bytes(name)));
+            let locks = locks.filter(|lock| fs::symlink_metadata(lock).is_ok());
+            Ok(Some((path, locks.collect())))
+        };
+        entries
+            .flatten()
+            // One that goes meanwhile names nothing any more.
+            .filter_map(|entry| read(entry.path()).ok().flatten())
+            .collect()
+    }
+}
+
+fn age_of(meta: &Metadata) -> Duration {
+    let made = meta.modified().ok();
+    made.and_then(|made| SystemTime::now().duration_since(made).ok())
+        .unwrap_or_default()
+}
+
+/// Returns whether a git runs a command that takes no lock.
+fn is_harmless(process: &Path) -> bool {
+    let words = fs::read(process.join("cmdline")).unwrap_or_default();
+    let mut words = words.split(|byte| *byte == 0).skip(1);
+    while let Some(word) = words.next() {
+        if WITH_VALUE.contains(&word) {
+            words.next();
+        } else if !word.starts_with(b"-") {
+            return HARMLESS.contains(&word);
+        }
+    }
+    false
+}
+
+/// Returns whether a process that this user may look at has a file open, under whatever name.
+fn has_open(process: &Path, file: &Metadata) -> bool {
+    let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten();
+    descriptors.flatten().any(|descriptor| {
+        fs::metadata(descriptor.path())
+            .is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    fn git(dir: &Path, words: &[&str]) {
+        let ended = Command::new("git").args(words).current_dir(dir).status();
+        assert!(ended.expect("git starts").success());
+    }
+
+    fn repo() -> (tempfile::TempDir, Repo) {
+        let dir = tempfile::tempdir().expect("a directory");
+        git(dir.path(), &["init", "--quiet", "--ref-format=files"]);
+        let repo = crate::git::snapshot::tests::world::open(&dir.path().join(".git"));
+        (dir, repo)
+    }
+
+    /// Starts a git that holds the lock of a ref without having it open.
+    fn holder(dir: &Path) -> Child {
+        let tree = Command::new("git")
+            .args(["hash-object", "-t", "tree", "-w", "--stdin"])
+            .stdin(Stdio::null())
+            .current_dir(dir)
+            .output()
+            .expect("git starts");
+        let tree = String::from_utf8(tree.stdout).expect("hex");
+        let tree = tree.trim_end();
+        let mut child = Command::new("git")
+            .args(["update-ref", "--stdin"])
+            .current_dir(dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("git starts");
+        let script = format!("start\ncreate refs/tags/held {tree}\nprepare\n");
+        let input = child.stdin.as_mut().expect("a pipe");
+        input.write_all(script.as_bytes()).expect("written");
+        input.flush().expect("written");
+        let output = child.stdout.take().expect("a pipe");
+        let answers: Vec<String> = BufReader::new(output)
+            .lines()
+            .take(2)
+            .map(|line| line.expect("text"))
+            .collect();
+        assert_eq!(answers, ["start: ok", "prepare: ok"]);
+        child
+    }
+
+    #[test]
+    fn a_lock_is_held_for_as_long_as_its_git_lives() {
+        let (dir, repo) = repo();
+        let lock = repo.common_dir().join("refs/tags/held.lock");
+        // Its parent is this process, so one more stands between.
+        let mut child = holder(dir.path());
+        assert!(lock.exists());
+        assert!(fs::read_dir(format!("/proc/{}/fd", child.id())).is_ok());
+        let stat = Stat::of(child.id()).expect("it runs");
+        let other = Stat { parent: 1, ..stat };
+        let process = PathBuf::from(format!("/proc/{}", child.id()));
+        assert!(repo.age_of_git(&process, &other).is_some());
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+        let lock = std::slice::from_ref(&lock);
+        assert_eq!(repo.abandoned(lock), lock);
+        let open = File::open(&lock[0]).expect("there");
+        assert_eq!(repo.abandoned(lock), [] as [PathBuf; 0]);
+        drop(open);
+        assert_eq!(repo.clear_locks(lock).expect("works"), lock);
+    }
+
+    #[test]
+    fn only_what_was_not_there_is_recorded_and_only_the_dead_are_cleared() {
+        let (_dir, repo) = repo();
+        let (theirs, ours) = (
+            repo.common_dir().join("refs/heads/theirs.lock"),
+            repo.common_dir().join("refs/heads/ours.lock"),
+        );
+        fs::write(&theirs, "").expect("writable");
+        let record = repo
+            .record_locks([theirs.clone(), ours.clone()])
+            .expect("recorded");
+        fs::write(&ours, "").expect("writable");
+        assert_eq!(
+            repo.recorded_locks(),
+            [] as [PathBuf; 0],
+            "its writer lives"
+        );
+        // As if this process had died.
+        record.file.unlock().expect("ours");
+        let left = std::slice::from_ref(&ours);
+        assert_eq!(repo.recorded_locks(), left);
+        assert_eq!(repo.clear_recorded_locks().expect("works"), left);
+        assert!(theirs.exists() && !ours.exists());
+        assert_eq!(fs::read_dir(repo.lock_records()).expect("there").count(), 0);
+        std::mem::forget(record);
+    }
+}

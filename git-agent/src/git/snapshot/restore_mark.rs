@@ -1,0 +1,179 @@
+//! The mark that a working tree's files are on their way to a recorded state: durable before the first file changes, gone
+//! after the last.
+//!
+//! It lies in the working tree's own git directory and is held with flock by whoever changes the files. One that nobody
+//! holds says that this process died: what is there is neither one state nor the other.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::error::{Context, Error, Result};
+use crate::fault;
+use crate::git::object::{Signature, Temporary, sync_dir};
+use crate::git::snapshot::capture::{Captured, Checkout};
+use crate::git::snapshot::scan::Hidden;
+use crate::git::{ObjectId, Repo};
+use crate::process::files::is_abandoned;
+
+/// The name of the mark in a working tree's git directory.
+const MARK: &str = "agent-restoring";
+/// How long another process that changes the files is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Files on their way to a recorded state. The mark stays when this is dropped before [`Restoring::end`].
+#[derive(Debug)]
+#[must_use]
+pub struct Restoring {
+    path: PathBuf,
+    _held: File,
+}
+
+/// Where files were on their way to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Way {
+    /// The snapshot that the working tree is to be brought to.
+    pub to: ObjectId,
+    /// The commit that HEAD is at once the files need nothing more.
+    pub done_at: Option<ObjectId>,
+}
+
+impl Restoring {
+    /// Ends the way: the files are what they are to be.
+    pub fn end(self) -> Result<()> {
+        let cannot = || format!("cannot remove '{}'", self.path.display());
+        fs::remove_file(&self.path).context(cannot)?;
+        sync_dir(self.path.parent().unwrap_or(&self.path)).context(cannot)
+    }
+}
+
+impl Repo {
+    /// Marks a working tree before its files change. If that is interrupted, the files go where `way` says.
+    pub fn begin_restoring(&self, at: &Checkout, way: Way) -> Result<Restoring> {
+        let path = at.admin_dir.join(MARK);
+        let cannot = || format!("cannot write '{}'", path.display());
+        self.refuse_half(at)?;
+        let mut mark = Temporary::create(&at.admin_dir, "agent-", 0o600).context(cannot)?;
+        let mut text = format!("to {}\n", way.to);
+        if let Some(done_at) = way.done_at {
+            text.push_str(&format!("done-at {done_at}\n"));
+        }
+        mark.file.write_all(text.as_bytes()).context(cannot)?;
+        mark.file.sync_all().context(cannot)?;
+        let held = mark.file.try_clone().context(cannot)?;
+        held.try_lock().context(cannot)?;
+        mark.persist(&path).context(cannot)?;
+        sync_dir(&at.admin_dir).context(cannot)?;
+        fault::point("restoring.marked").context(cannot)?;
+        Ok(Restoring { path, _held: held })
+    }
+
+    /// Returns whether a working tree's files are on their way, or were when whoever changed them died.
+    pub fn is_half(&self, at: &Checkout) -> bool {
+        fs::symlink_metadata(at.admin_dir.join(MARK)).is_ok()
+    }
+
+    /// Fails if a working tree's files are neither one state nor another.
+    pub(in crate::git) fn refuse_half(&self, at: &Checkout) -> Result<()> {
+        match self.is_half(at) {
+            false => Ok(()),
+            true => Err(half(&at.top)),
+        }
+    }
+
+    /// Takes up a way that whoever began it did not end; `None` when there is none. One who is still at it is waited for.
+    pub fn take_up_restoring(&self, at: &Checkout) -> Result<Option<(Restoring, Way)>> {
+        let path = at.admin_dir.join(MARK);
+        let cannot = || format!("cannot read '{}'", path.display());
+        let since = Instant::now();
+        loop {
+            let file = match File::open(&path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(Error::fatal(cannot()).because(error)),
+            };
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) if since.elapsed() < PATIENCE => {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(Error::fatal(format!(
+                        "another process changes the files in '{}'",
+                        at.top.display()
+                    )));
+                }
+                Err(TryLockError::Error(error)) => {
+                    return Err(Error::fatal(cannot()).because(error));
+                }
+            }
+            if !is_at(&file, &path) {
+                continue;
+            }
+            let text = fs::read_to_string(&path).context(cannot)?;
+            let way = self
+                .parse_way(&text)
+                .ok_or_else(|| Error::fatal(format!("'{}' is malformed", path.display())))?;
+            return Ok(Some((Restoring { path, _held: file }, way)));
+        }
+    }
+
+    fn parse_way(&self, text: &str) -> Option<Way> {
+        let value = |key: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+            let found = lines.find(|(name, _)| *name == key)?;
+            self.parse_id(found.1).ok()
+        };
+        Some(Way {
+            to: value("to")?,
+            done_at: value("done-at"),
+        })
+    }
+
+    /// Removes the lock of an index that whoever died while a restore installed it left. It is empty, unlike git's own, and
+    /// exists for a moment only.
+    pub fn remove_own_index_lock(&self, at: &Checkout) {
+        let lock = crate::git::refs::lock_path(&at.admin_dir.join("index"));
+        let empty = fs::symlink_metadata(&lock).is_ok_and(|meta| meta.is_file() && meta.len() == 0);
+        if empty && is_abandoned(&lock) {
+            let _ = fs::remove_file(&lock);
+        }
+    }
+
+    /// Returns the git directories of the linked working trees whose files are on their way, or were when somebody died.
+    pub fn half_worktrees(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.common_dir().join("worktrees"));
+        let entries = entries.into_iter().flatten().flatten();
+        entries
+            .map(|entry| entry.path())
+            .filter(|admin_dir| fs::symlink_metadata(admin_dir.join(MARK)).is_ok())
+            .collect()
+    }
+
+    /// Records a working tree as a snapshot although its files are on their way; no ref points at it yet. It is kept for
+    /// a person to look into, and never as a session's work.
+    pub fn record_half(&self, at: &Checkout, who: &Signature) -> Result<ObjectId> {
+        let mut captured: Captured = self.capture_anyway(at, Hidden::Look)?;
+        let title = "files of an interrupted restore";
+        self.write_snapshot(&mut captured, None, who, title, &[])
+    }
+}
+
+fn half(top: &Path) -> Error {
+    Error::fatal(format!(
+        "the files in '{}' are half restored",
+        top.display()
+    ))
+    .hint("git agent doctor --fix")
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(held), Ok(named)) = (file.metadata(), fs::symlink_metadata(path)) else {
+        return false;
+    };
+    (held.dev(), held.ino()) == (named.dev(), named.ino())
+}

@@ -1,0 +1,98 @@
+//! Whether a submodule holds work that is in no commit of its own. Nothing that its settings name is run for that.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use gix::index::entry::Mode;
+
+use crate::git::snapshot::beneath::{Content, Disk};
+use crate::git::snapshot::capture::Checkout;
+use crate::git::snapshot::scan::{Hidden, Manner};
+use crate::git::{Git, ObjectKind, Repo};
+
+/// The longest `.git` file that is read.
+const LONGEST: u64 = 8 << 10;
+
+impl Repo {
+    /// Returns whether a checked-out submodule holds work that is not committed in it; `None` when that cannot be told.
+    pub fn has_loose_work(&self, at: &Checkout, submodule: &[u8]) -> Option<bool> {
+        let top = at.top.join(std::ffi::OsStr::from_bytes(submodule));
+        let git_dir = self.git_dir_of(&top)?;
+        let index = git_dir.join("index");
+        // Whoever works there can have put anything in its place.
+        if !std::fs::symlink_metadata(&index).ok()?.is_file() {
+            return None;
+        }
+        let index = self.read_index(&index).ok()?;
+        let mut disk = Disk::open(&top).ok()?;
+        let manner = Manner {
+            hidden: Hidden::LookAway,
+            sparse: false,
+        };
+        let scan = self.scan(&index, &disk, manner).ok()?;
+        if !scan.deleted.is_empty()
+            || scan.changed.iter().any(|path| {
+                let entry = index.entry_by_path(path.as_slice().into());
+                !entry.is_some_and(|entry| self.holds(&mut disk, path, entry).unwrap_or(false))
+            })
+        {
+            return Some(true);
+        }
+        // What those inside it hold is not looked at.
+        if !scan.submodules.is_empty() {
+            return None;
+        }
+        // Of an object that is missing there, git would ask whom its settings name, by a program that they name.
+        let git = || {
+            Git::new(&git_dir, &git_dir, Some(&top))
+                .env("GIT_NO_LAZY_FETCH", "1")
+                .env("GIT_ALLOW_PROTOCOL", "none")
+        };
+        let others = git()
+            .args(["ls-files", "-z", "--others", "--exclude-standard"])
+            .run()
+            .ok()?;
+        if !others.stdout.is_empty() {
+            return Some(true);
+        }
+        let staged = git()
+            .args(["diff-index", "--cached", "--quiet", "--ignore-submodules"])
+            .args(["HEAD", "--"])
+            .answer()
+            .ok()?;
+        match staged.code {
+            Some(0) => Some(false),
+            Some(1) => Some(true),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a file has exactly what its entry says.
+    fn holds(&self, disk: &mut Disk, path: &[u8], entry: &gix::index::Entry) -> Option<bool> {
+        let content = disk.read(path).ok()??;
+        let (data, mode) = match content {
+            Content::File(data, true) => (data, Mode::FILE_EXECUTABLE),
+            Content::File(data, false) => (data, Mode::FILE),
+            Content::Link(target) => (target, Mode::SYMLINK),
+        };
+        let id = gix::objs::compute_hash(self.hash_kind(), ObjectKind::Blob, &data).ok()?;
+        Some(id == entry.id && mode == entry.mode)
+    }
+
+    /// Returns where a submodule keeps its repository, if that is inside it or among those of this repository.
+    fn git_dir_of(&self, top: &Path) -> Option<PathBuf> {
+        let dot_git = top.join(".git");
+        let found = std::fs::symlink_metadata(&dot_git).ok()?;
+        if found.is_dir() {
+            return Some(dot_git);
+        }
+        if !found.is_file() || found.len() > LONGEST {
+            return None;
+        }
+        let text = std::fs::read(&dot_git).ok()?;
+        let named = text.strip_prefix(b"gitdir: ")?.trim_ascii_end();
+        let named = top.join(std::ffi::OsStr::from_bytes(named));
+        let git_dir = std::fs::canonicalize(named).ok()?;
+        git_dir.starts_with(self.common_dir()).then_some(git_dir)
+    }
+}

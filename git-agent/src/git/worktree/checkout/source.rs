@@ -1,0 +1,154 @@
+//! Another worktree to copy unmodified files from, and the proof each file needs before it is taken.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use gix::bstr::{BStr, ByteSlice};
+use gix::index::decode;
+use rustix::fs::{Mode, OFlags};
+
+use crate::git::worktree::checkout::plan::{Entry, StatData};
+
+/// Larger files are handed to the kernel, which shares their blocks where the filesystem can.
+const LARGE: u32 = 256 * 1024;
+
+/// A worktree whose files may be copied.
+#[derive(Debug)]
+pub(crate) struct Source {
+    root: OwnedFd,
+    pub(crate) index: gix::index::File,
+}
+
+/// An open file of the source, with the metadata that its index remembers.
+#[derive(Debug)]
+pub(crate) struct Original {
+    file: File,
+    stat: StatData,
+}
+
+impl Source {
+    /// Opens a worktree by its root and index; `None` if either can't be read.
+    pub(crate) fn open_worktree(root: &Path, index: &Path, hash: gix::hash::Kind) -> Option<Self> {
+        let index = gix::index::File::at(index, hash, true, decode::Options::default()).ok()?;
+        if index.is_sparse() {
+            return None;
+        }
+        let root = rustix::fs::open(
+            root,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .ok()?;
+        Some(Source { root, index })
+    }
+
+    /// Opens a file that the index says something of. Whether that still holds is seen after reading it.
+    pub(crate) fn open(&self, path: &BStr, stat: &StatData) -> Option<Original> {
+        let file = rustix::fs::openat(
+            &self.root,
+            path.as_bytes(),
+            // Without NONBLOCK a FIFO in the file's place would block forever.
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .ok()?;
+        Some(Original {
+            file: File::from(file),
+            stat: *stat,
+        })
+    }
+
+    /// Fills `buffer` with a file's content and returns whether it is the entry's blob.
+    ///
+    /// One look at the metadata after reading is enough: a change before, during or between leaves its time behind.
+    pub(crate) fn read(
+        &self,
+        original: &Original,
+        repo: &gix::Repository,
+        entry: &Entry,
+        buffer: &mut Vec<u8>,
+    ) -> bool {
+        let size = original.stat.size as usize;
+        read_exactly(&original.file, size, buffer).is_ok_and(|complete| complete)
+            && original.is_unchanged()
+            && original.has_size_of(repo, entry)
+    }
+
+    /// Copies a large file without reading it, and returns whether `target` now holds the entry's blob.
+    pub(crate) fn copy(
+        &self,
+        original: &Original,
+        repo: &gix::Repository,
+        entry: &Entry,
+        target: &File,
+    ) -> bool {
+        // Looked at before as well, not to copy much in vain.
+        original.is_unchanged()
+            && copy_range(&original.file, target, u64::from(original.stat.size)).is_ok()
+            && original.is_unchanged()
+            && original.has_size_of(repo, entry)
+    }
+
+    /// Returns whether this file is better copied by the kernel than through memory.
+    pub(crate) fn prefers_copy(&self, original: &Original) -> bool {
+        original.stat.size > LARGE
+    }
+}
+
+impl Original {
+    fn is_unchanged(&self) -> bool {
+        rustix::fs::fstat(&self.file).is_ok_and(|stat| {
+            rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file()
+                && stat.st_size == i64::from(self.stat.size)
+                && StatData::from_stat(&stat).same_file(&self.stat)
+        })
+    }
+
+    /// Returns whether the blob is as large as the file: what an earlier line ending or keyword conversion changed,
+    /// under settings that no longer hold, is not the blob.
+    fn has_size_of(&self, repo: &gix::Repository, entry: &Entry) -> bool {
+        repo.try_find_header(entry.id)
+            .ok()
+            .flatten()
+            .is_some_and(|header| header.size() == u64::from(self.stat.size))
+    }
+}
+
+/// Reads a file of `size` bytes and returns whether it has neither less nor more.
+fn read_exactly(file: &File, size: usize, buffer: &mut Vec<u8>) -> std::io::Result<bool> {
+    buffer.resize(size + 1, 0);
+    let mut filled = 0;
+    // A regular file gives all it has at once; only a signal or an odd file system makes this loop.
+    while filled < size {
+        match rustix::io::read(file, &mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    buffer.truncate(filled);
+    Ok(filled == size)
+}
+
+/// Copies `length` bytes from the start of one file to another, sharing blocks where possible.
+fn copy_range(from: &File, to: &File, length: u64) -> std::io::Result<()> {
+    let mut offset = 0;
+    while offset < length {
+        let wanted = usize::try_from(length - offset).unwrap_or(usize::MAX);
+        let mut read_at = offset;
+        let done = rustix::fs::copy_file_range(
+            from.as_fd(),
+            Some(&mut read_at),
+            to.as_fd(),
+            None,
+            wanted,
+        )?;
+        if done == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        offset += done as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! What a verb of any of the programs begins with: the repository, its settings, and where the answer goes.
+
+use crate::config::{TEAM_FILE, Team};
+use crate::context::Context;
+use crate::env::Env;
+use crate::error::Result;
+use crate::git::Repo;
+use crate::output::{Options, Ui};
+
+/// Opens the repository and runs a verb in it. What the team's file may not yet decide is said once.
+pub fn run(
+    env: &Env,
+    options: Options,
+    verb: impl FnOnce(&Context<'_>, &Ui) -> Result<u8>,
+) -> Result<u8> {
+    let repo = Repo::discover(env)?;
+    let context = Context::new(env, &repo)?;
+    let ui = Ui::new(env, options, &|key| repo.config_string(key))?;
+    if let Some(team) = context
+        .config
+        .team()
+        .filter(|team| !team.ignored.is_empty())
+    {
+        ui.warning(format!(
+            "'{TEAM_FILE}' is not trusted yet; ignored: {}",
+            team.ignored.join(", ")
+        ));
+        ui.hint("look at it, then: git agent trust");
+    }
+    if let Some(error) = context.config.unreadable() {
+        ui.warning(format!("{error}; it is ignored"));
+    }
+    let team = context.config.team();
+    for (key, complaint) in team.into_iter().flat_map(|team| &team.broken) {
+        ui.warning(format!("'{TEAM_FILE}' is ignored in {key}: {complaint}"));
+    }
+    for (key, why) in team.into_iter().flat_map(Team::personal) {
+        ui.warning(format!("'{TEAM_FILE}' has no say in {key}: {why}"));
+    }
+    if context.store.is_closed() {
+        ui.warning("this repository belongs to somebody else: its sessions are shown as they were last recorded");
+    }
+    let code = verb(&context, &ui)?;
+    ui.finish()?;
+    Ok(code)
+}

@@ -1,0 +1,172 @@
+//! Everything about one session: its row, its whole task, what it asks, its snapshots and its last events.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::context::Context;
+use crate::env::Millis;
+use crate::error::Result;
+use crate::listing::row::{self, Summary, timestamp};
+use crate::listing::verdicts::{self, Judgement};
+use crate::model::event::{Body, Event};
+use crate::model::known::Finding;
+use crate::model::session::{SessionId, State};
+use crate::session::control::requests::{REQUEST, Request, open_requests};
+use crate::session::events;
+use crate::session::events::timeline;
+use crate::session::supervisor::prompts;
+use crate::signature::{self, Standing};
+use crate::store::list::Listed;
+
+/// Events shown at the end.
+const EVENTS: usize = 10;
+
+/// Everything about one session.
+#[derive(Debug, Serialize)]
+pub struct Detail {
+    /// Its row; the task is whole here.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// The commit it was created from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// The session whose conversation or work it goes on from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_session: Option<SessionId>,
+    /// The vendor's own id of the conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor_session: Option<String>,
+    /// Its port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u64>,
+    /// What it asks, while it waits for an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<Request>,
+    /// Prompts whose turn has not begun, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiting_prompts: Vec<String>,
+    /// What each reviewer decided, and why.
+    #[serde(skip_serializing_if = "Finding::is_nothing")]
+    pub verdicts: Finding<Vec<Judgement>>,
+    /// What the signature of its newest record is worth; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Standing>,
+    /// Its snapshots, newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<Taken>,
+    /// Its last events.
+    #[serde(serialize_with = "as_json")]
+    pub events: Vec<Event>,
+}
+
+/// A snapshot.
+#[derive(Debug, Serialize)]
+pub struct Taken {
+    /// The commit.
+    pub commit: String,
+    /// When.
+    pub time: String,
+    /// The same, for reckoning.
+    #[serde(skip)]
+    pub at: Millis,
+    /// The turn after which it was taken, if it was a turn's end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u64>,
+    /// Why.
+    pub reason: String,
+}
+
+fn as_json<S: serde::Serializer>(events: &[Event], serializer: S) -> Result<S::Ok, S::Error> {
+    let values: Vec<Value> = events.iter().map(Event::to_json).collect();
+    values.serialize(serializer)
+}
+
+/// Gathers everything about a session. `shown` tells which events are worth being among the last.
+pub fn gather(
+    context: &Context<'_>,
+    listed: &Listed,
+    shown: &dyn Fn(&Event) -> bool,
+) -> Result<Detail> {
+    let session = &listed.session;
+    let mut summary = Summary::of_record(listed, context.env.now());
+    row::look(context, &mut [&mut summary]);
+    if let Some(task) = first_prompt(context, listed)? {
+        summary.task = task;
+    }
+    let mut last: Vec<Event> = Vec::new();
+    let one = std::slice::from_ref(listed);
+    let wanted = timeline::Last {
+        count: EVENTS,
+        in_words: true,
+        wanted: shown,
+    };
+    timeline::tell_last(context, one, &wanted, &mut |_, event| {
+        last.push(event);
+        Ok(())
+    })?;
+    Ok(Detail {
+        base: session.base.clone(),
+        parent_session: session.parent_session,
+        vendor_session: session.vendor_session.clone(),
+        port: session.more.get("port").and_then(Value::as_u64),
+        request: match session.status {
+            State::Waiting => open_request(context, listed)?,
+            _ => None,
+        },
+        waiting_prompts: match summary.mine {
+            // The first one is the task.
+            true if session.turns > 0 => prompts::left(context, session.sid, Some(session))?,
+            _ => Vec::new(),
+        },
+        verdicts: verdicts::of(context, listed),
+        signature: signature(context, listed, summary.mine),
+        snapshots: snapshots(context, listed),
+        events: last,
+        summary,
+    })
+}
+
+/// Returns what the signature of the newest record is worth; one's own unsigned ones need no word.
+fn signature(context: &Context<'_>, listed: &Listed, mine: bool) -> Option<Standing> {
+    let tip = listed.tip?;
+    let claimed = &listed.session.author.email;
+    let standing = signature::standing(context, tip, claimed).unwrap_or(Standing::Unchecked);
+    Some(standing).filter(|found| !mine || *found != Standing::None)
+}
+
+/// Returns the first prompt, whole.
+fn first_prompt(context: &Context<'_>, listed: &Listed) -> Result<Option<String>> {
+    for event in events::all(context, listed)? {
+        if let Body::Prompt { text, .. } = event?.body {
+            return Ok(Some(text));
+        }
+    }
+    Ok(None)
+}
+
+fn open_request(context: &Context<'_>, listed: &Listed) -> Result<Option<Request>> {
+    let events = events::tail_of(context, listed, REQUEST)?;
+    Ok(open_requests(events).into_iter().next())
+}
+
+/// Returns the snapshots; a chain that cannot be read must not hide everything else.
+fn snapshots(context: &Context<'_>, listed: &Listed) -> Vec<Taken> {
+    if !listed.is_mine() {
+        return Vec::new();
+    }
+    let chain = context.store.snapshots(listed.session.sid);
+    chain
+        .unwrap_or_default()
+        .into_iter()
+        .map(|kept| {
+            let at = Millis(u64::try_from(kept.snapshot.time).unwrap_or(0) * 1000);
+            Taken {
+                commit: kept.snapshot.id.to_string(),
+                time: timestamp(at),
+                at,
+                turn: kept.turn,
+                reason: kept.reason,
+            }
+        })
+        .collect()
+}

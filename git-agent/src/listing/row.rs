@@ -1,0 +1,460 @@
+//! What is said about a session in one row: its record, and what git and the machine know of it now. Every listing and
+//! every `--json` of sessions comes from here.
+
+use std::collections::HashMap;
+
+use serde::{Serialize, Serializer};
+
+use crate::context::Context;
+use crate::env::Millis;
+use crate::error::Result;
+pub use crate::git::diff::counts::Changes;
+use crate::git::diff::worktree_counts::Since;
+use crate::git::snapshot::capture::Checkout;
+use crate::git::worktree::{self, Worktree};
+use crate::git::{ObjectId, RefBackend, Repo};
+use crate::merge::conflicts;
+use crate::model::known::{Comments, Finding};
+use crate::model::review::authorship::Claim;
+use crate::model::session::{Exit, Progress, Session, State, Usage};
+use crate::review::records;
+use crate::session::supervisor::launch;
+use crate::session::worktree::base::{self, Branches};
+use crate::signature::cache;
+use crate::store::list::Listed;
+
+/// A session in one row.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The state it is really in.
+    pub state: State,
+    /// Its task, perhaps shortened.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub task: String,
+    /// The agent's name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub agent: String,
+    /// The model, when one was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The role preset, when one was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The group it was made with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The branch it was created from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Its branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Its worktree, for sessions of this clone that have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
+    /// Whose it is, as git writes people.
+    pub author: String,
+    /// What that is worth; absent for sessions of this clone.
+    #[serde(rename = "standing", skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
+    /// Whether this clone writes it.
+    pub mine: bool,
+    /// When it was made.
+    #[serde(serialize_with = "moment")]
+    pub created: Millis,
+    /// When it last changed.
+    #[serde(serialize_with = "moment")]
+    pub updated: Millis,
+    /// How long its agent has worked, over all turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elapsed_seconds: Option<u64>,
+    /// Prompts so far.
+    pub turns: u32,
+    /// The agent's own plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+    /// How much it has changed since it left its parent.
+    #[serde(skip_serializing_if = "Finding::is_nothing", serialize_with = "counts")]
+    pub changes: Finding<Changes>,
+    /// How many files a teammate had not committed when they pushed it: those are not here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unshared: Option<u64>,
+    /// Commits that its parent lacks.
+    #[serde(skip_serializing_if = "Finding::is_nothing")]
+    pub ahead: Finding<u64>,
+    /// Commits of its parent that it lacks.
+    #[serde(skip_serializing_if = "Finding::is_nothing")]
+    pub behind: Finding<u64>,
+    /// Paths that would conflict with its parent.
+    #[serde(skip_serializing_if = "Finding::is_nothing")]
+    pub conflicts: Finding<Vec<String>>,
+    /// Review comments on it.
+    #[serde(skip_serializing_if = "Finding::is_nothing")]
+    pub comments: Finding<Comments>,
+    /// What reviewers decided.
+    #[serde(skip_serializing_if = "Finding::is_nothing")]
+    pub verdict: Finding<String>,
+    /// What it used.
+    #[serde(skip_serializing_if = "Usage::is_empty")]
+    pub usage: Usage,
+    /// Its supervisor's process, while there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// How the last turn ended, and why the session is in its state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
+    /// The record all this was made from.
+    #[serde(skip)]
+    pub session: Session,
+    /// Whether it is in an archive.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub archived: bool,
+    /// The remote it was fetched from, for those of others.
+    #[serde(skip)]
+    pub remote: Option<String>,
+    /// The newest commit of its log.
+    #[serde(skip)]
+    pub tip: Option<ObjectId>,
+}
+
+fn moment<S: Serializer>(at: &Millis, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&timestamp(*at))
+}
+
+/// Returns a moment as machines read it: `2026-11-16T04:08:45.123Z`.
+pub fn timestamp(at: Millis) -> String {
+    let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_millisecond(millis).map_or_else(|_| String::new(), |at| at.to_string())
+}
+
+fn counts<S: Serializer>(changes: &Finding<Changes>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Counts {
+        files: u64,
+        added: u64,
+        deleted: u64,
+        uncommitted: u64,
+    }
+    let counts = changes.known().map(|changes| Counts {
+        files: changes.files,
+        added: changes.added,
+        deleted: changes.deleted,
+        uncommitted: changes.uncommitted,
+    });
+    counts.serialize(serializer)
+}
+
+impl Summary {
+    /// Returns what the record alone tells.
+    pub fn of_record(listed: &Listed, now: Millis) -> Self {
+        let session = listed.session.clone();
+        let author = match (session.author.name.as_str(), session.author.email.as_str()) {
+            (name, "") => name.to_owned(),
+            (name, email) => format!("{name} <{email}>"),
+        };
+        let mut summary = Summary {
+            id: session.sid.to_string(),
+            name: session.name.clone(),
+            state: session.status,
+            task: session.task.clone(),
+            agent: session.agent.clone(),
+            model: session.model.clone(),
+            role: session.role.clone(),
+            group: session.group.clone(),
+            parent: session.parent.clone(),
+            branch: session.branch.clone(),
+            worktree: session.worktree.clone().filter(|_| listed.is_mine()),
+            author,
+            claim: None,
+            mine: listed.is_mine(),
+            created: session.created,
+            updated: session.updated,
+            elapsed_seconds: None,
+            turns: session.turns,
+            progress: session.progress,
+            changes: Finding::Nothing,
+            unshared: session.unshared().filter(|_| !listed.is_mine()),
+            ahead: Finding::Nothing,
+            behind: Finding::Nothing,
+            conflicts: Finding::Nothing,
+            comments: Finding::Nothing,
+            verdict: Finding::Nothing,
+            usage: session.usage,
+            pid: None,
+            exit: session.exit.clone(),
+            archived: listed.archived,
+            remote: listed.remote.clone(),
+            tip: listed.tip,
+            session,
+        };
+        summary.touch(now);
+        summary
+    }
+
+    /// Returns what the record of one of this clone's sessions alone tells.
+    pub fn of_own(session: &Session, now: Millis) -> Self {
+        Summary::of_record(&Listed::own(session.clone()), now)
+    }
+
+    /// Brings what changes by the mere passing of time up to date.
+    pub fn touch(&mut self, now: Millis) {
+        let session = &self.session;
+        let current = session.turn_started.map_or(0, |started| {
+            // Nobody works any more when the supervisor died; the last event is the last that is known.
+            let end = if session.status.is_working() {
+                now
+            } else {
+                session.updated
+            };
+            end.0.saturating_sub(started.0)
+        });
+        self.elapsed_seconds = (session.turns > 0).then_some((session.worked_ms + current) / 1000);
+    }
+
+    /// Takes over what was found out about the same session before, instead of finding it out again.
+    pub fn adopt(&mut self, before: &Summary) {
+        self.state = before.state;
+        self.changes = before.changes;
+        self.ahead = before.ahead;
+        self.behind = before.behind;
+        self.conflicts.clone_from(&before.conflicts);
+        self.pid = before.pid;
+        self.comments = before.comments;
+        self.verdict.clone_from(&before.verdict);
+        self.claim = before.claim;
+        if !before.mine {
+            self.disown();
+        }
+    }
+
+    /// Makes it somebody else's.
+    fn disown(&mut self) {
+        self.mine = false;
+        self.worktree = None;
+    }
+}
+
+/// Returns a row for each session. Nothing that cannot be determined makes it fail.
+pub fn summarize(context: &Context<'_>, sessions: &[Listed]) -> Vec<Summary> {
+    let now = context.env.now();
+    let mut rows: Vec<Summary> = sessions
+        .iter()
+        .map(|listed| Summary::of_record(listed, now))
+        .collect();
+    look(context, &mut rows.iter_mut().collect::<Vec<_>>());
+    rows
+}
+
+/// Adds what the names of others are worth.
+fn judge_authors(context: &Context<'_>, rows: &mut [&mut Summary]) {
+    let mut theirs: Vec<&mut &mut Summary> = rows.iter_mut().filter(|row| !row.mine).collect();
+    let tips: Vec<ObjectId> = theirs.iter().filter_map(|row| row.tip).collect();
+    let mut signed = cache::signers(&context.store, &tips).into_iter();
+    for row in &mut theirs {
+        let signer = row.tip.and_then(|_| signed.next().flatten());
+        let email = &row.session.author.email;
+        row.claim = Some(cache::claim(signer.as_deref(), email));
+    }
+}
+
+/// Adds to rows what git and the machine know.
+pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
+    judge_authors(context, rows);
+    let facts = Facts::gather(context, rows);
+    let mut scans = Vec::new();
+    let mut pairs = Vec::new();
+    for (index, row) in rows.iter_mut().enumerate() {
+        let open = row.mine && !row.state.is_closed();
+        // A supervisor that is just ending is no news.
+        if open && row.state.needs_supervisor() {
+            row.pid = launch::running(&context.store, row.session.sid)
+                .ok()
+                .flatten()
+                .map(|run| run.supervisor.pid);
+        }
+        match facts.place(row) {
+            Place::Nowhere => {}
+            Place::Lost => row.changes = Finding::Unknown,
+            Place::Commits { base, head } => pairs.push((index, (base, head))),
+            Place::Worktree(since) => scans.push((index, since)),
+        }
+        if open && let Some((parent, head)) = facts.both_tips(&row.session) {
+            (row.ahead, row.behind) = match context.repo.ahead_behind(head, parent) {
+                Ok((ahead, behind)) => (Finding::Known(ahead), Finding::Known(behind)),
+                Err(_) => (Finding::Unknown, Finding::Unknown),
+            };
+        }
+    }
+    let open: Vec<usize> = (0..rows.len())
+        .filter(|index| rows[*index].mine && !rows[*index].state.is_closed())
+        .collect();
+    let sessions: Vec<&Session> = open.iter().map(|index| &rows[*index].session).collect();
+    let (indexes, scans): (Vec<usize>, Vec<Since>) = scans.into_iter().unzip();
+    // While git looks at the files, what commits and notes tell is read here.
+    let (changes, conflicts, reviews) = std::thread::scope(|scope| {
+        let repo = context.repo.clone();
+        let scanning = scope.spawn(move || repo.changes_in_all(&scans));
+        let conflicts = conflicts::with_parents(context, &sessions);
+        let reviews = records::load(context);
+        let changes = scanning
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (changes, conflicts, reviews)
+    });
+    for (index, found) in open.into_iter().zip(conflicts) {
+        rows[index].conflicts = found;
+    }
+    for (index, found) in indexes.into_iter().zip(changes) {
+        rows[index].changes = found.map_or(Finding::Unknown, Finding::Known);
+    }
+    let commits: Vec<_> = pairs.iter().map(|(_, pair)| *pair).collect();
+    let counted = context.repo.changes_between(&commits);
+    for (at, (index, _)) in pairs.iter().enumerate() {
+        rows[*index].changes = match &counted {
+            Ok(counted) => counted[at].map_or(Finding::Unknown, Finding::Known),
+            Err(_) => Finding::Unknown,
+        };
+    }
+    crate::listing::review_columns::annotate(context, rows, reviews);
+}
+
+/// Where a session's work is to be found.
+enum Place {
+    /// It has made none, or it is not here.
+    Nowhere,
+    /// It should be here and is not.
+    Lost,
+    /// In commits alone.
+    Commits { base: ObjectId, head: ObjectId },
+    /// In a worktree.
+    Worktree(Since),
+}
+
+/// What is read once for all sessions.
+struct Facts<'a> {
+    repo: &'a Repo,
+    worktrees: HashMap<String, Worktree>,
+    /// All branches, where asking for one costs a process.
+    branches: Option<HashMap<String, ObjectId>>,
+    /// What tells where the work of others begins.
+    known: Branches<'a>,
+}
+
+impl<'a> Facts<'a> {
+    fn gather(context: &Context<'a>, rows: &[&mut Summary]) -> Self {
+        let repo = context.repo;
+        let open = rows.iter().any(|row| row.mine && !row.state.is_closed());
+        let listed = match open {
+            true => worktree::list(repo).unwrap_or_default(),
+            false => Vec::new(),
+        };
+        let worktrees = listed
+            .into_iter()
+            .filter(|worktree| !worktree.is_main())
+            .filter_map(|worktree| Some((worktree.path.to_str()?.to_owned(), worktree)))
+            .collect();
+        let branches = (repo.ref_backend() == RefBackend::Reftable)
+            .then(|| repo.refs_under("refs/heads/").ok())
+            .flatten()
+            .map(|list| {
+                let short = |name: String| name["refs/heads/".len()..].to_owned();
+                list.refs
+                    .into_iter()
+                    .map(|found| (short(found.name), found.id))
+                    .collect()
+            });
+        Facts {
+            repo,
+            worktrees,
+            branches,
+            known: Branches::of(repo),
+        }
+    }
+
+    fn branch(&self, name: &str) -> Option<ObjectId> {
+        match &self.branches {
+            Some(branches) => branches.get(name).copied(),
+            None => self.repo.branch_tip(name).ok().flatten(),
+        }
+    }
+
+    fn worktree(&self, session: &Session) -> Option<&Worktree> {
+        self.worktrees
+            .get(session.worktree.as_deref()?)
+            .filter(|worktree| !worktree.is_initializing() && worktree.path.is_dir())
+    }
+
+    /// Returns a commit named in a record, if it is here.
+    fn recorded(&self, hex: Option<&str>) -> Option<ObjectId> {
+        base::recorded(self.repo, hex)
+    }
+
+    fn head(&self, session: &Session) -> Option<ObjectId> {
+        self.worktree(session)
+            .and_then(|worktree| worktree.head)
+            .or_else(|| self.branch(session.branch.as_deref()?))
+            .or_else(|| self.recorded(session.code.as_deref()))
+    }
+
+    fn both_tips(&self, session: &Session) -> Option<(ObjectId, ObjectId)> {
+        let parent = self.branch(session.parent.as_deref()?)?;
+        Some((parent, self.head(session)?))
+    }
+
+    /// Returns where a session's own work begins: where it left its parent, or where the record says that it began.
+    fn base(&self, session: &Session, closed: bool) -> Option<ObjectId> {
+        let recorded = || self.recorded(session.base.as_deref());
+        if closed {
+            // What has landed is part of the parent: only the record still tells it apart.
+            return recorded();
+        }
+        let (parent, head) = match self.both_tips(session) {
+            Some(tips) => tips,
+            None => return recorded(),
+        };
+        match self.repo.merge_base(parent, head) {
+            Ok(Some(base)) => Some(base),
+            _ => recorded(),
+        }
+    }
+
+    fn place(&self, row: &Summary) -> Place {
+        let session = &row.session;
+        let closed = row.state.is_closed();
+        if !row.mine {
+            let Some(head) = self.recorded(session.code.as_deref()) else {
+                return Place::Nowhere;
+            };
+            return match self.known.base(session, head) {
+                Ok(Some(base)) => Place::Commits { base, head },
+                _ => Place::Lost,
+            };
+        }
+        let unmade = matches!(row.state, State::Draft | State::Queued | State::Preparing);
+        if unmade && row.turns == 0 {
+            return Place::Nowhere;
+        }
+        let Some(base) = self.base(session, closed) else {
+            return match session.base {
+                Some(_) => Place::Lost,
+                None => Place::Nowhere,
+            };
+        };
+        let head = self.head(session);
+        match self.worktree(session).filter(|_| !closed) {
+            Some(worktree) => Place::Worktree(Since {
+                at: Checkout {
+                    admin_dir: worktree.admin_dir.clone(),
+                    top: worktree.path.clone(),
+                },
+                base,
+                head,
+            }),
+            None => head.map_or(Place::Lost, |head| Place::Commits { base, head }),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Landing a merge: the journal, the move of the branch, recovery after a crash, and undo.
+
+pub mod journal;
+pub mod land;
+pub mod move_session;
+pub mod recover;
+pub mod undo;

@@ -1,0 +1,520 @@
+//! The transcript: what was said and done in a session, as an ordered list of events, and their text form.
+//!
+//! One event is one line of ASCII JSON with its keys in a fixed order. A kind that this version does not know is
+//! kept whole and never fatal: newer programs and vendors add kinds.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::env::Millis;
+use crate::error::{Context, Error, Result};
+use crate::model::session::{Exit, Progress, State, Ulid, Usage};
+
+/// One event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// Identity, for comments on it.
+    pub id: Ulid,
+    /// Position in the session, from 1, without gaps.
+    pub seq: u64,
+    /// Lamport clock.
+    pub lc: u64,
+    /// When.
+    pub ts: Millis,
+    /// The turn it belongs to, from 1; 0 before the first prompt.
+    pub turn: u32,
+    /// What happened.
+    pub body: Body,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Body {
+    /// The session was made.
+    Created {
+        /// The whole state it began with.
+        session: Map<String, Value>,
+    },
+    /// A field of the session's state changed.
+    Set {
+        /// The field; one that the state does not have goes to its `more`.
+        key: String,
+        /// Its new value; null removes it.
+        value: Value,
+    },
+    /// The vendor named the conversation.
+    Vendor {
+        /// The vendor's own id.
+        session: String,
+    },
+    /// What the agent was asked.
+    Prompt {
+        /// The whole text.
+        text: String,
+        /// Who asked: `user`, `review`, `merge`, `session:<id>`.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        from: String,
+    },
+    /// What the agent said.
+    Assistant {
+        /// The text.
+        text: String,
+    },
+    /// What the agent thought aloud.
+    Reasoning {
+        /// The text.
+        text: String,
+    },
+    /// The agent uses a tool. A later one with the same `call` replaces it.
+    ToolCall {
+        /// Links call and result.
+        call: String,
+        /// The tool, in the vendor's words.
+        name: String,
+        /// `edit`, `execute`, `read`, `search`, `fetch`, `other`.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        kind: String,
+        /// Its arguments.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
+        input: Value,
+    },
+    /// What the tool gave back.
+    ToolResult {
+        /// Links call and result.
+        call: String,
+        /// Whether it worked.
+        ok: bool,
+        /// The output, shortened; the whole may be an attachment.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        output: String,
+        /// SHA-256 of the attachment that holds the whole output.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attachment: Option<String>,
+    },
+    /// The agent changed a file.
+    Edit {
+        /// Path relative to the worktree.
+        path: String,
+        /// `add`, `change`, `delete`, `rename`.
+        change: String,
+    },
+    /// The agent's plan, whole.
+    Plan {
+        /// Its entries.
+        entries: Vec<PlanEntry>,
+    },
+    /// The agent asks to be allowed something, or asks a question.
+    Permission {
+        /// Links request and answer.
+        request: String,
+        /// `permission` or `question`.
+        kind: String,
+        /// What it asks.
+        title: String,
+        /// What may be answered.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        options: Vec<Choice>,
+    },
+    /// The answer to a request.
+    Answer {
+        /// Links request and answer.
+        request: String,
+        /// The chosen option's id, or free text.
+        choice: String,
+        /// Who answered: `user`, `policy`, `timeout`, or `agent` when it needs no answer any more.
+        by: String,
+    },
+    /// The session's state changed.
+    Status {
+        /// From.
+        from: State,
+        /// To.
+        to: State,
+        /// Why, in words.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
+        /// How the agent's process ended, when it did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit: Option<Exit>,
+    },
+    /// What the session used so far.
+    Usage {
+        /// The vendor's figures.
+        #[serde(flatten)]
+        usage: Usage,
+    },
+    /// The worktree was snapshotted.
+    Snapshot {
+        /// The snapshot commit.
+        commit: String,
+        /// The tree it holds.
+        tree: String,
+        /// The tip of the branch at that moment.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        head: Option<String>,
+    },
+    /// A line of a plain command's output.
+    Output {
+        /// `stdout` or `stderr`.
+        stream: String,
+        /// The text, without its newline.
+        text: String,
+    },
+    /// Something went wrong.
+    Error {
+        /// `auth`, `rate-limit`, `model`, `context`, `crash`, `protocol`, `guard`, `budget`, `timeout`, `other`.
+        kind: String,
+        /// What, in words.
+        text: String,
+    },
+    /// The supervisor tells something: a limit that applies, a guard that is off, a ref put back.
+    Notice {
+        /// What, in words.
+        text: String,
+    },
+    /// The branch was offered for review.
+    Submit {
+        /// The commit.
+        commit: String,
+    },
+    /// The work landed.
+    Merged {
+        /// The branch it landed on.
+        into: String,
+        /// The commit that carries it there.
+        commit: String,
+    },
+    /// A vendor's event that has no place above, kept as it came.
+    Raw {
+        /// The driver that saw it.
+        driver: String,
+        /// The event.
+        data: Value,
+    },
+    /// An event of a kind this version does not know, kept whole.
+    #[serde(skip)]
+    Unknown(Map<String, Value>),
+}
+
+/// One entry of an agent's plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanEntry {
+    /// What is to be done.
+    pub text: String,
+    /// `pending`, `in_progress`, `completed`.
+    pub status: String,
+}
+
+/// One possible answer to a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    /// What to answer with.
+    pub id: String,
+    /// What it means.
+    pub label: String,
+    /// `allow_once`, `allow_always`, `reject_once`, `reject_always`, or empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+}
+
+/// Text of one message up to about this size is shown as one.
+const LONGEST_WHOLE: usize = 64 << 10;
+
+/// Returns whether a recorded text is only a piece of a message: pieces end after a blank or a newline, messages hardly ever.
+pub fn is_unfinished(text: &str) -> bool {
+    text.ends_with([' ', '\t', '\n'])
+}
+
+/// Returns whether what a program printed ends with the beginning of a line: only that ends after a blank, as a rule.
+pub fn is_begun_line(text: &str) -> bool {
+    text.ends_with([' ', '\t'])
+}
+
+impl Body {
+    /// Returns the kind as written in the record.
+    pub fn kind(&self) -> &str {
+        match self {
+            Body::Created { .. } => "created",
+            Body::Set { .. } => "set",
+            Body::Vendor { .. } => "vendor",
+            Body::Prompt { .. } => "prompt",
+            Body::Assistant { .. } => "assistant",
+            Body::Reasoning { .. } => "reasoning",
+            Body::ToolCall { .. } => "tool_call",
+            Body::ToolResult { .. } => "tool_result",
+            Body::Edit { .. } => "edit",
+            Body::Plan { .. } => "plan",
+            Body::Permission { .. } => "permission",
+            Body::Answer { .. } => "answer",
+            Body::Status { .. } => "status",
+            Body::Usage { .. } => "usage",
+            Body::Snapshot { .. } => "snapshot",
+            Body::Output { .. } => "output",
+            Body::Error { .. } => "error",
+            Body::Notice { .. } => "notice",
+            Body::Submit { .. } => "submit",
+            Body::Merged { .. } => "merged",
+            Body::Raw { .. } => "raw",
+            Body::Unknown(fields) => fields
+                .get("type")
+                .and_then(Value::as_str)
+                .unwrap_or("unknown"),
+        }
+    }
+
+    /// Returns whether what comes next is more of the same message.
+    pub fn goes_on_in(&self, next: &Body) -> bool {
+        let (said, goes_on) = match (self, next) {
+            (Body::Assistant { text }, Body::Assistant { .. })
+            | (Body::Reasoning { text }, Body::Reasoning { .. }) => (text, is_unfinished(text)),
+            (Body::Output { stream, text }, Body::Output { stream: same, .. })
+                if stream == same =>
+            {
+                (text, is_begun_line(text))
+            }
+            _ => return false,
+        };
+        goes_on && said.len() < LONGEST_WHOLE
+    }
+
+    /// Puts what comes next behind this, if it is more of the same message. Returns whether it was.
+    pub fn take_more(&mut self, next: &Body) -> bool {
+        let goes_on = self.goes_on_in(next);
+        if let (
+            true,
+            Body::Assistant { text } | Body::Reasoning { text } | Body::Output { text, .. },
+            Body::Assistant { text: more }
+            | Body::Reasoning { text: more }
+            | Body::Output { text: more, .. },
+        ) = (goes_on, self, next)
+        {
+            text.push_str(more);
+        }
+        goes_on
+    }
+
+    /// Returns how much of a plan is done.
+    pub fn progress(&self) -> Option<Progress> {
+        let Body::Plan { entries } = self else {
+            return None;
+        };
+        let count = |entries: &mut dyn Iterator<Item = &PlanEntry>| {
+            u32::try_from(entries.count()).unwrap_or(u32::MAX)
+        };
+        Some(Progress {
+            done: count(&mut entries.iter().filter(|entry| entry.status == "completed")),
+            total: count(&mut entries.iter()),
+        })
+    }
+}
+
+/// The fields every event has; the body's are flattened beside them.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Header {
+    v: u32,
+    /// Identity, for comments on it.
+    pub id: Ulid,
+    /// Position in the session.
+    pub seq: u64,
+    /// Lamport clock.
+    pub lc: u64,
+    /// When.
+    pub ts: Millis,
+    /// The turn it belongs to.
+    pub turn: u32,
+}
+
+impl Header {
+    /// The keys of the header in a record.
+    pub const KEYS: [&str; 6] = ["v", "id", "seq", "lc", "ts", "turn"];
+
+    /// Reads the header of a record, whatever its body says: a record without one, or without a type, is no event.
+    pub fn of(record: &Value) -> Result<Self> {
+        if !record.is_object() {
+            return Err(Error::fatal("event is not a JSON object"));
+        }
+        let header =
+            Header::deserialize(record).context(|| "event lacks its header fields".into())?;
+        if header.v != 1 {
+            return Err(Error::fatal(format!(
+                "event has format {}, written by a newer git-agent",
+                header.v
+            )));
+        }
+        if !record.get("type").is_some_and(Value::is_string) {
+            return Err(Error::fatal("event has no type"));
+        }
+        Ok(header)
+    }
+}
+
+impl Event {
+    /// Returns the event as one JSON value.
+    pub fn to_json(&self) -> Value {
+        let mut fields = Map::new();
+        for (key, value) in [
+            ("v", Value::from(1)),
+            ("id", Value::from(self.id.as_str())),
+            ("seq", Value::from(self.seq)),
+            ("lc", Value::from(self.lc)),
+            ("ts", Value::from(self.ts.0)),
+            ("turn", Value::from(self.turn)),
+        ] {
+            fields.insert(key.to_owned(), value);
+        }
+        match &self.body {
+            Body::Unknown(body) => fields.extend(body.clone()),
+            body => match serde_json::to_value(body).expect("bodies are plain data") {
+                Value::Object(body) => fields.extend(body),
+                _ => unreachable!("a tagged enum is an object"),
+            },
+        }
+        Value::Object(fields)
+    }
+
+    /// Returns the record: one line of ASCII JSON, without a newline, keys sorted.
+    pub fn to_line(&self) -> String {
+        to_ascii_json(&self.to_json())
+    }
+
+    /// Reads a record.
+    pub fn from_line(line: &[u8]) -> Result<Self> {
+        let value: Value = serde_json::from_slice(line).context(|| "event is not JSON".into())?;
+        Event::from_json(value)
+    }
+
+    /// Reads an event from its JSON value.
+    pub fn from_json(mut record: Value) -> Result<Self> {
+        let header = Header::of(&record)?;
+        if let Value::Object(fields) = &mut record {
+            for key in Header::KEYS {
+                fields.remove(key);
+            }
+        }
+        let body = match (Body::deserialize(&record), record) {
+            (Ok(body), _) => body,
+            (Err(_), Value::Object(fields)) => Body::Unknown(fields),
+            (Err(_), _) => return Err(Error::fatal("event is not a JSON object")),
+        };
+        Ok(Event {
+            id: header.id,
+            seq: header.seq,
+            lc: header.lc,
+            ts: header.ts,
+            turn: header.turn,
+            body,
+        })
+    }
+}
+
+/// Writes JSON with every character outside printable ASCII as `\u` escapes, so that a record is safe to look at.
+pub fn to_ascii_json(value: &impl Serialize) -> String {
+    let plain = serde_json::to_string(value).expect("plain data serialises");
+    if plain.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        return plain;
+    }
+    let mut ascii = String::with_capacity(plain.len() + 16);
+    let mut units = [0; 2];
+    for c in plain.chars() {
+        if matches!(c, ' '..='~') {
+            ascii.push(c);
+        } else {
+            // Only string contents can hold such characters, so the escape is always inside quotes.
+            for unit in c.encode_utf16(&mut units) {
+                ascii.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    ascii
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(body: Body) -> Event {
+        Event {
+            id: Ulid::from_parts(Millis(1), [7; 10]),
+            seq: 3,
+            lc: 4,
+            ts: Millis(5),
+            turn: 1,
+            body,
+        }
+    }
+
+    #[test]
+    fn pieces_of_a_message_are_put_together_and_messages_are_not() {
+        let said = |text: &str| Body::Assistant { text: text.into() };
+        let mut whole = said("I ");
+        assert!(whole.take_more(&said("see:\n")) && whole.take_more(&said("done")));
+        assert_eq!(whole, said("I see:\ndone"));
+        assert!(!whole.take_more(&said("Next")));
+        let printed = |text: &str| Body::Output {
+            stream: "stdout".into(),
+            text: text.into(),
+        };
+        let mut line = printed("Continue? ");
+        assert!(line.take_more(&printed("yes")) && !line.take_more(&printed("next line")));
+        assert_eq!(line, printed("Continue? yes"));
+        let thought = Body::Reasoning { text: "x".into() };
+        assert!(!said("I ").take_more(&thought));
+    }
+
+    #[test]
+    fn a_record_is_ascii_and_reads_back() {
+        let bodies = [
+            Body::Assistant {
+                text: "käse \u{1f9c0} \u{202e} \u{7f} \u{1b}[31m".into(),
+            },
+            Body::Usage {
+                usage: Usage {
+                    input_tokens: Some(3),
+                    output_tokens: None,
+                    cost_usd: Some(0.25),
+                },
+            },
+            Body::Status {
+                from: State::Running,
+                to: State::ChangesRequested,
+                reason: String::new(),
+                exit: None,
+            },
+            Body::Raw {
+                driver: "acp".into(),
+                data: serde_json::json!({"a": [1, null]}),
+            },
+        ];
+        for body in bodies {
+            let event = event(body);
+            let line = event.to_line();
+            assert!(
+                line.bytes().all(|byte| (0x20..0x7f).contains(&byte)),
+                "{line}"
+            );
+            assert_eq!(
+                Event::from_line(line.as_bytes()).expect("own record reads"),
+                event
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_kind_is_kept_whole() {
+        let mut value = event(Body::Notice { text: "x".into() }).to_json();
+        value["type"] = "from_the_future".into();
+        value["extra"] = serde_json::json!({"deep": [1]});
+        let line = value.to_string();
+        let read = Event::from_line(line.as_bytes()).expect("unknown kinds are read");
+        assert_eq!(read.body.kind(), "from_the_future");
+        assert_eq!(read.to_json(), value);
+    }
+
+    #[test]
+    fn refuses_what_is_no_event() {
+        for bad in ["", "1", "{}", "{\"v\":2}", "[", "{\"v\":1,\"id\":\"x\"}"] {
+            assert!(Event::from_line(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The words of the product as types: sessions, events, reviews, merges. Pure: no I/O, no clock, no git.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `id`, `name` | a session's id and its human name; a clone's identity as a writer |
+//! | `session` | the state of a session, and how events change it |
+//! | `event` | one line of a transcript |
+//! | `turn_claim`, `turn_outcome` | what an agent says about a turn, and how the turn ended |
+//! | `review` | comments, threads, verdicts and the standing of a verdict |
+//! | `merge` | merge styles, plans and messages |
+//! | `provenance` | where a commit comes from |
+//! | `known` | a fact that is absent, unknown or known |
+
+pub mod event;
+pub mod id;
+pub mod known;
+pub mod merge;
+pub mod name;
+pub mod provenance;
+pub mod review;
+pub mod session;
+pub mod turn_claim;
+pub mod turn_outcome;

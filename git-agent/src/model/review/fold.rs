@@ -1,0 +1,482 @@
+//! What all writers' records on one session mean together: threads and verdicts.
+//!
+//! The outcome depends on the set of records and their writers alone. It does not matter in which order they arrive, how
+//! they are spread over refs, or how often one is seen:
+//!
+//! - Records are ordered by what they follow (`after`, and what they are about), then by Lamport clock, then by id.
+//! - `edit` and `del` count only from the writer of what they are about. Deleted stays deleted.
+//! - `resolve` and `reopen` count from anybody; the last one decides.
+//! - A writer's verdict is the one with the highest clock and id; if that one was taken back, there is none. Agents that
+//!   write in the same clone have verdicts of their own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::env::Millis;
+use crate::model::review::authorship::Claim;
+use crate::model::review::standing::session_of;
+use crate::model::review::threads::{Said, Threads};
+use crate::model::review::{Action, Place, Record, Severity, Verdict};
+use crate::model::session::{Person, SessionId, Ulid, WriterId};
+
+/// How far a clock may run ahead of all others: more is a mistake or malice, and would use the clock up for everybody.
+pub const CLOCK_JUMP: u64 = 1_000_000;
+
+/// What the records on one session mean.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Review {
+    /// Threads, in the order of their first comments.
+    pub threads: Vec<Thread>,
+    /// The verdict of each writer's people, and of each of its agents by their sessions.
+    pub verdicts: BTreeMap<(WriterId, Option<SessionId>), Given>,
+    /// Writers who say that the session is deleted. It counts from the session's own writer.
+    pub deleted_by: BTreeSet<WriterId>,
+    /// Records without effect, and why.
+    pub ignored: Vec<Ignored>,
+    /// Whether an approval by somebody else counts only with a signature that says the same.
+    pub wants_signatures: bool,
+    /// The sessions whose approval counts: those that `agent.approvers` names.
+    pub approvers: BTreeSet<SessionId>,
+    /// The highest clock: the next record takes one more.
+    pub lc: u64,
+}
+
+/// A comment and the answers to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// What it is about; nothing stands for the session as a whole.
+    pub at: Option<Place>,
+    /// The comments, in order; the first opens the thread.
+    pub comments: Vec<Comment>,
+    /// Who closed it, if it is closed.
+    pub resolved_by: Option<WriterId>,
+}
+
+/// One comment as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comment {
+    /// Its id.
+    pub id: Ulid,
+    /// Whose ref it came from.
+    pub writer: WriterId,
+    /// Who, as claimed.
+    pub who: Person,
+    /// What that is worth; nothing is to be said of what this clone wrote.
+    pub claim: Option<Claim>,
+    /// When, as the author's clock said.
+    pub ts: Millis,
+    /// The text after all edits; empty when deleted.
+    pub body: String,
+    /// How much it matters.
+    pub severity: Option<Severity>,
+    /// When it was last edited.
+    pub edited: Option<Millis>,
+    /// Whether its author took it back.
+    pub deleted: bool,
+}
+
+/// A verdict that stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// The record.
+    pub id: Ulid,
+    /// The judgement.
+    pub verdict: Verdict,
+    /// The branch tip that was judged.
+    pub commit: String,
+    /// The tree of the snapshot that was judged.
+    pub tree: Option<String>,
+    /// The commit it was judged against; older records do not tell.
+    pub base: Option<String>,
+    /// Why.
+    pub body: String,
+    /// Who, as claimed.
+    pub who: Person,
+    /// What that is worth; nothing is to be said of what this clone wrote.
+    pub claim: Option<Claim>,
+    /// When, as the author's clock said.
+    pub ts: Millis,
+}
+
+/// A record without effect.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ignored {
+    /// Whose.
+    pub writer: WriterId,
+    /// Which.
+    pub id: Ulid,
+    /// Why.
+    pub why: &'static str,
+}
+
+impl Thread {
+    /// Returns whether there is anything to show: a thread all of whose comments were taken back is gone.
+    pub fn is_visible(&self) -> bool {
+        self.comments.iter().any(|comment| !comment.deleted)
+    }
+
+    /// Returns whether the thread still waits for somebody.
+    pub fn is_open(&self) -> bool {
+        self.resolved_by.is_none() && self.is_visible()
+    }
+}
+
+/// The records of a session with their writers. They are large, and sorting moves them.
+type Records = Vec<(WriterId, Box<Record>)>;
+
+/// A record of a session, and its writer by number.
+struct Entry {
+    by: usize,
+    /// It is taken apart in the end, not copied.
+    record: Option<Box<Record>>,
+}
+
+/// The records of a session, ordered by clock, id and writer. Whatever follows names a record by its place in this order.
+struct Session {
+    /// Sorted, so that their numbers are in the same order.
+    writers: Vec<WriterId>,
+    entries: Vec<Entry>,
+}
+
+/// Folds records of all writers into one review a session.
+pub fn fold(records: impl IntoIterator<Item = (WriterId, Record)>) -> BTreeMap<SessionId, Review> {
+    let mut sessions: BTreeMap<SessionId, Records> = BTreeMap::new();
+    for (writer, record) in records {
+        let known = sessions.entry(record.sid).or_default();
+        known.push((writer, Box::new(record)));
+    }
+    sessions
+        .into_iter()
+        .map(|(sid, records)| (sid, fold_session(records)))
+        .collect()
+}
+
+fn text(record: &Record) -> String {
+    record.to_json().to_string()
+}
+
+fn fold_session(mut records: Records) -> Review {
+    let mut review = Review::default();
+    sort(&mut records);
+    drop_jumps(&mut records, &mut review);
+    drop_twins(&mut records, &mut review);
+    let mut session = Session::new(records);
+    let ids = session.ids();
+    let deleted = session.deletions(&ids, &mut review);
+    review.verdicts = session.verdicts(&deleted);
+    let order = session.order(&ids);
+    let mut threads = Threads::new(&session.comments(&order), session.entries.len());
+    for at in order {
+        let Some(record) = session.entries[at].record.take() else {
+            continue;
+        };
+        let Record {
+            id,
+            ts,
+            who,
+            action,
+            ..
+        } = *record;
+        let by = session.entries[at].by;
+        let writer = &session.writers[by];
+        let mut ignore = |why| {
+            review.ignored.push(Ignored {
+                writer: writer.clone(),
+                id,
+                why,
+            });
+        };
+        match action {
+            Action::Comment {
+                at: place,
+                body,
+                severity,
+                ..
+            } => {
+                let deleted = deleted[at];
+                let comment = Comment {
+                    id,
+                    writer: writer.clone(),
+                    who,
+                    claim: None,
+                    ts,
+                    body: if deleted { String::new() } else { body },
+                    severity,
+                    edited: None,
+                    deleted,
+                };
+                threads.comment(at, place, comment);
+            }
+            Action::Edit { target, body } => {
+                let edited = session.find(&ids, target, by);
+                if !edited.is_some_and(|target| threads.edit(target, body, ts)) {
+                    ignore("it edits no comment of its writer");
+                }
+            }
+            Action::Resolve { target } => {
+                if !threads.resolve(target, Some(writer)) {
+                    ignore("it resolves an unknown thread");
+                }
+            }
+            Action::Reopen { target } => {
+                if !threads.resolve(target, None) {
+                    ignore("it reopens an unknown thread");
+                }
+            }
+            Action::Unknown(_) => ignore("its kind is unknown to this version"),
+            Action::Del { .. } | Action::Verdict { .. } => {}
+        }
+    }
+    review.threads = threads.list;
+    review.ignored.sort();
+    review
+}
+
+/// What orders records apart from what they follow.
+fn key((writer, record): &(WriterId, Box<Record>)) -> (u64, Ulid, &WriterId) {
+    (record.lc, record.id, writer)
+}
+
+/// Orders records by clock, id and writer. A writer who uses an id and clock twice for different things gets one of them,
+/// the same one everywhere.
+fn sort(records: &mut Records) {
+    records.sort_by(|one, other| {
+        key(one)
+            .cmp(&key(other))
+            .then_with(|| text(&one.1).cmp(&text(&other.1)))
+    });
+    records.dedup_by(|later, kept| key(later) == key(kept));
+}
+
+/// Drops records whose clock runs too far ahead. Looking at all clocks in their order makes the answer the same everywhere.
+fn drop_jumps(records: &mut Records, review: &mut Review) {
+    let mut highest = 0u64;
+    records.retain(|(writer, record)| {
+        if record.lc > highest.saturating_add(CLOCK_JUMP) {
+            review.ignored.push(Ignored {
+                writer: writer.clone(),
+                id: record.id,
+                why: "its clock runs too far ahead",
+            });
+            return false;
+        }
+        highest = record.lc;
+        true
+    });
+    review.lc = highest;
+}
+
+/// Drops a writer's later records under an id already used.
+fn drop_twins(records: &mut Records, review: &mut Review) {
+    let mut named: Vec<(Ulid, &WriterId, usize)> = records
+        .iter()
+        .enumerate()
+        .map(|(at, (writer, record))| (record.id, writer, at))
+        .collect();
+    named.sort_unstable();
+    let mut twins: Vec<usize> = named
+        .windows(2)
+        .filter(|pair| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1))
+        .map(|pair| pair[1].2)
+        .collect();
+    if twins.is_empty() {
+        return;
+    }
+    twins.sort_unstable();
+    let mut at = 0;
+    records.retain(|(writer, record)| {
+        let first = twins.binary_search(&at).is_err();
+        at += 1;
+        if !first {
+            review.ignored.push(Ignored {
+                writer: writer.clone(),
+                id: record.id,
+                why: "its id was used before",
+            });
+        }
+        first
+    });
+}
+
+/// Records by their ids.
+type Ids = Vec<(Ulid, usize)>;
+
+impl Session {
+    fn new(records: Records) -> Self {
+        let mut writers: Vec<WriterId> = Vec::new();
+        for (writer, _) in &records {
+            if let Err(at) = writers.binary_search(writer) {
+                writers.insert(at, writer.clone());
+            }
+        }
+        let entries = records
+            .into_iter()
+            .map(|(writer, record)| Entry {
+                by: writers.partition_point(|other| *other < writer),
+                record: Some(record),
+            })
+            .collect();
+        Session { writers, entries }
+    }
+
+    /// Returns the records that are still whole, with their places.
+    fn records(&self) -> impl Iterator<Item = (usize, &Record)> {
+        self.entries
+            .iter()
+            .enumerate()
+            .filter_map(|(at, entry)| Some((at, entry.record.as_deref()?)))
+    }
+
+    fn ids(&self) -> Ids {
+        let mut ids: Ids = self.records().map(|(at, record)| (record.id, at)).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Returns a writer's own record.
+    fn find(&self, ids: &Ids, id: Ulid, by: usize) -> Option<usize> {
+        named(ids, id).find(|at| self.entries[*at].by == by)
+    }
+
+    /// Orders records by what they follow, then by clock, id and writer. Records that follow each other in a circle, which
+    /// no honest writer can make, come in the order of their clocks.
+    fn order(&self, ids: &Ids) -> Vec<usize> {
+        let mut followers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut waits: BTreeMap<usize, usize> = BTreeMap::new();
+        for (at, record) in self.records() {
+            let followed = record.after.iter().chain(record.action.target());
+            let before: BTreeSet<usize> = followed
+                .flat_map(|id| named(ids, *id))
+                .filter(|other| *other != at)
+                .collect();
+            if !before.is_empty() {
+                waits.insert(at, before.len());
+            }
+            for other in before {
+                followers.entry(other).or_default().push(at);
+            }
+        }
+        if waits.is_empty() {
+            return (0..self.entries.len()).collect();
+        }
+        let mut ready: BTreeSet<usize> = (0..self.entries.len())
+            .filter(|at| !waits.contains_key(at))
+            .collect();
+        let mut order = Vec::with_capacity(self.entries.len());
+        loop {
+            let next = match ready.pop_first() {
+                Some(next) => next,
+                None => match waits.pop_first() {
+                    Some((next, _)) => next,
+                    None => return order,
+                },
+            };
+            order.push(next);
+            for follower in followers.remove(&next).unwrap_or_default() {
+                if let Some(count) = waits.get_mut(&follower) {
+                    *count -= 1;
+                    if *count == 0 {
+                        waits.remove(&follower);
+                        ready.insert(follower);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the comments in an order: where each is, its id, and what it answers.
+    fn comments(&self, order: &[usize]) -> Vec<Said> {
+        let said = |at: &usize| match self.entries[*at].record.as_deref()? {
+            Record {
+                id,
+                action: Action::Comment { target, of, .. },
+                ..
+            } => Some(Said {
+                at: *at,
+                id: *id,
+                by: self.entries[*at].by,
+                answers: *target,
+                of: of
+                    .as_ref()
+                    .and_then(|of| self.writers.binary_search(of).ok()),
+            }),
+            _ => None,
+        };
+        order.iter().filter_map(said).collect()
+    }
+
+    /// Returns of each record whether its own writer took it back.
+    fn deletions(&self, ids: &Ids, review: &mut Review) -> Vec<bool> {
+        let mut deleted = vec![false; self.entries.len()];
+        for (at, record) in self.records() {
+            let by = self.entries[at].by;
+            let writer = &self.writers[by];
+            match record.action {
+                Action::Del { target: None } => {
+                    review.deleted_by.insert(writer.clone());
+                }
+                Action::Del {
+                    target: Some(target),
+                } => match self.find(ids, target, by) {
+                    Some(target) => deleted[target] = true,
+                    None => review.ignored.push(Ignored {
+                        writer: writer.clone(),
+                        id: record.id,
+                        why: "it deletes nothing of its writer",
+                    }),
+                },
+                _ => {}
+            }
+        }
+        deleted
+    }
+
+    fn verdicts(&self, deleted: &[bool]) -> BTreeMap<(WriterId, Option<SessionId>), Given> {
+        // The last one by clock, then id, wins.
+        let mut last: BTreeMap<(usize, Option<SessionId>), (usize, &Record)> = BTreeMap::new();
+        for (at, record) in self.records() {
+            if matches!(record.action, Action::Verdict { .. }) {
+                let judge = (self.entries[at].by, session_of(&record.who));
+                last.insert(judge, (at, record));
+            }
+        }
+        last.into_iter()
+            .filter(|(_, (at, _))| !deleted[*at])
+            .filter_map(|((by, agent), (_, record))| {
+                Some(((self.writers[by].clone(), agent), given(record)?))
+            })
+            .collect()
+    }
+}
+
+/// Returns where records with an id are.
+fn named(ids: &Ids, id: Ulid) -> impl Iterator<Item = usize> {
+    let first = ids.partition_point(|(other, _)| *other < id);
+    ids[first..]
+        .iter()
+        .take_while(move |(other, _)| *other == id)
+        .map(|(_, at)| *at)
+}
+
+fn given(record: &Record) -> Option<Given> {
+    let Action::Verdict {
+        verdict,
+        commit,
+        tree,
+        base,
+        body,
+    } = &record.action
+    else {
+        return None;
+    };
+    Some(Given {
+        id: record.id,
+        verdict: *verdict,
+        commit: commit.clone(),
+        tree: tree.clone(),
+        base: base.clone(),
+        body: body.clone(),
+        who: record.who.clone(),
+        claim: None,
+        ts: record.ts,
+    })
+}

@@ -1,0 +1,401 @@
+//! What a session is: its identity, its state, and which state may follow which. Pure: no I/O, no clock, no git.
+
+pub mod fold;
+pub mod untrusted;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::env::Millis;
+use crate::error::{Error, Result};
+pub use crate::model::id::{SessionId, Ulid, WriterId};
+
+/// Where a session is in its life.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Described, not started.
+    Draft,
+    /// Waits for a slot or for the sessions it depends on.
+    Queued,
+    /// Its worktree is being made and set up.
+    Preparing,
+    /// The agent works.
+    Running,
+    /// The agent asked something and waits for the answer.
+    Waiting,
+    /// The turn ended well; a person may review it.
+    Ready,
+    /// A person approved exactly this tip.
+    Approved,
+    /// Landed on its target.
+    Merged,
+    /// The turn ended badly.
+    Failed,
+    /// A person stopped it.
+    Stopped,
+    /// The supervisor died; `restart` goes on.
+    Interrupted,
+    /// No sign of life for longer than allowed.
+    Stuck,
+    /// A reviewer asked for changes.
+    ChangesRequested,
+    /// A reviewer said no.
+    Rejected,
+    /// Given up; what it made is kept.
+    Discarded,
+    /// Written by a newer program, or unreadable.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+impl State {
+    /// Every state, in the order of a session's life.
+    pub const ALL: [State; 16] = [
+        State::Draft,
+        State::Queued,
+        State::Preparing,
+        State::Running,
+        State::Waiting,
+        State::Ready,
+        State::Approved,
+        State::Merged,
+        State::Failed,
+        State::Stopped,
+        State::Interrupted,
+        State::Stuck,
+        State::ChangesRequested,
+        State::Rejected,
+        State::Discarded,
+        State::Unknown,
+    ];
+
+    /// Returns the word shown to people and written to records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Draft => "draft",
+            State::Queued => "queued",
+            State::Preparing => "preparing",
+            State::Running => "running",
+            State::Waiting => "waiting",
+            State::Ready => "ready",
+            State::Approved => "approved",
+            State::Merged => "merged",
+            State::Failed => "failed",
+            State::Stopped => "stopped",
+            State::Interrupted => "interrupted",
+            State::Stuck => "stuck",
+            State::ChangesRequested => "changes-requested",
+            State::Rejected => "rejected",
+            State::Discarded => "discarded",
+            State::Unknown => "unknown",
+        }
+    }
+
+    /// Returns whether a supervisor must be alive in this state.
+    pub fn needs_supervisor(self) -> bool {
+        matches!(
+            self,
+            State::Queued | State::Preparing | State::Running | State::Waiting | State::Stuck
+        )
+    }
+
+    /// Returns whether the agent is in the middle of a turn.
+    pub fn is_working(self) -> bool {
+        matches!(self, State::Running | State::Waiting | State::Stuck)
+    }
+
+    /// Returns whether nothing more is expected to happen.
+    pub fn is_closed(self) -> bool {
+        matches!(self, State::Merged | State::Rejected | State::Discarded)
+    }
+
+    /// Returns whether `next` may follow this state.
+    pub fn may_become(self, next: State) -> bool {
+        use State::*;
+        if next == Unknown {
+            return false;
+        }
+        match self {
+            Unknown => true,
+            Draft => matches!(next, Queued | Preparing | Discarded | Stopped),
+            Queued => matches!(
+                next,
+                Preparing | Running | Stopped | Failed | Interrupted | Discarded
+            ),
+            Preparing => matches!(
+                next,
+                Queued | Running | Failed | Stopped | Interrupted | Discarded
+            ),
+            Running => matches!(
+                next,
+                Waiting | Ready | Failed | Stopped | Interrupted | Stuck
+            ),
+            Waiting => matches!(
+                next,
+                Running | Ready | Failed | Stopped | Interrupted | Stuck
+            ),
+            Stuck => matches!(
+                next,
+                Running | Waiting | Ready | Failed | Stopped | Interrupted
+            ),
+            // A closed session may be taken up again: `send` to it, or `restore`, is a person's decision.
+            Ready | Approved | Merged | Failed | Stopped | Interrupted | ChangesRequested
+            | Rejected | Discarded => next != Draft && next != Stuck && next != Waiting,
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for State {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        State::ALL
+            .into_iter()
+            .find(|state| state.as_str() == text)
+            .ok_or_else(|| Error::usage(format!("unknown state '{text}'")))
+    }
+}
+
+/// Who did something, as git knows people.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+pub struct Person {
+    /// Name.
+    #[serde(rename = "n", default)]
+    pub name: String,
+    /// Email address.
+    #[serde(rename = "e", default)]
+    pub email: String,
+}
+
+/// How much of its plan the agent says is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Progress {
+    /// Entries done.
+    pub done: u32,
+    /// Entries in all.
+    pub total: u32,
+}
+
+/// What the session has used, in the vendor's own figures; absent when the vendor gives none.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+pub struct Usage {
+    /// Tokens read.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub input_tokens: Option<u64>,
+    /// Tokens written.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub output_tokens: Option<u64>,
+    /// Cost of the whole session in US dollars.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cost_usd: Option<f64>,
+}
+
+impl Usage {
+    /// Returns whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.input_tokens.is_none() && self.output_tokens.is_none() && self.cost_usd.is_none()
+    }
+}
+
+/// How the last turn's process ended, and what was made of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Exit {
+    /// Exit code, when it exited.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub code: Option<i32>,
+    /// Signal, when one ended it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub signal: Option<i32>,
+    /// Why the session is in the state it is in, in words.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub reason: String,
+}
+
+/// How far the spool had been read when this state was written. The ref tip is the only cursor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct SpoolCursor {
+    /// Bytes of the spool that are in git.
+    pub bytes: u64,
+}
+
+/// A request that waits for an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Its id.
+    pub request: String,
+    /// In words, shortened.
+    pub title: String,
+}
+
+/// Key of the session whose conflict a session resolves.
+pub const RESOLVES: &str = "resolves";
+
+/// Key of how many files of a session were neither committed nor shared when it was last pushed.
+pub const UNSHARED: &str = "unshared";
+
+/// The materialised state of a session: `state.json` at the tip of its log. At most 64 KiB, no unbounded lists.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    /// Format version of this file.
+    pub v: u32,
+    /// The session's id; equals the last part of its ref name.
+    pub sid: SessionId,
+    /// The clone that writes this session.
+    pub writer: WriterId,
+    /// The human name: unique among this clone's sessions.
+    pub name: String,
+    /// The task in words (shortened; the whole prompt is an event).
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub task: String,
+    /// Where it is in its life.
+    #[serde(default)]
+    pub status: State,
+    /// The agent's name.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub agent: String,
+    /// The model, when one was chosen.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub model: Option<String>,
+    /// The role preset, when one was chosen.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub role: Option<String>,
+    /// The group of sessions it was made with.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub group: Option<String>,
+    /// The branch it was created from, and by default merges into (a short name).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub parent: Option<String>,
+    /// The commit it was created from.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub base: Option<String>,
+    /// Its own branch (a short name).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub branch: Option<String>,
+    /// Its worktree, an absolute path in this clone; meaningless elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub worktree: Option<String>,
+    /// The session whose conversation or work this one goes on from.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub parent_session: Option<SessionId>,
+    /// The person it belongs to.
+    #[serde(default)]
+    pub author: Person,
+    /// When it was made.
+    #[serde(default)]
+    pub created: Millis,
+    /// When this state was written.
+    #[serde(default)]
+    pub updated: Millis,
+    /// When the current turn began, while one runs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub turn_started: Option<Millis>,
+    /// Milliseconds spent in finished turns.
+    #[serde(default)]
+    pub worked_ms: u64,
+    /// Prompts so far.
+    #[serde(default)]
+    pub turns: u32,
+    /// The agent's own plan, when it gave one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub progress: Option<Progress>,
+    /// What it used.
+    #[serde(skip_serializing_if = "Usage::is_empty", default)]
+    pub usage: Usage,
+    /// How the last turn ended.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub exit: Option<Exit>,
+    /// The vendor's own id of the conversation.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub vendor_session: Option<String>,
+    /// The tip of its branch when this state was written.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub code: Option<String>,
+    /// The last line worth showing of what it did.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub activity: String,
+    /// What it asks and has no answer to, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub asks: Vec<Asked>,
+    /// Sequence number of the last event in git.
+    #[serde(default)]
+    pub seq: u64,
+    /// Lamport clock of the last event in git.
+    #[serde(default)]
+    pub lc: u64,
+    /// How far the spool is in git.
+    #[serde(default)]
+    pub spool: SpoolCursor,
+    /// Whatever else a feature keeps here; small.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub more: BTreeMap<String, serde_json::Value>,
+}
+
+impl Session {
+    /// Returns the id of the session in whose worktree it works: its own, unless it shares another's.
+    pub fn host(&self) -> &str {
+        let shared = self.more.get("shares").and_then(|host| host.as_str());
+        shared.unwrap_or(self.sid.as_str())
+    }
+
+    /// Returns the session whose conflict it was made to resolve. Its work is part of that session or of nothing: nobody
+    /// reviews or merges it.
+    pub fn resolves(&self) -> Option<SessionId> {
+        self.more.get(RESOLVES)?.as_str()?.parse().ok()
+    }
+
+    /// Returns how many files its owner had not committed when they pushed it: nobody else has those.
+    pub fn unshared(&self) -> Option<u64> {
+        self.more.get(UNSHARED)?.as_u64().filter(|files| *files > 0)
+    }
+
+    /// Returns a new draft.
+    pub fn new(sid: SessionId, writer: WriterId, name: impl Into<String>, author: Person) -> Self {
+        Session {
+            v: 1,
+            sid,
+            writer,
+            name: name.into(),
+            task: String::new(),
+            status: State::Draft,
+            agent: String::new(),
+            model: None,
+            role: None,
+            group: None,
+            parent: None,
+            base: None,
+            branch: None,
+            worktree: None,
+            parent_session: None,
+            author,
+            created: sid.time(),
+            updated: sid.time(),
+            turn_started: None,
+            worked_ms: 0,
+            turns: 0,
+            progress: None,
+            usage: Usage::default(),
+            exit: None,
+            vendor_session: None,
+            code: None,
+            activity: String::new(),
+            asks: Vec::new(),
+            seq: 0,
+            lc: 0,
+            spool: SpoolCursor::default(),
+            more: BTreeMap::new(),
+        }
+    }
+}

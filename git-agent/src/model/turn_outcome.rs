@@ -1,0 +1,169 @@
+//! Whether a turn went well. Decided here, from what the agent claims and what the worktree shows; an exit code of 0 has
+//! never meant that work was done.
+
+use crate::model::session::{Exit, State};
+use crate::model::turn_claim::{Claim, TroubleKind};
+
+/// What is known when a turn has ended.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// What the agent claims.
+    pub claim: &'a Claim,
+    /// Whether anything in the worktree or on the branch changed during the turn; `None` when that could not be told.
+    pub changed: Option<bool>,
+    /// Whether a person asked for the stop.
+    pub stopped: Option<&'a str>,
+    /// The limit that ended the turn, in words.
+    pub over_limit: Option<&'a str>,
+    /// Whether the session is for reading only, so that no change is expected.
+    pub read_only: bool,
+    /// What it changed all the same, in words.
+    pub broken: Option<&'a str>,
+}
+
+/// What becomes of the session.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The state.
+    pub state: State,
+    /// Why, in words; empty when there is nothing to say.
+    pub reason: String,
+    /// How the process ended.
+    pub exit: Exit,
+}
+
+/// Decides what becomes of a session after a turn.
+pub fn judge(facts: &Facts<'_>) -> Verdict {
+    let claim = facts.claim;
+    let mut exit = claim.exit.clone().unwrap_or_default();
+    let (state, reason) = decide(facts, &exit);
+    exit.reason.clone_from(&reason);
+    Verdict {
+        state,
+        reason,
+        exit,
+    }
+}
+
+fn decide(facts: &Facts<'_>, exit: &Exit) -> (State, String) {
+    let claim = facts.claim;
+    if let Some(limit) = facts.over_limit {
+        return (State::Failed, limit.to_owned());
+    }
+    if let Some(reason) = facts.stopped {
+        return (State::Stopped, reason.to_owned());
+    }
+    if let Some(broken) = facts.broken {
+        return (State::Failed, broken.to_owned());
+    }
+    if let Some(trouble) = &claim.trouble {
+        let what = match trouble.kind {
+            TroubleKind::NotInstalled => "not installed",
+            TroubleKind::Auth => "not logged in, or a bad key",
+            TroubleKind::RateLimit => "rate limit",
+            TroubleKind::Model => "the model's service failed",
+            TroubleKind::Context => "the conversation is too long for the model",
+            TroubleKind::Crash => "the agent crashed",
+            TroubleKind::Protocol => "the agent's stream made no sense",
+            TroubleKind::Other => "the agent failed",
+        };
+        let text = first_line(&trouble.text);
+        let reason = if text.is_empty() {
+            what.to_owned()
+        } else {
+            format!("{what}: {text}")
+        };
+        return (State::Failed, reason);
+    }
+    if claim.cancelled {
+        return (State::Stopped, "cancelled".to_owned());
+    }
+    if let Some(signal) = exit.signal {
+        return (
+            State::Failed,
+            format!("the agent was ended by signal {signal}"),
+        );
+    }
+    if let Some(code) = exit.code.filter(|code| *code != 0) {
+        return (State::Failed, format!("the agent exited with {code}"));
+    }
+    if !claim.ok {
+        return (State::Failed, "the agent did not finish".to_owned());
+    }
+    let silent = claim.final_text.trim().is_empty();
+    match facts.changed {
+        Some(false) if silent && !facts.read_only => (
+            State::Failed,
+            "the agent changed nothing and said nothing".to_owned(),
+        ),
+        Some(false) if !facts.read_only => (State::Ready, "no changes".to_owned()),
+        _ => (State::Ready, String::new()),
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::turn_claim::Trouble;
+
+    fn state(claim: Claim, changed: Option<bool>) -> State {
+        let facts = Facts {
+            claim: &claim,
+            changed,
+            stopped: None,
+            over_limit: None,
+            read_only: false,
+            broken: None,
+        };
+        judge(&facts).state
+    }
+
+    #[test]
+    fn exit_zero_is_not_enough() {
+        let claim = Claim {
+            ok: true,
+            ..Claim::default()
+        };
+        assert_eq!(state(claim.clone(), Some(false)), State::Failed);
+        assert_eq!(state(claim.clone(), Some(true)), State::Ready);
+        assert_eq!(state(claim.clone(), None), State::Ready);
+        let talked = Claim {
+            final_text: "nothing to do".into(),
+            ..claim.clone()
+        };
+        assert_eq!(state(talked, Some(false)), State::Ready);
+        let failed = Claim {
+            exit: Some(Exit {
+                code: Some(3),
+                ..Exit::default()
+            }),
+            ..claim.clone()
+        };
+        assert_eq!(state(failed, Some(true)), State::Failed);
+        let trouble = Trouble {
+            kind: TroubleKind::Auth,
+            text: "401\nmore".into(),
+            retry_after: None,
+        };
+        let refused = Claim {
+            trouble: Some(trouble),
+            ..claim
+        };
+        let facts = Facts {
+            claim: &refused,
+            changed: Some(true),
+            stopped: None,
+            over_limit: None,
+            read_only: false,
+            broken: None,
+        };
+        assert_eq!(judge(&facts).reason, "not logged in, or a bad key: 401");
+    }
+}

@@ -1,0 +1,119 @@
+//! A screen that is painted again and again until the reader has seen enough: the terminal's second screen, with keys
+//! read one by one. Whatever happens, the terminal is left as it was found.
+
+use std::io::Write;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
+};
+
+use crate::env::Env;
+use crate::error::{Context, Result};
+use crate::output::{Ui, cannot_write};
+
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+
+/// The terminal while this program paints it.
+#[derive(Debug)]
+pub struct Screen<'u> {
+    ui: &'u Ui,
+    /// How the keyboard was set before; none when it is no keyboard.
+    keyboard: Option<Termios>,
+}
+
+impl<'u> Screen<'u> {
+    /// Takes the terminal over; `None` when the answer does not go to one.
+    pub fn enter(env: &Env, ui: &'u Ui) -> Result<Option<Self>> {
+        if !env.terminals.stdout || env.var("TERM").is_none_or(|term| term == "dumb") {
+            return Ok(None);
+        }
+        let mut screen = Screen { ui, keyboard: None };
+        if env.terminals.stdin {
+            screen.keyboard = Some(
+                tcgetattr(rustix::stdio::stdin()).context(|| "cannot read the keyboard".into())?,
+            );
+        }
+        screen.take()?;
+        Ok(Some(screen))
+    }
+
+    /// Takes the terminal over again, after the program was stopped and goes on.
+    pub fn take(&mut self) -> Result<()> {
+        if let Some(before) = &self.keyboard {
+            let mut keys = before.clone();
+            // Interrupts stay signals: whoever started us shall see them too.
+            keys.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+            keys.special_codes[SpecialCodeIndex::VMIN] = 0;
+            keys.special_codes[SpecialCodeIndex::VTIME] = 0;
+            tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &keys)
+                .context(|| "cannot read the keyboard".into())?;
+        }
+        self.write(ENTER)
+    }
+
+    /// Returns columns and rows.
+    pub fn size(&self) -> (usize, usize) {
+        match tcgetwinsize(rustix::stdio::stdout()) {
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
+                (size.ws_col.into(), size.ws_row.into())
+            }
+            _ => (80, 24),
+        }
+    }
+
+    /// Paints lines over what was there; those that have no place are left out.
+    pub fn paint(&self, text: &str) -> Result<()> {
+        let (_, rows) = self.size();
+        let mut painted = String::from("\x1b[H");
+        for (index, line) in text.lines().take(rows).enumerate() {
+            if index > 0 {
+                painted += "\r\n";
+            }
+            painted += line;
+            painted += "\x1b[K";
+        }
+        painted += "\x1b[J";
+        self.write(&painted)
+    }
+
+    /// Rings the terminal's bell.
+    pub fn ring(&self) -> Result<()> {
+        self.write("\x07")
+    }
+
+    /// Returns the keyboard, to be waited for.
+    pub fn keyboard(&self) -> Option<BorrowedFd<'static>> {
+        self.keyboard.as_ref().map(|_| rustix::stdio::stdin())
+    }
+
+    /// Returns the keys that were pressed; `None` when the keyboard is gone.
+    pub fn keys(&self) -> Option<Vec<u8>> {
+        let mut keys = [0; 64];
+        match rustix::io::read(rustix::stdio::stdin(), &mut keys) {
+            Ok(0) => None,
+            Ok(count) => Some(keys[..count].to_vec()),
+            Err(Errno::AGAIN | Errno::INTR) => Some(Vec::new()),
+            Err(_) => None,
+        }
+    }
+
+    fn write(&self, text: &str) -> Result<()> {
+        let mut out = self.ui.out();
+        out.write_all(text.as_bytes())
+            .and_then(|()| out.flush())
+            .context(cannot_write)
+    }
+}
+
+impl Drop for Screen<'_> {
+    fn drop(&mut self) {
+        // Nothing better can be done about a terminal that takes nothing any more.
+        let _ = self.write(LEAVE);
+        if let Some(before) = &self.keyboard {
+            let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, before);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Colours, by git's rules: `color.agent` over `color.ui`, `always`/`never`/`auto`, and `color.agent.<slot>` in git's colour words.
+//!
+//! `auto` means: on a terminal that is not dumb, or into a pager unless `color.pager` says no; and never when `NO_COLOR` is set.
+//! An explicit `always`, in the configuration or as `--color`, wins over `NO_COLOR`, because it was said of git and not of everything.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::env::Env;
+use crate::error::{Error, Result};
+use crate::model::session::State;
+pub use crate::output::terminal::color::Color;
+
+/// Looks up the last value of a configuration key; a key without a value is `true`.
+pub type Config<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum When {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Wherever the output goes.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+impl When {
+    /// Reads a configured value: `always`, `never`, `auto`, or a boolean, where true means `auto`.
+    pub fn from_config(value: &str) -> Option<Self> {
+        let value = value.trim().to_ascii_lowercase();
+        match value.as_str() {
+            "always" => Some(When::Always),
+            "never" => Some(When::Never),
+            "auto" => Some(When::Auto),
+            _ => parse_bool(&value).map(|yes| if yes { When::Auto } else { When::Never }),
+        }
+    }
+
+    /// Returns what the configuration says of the key, else of `color.ui`, else `auto`.
+    pub fn configured(config: &Config<'_>, key: &str) -> Self {
+        [key, "color.ui"]
+            .into_iter()
+            .find_map(|key| When::from_config(&config(key)?))
+            .unwrap_or_default()
+    }
+
+    /// Decides for a stream that is a terminal or is not.
+    pub fn decide(self, env: &Env, shown_on_terminal: bool) -> bool {
+        match self {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => {
+                shown_on_terminal
+                    && env.var("NO_COLOR").is_none()
+                    && env.var("TERM").is_some_and(|term| term != "dumb")
+            }
+        }
+    }
+}
+
+impl FromStr for When {
+    type Err = Error;
+
+    /// Reads the value of `--color=<when>`.
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "always" => Ok(When::Always),
+            "never" => Ok(When::Never),
+            "auto" => Ok(When::Auto),
+            _ => Err(Error::usage(format!(
+                "color must be 'always', 'auto' or 'never', not '{text}'"
+            ))),
+        }
+    }
+}
+
+/// Reads a boolean as git's configuration does.
+pub(crate) fn parse_bool(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" => Some(true),
+        "" | "false" | "no" | "off" => Some(false),
+        number => number.parse::<i64>().ok().map(|number| number != 0),
+    }
+}
+
+macro_rules! slots {
+    ($($(#[$doc:meta])* $name:ident = $key:literal, $default:literal;)*) => {
+        /// What a colour is for. Each can be set as `color.agent.<slot>`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Slot {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Slot {
+            /// Every slot.
+            pub const ALL: &'static [Slot] = &[$(Slot::$name),*];
+
+            /// Returns the last part of the configuration key.
+            pub fn key(self) -> &'static str {
+                match self { $(Slot::$name => $key),* }
+            }
+
+            /// Returns the colour words used when nothing is configured.
+            pub fn default_words(self) -> &'static str {
+                match self { $(Slot::$name => $default),* }
+            }
+        }
+    };
+}
+
+slots! {
+    /// Headers of tables and sections.
+    Header = "header", "bold";
+    /// A session's name.
+    Name = "name", "bold";
+    /// Ids of sessions and commits, as git colours commits.
+    Id = "id", "yellow";
+    /// Branch names.
+    Branch = "branch", "cyan";
+    /// Something is at work.
+    Running = "running", "blue";
+    /// Something waits for a person.
+    Waiting = "waiting", "bold yellow";
+    /// Something went well.
+    Good = "good", "green";
+    /// Something went wrong.
+    Bad = "bad", "red";
+    /// Finished, old, or of little interest.
+    Dim = "dim", "dim";
+    /// Added lines.
+    Added = "added", "green";
+    /// Deleted lines.
+    Deleted = "deleted", "red";
+    /// Where in a file, as git colours hunk headers.
+    Place = "place", "cyan";
+    /// What a person said.
+    Prompt = "prompt", "bold cyan";
+    /// What a tool did.
+    Tool = "tool", "magenta";
+}
+
+impl Slot {
+    /// Returns the slot a session's state is shown in.
+    pub fn of_state(state: State) -> Self {
+        match state {
+            State::Queued | State::Preparing | State::Running => Slot::Running,
+            State::Waiting | State::ChangesRequested => Slot::Waiting,
+            State::Ready | State::Approved => Slot::Good,
+            State::Failed | State::Interrupted | State::Stuck | State::Rejected => Slot::Bad,
+            State::Draft | State::Merged | State::Stopped | State::Discarded | State::Unknown => {
+                Slot::Dim
+            }
+        }
+    }
+}
+
+/// The colours in use: either all slots, or none.
+#[derive(Debug, Clone, Default)]
+pub struct Palette {
+    colors: Option<Vec<Color>>,
+}
+
+impl Palette {
+    /// Returns a palette without colours.
+    pub fn plain() -> Self {
+        Palette::default()
+    }
+
+    /// Returns a palette with the configured colours. A value that is no colour is an error, as in git.
+    pub fn load(config: &Config<'_>) -> Result<Self> {
+        let mut colors = Vec::with_capacity(Slot::ALL.len());
+        for slot in Slot::ALL {
+            let key = format!("color.agent.{}", slot.key());
+            colors.push(match config(&key) {
+                Some(words) => words.parse().map_err(|error: Error| {
+                    Error::fatal(format!("bad config value for '{key}'")).because(error)
+                })?,
+                None => slot.default_words().parse()?,
+            });
+        }
+        Ok(Palette {
+            colors: Some(colors),
+        })
+    }
+
+    /// Returns whether anything is coloured.
+    pub fn is_colored(&self) -> bool {
+        self.colors.is_some()
+    }
+
+    /// Returns the value in the slot's colour when displayed. The value is trusted: foreign text goes through `sanitize` first.
+    pub fn paint<T: fmt::Display>(&self, slot: Slot, value: T) -> Painted<'_, T> {
+        let escape = match &self.colors {
+            Some(colors) => colors[slot as usize].escape(),
+            None => "",
+        };
+        Painted { escape, value }
+    }
+}
+
+/// A value that is displayed in colour.
+#[derive(Debug, Clone, Copy)]
+pub struct Painted<'a, T> {
+    escape: &'a str,
+    value: T,
+}
+
+impl<T: fmt::Display> fmt::Display for Painted<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.escape.is_empty() {
+            return self.value.fmt(f);
+        }
+        f.write_str(self.escape)?;
+        self.value.fmt(f)?;
+        f.write_str("\x1b[m")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::Terminals;
+
+    fn env(variables: &[(&str, &str)]) -> Env {
+        let variables = variables.iter().map(|(k, v)| (k.into(), v.into()));
+        Env::new("/".into(), variables, Terminals::default())
+    }
+
+    #[test]
+    fn color_agent_beats_color_ui() {
+        let config = |agent: Option<&str>, ui: Option<&str>| {
+            let (agent, ui) = (agent.map(str::to_owned), ui.map(str::to_owned));
+            When::configured(
+                &move |key| match key {
+                    "color.agent" => agent.clone(),
+                    "color.ui" => ui.clone(),
+                    _ => None,
+                },
+                "color.agent",
+            )
+        };
+        assert_eq!(config(None, None), When::Auto);
+        assert_eq!(config(None, Some("false")), When::Never);
+        assert_eq!(config(None, Some("true")), When::Auto);
+        assert_eq!(config(None, Some("always")), When::Always);
+        assert_eq!(config(Some("never"), Some("always")), When::Never);
+        assert_eq!(config(Some("1"), Some("never")), When::Auto);
+    }
+
+    #[test]
+    fn auto_needs_a_terminal_that_can() {
+        let xterm = env(&[("TERM", "xterm")]);
+        assert!(When::Auto.decide(&xterm, true));
+        assert!(!When::Auto.decide(&xterm, false));
+        assert!(When::Always.decide(&xterm, false));
+        assert!(!When::Never.decide(&xterm, true));
+        assert!(!When::Auto.decide(&env(&[("TERM", "dumb")]), true));
+        assert!(!When::Auto.decide(&env(&[]), true));
+        let no_color = env(&[("TERM", "xterm"), ("NO_COLOR", "1")]);
+        assert!(!When::Auto.decide(&no_color, true));
+        assert!(When::Always.decide(&no_color, true));
+    }
+
+    #[test]
+    fn slots_can_be_set() {
+        let palette = Palette::load(&|key| (key == "color.agent.bad").then(|| "bold red".into()))
+            .expect("valid");
+        assert_eq!(
+            palette.paint(Slot::Bad, "x").to_string(),
+            "\x1b[1;31mx\x1b[m"
+        );
+        assert_eq!(
+            palette.paint(Slot::Good, "x").to_string(),
+            "\x1b[32mx\x1b[m"
+        );
+        assert_eq!(Palette::plain().paint(Slot::Bad, "x").to_string(), "x");
+        assert!(Palette::load(&|_| Some("nonsense".into())).is_err());
+    }
+}

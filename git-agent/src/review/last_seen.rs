@@ -1,0 +1,110 @@
+//! What a person last looked at: kept under a local ref, so that only what is new since can be shown.
+
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::git::ObjectId;
+use crate::git::merge::Merged;
+use crate::git::refs::{Expected, RefChange, Swap};
+use crate::model::session::SessionId;
+use crate::session::worktree::work::Work;
+use crate::store::refname;
+
+const BASE: &str = "Looked-Base";
+const ATTEMPTS: usize = 4;
+
+/// A session's work as a person last saw it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Looked {
+    /// The commit that keeps it.
+    pub commit: ObjectId,
+    /// Where it began.
+    pub base: ObjectId,
+    /// All files.
+    pub tree: ObjectId,
+    /// When, in seconds since 1970.
+    pub time: i64,
+}
+
+/// What changed since a person last looked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Since {
+    /// The files as they would be without the news.
+    pub tree: ObjectId,
+    /// Whether the parent's own news could not be told apart.
+    pub mixed: bool,
+}
+
+/// Remembers that this work was looked at.
+pub fn remember(context: &Context<'_>, sid: SessionId, work: &Work) -> Result<()> {
+    let repo = context.repo;
+    let name = refname::looked_at(sid);
+    for _ in 0..ATTEMPTS {
+        let before = repo.find_ref(&name)?;
+        let known = before.and_then(|id| read(context, id).ok());
+        if known.is_some_and(|known| known.tree == work.tree && known.base == work.base) {
+            return Ok(());
+        }
+        let mut batch = repo.batch();
+        let message = format!("looked at\n\nAgent-Session: {sid}\n{BASE}: {}\n", work.base);
+        let mut parents = vec![work.base];
+        parents.extend((work.tip != work.base).then_some(work.tip));
+        let id = batch.commit(work.tree, &parents, &context.store.signature(), &message);
+        repo.write_batch(&batch)?;
+        let change = RefChange {
+            name: name.clone(),
+            expected: before.map_or(Expected::Absent, Expected::At),
+            new: Some(id),
+        };
+        if repo.swap_ref(&change)? == Swap::Done {
+            return Ok(());
+        }
+    }
+    Err(Error::fatal(format!("ref '{name}' changes all the time")))
+}
+
+/// Returns what was last looked at.
+pub fn last(context: &Context<'_>, sid: SessionId) -> Result<Option<Looked>> {
+    match context.repo.find_ref(&refname::looked_at(sid))? {
+        Some(id) => read(context, id).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn read(context: &Context<'_>, id: ObjectId) -> Result<Looked> {
+    let commit = context.repo.read_commit(id)?;
+    let base = commit
+        .trailers(BASE)
+        .last()
+        .map(|hex| context.repo.parse_id(hex));
+    let base =
+        base.ok_or_else(|| Error::fatal(format!("commit {id} tells nothing about a look")))??;
+    Ok(Looked {
+        commit: id,
+        base,
+        tree: commit.tree,
+        time: commit.time,
+    })
+}
+
+/// Returns what the files would be if only the parent had changed since the last look: what was seen, brought onto where
+/// the work begins now. So a rebase shows nothing that was seen already.
+pub fn since(context: &Context<'_>, looked: &Looked, work: &Work) -> Result<Since> {
+    if looked.base == work.base {
+        return Ok(Since {
+            tree: looked.tree,
+            mixed: false,
+        });
+    }
+    let repo = context.repo;
+    let mut batch = repo.batch();
+    let who = context.store.signature();
+    let seen = batch.commit(looked.tree, &[looked.base], &who, "seen\n");
+    repo.write_batch(&batch)?;
+    Ok(match repo.merge_commits(work.base, seen)? {
+        Merged::Clean(tree) => Since { tree, mixed: false },
+        Merged::Conflict(_) => Since {
+            tree: looked.tree,
+            mixed: true,
+        },
+    })
+}

@@ -1,0 +1,266 @@
+//! Commands that an agent gives: which session one was started in, and what may not be done from there.
+//!
+//! Whatever an agent makes of its environment, the processes above the command were started with what they were started with.
+
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::guard;
+use crate::model::session::{Session, SessionId};
+use crate::process::tree;
+use crate::session::supervisor::launch;
+use crate::session::worktree::setup;
+
+/// The variable that marks everything a session's agent starts.
+pub const MARK: &str = "GIT_AGENT_SESSION";
+
+/// What follows a session's id where a merge tests its work. No supervisor takes such a process for one of its own.
+const TEST: &str = "/test";
+
+/// Returns the mark of a test of a session's work.
+pub fn mark_of_test(sid: SessionId) -> String {
+    format!("{sid}{TEST}")
+}
+
+/// Returns whether the command was started by a test of a merge.
+pub fn is_test(context: &Context<'_>) -> bool {
+    marks(context).iter().any(|mark| mark.ends_with(TEST))
+}
+
+/// Returns the session that a mark names.
+fn marked(mark: &str) -> Option<SessionId> {
+    mark.strip_suffix(TEST).unwrap_or(mark).parse().ok()
+}
+
+/// Returns the sessions that this process says it is in, and those that the processes above it were started in.
+fn marks(context: &Context<'_>) -> Vec<String> {
+    let said = context.env.var(MARK).map(str::to_owned);
+    let mut marks: Vec<String> = said.into_iter().collect();
+    marks.extend(tree::inherited(MARK));
+    marks
+}
+
+/// Returns whether the command was started in this session.
+pub fn is_in(context: &Context<'_>, sid: SessionId) -> bool {
+    marks(context).iter().any(|mark| marked(mark) == Some(sid))
+}
+
+/// Returns the session of this repository that the command was started in.
+pub fn session(context: &Context<'_>) -> Result<Option<Session>> {
+    Ok(sessions(context)?.into_iter().next())
+}
+
+/// Returns the session that the command was started in if it is none of this repository.
+pub fn foreign(context: &Context<'_>) -> Option<SessionId> {
+    let marks = marks(context);
+    marks.iter().find_map(|mark| marked(mark))
+}
+
+/// Returns all of them, the nearest first: one that was started from another is in both.
+fn sessions(context: &Context<'_>) -> Result<Vec<Session>> {
+    let mut found: Vec<Session> = Vec::new();
+    for mark in marks(context) {
+        let Some(sid) = marked(&mark) else {
+            continue;
+        };
+        if found.iter().any(|known| known.sid == sid) {
+            continue;
+        }
+        let session = context.store.session(sid)?;
+        found.extend(session.filter(|session| !session.name.is_empty()));
+    }
+    Ok(found)
+}
+
+/// Refuses to make a session for an agent under guard: it may make no branch, and would leave half of one behind. A person who
+/// works in a session's worktree is under none.
+pub fn forbid_making(context: &Context<'_>) -> Result<()> {
+    match session(context)?.filter(|_| is_guarded(context)) {
+        None => Ok(()),
+        Some(own) => Err(Error::fatal(format!(
+            "this runs in session '{}', whose agent may start no other",
+            own.name
+        ))
+        .hint("a person does outside of it, or it is made with --no-guard")),
+    }
+}
+
+/// Returns whether a guard is around this command, or was around those above it.
+fn is_guarded(context: &Context<'_>) -> bool {
+    context.env.var(guard::OWN_VARIABLE).is_some()
+        || !tree::inherited(guard::OWN_VARIABLE).is_empty()
+}
+
+/// Returns whether a command is below a session's supervisor.
+fn is_supervised(context: &Context<'_>, sid: SessionId) -> Result<bool> {
+    let run = launch::running(&context.store, sid)?;
+    Ok(run.is_some_and(|run| tree::is_below(run.supervisor.pid)))
+}
+
+/// Something that a command does to sessions, or for a person, and that an agent may not always do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// Answers a question that an agent asks a person.
+    Answer,
+    /// Removes worktrees and branches.
+    Clean,
+    /// Closes and opens threads of a review.
+    CloseThreads,
+    /// Commits a session's work.
+    Commit,
+    /// Changes settings.
+    Configure,
+    /// Runs something in a session's worktree.
+    Enter,
+    /// Deletes sessions.
+    Forget,
+    /// Brings work into a branch or a checkout, or takes it out again.
+    Land,
+    /// Gives an agent something to do.
+    Prompt,
+    /// Takes secrets out of records.
+    Purge,
+    /// Repairs what a crash left behind.
+    Repair,
+    /// Resolves a conflict of a session.
+    Resolve,
+    /// Lets an agent go on.
+    Restart,
+    /// Brings a worktree back, or back to an earlier state.
+    Restore,
+    /// Shares sessions with a remote.
+    Share,
+    /// Takes a snapshot.
+    Snapshot,
+    /// Ends an agent.
+    Stop,
+    /// Brings a session up to date with its parent.
+    Update,
+}
+
+impl Act {
+    /// Returns what an agent may not do, in words.
+    fn words(self) -> &'static str {
+        match self {
+            Act::Answer => "answer for a person",
+            Act::Clean => "remove worktrees",
+            Act::CloseThreads => "close or open threads",
+            Act::Commit => "commit the work",
+            Act::Configure => "change settings",
+            Act::Enter => "run commands in the worktree",
+            Act::Forget => "delete sessions",
+            Act::Land => "land work",
+            Act::Prompt => "send prompts",
+            Act::Purge => "purge records",
+            Act::Repair => "repair the repository",
+            Act::Resolve => "resolve conflicts",
+            Act::Restart => "restart sessions",
+            Act::Restore => "change the worktree",
+            Act::Share => "share sessions",
+            Act::Snapshot => "take snapshots",
+            Act::Stop => "stop the agent",
+            Act::Update => "update the branch",
+        }
+    }
+
+    /// Returns whether an agent may do it to its own session.
+    fn is_free_at_home(self) -> bool {
+        matches!(
+            self,
+            Act::CloseThreads
+                | Act::Commit
+                | Act::Enter
+                | Act::Resolve
+                | Act::Restore
+                | Act::Snapshot
+                | Act::Stop
+                | Act::Update
+        )
+    }
+}
+
+/// Refuses what an agent may not do: change other sessions, or decide for a person. `on` are the sessions that it is done to.
+/// Every way to do something asks here. A person who works in a session's worktree may do it all.
+pub fn permit<'s>(
+    context: &Context<'_>,
+    act: Act,
+    on: impl IntoIterator<Item = &'s Session>,
+) -> Result<()> {
+    let Some(own) = agent(context)? else {
+        return Ok(());
+    };
+    let refused = |of: String| {
+        let (name, words) = (&own.name, act.words());
+        let error = Error::fatal(format!(
+            "this runs in session '{name}', whose agent may not {words}{of}"
+        ));
+        Err(error.hint("a person does that outside of the session"))
+    };
+    if !act.is_free_at_home() && act != Act::Prompt {
+        return refused(String::new());
+    }
+    let mut known = false;
+    for session in on {
+        known = true;
+        // Its variables say what an agent wants; the process above it does not.
+        let home = is_supervised(context, session.sid)?;
+        match (home, act) {
+            (true, Act::Prompt) => {
+                let name = &session.name;
+                return Err(Error::fatal(format!(
+                    "session '{name}' cannot prompt itself"
+                )));
+            }
+            (true, _) => {}
+            (false, Act::Prompt) => return refused(format!(" to session '{}'", session.name)),
+            (false, _) => return refused(format!(" of session '{}'", session.name)),
+        }
+    }
+    match known {
+        true => Ok(()),
+        // It belongs to somebody else's clone.
+        false => refused(String::new()),
+    }
+}
+
+/// Returns the session whose agent, setup or test gives this command. A person in its worktree is under no guard, and not
+/// below its supervisor.
+fn agent(context: &Context<'_>) -> Result<Option<Session>> {
+    let guarded = is_guarded(context);
+    for session in sessions(context)? {
+        if guarded || is_supervised(context, session.sid)? {
+            return Ok(Some(session));
+        }
+    }
+    Ok(None)
+}
+
+/// A session that is no judge of some work.
+pub struct Biased {
+    /// Its name.
+    pub name: String,
+    /// Why, where it is not the one that made the work.
+    pub why: Option<&'static str>,
+}
+
+/// Returns the session that a command was started in if it is no judge of another's work: it made it, or a part of it, or goes
+/// on from the same conversation.
+pub fn bias(context: &Context<'_>, judged: &Session) -> Result<Option<Biased>> {
+    let biased = |own: &Session, why| {
+        let name = own.name.clone();
+        Ok(Some(Biased { name, why }))
+    };
+    if is_in(context, judged.sid) || is_supervised(context, judged.sid)? {
+        return biased(judged, None);
+    }
+    for own in sessions(context)? {
+        let together = own.worktree.is_some() && own.worktree == judged.worktree
+            || own.branch.is_some() && own.branch == judged.branch;
+        if together && !setup::is_read_only(&own) {
+            return biased(&own, Some("both work in one worktree"));
+        }
+        if own.parent_session == Some(judged.sid) {
+            return biased(&own, Some("it goes on from the same conversation"));
+        }
+    }
+    Ok(None)
+}

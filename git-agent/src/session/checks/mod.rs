@@ -1,0 +1,5 @@
+//! Comparisons around a turn: what an agent may not change is found, put back and told.
+
+pub mod forged_refs;
+pub mod read_only;
+pub mod reflogs;

@@ -1,0 +1,250 @@
+//! The user's stashes and reflogs around a turn: kept before it, put back after it where the agent took entries away.
+//!
+//! The text of the logs is in a file of the session, and a ref keeps the commits that nothing else holds, so that whoever
+//! finds a dead session can do what its supervisor did not come to. The file goes last.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use crate::context::Context;
+use crate::error::{Context as _, Result, shell_word};
+use crate::git::ObjectId;
+use crate::git::object::Signature;
+use crate::git::refs::reflog::{Entry, PutBack, Reflogs, STASH, missing};
+use crate::git::refs::{Expected, RefChange};
+use crate::guard;
+use crate::guard::policy::{Own, short};
+use crate::model::event::Body;
+use crate::model::session::{Session, SessionId};
+use crate::store::refname;
+
+/// Where each session has its file, beside what else the guard keeps of it.
+const DIRECTORY: &str = "guard";
+const FILE: &str = "reflogs";
+/// git's own cleaning takes entries that are older than this, and nobody wants to hear of it.
+const RECENT_SECONDS: i64 = 30 * 24 * 60 * 60;
+/// How many stashes are named.
+const NAMED: usize = 10;
+
+/// Keeps the reflogs before a turn, all but those of the refs that the session may move.
+pub fn keep(context: &Context<'_>, session: &Session, own: &Own) -> Result<()> {
+    let dir = context
+        .store
+        .require_dir(&format!("{DIRECTORY}/{}", session.sid))?;
+    let path = dir.join(FILE);
+    if path.exists() {
+        // What could not be put back the last time is not given up.
+        return Ok(());
+    }
+    remove(&guard::environment::trace(&dir))?;
+    let mut logs = context.repo.reflogs()?;
+    logs.retain(|name| !own.owns(name) && !refname::is_ours(name));
+    if logs.is_empty() {
+        return Ok(());
+    }
+    let held = context.repo.unreached(&logs.ids(), refname::REFLOGS)?;
+    hold(context, session.sid, &held)?;
+    let cannot = || format!("cannot write '{}'", path.display());
+    let fresh = path.with_extension("new");
+    let write = || -> std::io::Result<()> {
+        let mut file = fs::File::create(&fresh)?;
+        file.write_all(&logs.to_text())?;
+        file.sync_all()?;
+        fs::rename(&fresh, &path)
+    };
+    write().context(cannot)
+}
+
+/// Looks at the reflogs after a turn that [`keep`] was called before, and puts back what the agent took out of them. Does
+/// nothing when that was done already. Returns what the transcript is to be told, trouble included: nothing else may fail
+/// for it, and the next one who comes here tries again.
+pub fn settle(context: &Context<'_>, sid: SessionId) -> Vec<Body> {
+    try_settle(context, sid).unwrap_or_else(|error| {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        vec![guarded(format!(
+            "cannot put back what was dropped from stashes and reflogs: {}{}",
+            error.message(),
+            cause.unwrap_or_default()
+        ))]
+    })
+}
+
+fn try_settle(context: &Context<'_>, sid: SessionId) -> Result<Vec<Body>> {
+    let dir = context.store.dir().join(DIRECTORY).join(sid.as_str());
+    let path = dir.join(FILE);
+    let text = match fs::read(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.context(|| format!("cannot read '{}'", path.display()))?,
+    };
+    let before = Reflogs::parse(&text);
+    let trace = guard::environment::trace(&dir);
+    let told = match guard::command_log::dropped_entries(&trace)? {
+        true => put_back(context, &before)?,
+        false => name_missing(context, &before)?,
+    };
+    hold(context, sid, &[])?;
+    remove(&path)?;
+    remove(&trace)?;
+    Ok(told)
+}
+
+fn put_back(context: &Context<'_>, before: &Reflogs) -> Result<Vec<Body>> {
+    let now = context.repo.reflogs()?;
+    let mut told = Vec::new();
+    let mut say = |text| told.push(guarded(text));
+    for (name, entries) in before.iter() {
+        if missing(entries, now.of(name)).is_empty() {
+            continue;
+        }
+        let (lost, is_back) = match context.repo.put_reflog_back(name, entries)? {
+            PutBack::Nothing => continue,
+            PutBack::Done(lost) => (lost, true),
+            PutBack::Unable(lost) => (lost, false),
+        };
+        if name == STASH {
+            for entry in lost.iter().take(NAMED) {
+                say(format!(
+                    "the agent dropped the stash '{}': it was put back",
+                    entry.message()
+                ));
+            }
+            if lost.len() > NAMED {
+                say(format!("{} more stashes were put back", lost.len() - NAMED));
+            }
+            continue;
+        }
+        let mut text = format!(
+            "the agent took {} out of the reflog of '{}'",
+            entries_in_words(lost.len()),
+            short(name)
+        );
+        text.push_str(&match (is_back, newest(&lost)) {
+            (true, _) => ": put back".to_owned(),
+            (false, Some(id)) => {
+                // Their order is all that is lost: the commits stay.
+                let kept = keep_all(context, name, &lost)?;
+                format!("; the newest was {id}; the commits are kept under '{kept}'")
+            }
+            (false, None) => String::new(),
+        });
+        say(text);
+    }
+    Ok(told)
+}
+
+/// Tells what is missing although no command of the agent is known to have taken it: it may be the user's own doing.
+fn name_missing(context: &Context<'_>, before: &Reflogs) -> Result<Vec<Body>> {
+    let now = context.repo.reflogs()?;
+    let old = context.env.now().seconds() - RECENT_SECONDS;
+    let mut told = Vec::new();
+    for (name, entries) in before.iter() {
+        let mut lost = missing(entries, now.of(name));
+        if name != STASH {
+            lost.retain(|entry| entry.seconds().is_some_and(|at| at > old));
+        }
+        if lost.is_empty() || name != STASH && context.repo.find_ref(name)?.is_none() {
+            continue;
+        }
+        keep_all(context, name, &lost)?;
+        let notice = |text| Body::Notice { text };
+        if name != STASH {
+            told.push(notice(format!(
+                "{} of the reflog of '{}' vanished during the turn",
+                entries_in_words(lost.len()),
+                short(name)
+            )));
+            continue;
+        }
+        for (entry, id) in lost
+            .iter()
+            .take(NAMED)
+            .filter_map(|entry| Some((entry, entry.id()?)))
+        {
+            let message = entry.message();
+            told.push(notice(format!(
+                "the stash '{message}' was dropped during the turn, not by the agent as far as can be seen; to have it back: \
+                 git stash store -m {} {id}",
+                shell_word(&message)
+            )));
+        }
+    }
+    Ok(told)
+}
+
+fn guarded(text: String) -> Body {
+    Body::Error {
+        kind: "guard".to_owned(),
+        text,
+    }
+}
+
+fn entries_in_words(count: usize) -> String {
+    match count {
+        1 => "1 entry".to_owned(),
+        count => format!("{count} entries"),
+    }
+}
+
+fn newest(entries: &[Entry]) -> Option<ObjectId> {
+    entries.iter().rev().find_map(Entry::id)
+}
+
+/// Keeps the commits of entries for as long as anything lost is kept, and returns the ref.
+fn keep_all(context: &Context<'_>, name: &str, lost: &[Entry]) -> Result<String> {
+    let ids: Vec<ObjectId> = lost.iter().filter_map(Entry::id).collect();
+    let commit = bundle(context, &ids)?;
+    context.store.keep_lost(name, commit)
+}
+
+/// Lets a session's own ref keep these commits; none lets go of all.
+fn hold(context: &Context<'_>, sid: SessionId, ids: &[ObjectId]) -> Result<()> {
+    let name = refname::reflogs(sid);
+    let now = context.repo.find_ref(&name)?;
+    let new = match ids {
+        [] => None,
+        ids => Some(bundle(context, ids)?),
+    };
+    if now == new {
+        return Ok(());
+    }
+    let expected = now.map_or(Expected::Absent, Expected::At);
+    let change = RefChange {
+        name,
+        expected,
+        new,
+    };
+    // Only whoever holds the session comes here.
+    let _ = context.repo.swap_ref(&change)?;
+    Ok(())
+}
+
+/// Returns a commit that keeps others.
+fn bundle(context: &Context<'_>, ids: &[ObjectId]) -> Result<ObjectId> {
+    let mut parents: Vec<ObjectId> = Vec::new();
+    for id in ids.iter().collect::<BTreeSet<_>>() {
+        if context.repo.object_header(*id)?.is_some() {
+            parents.push(*id);
+        }
+    }
+    let mut batch = context.repo.batch();
+    let tree = batch.tree([]);
+    // Without a time: what is kept again is the same commit.
+    let signature = Signature {
+        seconds: 0,
+        ..context.store.signature()
+    };
+    let commit = batch.commit(tree, &parents, &signature, "values of reflogs\n");
+    context.repo.write_batch(&batch)?;
+    Ok(commit)
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).context(|| format!("cannot remove '{}'", path.display()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,107 @@
+//! Putting right what a crash left, in passing: what a dead supervisor had not brought into git, and that it died.
+
+use std::path::Path;
+
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::git::worktree;
+use crate::model::session::{Session, State};
+use crate::process::lock;
+use crate::session::control;
+use crate::session::worktree::work;
+use crate::store::list::Listing;
+
+/// Something that could not be put right now.
+#[derive(Debug)]
+pub struct Trouble {
+    /// What was tried, in words.
+    pub what: String,
+    /// Why it failed.
+    pub error: Error,
+}
+
+/// Records what a crash left unrecorded. Nothing here may keep a listing from being shown, so troubles are only told.
+pub fn heal(context: &Context<'_>, listing: &Listing) -> Vec<Trouble> {
+    let mut troubles = Vec::new();
+    if context.repo.is_read_only() {
+        return troubles;
+    }
+    if let Err(error) = context.repo.clear_recorded_locks() {
+        troubles.push(Trouble {
+            what: "cannot remove the locks of a command that died".to_owned(),
+            error,
+        });
+    }
+    if let Err(error) = take_up_spools(context) {
+        troubles.push(Trouble {
+            what: "cannot bring the last events of a session into git".to_owned(),
+            error,
+        });
+    }
+    finish_halves(context, listing, &mut troubles);
+    for left in context.repo.dead_scratch() {
+        // One that cannot be removed harms nobody, and the doctor says so.
+        let _ = context.repo.remove_dead_scratch(&left);
+    }
+    for listed in &listing.sessions {
+        let session = &listed.session;
+        if !listed.is_mine() || session.status != State::Interrupted {
+            continue;
+        }
+        if let Err(error) = notice(context, session) {
+            troubles.push(Trouble {
+                what: format!("cannot record that '{}' was interrupted", session.name),
+                error,
+            });
+        }
+    }
+    troubles
+}
+
+/// Ends changes of worktrees that were interrupted.
+fn finish_halves(context: &Context<'_>, listing: &Listing, troubles: &mut Vec<Trouble>) {
+    let halves = context.repo.half_worktrees();
+    if halves.is_empty() {
+        return;
+    }
+    for listed in listing.sessions.iter().filter(|listed| listed.is_mine()) {
+        let session = &listed.session;
+        let path = session.worktree.as_deref().map(Path::new);
+        let known = path.and_then(|path| worktree::admin_dir_of(context.repo, path).ok()?);
+        if !known.is_some_and(|admin_dir| halves.contains(&admin_dir)) {
+            continue;
+        }
+        if let Err(error) = work::checkout(context, session) {
+            troubles.push(Trouble {
+                what: format!("the files of session '{}' are half restored", session.name),
+                error,
+            });
+        }
+    }
+}
+
+/// Records that one session was interrupted, if that is not recorded yet.
+pub fn notice(context: &Context<'_>, session: &Session) -> Result<bool> {
+    if context.repo.is_read_only() {
+        return Ok(false);
+    }
+    let names = control::notice_dead(context, std::slice::from_ref(session))?;
+    Ok(!names.is_empty())
+}
+
+fn take_up_spools(context: &Context<'_>) -> Result<()> {
+    let store = &context.store;
+    for sid in store.spooled_sessions()? {
+        if lock::is_held(&store.write_lock(sid))? {
+            continue;
+        }
+        let in_git = store.log_tip(sid)?.map_or(0, |tip| tip.session.seq);
+        let spooled = store.session(sid)?.map_or(0, |session| session.seq);
+        // A redactor is worth building only when there is something to bring over.
+        if spooled > in_git {
+            store.recover(&context.redactor())?;
+            return Ok(());
+        }
+    }
+    Ok(())
+}

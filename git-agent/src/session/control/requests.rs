@@ -1,0 +1,49 @@
+//! The requests of an agent that wait for an answer, read from the events.
+
+use serde::Serialize;
+
+use crate::model::event::{Body, Choice, Event};
+
+/// How far back an open request is looked for.
+pub const REQUEST: usize = 500;
+
+/// What a session asks.
+#[derive(Debug, Serialize)]
+pub struct Request {
+    /// Its id.
+    pub id: String,
+    /// `permission` or `question`.
+    pub kind: String,
+    /// In words.
+    pub title: String,
+    /// What may be answered.
+    pub options: Vec<Choice>,
+}
+
+/// Returns the requests that wait for an answer, oldest first. An agent that does several things at once may ask about
+/// each of them.
+pub fn open_requests(events: Vec<Event>) -> Vec<Request> {
+    let mut open: Vec<Request> = Vec::new();
+    for event in events {
+        match event.body {
+            Body::Permission {
+                request,
+                kind,
+                title,
+                options,
+            } => {
+                open.retain(|open| open.id != request);
+                open.push(Request {
+                    id: request,
+                    kind,
+                    title,
+                    options,
+                });
+            }
+            Body::Answer { request, .. } => open.retain(|open| open.id != request),
+            Body::Prompt { .. } => open.clear(),
+            _ => {}
+        }
+    }
+    open
+}

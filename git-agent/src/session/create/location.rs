@@ -1,0 +1,98 @@
+//! Where a session works: its worktree's path and its branch, chosen from the settings and its name.
+
+use std::path::{Path, PathBuf};
+
+use crate::context::Context;
+use crate::error::{Error, Result, shell_word};
+
+/// The branch prefix when nothing else is configured.
+const PREFIX: &str = "agent";
+
+/// Returns the directory that holds the worktrees of sessions.
+pub fn worktree_dir(context: &Context<'_>) -> Result<PathBuf> {
+    let repo = context.repo;
+    let anchor = repo
+        .main_work_tree()
+        .unwrap_or_else(|| repo.common_dir().to_owned());
+    let name = repository_name(&anchor);
+    let pattern = context
+        .config
+        .string("agent.worktreeDir")
+        .unwrap_or_else(|| "../{repo}-worktrees".to_owned());
+    let pattern = pattern.replace("{repo}", &name);
+    let path = match pattern.strip_prefix("~/") {
+        Some(rest) => match context.env.var_os("HOME") {
+            Some(home) => Path::new(home).join(rest),
+            None => {
+                return Err(Error::fatal(
+                    "'agent.worktreeDir' begins with '~', but HOME is not set",
+                ));
+            }
+        },
+        None => anchor.join(&pattern),
+    };
+    Ok(normalize(&path))
+}
+
+/// Returns a repository's name: its directory's, without `.git`. Bytes that are no UTF-8 cannot be kept in a record.
+fn repository_name(anchor: &Path) -> String {
+    let name = anchor
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    match name.strip_suffix(".git") {
+        Some(stem) if !stem.is_empty() => stem.to_owned(),
+        _ => name,
+    }
+}
+
+/// Resolves `.` and `..` by the words alone: the path need not exist yet.
+fn normalize(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => {
+                normal.pop();
+            }
+            std::path::Component::CurDir => {}
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+/// Returns the branch of a session: the role's prefix or the configured one, then its name.
+pub fn branch(context: &Context<'_>, role: Option<&str>, name: &str) -> Result<String> {
+    let of_role = role.map(|role| format!("agent-role.{role}.branchPrefix"));
+    let keys = of_role.into_iter().chain(["agent.branchPrefix".to_owned()]);
+    let mut set = keys.filter_map(|key| Some((context.config.string(&key)?, key)));
+    let (prefix, key) = match set.next() {
+        Some((prefix, key)) => (prefix, Some(key)),
+        None => (PREFIX.to_owned(), None),
+    };
+    let branch = match prefix.trim_end_matches('/') {
+        "" => name.to_owned(),
+        prefix => format!("{prefix}/{name}"),
+    };
+    if context.repo.is_valid_branch(&branch) {
+        return Ok(branch);
+    }
+    let error = Error::fatal(format!("'{branch}' is no branch name"));
+    Err(match key {
+        Some(key) => error.hint(format!("git config {} {PREFIX}", shell_word(key))),
+        None => error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_resolved_by_their_words() {
+        assert_eq!(normalize(Path::new("/a/b/../c/./d")), Path::new("/a/c/d"));
+        assert_eq!(normalize(Path::new("/a/../../b")), Path::new("/b"));
+        assert_eq!(repository_name(Path::new("/x/app.git")), "app");
+        assert_eq!(repository_name(Path::new("/x/.git")), ".git");
+    }
+}

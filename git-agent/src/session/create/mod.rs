@@ -1,0 +1,480 @@
+//! Making a session: a name nobody has, its record in git, its branch and worktree. Safe in parallel; after an error
+//! nothing of it is left.
+
+pub mod carry;
+pub mod choose_agent;
+pub mod fork;
+pub mod location;
+pub mod worktreeinclude;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::context::Context;
+use crate::error::{Error, Result, shell_word};
+use crate::git::ObjectId;
+use crate::git::refs::{Expected, RefChange};
+use crate::git::snapshot::capture::Checkout;
+use crate::git::worktree::{self, AddOptions, ProvenSafe};
+use crate::model::event::Body;
+use crate::model::name;
+use crate::model::session::{Person, Session, SessionId, State};
+use crate::process::lock::Lock;
+use crate::session::caller;
+use crate::session::supervisor::launch::{self, Starting};
+use crate::session::worktree::{environment, setup, work};
+use crate::store::list::{Listing, Scope, find_in};
+use crate::store::log::writer::SessionWriter;
+use crate::store::refname::RefName;
+
+/// How long to wait for others who choose a name at the same moment.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The longest name of a model or a group: a record has room for it.
+const LONGEST_WORD: usize = 500;
+
+/// What to make.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The task in words: the first prompt.
+    pub task: String,
+    /// The name; made from the task otherwise.
+    pub name: Option<String>,
+    /// The agent.
+    pub agent: String,
+    /// The command, when the agent is one given on the command line.
+    pub command: Vec<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// The role preset.
+    pub role: Option<String>,
+    /// The group it belongs to.
+    pub group: Option<String>,
+    /// The revision or session it starts from; HEAD otherwise.
+    pub from: Option<String>,
+    /// The branch it merges into by default, where that is not the one it starts from.
+    pub parent: Option<String>,
+    /// The session whose worktree it shares.
+    pub shares: Option<String>,
+    /// The sessions it waits for.
+    pub after: Vec<String>,
+    /// The session whose conversation it goes on from.
+    pub parent_session: Option<SessionId>,
+    /// Whether it may change nothing.
+    pub read_only: bool,
+    /// Whether every permission is asked for.
+    pub ask: Option<bool>,
+    /// Whether the guard is off.
+    pub no_guard: bool,
+    /// Whether it stays a draft.
+    pub draft: bool,
+    /// Further settings for the record.
+    pub more: Vec<(String, Value)>,
+}
+
+/// A session that was made.
+#[derive(Debug)]
+pub struct Created {
+    /// Its state.
+    pub session: Session,
+    /// What happened on the way that a person should know.
+    pub notices: Vec<String>,
+    /// Keeps the session from looking dead until its supervisor runs: drop it after that.
+    pub starting: Option<Starting>,
+}
+
+/// Where a session starts.
+struct Start {
+    commit: ObjectId,
+    /// What the user called it.
+    called: String,
+    /// The branch it merges into by default.
+    parent: Option<String>,
+}
+
+/// Makes a session. Its first prompt waits in the record; nothing runs yet.
+pub fn create(context: &Context<'_>, options: &Options) -> Result<Created> {
+    caller::forbid_making(context)?;
+    let listing = context.store.list(Scope::All)?;
+    let after = options
+        .after
+        .iter()
+        .map(|wanted| find_in(&listing, wanted).map(|listed| listed.session.sid))
+        .collect::<Result<Vec<_>>>()?;
+    let host = options
+        .shares
+        .as_deref()
+        .map(|wanted| find_in(&listing, wanted))
+        .transpose()?;
+    let host = host.map(|listed| listed.session.clone());
+    let start = find_start(context, options, &listing, host.as_ref())?;
+    let (mut session, starting) = reserve(context, options, &start, host.as_ref(), &after)?;
+    let mut notices = Vec::new();
+    // What waits for others starts from their merged result, so its worktree is made when they are ready.
+    if host.is_none() && after.is_empty() && !options.draft {
+        match prepare(context, &session, start.commit, Some(&start.called)) {
+            Ok(made) => notices = made,
+            Err(error) => {
+                forget(context, session.sid);
+                return Err(error);
+            }
+        }
+    }
+    if !options.draft {
+        let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
+        for text in &notices {
+            writer.append(Body::Notice { text: text.clone() })?;
+        }
+        writer.set_status(State::Queued, "")?;
+        session = writer.session().clone();
+    }
+    Ok(Created {
+        session,
+        notices,
+        starting,
+    })
+}
+
+fn find_start(
+    context: &Context<'_>,
+    options: &Options,
+    listing: &Listing,
+    host: Option<&Session>,
+) -> Result<Start> {
+    let repo = context.repo;
+    let of_session = |session: &Session, called: &str| -> Result<Start> {
+        let branch = session.branch.clone();
+        let tip = branch
+            .as_deref()
+            .map(|branch| repo.branch_tip(branch))
+            .transpose()?
+            .flatten();
+        let code = session
+            .code
+            .as_deref()
+            .and_then(|hex| repo.parse_id(hex).ok());
+        let commit = tip.or(code).ok_or_else(|| {
+            Error::fatal(format!(
+                "session '{}' has no commit to start from",
+                session.name
+            ))
+        })?;
+        Ok(Start {
+            commit,
+            called: called.to_owned(),
+            parent: branch,
+        })
+    };
+    if let Some(host) = host {
+        return of_session(host, &host.name);
+    }
+    if let Some(from) = &options.from {
+        if let Ok(listed) = find_in(listing, from)
+            && repo.branch_tip(from)?.is_none()
+        {
+            let start = of_session(&listed.session, from)?;
+            // One's own session may have more than it has committed.
+            let commit = match listed.is_mine() {
+                true => work::as_commit(context, &listed.session)?,
+                false => start.commit,
+            };
+            return Ok(Start { commit, ..start });
+        }
+        let commit = repo.resolve_commit(from)?;
+        let parent = options
+            .parent
+            .clone()
+            .or(repo.branch_tip(from)?.map(|_| from.clone()));
+        let parent = parent.or(repo.head()?.branch);
+        return Ok(Start {
+            commit,
+            called: from.clone(),
+            parent,
+        });
+    }
+    let head = repo.head()?;
+    let commit = head.commit.ok_or_else(|| {
+        Error::fatal("this branch has no commit to start from")
+            .hint("git commit --allow-empty -m \"first commit\"")
+    })?;
+    Ok(Start {
+        commit,
+        called: "HEAD".to_owned(),
+        parent: head.branch,
+    })
+}
+
+/// Chooses name, branch and path, and puts the session's record in git, while nobody else chooses.
+fn reserve(
+    context: &Context<'_>,
+    options: &Options,
+    start: &Start,
+    host: Option<&Session>,
+    after: &[SessionId],
+) -> Result<(Session, Option<Starting>)> {
+    let store = &context.store;
+    let locks = store.require_dir("locks")?;
+    let _lock = Lock::acquire(context.env, locks.join("create"), PATIENCE)?;
+    // Listed again under the lock: somebody may have taken the name since.
+    let listing = store.list(Scope::Mine)?;
+    let dir = location::worktree_dir(context)?;
+    let taken = |candidate: &str| -> bool {
+        let named = listing
+            .sessions
+            .iter()
+            .any(|listed| listed.session.name == candidate && !listed.session.status.is_closed());
+        let branch = location::branch(context, options.role.as_deref(), candidate).ok();
+        let branched =
+            branch.is_some_and(|branch| !matches!(context.repo.branch_tip(&branch), Ok(None)));
+        named || (host.is_none() && (branched || exists(&dir.join(candidate))))
+    };
+    let chosen =
+        match &options.name {
+            Some(chosen) => {
+                name::check(chosen)?;
+                if listing.sessions.iter().any(|listed| {
+                    listed.session.name == *chosen && !listed.session.status.is_closed()
+                }) {
+                    return Err(
+                        Error::fatal(format!("a session named '{chosen}' exists already"))
+                            .hint(format!("git agent show {}", shell_word(chosen))),
+                    );
+                }
+                chosen.clone()
+            }
+            None => name::make_unique(&name::from_task(&options.task), taken),
+        };
+    let (branch, path) = match host {
+        Some(host) => (
+            host.branch.clone(),
+            host.worktree.clone().map(PathBuf::from),
+        ),
+        None => {
+            let branch = location::branch(context, options.role.as_deref(), &chosen)?;
+            let path = dir.join(&chosen);
+            refuse_taken(context, &branch, &path)?;
+            (Some(branch), Some(path))
+        }
+    };
+    let path = path
+        .map(|path| {
+            path.into_os_string().into_string().map_err(|path| {
+                let shown = path.to_string_lossy().into_owned();
+                Error::fatal(format!("worktree path '{shown}' is not UTF-8"))
+                    .hint("git config agent.worktreeDir <a path in UTF-8>")
+            })
+        })
+        .transpose()?;
+
+    // The record is redacted; a place that changed on the way would be another place.
+    let redactor = context.redactor();
+    for part in [branch.as_deref(), path.as_deref()].into_iter().flatten() {
+        if redactor.text(part).as_str() != part {
+            return Err(
+                Error::fatal(format!("'{part}' looks like it holds a secret"))
+                    .hint("choose another name: git agent new --name NAME …")
+                    .hint("or another place: git config agent.worktreeDir <path>"),
+            );
+        }
+    }
+    for (what, word) in [("model", &options.model), ("group", &options.group)] {
+        if word.as_ref().is_some_and(|word| word.len() > LONGEST_WORD) {
+            let message = format!("the name of the {what} is longer than {LONGEST_WORD} bytes");
+            return Err(Error::usage(message));
+        }
+    }
+    let (author, email) = context.repo.committer()?;
+    let sid = SessionId::new(context.env);
+    let author = Person {
+        name: author,
+        email,
+    };
+    let mut session = Session::new(sid, store.require_writer()?, chosen, author);
+    session.task.clone_from(&options.task);
+    session.agent.clone_from(&options.agent);
+    session.model.clone_from(&options.model);
+    session.role.clone_from(&options.role);
+    session.group.clone_from(&options.group);
+    session.parent.clone_from(&start.parent);
+    session.base = Some(start.commit.to_string());
+    session.branch = branch;
+    session.worktree = path;
+    session.parent_session = options.parent_session;
+    session.status = if options.draft {
+        State::Draft
+    } else {
+        State::Preparing
+    };
+    let mut more = |key: &str, value: Value| session.more.insert(key.to_owned(), value);
+    // All others are at hand now; without one the session chooses when it starts, and says what is wrong.
+    if let Ok(port) = environment::choose_port(sid, &setup::taken_ports(&listing)) {
+        more("port", port.into());
+    }
+    if !options.command.is_empty() {
+        more("command", options.command.clone().into());
+    }
+    if !after.is_empty() {
+        more(
+            "after",
+            after
+                .iter()
+                .map(|sid| sid.to_string())
+                .collect::<Vec<_>>()
+                .into(),
+        );
+    }
+    if let Some(host) = host {
+        // One lock for all, also where the host is a guest itself.
+        more("shares", host.host().into());
+    }
+    if options.read_only {
+        more("read_only", true.into());
+    }
+    if let Some(ask) = options.ask {
+        more("ask", ask.into());
+    }
+    if options.no_guard {
+        more("no_guard", true.into());
+    }
+    for (key, value) in &options.more {
+        more(key, value.clone());
+    }
+    // What cannot be run is not made.
+    crate::session::supervisor::limits::load(context, &session)?;
+    setup::asks(context, &session)?;
+    let starting = match options.draft {
+        true => None,
+        false => Some(Starting::announce(store, sid)?),
+    };
+    let writer = SessionWriter::create(store, session, redactor)?;
+    // The whole first prompt, and the command as typed: the record keeps the redacted form of both.
+    crate::session::supervisor::prompts::keep_first(context, sid, &options.task)?;
+    crate::session::create::choose_agent::keep_command(store, sid, &options.command)?;
+    Ok((writer.session().clone(), starting))
+}
+
+fn refuse_taken(context: &Context<'_>, branch: &str, path: &Path) -> Result<()> {
+    if context.repo.branch_tip(branch)?.is_some() {
+        return Err(
+            Error::fatal(format!("a branch named '{branch}' exists already"))
+                .hint("choose another name: git agent new --name NAME …"),
+        );
+    }
+    let used = path.is_dir() && std::fs::read_dir(path).is_ok_and(|mut dir| dir.next().is_none());
+    if exists(path) && !used {
+        return Err(Error::fatal(format!("'{}' exists already", path.display()))
+            .hint("choose another name: git agent new --name NAME …"));
+    }
+    Ok(())
+}
+
+fn exists(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok()
+}
+
+/// Makes the branch and the worktree of a session, and copies what `.worktreeinclude` names into it.
+pub fn prepare(
+    context: &Context<'_>,
+    session: &Session,
+    start: ObjectId,
+    called: Option<&str>,
+) -> Result<Vec<String>> {
+    let missing = || Error::fatal(format!("session '{}' has no place to work", session.name));
+    let path = session.worktree.as_deref().ok_or_else(missing)?;
+    let branch = session.branch.as_deref().ok_or_else(missing)?;
+    let interrupt = AtomicBool::new(false);
+    let added = worktree::add(
+        context.repo,
+        &AddOptions {
+            path: Path::new(path),
+            branch,
+            start,
+            start_name: called,
+            name_hint: Some(&session.name),
+            no_checkout: false,
+            interrupt: &interrupt,
+        },
+    )?;
+    let mut notices = crate::session::create::worktreeinclude::copy(
+        context,
+        &Checkout {
+            admin_dir: added.admin_dir,
+            top: added.path,
+        },
+    );
+    if let Some(hook) = added.hook.filter(|hook| hook.code != Some(0)) {
+        let code = hook
+            .code
+            .map_or("a signal".to_owned(), |code| format!("exit {code}"));
+        notices.push(format!("the post-checkout hook failed ({code})"));
+    }
+    Ok(notices)
+}
+
+/// Takes up a worktree whose maker died before it was whole. Returns the commit it starts from if it is whole now;
+/// otherwise it can be prepared anew.
+pub fn finish(context: &Context<'_>, session: &Session) -> Result<Option<ObjectId>> {
+    let (Some(path), Some(branch)) = (&session.worktree, &session.branch) else {
+        return Ok(None);
+    };
+    // A worktree of another session is that one's to finish.
+    if session.more.contains_key("shares") || launch::is_starting(&context.store, session.sid)? {
+        return Ok(None);
+    }
+    let start = session.base.as_deref();
+    let start = start.and_then(|hex| context.repo.parse_id(hex).ok());
+    worktree::finish(context.repo, Path::new(path), branch, start)
+}
+
+/// Takes back a session that was made and never ran: its worktree, its branch and its record.
+pub fn undo(context: &Context<'_>, session: &Session) -> Result<()> {
+    let start = session
+        .base
+        .as_deref()
+        .and_then(|hex| context.repo.parse_id(hex).ok());
+    let path = session.worktree.as_deref().map(Path::new);
+    let all = worktree::list(context.repo)?;
+    if let Some(known) = all
+        .into_iter()
+        .find(|known| Some(known.path.as_path()) == path)
+    {
+        worktree::remove(
+            context.repo,
+            &known.id.unwrap_or_default(),
+            ProvenSafe::at(start),
+        )?;
+    }
+    if let (Some(branch), Some(start)) = (&session.branch, start) {
+        let name = format!("refs/heads/{branch}");
+        let change = RefChange {
+            name,
+            expected: Expected::At(start),
+            new: None,
+        };
+        // Moved meanwhile: then somebody uses it, and it stays.
+        let _ = context.repo.swap_refs(&[change])?;
+    }
+    forget(context, session.sid);
+    Ok(())
+}
+
+/// Removes the record of a session that never came to be.
+fn forget(context: &Context<'_>, sid: SessionId) {
+    let name = RefName::Session(sid).to_string();
+    if let Ok(Some(tip)) = context.repo.find_ref(&name) {
+        let change = RefChange {
+            name,
+            expected: Expected::At(tip),
+            new: None,
+        };
+        let _ = context.repo.swap_refs(&[change]);
+    }
+    let _ = std::fs::remove_dir_all(context.store.spool_dir(sid));
+    for place in ["inbox", "scratch"] {
+        let _ = std::fs::remove_dir_all(context.store.dir().join(place).join(sid.as_str()));
+    }
+    let _ = std::fs::remove_file(context.store.write_lock(sid));
+}

@@ -1,0 +1,225 @@
+//! One turn, attempt by attempt: the conversation it goes on with, the agent's run, and whether it is tried again.
+
+use std::time::{Duration, Instant};
+
+use crate::agent::catalog::spec::conversation_id;
+use crate::agent::conversation_files::Native;
+use crate::agent::driver::{Claim, Trouble, TroubleKind, Turn};
+use crate::error::{Error, Result};
+use crate::model::event::Body;
+use crate::model::session::State;
+use crate::session::control;
+use crate::session::conversation::copy;
+use crate::session::conversation::keep::{self, Origin};
+use crate::session::supervisor::limits::WhenStuck;
+use crate::session::supervisor::turn::Ending;
+use crate::session::supervisor::turn::retry::{self, Patience};
+use crate::session::supervisor::{Supervisor, describe, launch, rate_limit};
+use crate::session::worktree::setup;
+
+/// Tells the id of a branched-off conversation from those that drivers choose.
+const BRANCH: u8 = u8::MAX;
+
+impl Supervisor<'_, '_> {
+    /// Finds the conversation that a turn goes on with: its own, or the one it branches off from. One that is not on this
+    /// machine any more, or never was, is put where the agent looks for it.
+    pub(crate) fn find_conversation(&mut self, turn: &mut Turn) -> Result<()> {
+        let context = self.context;
+        let session = self.session().clone();
+        let origin = match turn.resume {
+            Some(_) => keep::origin(context, session.sid)?,
+            None => copy::origin(context, &self.spec, &session)?,
+        };
+        let Some(origin) = origin else { return Ok(()) };
+        if turn.resume.is_none() && self.spec.native.is_some_and(Native::is_copied) {
+            return self.copy_conversation(turn, &origin);
+        }
+        if turn.resume.is_none() {
+            turn.resume.clone_from(&origin.session.vendor_session);
+            turn.fork = true;
+        }
+        let environment = &turn.environment;
+        let back = keep::bring_back(context, &self.spec, environment, &origin, &turn.worktree);
+        let text = match back {
+            Ok(false) => return Ok(()),
+            Ok(true) => "the agent's conversation was put back from the session's log".to_owned(),
+            // Without it the agent is told what was said.
+            Err(error) => format!(
+                "the agent's conversation cannot be put back: {}",
+                describe(&error)
+            ),
+        };
+        self.live.writer.append(Body::Notice { text })?;
+        Ok(())
+    }
+
+    /// Gives a session that branches off a copy of the conversation. Without one the agent is told what was said.
+    fn copy_conversation(&mut self, turn: &mut Turn, origin: &Origin) -> Result<()> {
+        let id = conversation_id(turn, BRANCH);
+        match copy::copy(self.context, &self.spec, turn, origin, &id) {
+            Ok(Some(id)) => {
+                let session = id.clone();
+                self.live.writer.append(Body::Vendor { session })?;
+                turn.resume = Some(id);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let why = describe(&error);
+                let text = format!("the conversation cannot be branched off: {why}");
+                self.live.writer.append(Body::Notice { text })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a turn, and runs it again when the provider's limit, a failed model or a silent agent got in its way.
+    pub(crate) fn try_turn(&mut self, turn: &mut Turn) -> Result<Claim> {
+        let mut patience = Patience::load(self.context)?;
+        let mut worked = Duration::ZERO;
+        loop {
+            let claim = self.attempt(turn, worked)?;
+            worked += self.worked;
+            let progressed = self.live.last_progress();
+            let goes_on = match self.live.ending.clone() {
+                Some(Ending::Stuck(words)) => self.start_anew(&mut patience, &words)?,
+                Some(_) => false,
+                None => self.wait_and_try_again(&mut patience, &claim)?,
+            };
+            if !goes_on {
+                return Ok(claim);
+            }
+            turn.resume.clone_from(&self.session().vendor_session);
+            turn.fork = turn.fork && turn.resume.is_none();
+            turn.used = self.session().usage;
+            if progressed.is_some() && turn.resume.is_some() {
+                control::GO_ON.clone_into(&mut turn.prompt);
+            }
+        }
+    }
+
+    /// Runs a turn once. What earlier attempts have worked counts for the time that a turn may take.
+    fn attempt(&mut self, turn: &Turn, worked: Duration) -> Result<Claim> {
+        self.worked = Duration::ZERO;
+        if self.live.refuse_over_budget()? {
+            return Ok(Claim::default());
+        }
+        self.live.others = launch::supervisors(self.context);
+        self.live.begin(turn, worked)?;
+        self.began = Instant::now();
+        let claim = match self.driver.turn(turn, &mut self.live) {
+            Ok(claim) => claim,
+            Err(error) => failed_claim(&error),
+        };
+        self.worked = self.began.elapsed();
+        self.live.withdraw_requests()?;
+        let stays = self.driver.capabilities().stays && self.live.ending.is_none();
+        if !stays || claim.trouble.is_some() {
+            self.driver.close(&mut self.live)?;
+            self.live.others = launch::supervisors(self.context);
+            self.live.sweep()?;
+        }
+        Ok(claim)
+    }
+
+    /// Decides whether an agent that was stuck is started again.
+    fn start_anew(&mut self, patience: &mut Patience, words: &str) -> Result<bool> {
+        if self.live.when_stuck() != WhenStuck::Restart || !patience.once_more() {
+            return Ok(false);
+        }
+        self.live.ending = None;
+        self.live.writer.append(Body::Error {
+            kind: "stuck".to_owned(),
+            text: format!(
+                "{words}: the agent is started again ({} of {})",
+                patience.tried(),
+                patience.retries
+            ),
+        })?;
+        self.live
+            .writer
+            .set_status(State::Running, "started again")?;
+        Ok(true)
+    }
+
+    /// Decides whether a turn that failed is tried again, and waits until it may be: all sessions of the provider do.
+    fn wait_and_try_again(&mut self, patience: &mut Patience, claim: &Claim) -> Result<bool> {
+        let Some(trouble) = claim.trouble.as_ref().filter(|_| !claim.cancelled) else {
+            return Ok(false);
+        };
+        let since = self.live.last_progress().unwrap_or(self.began);
+        let wait = patience.after(trouble, since.elapsed());
+        let limited = trouble.kind == TroubleKind::RateLimit;
+        let mut until = None;
+        if limited && let Some(provider) = &self.live.provider {
+            let told = wait.unwrap_or_else(|| retry::wait_for_limit(trouble, patience.tried()));
+            // Nobody waits longer than that: whoever asks the provider sooner hears the same from it.
+            if told <= patience.cool_down {
+                until = Some(rate_limit::note(&self.context.store, provider, told)?);
+            }
+        }
+        let Some(wait) = wait else { return Ok(false) };
+        let now = self.context.env.now();
+        let until = until.map_or(
+            now.0 + u64::try_from(wait.as_millis()).unwrap_or(0),
+            |until| rate_limit::turn_of(self.session().sid, until).0,
+        );
+        let wait = Duration::from_millis(until.saturating_sub(now.0));
+        let who = match self.live.provider.as_deref().filter(|_| limited) {
+            Some(provider) => format!("all sessions of {provider} wait; this one goes on"),
+            None => "it is tried again".to_owned(),
+        };
+        self.live.writer.append(Body::Error {
+            kind: trouble.kind.as_str().to_owned(),
+            text: format!(
+                "{}; {who} in {} ({} of {})",
+                trouble.text.lines().next().unwrap_or_default(),
+                retry::in_words(wait),
+                patience.tried(),
+                patience.retries
+            ),
+        })?;
+        self.live.writer.flush()?;
+        // Others may work meanwhile.
+        self.slot = None;
+        if !self.live.pause(Instant::now() + wait)? {
+            return Ok(false);
+        }
+        self.await_turn()
+    }
+
+    /// Keeps the agent's own file of the conversation. That it cannot be kept ends nothing.
+    pub(crate) fn keep_conversation(&mut self) {
+        let kept =
+            setup::environment(self.context, &self.spec, self.session()).and_then(|environment| {
+                keep::keep(
+                    self.context,
+                    &self.spec,
+                    &environment,
+                    &mut self.live.writer,
+                )
+            });
+        if let Err(error) = kept {
+            let text = format!(
+                "the agent's conversation cannot be kept: {}",
+                describe(&error)
+            );
+            let _ = self.live.writer.append(Body::Notice { text });
+        }
+    }
+}
+
+fn failed_claim(error: &Error) -> Claim {
+    let kind = match error.kind() {
+        crate::error::Kind::Exit(127) => TroubleKind::NotInstalled,
+        _ => TroubleKind::Other,
+    };
+    let trouble = Trouble {
+        kind,
+        text: describe(error),
+        retry_after: None,
+    };
+    Claim {
+        trouble: Some(trouble),
+        ..Claim::default()
+    }
+}

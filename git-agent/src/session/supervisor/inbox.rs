@@ -1,0 +1,183 @@
+//! Messages to a running session: one file each, durable before the sender returns, taken in order by the supervisor.
+//!
+//! Files instead of a socket, so that a prompt sent to a session whose supervisor just died is not lost: the next one
+//! finds it.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::env::{Env, Millis};
+use crate::error::{Context, Result};
+use crate::model::session::{SessionId, Ulid};
+use crate::process::lock::Lock;
+use crate::process::slots::doorbell::{self, Doorbell};
+use crate::store::Store;
+
+/// How long others may take to leave a message.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Something said to a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Message {
+    /// A further prompt.
+    Prompt {
+        /// The text.
+        text: String,
+        /// Who asks, in the words of the transcript.
+        from: String,
+        /// Whether it only says to go on with what an earlier prompt asked for.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        again: bool,
+    },
+    /// An answer to a request.
+    Answer {
+        /// The request.
+        request: String,
+        /// The chosen option or free text.
+        choice: String,
+    },
+    /// End the turn and the supervisor.
+    Stop {
+        /// Why, in words.
+        reason: String,
+    },
+    /// End the supervisor if it only stays for what may come.
+    Leave,
+}
+
+/// A session's messages.
+#[derive(Debug, Clone)]
+pub struct Inbox {
+    dir: PathBuf,
+}
+
+impl Inbox {
+    /// Returns a session's inbox, made if need be.
+    pub fn open(store: &Store<'_>, sid: SessionId) -> Result<Self> {
+        Ok(Inbox {
+            dir: store.require_dir(&format!("inbox/{sid}"))?,
+        })
+    }
+
+    /// Returns the directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Listens for messages from now on. One process does at a time: the session's supervisor.
+    pub fn listen(&self) -> Result<Doorbell> {
+        Doorbell::listen(&self.bell())
+    }
+
+    fn bell(&self) -> PathBuf {
+        self.dir.join(".bell")
+    }
+
+    /// Leaves a message; it is on disk when this returns.
+    pub fn put(&self, env: &Env, message: &Message) -> Result<Ulid> {
+        let _order = self.lock_order(env)?;
+        // After all that wait, also when the clock was set back since they came.
+        let last = self.ids()?.last().map(|id| id.time());
+        let time = last.map_or(env.now(), |last| env.now().max(Millis(last.0 + 1)));
+        self.put_as(Ulid::from_parts(time, env.random()), message)
+    }
+
+    /// Leaves a message that comes before all that wait.
+    pub fn put_first(&self, env: &Env, message: &Message) -> Result<Ulid> {
+        let _order = self.lock_order(env)?;
+        let first = self.ids()?.first().map(|id| id.time());
+        let time = first.map_or(env.now(), |first| Millis(first.0.saturating_sub(1)));
+        self.put_as(Ulid::from_parts(time, env.random()), message)
+    }
+
+    /// Keeps others from choosing a place in the order at the same time.
+    fn lock_order(&self, env: &Env) -> Result<Lock> {
+        Lock::acquire(env, self.dir.join("order.lock"), PATIENCE)
+    }
+
+    fn put_as(&self, id: Ulid, message: &Message) -> Result<Ulid> {
+        let cannot = || format!("cannot leave a message in '{}'", self.dir.display());
+        let bytes = serde_json::to_vec(message).context(cannot)?;
+        let temporary = self.dir.join(format!(".{id}"));
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary)
+            .context(cannot)?;
+        file.write_all(&bytes)
+            .and_then(|()| file.sync_all())
+            .context(cannot)?;
+        fs::rename(&temporary, self.dir.join(format!("{id}.json"))).context(cannot)?;
+        fs::File::open(&self.dir)
+            .and_then(|dir| dir.sync_all())
+            .context(cannot)?;
+        doorbell::ring(&self.bell());
+        Ok(id)
+    }
+
+    /// Returns whether a prompt waits.
+    pub fn has_prompt(&self) -> Result<bool> {
+        Ok(!self.prompts()?.is_empty())
+    }
+
+    /// Returns the prompts that wait, oldest first.
+    pub fn prompts(&self) -> Result<Vec<Ulid>> {
+        let is_prompt = |message: &Message| matches!(message, Message::Prompt { .. });
+        let mut messages = self.list()?;
+        messages.retain(|(_, message)| is_prompt(message));
+        Ok(messages.into_iter().map(|(id, _)| id).collect())
+    }
+
+    /// Returns the waiting messages, oldest first. A file that holds none is set aside.
+    pub fn list(&self) -> Result<Vec<(Ulid, Message)>> {
+        let ids = self.ids()?;
+        let mut messages = Vec::with_capacity(ids.len());
+        for id in ids {
+            let path = self.dir.join(format!("{id}.json"));
+            let Ok(bytes) = fs::read(&path) else { continue };
+            match serde_json::from_slice(&bytes) {
+                Ok(message) => messages.push((id, message)),
+                Err(_) => {
+                    let _ = fs::rename(&path, self.dir.join(format!("{id}.bad")));
+                }
+            }
+        }
+        Ok(messages)
+    }
+
+    /// Returns the ids of the waiting messages: their order is that in which they came.
+    fn ids(&self) -> Result<Vec<Ulid>> {
+        let cannot = || format!("cannot read '{}'", self.dir.display());
+        let mut ids: Vec<Ulid> = fs::read_dir(&self.dir)
+            .context(cannot)?
+            .filter_map(|entry| {
+                entry
+                    .ok()?
+                    .file_name()
+                    .to_str()?
+                    .strip_suffix(".json")?
+                    .parse()
+                    .ok()
+            })
+            .collect();
+        ids.sort();
+        Ok(ids)
+    }
+
+    /// Removes a message that has been dealt with.
+    pub fn remove(&self, id: Ulid) -> Result<()> {
+        match fs::remove_file(self.dir.join(format!("{id}.json"))) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).context(|| format!("cannot remove message {id}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

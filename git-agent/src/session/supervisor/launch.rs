@@ -1,0 +1,241 @@
+//! Starting a session's supervisor: a detached process of our own that outlives the terminal, one a session.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::context::Context;
+use crate::error::{Context as _, Result};
+use crate::model::session::{Session, SessionId, State, Ulid};
+use crate::process::detach::{self, own_program};
+use crate::process::identity::{Handle, ProcessId};
+use crate::process::lock::{self, Lock};
+use crate::process::tree;
+use crate::session::caller;
+use crate::session::supervisor::inbox::Inbox;
+use crate::store::Store;
+
+/// The hidden verb that supervises.
+pub const VERB: &str = "__supervise";
+/// How long the starter waits to hear that the supervisor began well.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is known about a supervisor: `run/<sid>.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunFile {
+    /// The supervisor.
+    pub supervisor: ProcessId,
+    /// The agent's process, while one runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<ProcessId>,
+    /// The worktree it works in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<String>,
+}
+
+/// Returns the lock that a supervisor holds as long as it lives.
+pub fn run_lock(store: &Store<'_>, sid: SessionId) -> PathBuf {
+    store.dir().join("run").join(format!("{sid}.lock"))
+}
+
+/// Returns the file with a supervisor's complaints.
+pub fn log_file(store: &Store<'_>, sid: SessionId) -> PathBuf {
+    store.dir().join("run").join(format!("{sid}.log"))
+}
+
+/// Starts a supervisor, and returns once it has taken hold of the session.
+pub fn launch(context: &Context<'_>, sid: SessionId) -> Result<ProcessId> {
+    context.store.require_dir("run")?;
+    let mut environment = context.env.vars_outside_git();
+    environment.push(("GIT_DIR".into(), context.repo.common_dir().into()));
+    // Whom an agent makes work is no judge of it, also where it has cleared its environment.
+    if context.env.var(caller::MARK).is_none()
+        && let Some(mark) = tree::inherited(caller::MARK).into_iter().next()
+    {
+        environment.push((caller::MARK.into(), mark.into()));
+    }
+    let spec = detach::Spec {
+        program: own_program(),
+        arguments: vec![VERB.into(), sid.as_str().into()],
+        environment,
+        directory: context.repo.common_dir().to_owned(),
+        log: log_file(&context.store, sid),
+    };
+    let started = detach::start(context.env, &spec, PATIENCE)?;
+    let id = started.id.clone();
+    started.reap_in_background();
+    Ok(id)
+}
+
+/// Returns what is known about a session's supervisor; `None` when none runs.
+pub fn running(store: &Store<'_>, sid: SessionId) -> Result<Option<RunFile>> {
+    if !lock::is_held(&run_lock(store, sid))? {
+        return Ok(None);
+    }
+    let text = std::fs::read(store.run_file(sid)).unwrap_or_default();
+    Ok(serde_json::from_slice(&text).ok())
+}
+
+/// Returns the process that works on a session, to be waited for: its supervisor, or the one that starts it. `None` when
+/// there is none (any more), or it cannot be seen from here.
+pub fn holder(context: &Context<'_>, sid: SessionId) -> Result<Option<Handle>> {
+    let store = &context.store;
+    for path in [run_lock(store, sid), starting_lock(store, sid)] {
+        if let Some(id) = lock::holder(&path)? {
+            return id.open(context.env);
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the pids of all supervisors of this repository.
+pub fn supervisors(context: &Context<'_>) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir(context.store.dir().join("run")) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            path.extension().filter(|kind| *kind == "json")?;
+            let run: RunFile = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+            run.supervisor
+                .is_alive(context.env)
+                .then_some(run.supervisor.pid)
+        })
+        .collect()
+}
+
+/// Does something that no supervisor may do meanwhile; `None` when one is there. A prompt that comes while this holds the
+/// session is left to this process: its turn begins afterwards.
+pub fn without_supervisor<T>(
+    context: &Context<'_>,
+    sid: SessionId,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<Option<T>> {
+    context.store.require_dir("run")?;
+    let resting = Resting::look(context, sid)?;
+    let Some(lock) = Lock::try_acquire(context.env, run_lock(&context.store, sid))? else {
+        return Ok(None);
+    };
+    let result = work();
+    drop(lock);
+    resting.take_up_others(context)?;
+    result.map(Some)
+}
+
+/// The prompts with which a session rests: it is stopped, say, or was never started. They start nothing by themselves.
+#[derive(Debug)]
+pub struct Resting {
+    sid: SessionId,
+    prompts: Vec<Ulid>,
+}
+
+impl Resting {
+    /// Looks at a session. Must come before its lock is taken.
+    pub fn look(context: &Context<'_>, sid: SessionId) -> Result<Self> {
+        let supervised = lock::is_held(&run_lock(&context.store, sid))?;
+        let recorded = context.store.session(sid)?.map(|session| session.status);
+        // A supervisor that lives takes up what waits, unless it was told not to.
+        let prompts = match supervised && recorded != Some(State::Stopped) {
+            true => Vec::new(),
+            false => Inbox::open(&context.store, sid)?.prompts()?,
+        };
+        Ok(Resting { sid, prompts })
+    }
+
+    /// Begins what came since: whoever sent it saw the lock and left it to this process.
+    pub fn take_up_others(&self, context: &Context<'_>) -> Result<()> {
+        let waiting = Inbox::open(&context.store, self.sid)?.prompts()?;
+        if waiting.iter().any(|id| !self.prompts.contains(id)) {
+            launch(context, self.sid)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes what is known about a supervisor.
+pub fn write_run_file(store: &Store<'_>, sid: SessionId, run: &RunFile) -> Result<()> {
+    let path = store.run_file(sid);
+    let cannot = || format!("cannot write '{}'", path.display());
+    let temporary = path.with_extension("json.tmp");
+    let bytes = serde_json::to_vec(run).context(cannot)?;
+    std::fs::write(&temporary, bytes).context(cannot)?;
+    std::fs::rename(&temporary, &path).context(cannot)
+}
+
+/// Says that a session is about to get its supervisor, until dropped: its state needs one already, and nobody died.
+#[derive(Debug)]
+pub struct Starting(Option<Lock>);
+
+impl Starting {
+    /// Announces a supervisor. Must come before the record that needs one.
+    pub fn announce(store: &Store<'_>, sid: SessionId) -> Result<Self> {
+        let lock = Lock::try_acquire(store.env, starting_lock(store, sid))?;
+        Ok(Starting(lock))
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some(lock) = self.0.take() {
+            // The lock ends with the process anyway; its file is empty of meaning then.
+            let _ = lock.remove();
+        }
+    }
+}
+
+/// Returns whether the process that makes a session, or starts its supervisor, still lives.
+pub fn is_starting(store: &Store<'_>, sid: SessionId) -> Result<bool> {
+    lock::is_held(&starting_lock(store, sid))
+}
+
+fn starting_lock(store: &Store<'_>, sid: SessionId) -> PathBuf {
+    store.dir().join("run").join(format!("{sid}.starting"))
+}
+
+/// Returns the state as it really is: one that needs a supervisor and has none was interrupted.
+pub fn true_state(store: &Store<'_>, session: &Session) -> Result<State> {
+    // In this order: whoever starts a supervisor lets go only after that one has taken hold.
+    if session.status.needs_supervisor()
+        // Who holds what is not to be seen in a directory that is closed.
+        && !store.is_closed()
+        && !is_starting(store, session.sid)?
+        && !lock::is_held(&run_lock(store, session.sid))?
+    {
+        return Ok(State::Interrupted);
+    }
+    Ok(session.status)
+}
+
+/// Puts a session that was read from git into its true state: what a live one has not brought there yet counts too.
+pub fn settle_state(store: &Store<'_>, session: &mut Session) -> Result<()> {
+    if session.status.needs_supervisor()
+        && let Some(fresh) = store.session(session.sid)?
+    {
+        *session = fresh;
+    }
+    confirm(store, session)
+}
+
+fn confirm(store: &Store<'_>, session: &mut Session) -> Result<()> {
+    let mut state = true_state(store, session)?;
+    if state != session.status
+        && let Some(fresh) = store.session(session.sid)?
+    {
+        // It may have ended well between the reading and the look at its lock.
+        state = true_state(store, &fresh)?;
+        *session = fresh;
+    }
+    session.status = state;
+    Ok(())
+}
+
+/// Returns one of this clone's sessions as it is now, in its true state.
+pub fn current(store: &Store<'_>, sid: SessionId) -> Result<Option<Session>> {
+    let mut session = store.session(sid)?;
+    if let Some(session) = &mut session {
+        confirm(store, session)?;
+    }
+    Ok(session)
+}

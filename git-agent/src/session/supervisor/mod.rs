@@ -1,0 +1,583 @@
+//! The supervisor of one session: waits for its dependencies and a slot, prepares the worktree, runs turn after turn, and
+//! decides what became of each. There is one process a session, and nothing central that could crash.
+
+pub(crate) mod attempt;
+pub mod budget;
+pub mod dependencies;
+pub mod inbox;
+pub mod launch;
+pub mod limits;
+pub mod notify;
+pub mod prompts;
+pub(crate) mod queue;
+pub mod rate_limit;
+pub mod turn;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::agent::catalog::spec::{AgentSpec, COMMAND};
+use crate::agent::driver::{Claim, Driver, Turn};
+use crate::agent::leftover_files;
+use crate::context::{Context, secrets};
+use crate::error::{Context as _, Error, Result};
+use crate::git::{ObjectId, worktree};
+use crate::guard::environment::Guard;
+use crate::model::event::Body;
+use crate::model::session::{Session, SessionId, State};
+use crate::model::turn_outcome::{Facts, judge};
+use crate::process::detach;
+use crate::process::identity::ProcessId;
+use crate::process::lock::Lock;
+use crate::process::tree::{self, Care};
+use crate::session::checks::read_only::Hold;
+use crate::session::checks::reflogs;
+use crate::session::supervisor::inbox::Inbox;
+use crate::session::supervisor::launch::RunFile;
+use crate::session::supervisor::notify::Notifier;
+use crate::session::supervisor::turn::{Ending, Live, briefing, mcp_servers};
+use crate::session::worktree::restore::{self, Which};
+use crate::session::worktree::{setup, work};
+use crate::session::{caller, create};
+use crate::store::log::writer::SessionWriter;
+
+/// Supervises a session until it has nothing more to do. The process leaves its terminal first, and tells its starter
+/// once it has taken hold of the session.
+pub fn supervise(context: &Context<'_>, sid: SessionId) -> Result<()> {
+    let mut ready = Some(detach::become_session_leader()?);
+    tree::adopt_orphans()?;
+    loop {
+        match watch_over(context, sid, &mut ready) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(error) => {
+                if let Some(ready) = ready.take() {
+                    ready.failed(&error);
+                }
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// Holds a session until it has nothing to do. Returns whether something came meanwhile that nobody else will do.
+fn watch_over(
+    context: &Context<'_>,
+    sid: SessionId,
+    ready: &mut Option<detach::Ready>,
+) -> Result<bool> {
+    let store = &context.store;
+    let say = |ready: &mut Option<detach::Ready>, word: &str| {
+        if let Some(ready) = ready.take() {
+            ready.done(word);
+        }
+    };
+    let Some(lock) = Lock::try_acquire(context.env, launch::run_lock(store, sid))? else {
+        say(ready, "held");
+        return Ok(false);
+    };
+    end_leftovers(context, sid)?;
+    let mut supervisor =
+        Supervisor::begin(context, sid).inspect_err(|error| cannot_begin(context, sid, error))?;
+    supervisor.queue()?;
+    say(ready, "");
+    let result = supervisor.run();
+    if let Err(error) = &result {
+        supervisor.give_up(error);
+    }
+    let goes_on = matches!(result, Ok(true)) && supervisor.live.ending.is_none();
+    supervisor.finish()?;
+    drop(lock);
+    result?;
+    // A prompt that came after the last look and before the lock was let go would be read by nobody.
+    Ok(goes_on && Inbox::open(store, sid)?.has_prompt()?)
+}
+
+/// Records why a session cannot even be begun; otherwise it would look as if its supervisor had died.
+fn cannot_begin(context: &Context<'_>, sid: SessionId, error: &Error) {
+    let Ok(mut writer) = SessionWriter::open(&context.store, sid, context.redactor()) else {
+        return;
+    };
+    if writer.session().status.needs_supervisor() {
+        let _ = writer.set_status(State::Failed, &describe(error));
+    }
+    let _ = writer.close();
+}
+
+/// Ends what a supervisor that was killed left running. One that ended well has taken its run file away after it had ended
+/// everything, and one that wrote none has started nothing.
+fn end_leftovers(context: &Context<'_>, sid: SessionId) -> Result<()> {
+    if !context.store.run_file(sid).exists() {
+        return Ok(());
+    }
+    let me = std::process::id();
+    let others = launch::supervisors(context);
+    let spare =
+        |stat: &crate::process::identity::Stat| stat.pid == me || others.contains(&stat.pid);
+    let care = Care {
+        spare: &spare,
+        ..Care::new(Duration::from_secs(1))
+    };
+    tree::end_marked(caller::MARK, sid.as_str(), care)?;
+    Ok(())
+}
+
+struct Supervisor<'c, 'a> {
+    context: &'c Context<'a>,
+    live: Live<'a>,
+    spec: AgentSpec,
+    driver: Box<dyn Driver>,
+    slot: Option<Lock>,
+    worktree: Option<Hold>,
+    /// When the last attempt at a turn began, and how long it took.
+    began: Instant,
+    worked: Duration,
+}
+
+impl<'c, 'a> Supervisor<'c, 'a> {
+    fn begin(context: &'c Context<'a>, sid: SessionId) -> Result<Self> {
+        let writer = SessionWriter::open(&context.store, sid, context.redactor())?;
+        let spec = crate::session::create::choose_agent::of_session(
+            &context.config,
+            &context.store,
+            writer.session(),
+        )?;
+        let driver = spec.driver();
+        let bounds = crate::session::supervisor::limits::load(context, writer.session())?;
+        let inbox = Inbox::open(&context.store, sid)?;
+        let run = RunFile {
+            supervisor: ProcessId::current(context.env)?,
+            agent: None,
+            worktree: writer.session().worktree.clone(),
+        };
+        launch::write_run_file(&context.store, sid, &run)?;
+        let provider = spec.provider(writer.session().model.as_deref());
+        let mut live = Live::new(context.env, writer, inbox, bounds, Notifier::new(context))?;
+        live.provider = provider;
+        live.waits_in_silence = spec.defaults.map(|_| spec.name.clone());
+        Ok(Supervisor {
+            context,
+            live,
+            spec,
+            driver,
+            slot: None,
+            worktree: None,
+            began: Instant::now(),
+            worked: Duration::ZERO,
+        })
+    }
+
+    fn session(&self) -> &Session {
+        self.live.writer.session()
+    }
+
+    /// Records that there is something to do, so that whoever started this sees it no longer at rest.
+    fn queue(&mut self) -> Result<()> {
+        let Some((id, ..)) = self.live.next_prompt()? else {
+            return Ok(());
+        };
+        if self.is_done_already(id) || self.session().status.is_working() {
+            return Ok(());
+        }
+        self.live.writer.set_status(State::Queued, "")
+    }
+
+    /// Runs turns until there is nothing to do. `false` when a prompt had to be left: the session was stopped, or could
+    /// not be made ready.
+    fn run(&mut self) -> Result<bool> {
+        loop {
+            if self.live.ending.is_some() {
+                return self.stopped();
+            }
+            let Some((id, prompt)) = self.live.next_prompt()? else {
+                if self.linger()? {
+                    continue;
+                }
+                return Ok(true);
+            };
+            if self.is_done_already(id) {
+                self.live.inbox().remove(id)?;
+                continue;
+            }
+            if !self.get_ready()? {
+                return Ok(false);
+            }
+            self.live.writer.append(Body::Set {
+                key: "inbox_done".to_owned(),
+                value: id.as_str().into(),
+            })?;
+            self.live.writer.append(Body::Prompt {
+                text: prompt.text.clone(),
+                from: prompt.from,
+            })?;
+            self.live.writer.note_status(State::Running, "")?;
+            // What is in the inbox is only removed once it is safe elsewhere.
+            self.live.writer.sync()?;
+            self.live.inbox().remove(id)?;
+            self.turn(prompt.text, prompt.again)?;
+        }
+    }
+
+    /// A prompt whose turn began before a crash is in the transcript already.
+    fn is_done_already(&self, id: crate::model::session::Ulid) -> bool {
+        self.session()
+            .more
+            .get("inbox_done")
+            .and_then(|done| done.as_str())
+            == Some(id.as_str())
+    }
+
+    /// Keeps an agent that is slow to start alive for a while after a turn, unless somebody needs the session idle. Returns
+    /// whether there is more to do.
+    fn linger(&mut self) -> Result<bool> {
+        let linger = self
+            .context
+            .config
+            .duration("agent.linger")?
+            .unwrap_or(Duration::ZERO);
+        if linger.is_zero() || !self.driver.capabilities().stays {
+            return Ok(false);
+        }
+        self.slot = None;
+        self.worktree = None;
+        let until = Instant::now() + linger;
+        while Instant::now() < until && !self.live.is_unwanted()? {
+            if self.live.idle(Some(until))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Brings the session to the point where a turn may begin. `false` when it was stopped or failed on the way.
+    fn get_ready(&mut self) -> Result<bool> {
+        if self.slot.is_none() {
+            if !self.session().status.is_working() {
+                self.live.writer.set_status(State::Queued, "")?;
+            }
+            if !self.await_dependencies()? || !self.await_turn()? || !self.await_worktree()? {
+                return Ok(false);
+            }
+        }
+        if let Some(moved) = work::moved(self.context, self.session())? {
+            work::record_move(&mut self.live.writer, &moved)?;
+        }
+        let path = self.place()?;
+        if !self.has_worktree(&path)? || !self.session().more.contains_key("set_up") {
+            // Most preparations are over at once: this goes to git with the next thing that must, or by itself soon.
+            self.live.writer.note_status(State::Preparing, "")?;
+            if !self.prepare(&path)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns whether the worktree is there and was finished; a change of its files that was interrupted is ended.
+    fn has_worktree(&self, path: &Path) -> Result<bool> {
+        let admin_dir = worktree::admin_dir_of(self.context.repo, path)?;
+        let unfinished = admin_dir.is_some_and(|admin_dir| worktree::is_initializing(&admin_dir));
+        if unfinished || !path.join(".git").exists() {
+            return Ok(false);
+        }
+        work::checkout(self.context, self.session())?;
+        Ok(true)
+    }
+
+    fn place(&self) -> Result<PathBuf> {
+        let path = self.session().worktree.as_deref();
+        path.map(PathBuf::from)
+            .ok_or_else(|| Error::fatal("the session has no worktree"))
+    }
+
+    fn stopped(&mut self) -> Result<bool> {
+        self.stop_between_turns()?;
+        Ok(false)
+    }
+
+    /// Returns whether the session has begun something, or has something to begin.
+    fn is_at_work(&self) -> Result<bool> {
+        Ok(self.session().status.needs_supervisor() || self.live.next_prompt()?.is_some())
+    }
+
+    fn stop_between_turns(&mut self) -> Result<()> {
+        match self.live.ending.clone() {
+            // An agent that only stays for what may come has done its work, and that stands.
+            Some(Ending::Stopped(_)) if !self.is_at_work()? => Ok(()),
+            Some(Ending::Stopped(reason)) => self.live.writer.set_status(State::Stopped, &reason),
+            Some(Ending::Limit(reason) | Ending::Stuck(reason)) => {
+                self.live.writer.set_status(State::Failed, &reason)
+            }
+            // The machine goes down, say: `restart` goes on from here.
+            Some(Ending::Signal(_)) if self.session().status.needs_supervisor() => self
+                .live
+                .writer
+                .set_status(State::Interrupted, "the supervisor was ended"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets a worktree lead to this repository again after the repository was moved: an agent in one that leads nowhere
+    /// would work without git, and nothing that it does could be told.
+    fn mend_link(&mut self, path: &Path) -> Result<()> {
+        if !worktree::leads_nowhere(path) {
+            return Ok(());
+        }
+        let repaired = worktree::repair(self.context.repo, path);
+        if worktree::leads_nowhere(path) {
+            let message = format!(
+                "the worktree '{}' leads to where no repository is",
+                path.display()
+            );
+            let error = Error::fatal(message).hint("git worktree repair");
+            return Err(match repaired {
+                Ok(()) => error,
+                Err(cause) => error.hint(describe(&cause)),
+            });
+        }
+        let text = "the repository was moved: the worktree was made to lead here again".to_owned();
+        self.live.writer.append(Body::Notice { text })?;
+        Ok(())
+    }
+
+    /// Makes the worktree if need be, and runs the setup command in it.
+    fn prepare(&mut self, path: &Path) -> Result<bool> {
+        if !self.session().more.contains_key("set_up")
+            && let Some(start) = create::finish(self.context, self.session())?
+        {
+            self.set_base(start)?;
+        }
+        if !self.has_worktree(path)? {
+            self.make_worktree()?;
+        }
+        // The worktree may have brought files with secrets.
+        self.live.writer.look_for(secrets::known(self.context));
+        setup::choose_port(self.context, &mut self.live)?;
+        let environment = setup::environment(self.context, &self.spec, self.session())?;
+        if let Err(reason) = setup::run(self.context, &mut self.live, path, environment)? {
+            if self.live.ending.is_some() {
+                return self.stopped();
+            }
+            self.live.writer.set_status(State::Failed, &reason)?;
+            self.live.notify();
+            return Ok(false);
+        }
+        self.live.writer.append(Body::Set {
+            key: "set_up".to_owned(),
+            value: true.into(),
+        })?;
+        Ok(true)
+    }
+
+    /// Makes the worktree: as it was where it was removed after turns, with what was not committed.
+    fn make_worktree(&mut self) -> Result<()> {
+        let (context, session) = (self.context, self.session().clone());
+        let guest = session.more.contains_key("shares");
+        let worked = !guest && context.store.last_snapshot(session.sid)?.is_some();
+        let made = match worked {
+            true => restore::bring_back(context, &session, &Which::Last)
+                .map(|(_, notices)| (notices, None)),
+            false => dependencies::starting_point(context, &session).and_then(|start| {
+                let notices = create::prepare(context, &session, start, None)?;
+                Ok((notices, Some(start)))
+            }),
+        };
+        let (notices, start) = made.inspect_err(|error| {
+            let _ = self.live.writer.set_status(State::Failed, error.message());
+        })?;
+        for text in notices {
+            self.live.writer.append(Body::Notice { text })?;
+        }
+        match start {
+            Some(start) => self.set_base(start),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the locks that a killed git left in the session's worktree: the agent's own git would refuse to work.
+    fn clear_locks(&mut self) -> Result<()> {
+        let removed = work::clear_locks(self.context, self.session())?;
+        if removed.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = removed
+            .iter()
+            .map(|lock| lock.display().to_string())
+            .collect();
+        let text = format!(
+            "removed what a git that was killed had locked: {}",
+            names.join(", ")
+        );
+        self.live.writer.append(Body::Notice { text })?;
+        Ok(())
+    }
+
+    fn set_base(&mut self, start: ObjectId) -> Result<()> {
+        self.live.writer.append(Body::Set {
+            key: "base".to_owned(),
+            value: start.to_string().into(),
+        })?;
+        Ok(())
+    }
+
+    /// Runs a turn. One that goes on with an earlier one, `again`, is judged by what both have done.
+    fn turn(&mut self, prompt: String, again: bool) -> Result<()> {
+        let context = self.context;
+        let worktree = self.place()?;
+        self.mend_link(&worktree)?;
+        self.live.writer.look_for(secrets::known(context));
+        let session = self.session().clone();
+        // What a supervisor that was killed did not come to.
+        for told in reflogs::settle(context, session.sid) {
+            self.live.writer.append(told)?;
+        }
+        let mut environment = setup::environment(context, &self.spec, &session)?;
+        let guard = setup::guard(context, &session, &mut environment)?;
+        if guard.is_none() && session.turns == 1 {
+            let text = "this session runs without the guard".to_owned();
+            self.live.writer.append(Body::Notice { text })?;
+        }
+        self.clear_locks()?;
+        let looked = || setup::before_turn(context, &session, guard.as_ref());
+        let mut before = match self.live.unless_stopped(looked) {
+            Err(_) if self.live.ending.is_some() => return self.stop_between_turns(),
+            before => before?,
+        };
+        if !again || !before.go_back(&session) {
+            self.live.writer.append(before.as_event())?;
+        }
+        let mut turn = Turn {
+            session: session.sid.to_string(),
+            prompt: briefing::prompt(context, &self.spec, &session, &prompt)?,
+            number: session.turns,
+            resume: session.vendor_session.clone(),
+            fork: false,
+            worktree,
+            scratch: context
+                .store
+                .require_dir(&format!("scratch/{}", session.sid))?,
+            history: briefing::history(context, &session)?,
+            model: session.model.clone(),
+            ask: setup::asks(context, &session)?,
+            read_only: setup::is_read_only(&session),
+            mcp_servers: mcp_servers::offered(context, &session, &environment)?,
+            instructions: briefing::instructions(context, &self.spec, &session)?,
+            environment,
+            used: session.usage,
+        };
+        self.tell_of_servers(&turn)?;
+        self.find_conversation(&mut turn)?;
+        let claim = self.try_turn(&mut turn)?;
+        leftover_files::hide(&turn.worktree)?;
+        self.end_turn(&claim, &before, guard.as_ref())
+    }
+
+    /// Says once which servers the agent will not have, because it takes none.
+    fn tell_of_servers(&mut self, turn: &Turn) -> Result<()> {
+        let silent = self.spec.takes_servers || self.spec.name == COMMAND || turn.number > 1;
+        if silent || turn.mcp_servers.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = turn
+            .mcp_servers
+            .iter()
+            .map(|server| server.name.as_str())
+            .collect();
+        let text = format!(
+            "this agent takes no MCP servers: {} cannot be offered to it",
+            names.join(", ")
+        );
+        self.live.writer.append(Body::Notice { text })?;
+        Ok(())
+    }
+
+    /// Looks at what the turn left, keeps it, and decides.
+    fn end_turn(
+        &mut self,
+        claim: &Claim,
+        before: &setup::Before,
+        guard: Option<&Guard>,
+    ) -> Result<()> {
+        if let Some(trouble) = &claim.trouble {
+            self.live.writer.append(Body::Error {
+                kind: trouble.kind.as_str().to_owned(),
+                text: trouble.text.clone(),
+            })?;
+        }
+        let after = setup::after_turn(self.context, &mut self.live, before, guard)?;
+        let (stopped, over_limit) = match &self.live.ending {
+            Some(Ending::Stopped(reason)) => (Some(reason.clone()), None),
+            Some(Ending::Signal(_)) => (None, None),
+            Some(Ending::Limit(limit)) => (None, Some(limit.clone())),
+            Some(Ending::Stuck(words)) => (None, Some(format!("stuck: {words}"))),
+            None => (None, None),
+        };
+        let facts = Facts {
+            claim,
+            changed: after.changed,
+            stopped: stopped.as_deref(),
+            over_limit: over_limit.as_deref(),
+            read_only: setup::is_read_only(self.session()),
+            broken: after.broken.as_deref(),
+        };
+        let mut verdict = judge(&facts);
+        if matches!(self.live.ending, Some(Ending::Signal(_))) {
+            verdict.state = State::Interrupted;
+            verdict.reason = "the supervisor was ended".to_owned();
+        }
+        let from = self.session().status;
+        self.live.writer.append(Body::Status {
+            from,
+            to: verdict.state,
+            reason: verdict.reason,
+            exit: Some(verdict.exit),
+        })?;
+        self.live.writer.flush()?;
+        self.live.notify();
+        // A limit ended this turn, not the session: the next prompt may be given.
+        if matches!(self.live.ending, Some(Ending::Limit(_) | Ending::Stuck(_))) {
+            self.live.ending = None;
+        }
+        Ok(())
+    }
+
+    /// Records that the supervisor itself failed.
+    fn give_up(&mut self, error: &Error) {
+        let text = describe(error);
+        let _ = self.live.writer.append(Body::Error {
+            kind: "other".to_owned(),
+            text: text.clone(),
+        });
+        if self.session().status.needs_supervisor() {
+            let _ = self.live.writer.set_status(State::Failed, &text);
+        }
+        self.live.notify();
+    }
+
+    fn finish(mut self) -> Result<()> {
+        let closed = self.driver.close(&mut self.live);
+        self.live.others = launch::supervisors(self.context);
+        self.live.sweep()?;
+        self.keep_conversation();
+        let sid = self.session().sid;
+        self.live.close()?;
+        match std::fs::remove_file(self.context.store.run_file(sid)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).context(|| "cannot remove the run file".into());
+            }
+            _ => {}
+        }
+        closed
+    }
+}
+
+/// Returns an error and its causes in one line.
+fn describe(error: &Error) -> String {
+    let mut text = error.message().to_owned();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        text.push_str(&format!(": {next}"));
+        cause = next.source();
+    }
+    text
+}

@@ -1,0 +1,89 @@
+//! The prompts of a session: the first one is kept whole beside the inbox until its turn begins, later ones come by
+//! [`inbox`](crate::session::supervisor::inbox).
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::model::session::{Session, SessionId};
+use crate::process::lock;
+use crate::session::supervisor::inbox::{Inbox, Message};
+use crate::session::supervisor::launch;
+
+/// Who a person's prompt comes from, in the words of the transcript.
+pub const USER: &str = "user";
+
+/// Leaves the first prompt for the supervisor.
+pub fn keep_first(context: &Context<'_>, sid: SessionId, task: &str) -> Result<()> {
+    let message = Message::Prompt {
+        text: task.to_owned(),
+        from: USER.to_owned(),
+        again: false,
+    };
+    Inbox::open(&context.store, sid)?.put(context.env, &message)?;
+    Ok(())
+}
+
+/// Leaves a message for a session and makes sure that somebody reads it.
+pub fn send(context: &Context<'_>, sid: SessionId, message: &Message) -> Result<Delivery> {
+    Inbox::open(&context.store, sid)?.put(context.env, message)?;
+    deliver(context, sid)
+}
+
+/// Does the same with a message that comes before all that wait.
+pub fn send_first(context: &Context<'_>, sid: SessionId, message: &Message) -> Result<Delivery> {
+    Inbox::open(&context.store, sid)?.put_first(context.env, message)?;
+    deliver(context, sid)
+}
+
+/// Returns the prompts whose turn never began, oldest first. A crash may leave one that is in the transcript already.
+pub fn left(
+    context: &Context<'_>,
+    sid: SessionId,
+    recorded: Option<&Session>,
+) -> Result<Vec<String>> {
+    if !context
+        .store
+        .dir()
+        .join("inbox")
+        .join(sid.as_str())
+        .exists()
+    {
+        return Ok(Vec::new());
+    }
+    let done = recorded.and_then(|session| session.more.get("inbox_done")?.as_str());
+    let mut texts = Vec::new();
+    for (id, message) in Inbox::open(&context.store, sid)?.list()? {
+        if let Message::Prompt { text, .. } = message
+            && done != Some(id.as_str())
+        {
+            texts.push(text);
+        }
+    }
+    Ok(texts)
+}
+
+/// Makes sure that somebody reads a prompt that was left by a command that died before it had started anybody. Returns
+/// nothing where there is none.
+pub fn deliver_left(context: &Context<'_>, sid: SessionId) -> Result<Option<Delivery>> {
+    match Inbox::open(&context.store, sid)?.has_prompt()? {
+        true => deliver(context, sid).map(Some),
+        false => Ok(None),
+    }
+}
+
+fn deliver(context: &Context<'_>, sid: SessionId) -> Result<Delivery> {
+    // Left before looking: a supervisor that ends just now looks once more after it has let go of its lock.
+    if lock::is_held(&launch::run_lock(&context.store, sid))? {
+        return Ok(Delivery::Queued);
+    }
+    launch::launch(context, sid)?;
+    Ok(Delivery::Started)
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// A supervisor runs and will read it.
+    Queued,
+    /// A supervisor was started for it.
+    Started,
+}

@@ -1,0 +1,159 @@
+//! What a session waits for before a turn: the sessions it depends on, its provider, a slot, its worktree.
+
+use std::time::{Duration, Instant};
+
+use crate::env::Millis;
+use crate::error::Result;
+use crate::model::event::Body;
+use crate::model::session::{SessionId, State};
+use crate::process::slots::Slots;
+use crate::process::slots::news::News;
+use crate::process::wait::{Change, Watch};
+use crate::session::checks::read_only::Hold;
+use crate::session::supervisor::turn::retry;
+use crate::session::supervisor::{Supervisor, dependencies, launch, rate_limit};
+
+/// How many sessions work at once when nothing else is configured.
+const PARALLEL: u64 = 4;
+
+/// How soon after the first look at the sessions waited for the second comes.
+const SOON: Duration = Duration::from_millis(20);
+/// How often they are looked at when the wait is long.
+const SELDOM: Duration = Duration::from_secs(30);
+
+impl Supervisor<'_, '_> {
+    pub(crate) fn await_dependencies(&mut self) -> Result<bool> {
+        let mut news = News::new()?;
+        let mut pause = SOON;
+        loop {
+            match dependencies::look(self.context, self.session())? {
+                dependencies::Look::Ready => return Ok(true),
+                dependencies::Look::Failed(reason) => {
+                    self.live.writer.set_status(State::Failed, &reason)?;
+                    self.live.notify();
+                    return Ok(false);
+                }
+                dependencies::Look::Waiting(sessions) => {
+                    self.expect_the_end(&sessions, &mut news, &mut pause)?;
+                    if !self.live.wait_also(&news)? {
+                        return self.stopped();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for the end of those who work on these sessions. One may also come to rest and stay, so it is looked at now
+    /// and then.
+    fn expect_the_end(
+        &self,
+        sessions: &[SessionId],
+        news: &mut News,
+        pause: &mut Duration,
+    ) -> Result<()> {
+        let mut processes = Vec::with_capacity(sessions.len());
+        for sid in sessions {
+            processes.extend(launch::holder(self.context, *sid)?);
+        }
+        let all = processes.len() == sessions.len();
+        news.until_ended(processes)?;
+        // One that has ended meanwhile, or cannot be seen from here, is looked at soon.
+        let longest = if all { SELDOM } else { SOON * 50 };
+        *pause = (*pause * 2).min(longest);
+        news.within(Some(*pause))
+    }
+
+    /// Waits until the provider may be asked again and there is room for one more.
+    pub(crate) fn await_turn(&mut self) -> Result<bool> {
+        loop {
+            if !self.await_provider()? || !self.await_slot()? {
+                return Ok(false);
+            }
+            if self.provider_waits()?.is_none() {
+                return Ok(true);
+            }
+            self.slot = None;
+        }
+    }
+
+    /// Returns until when the session's provider wants to be left alone, if it does and that can be waited for.
+    fn provider_waits(&self) -> Result<Option<Millis>> {
+        let Some(provider) = self.live.provider.as_deref() else {
+            return Ok(None);
+        };
+        let Some(until) = rate_limit::until_when(&self.context.store, provider) else {
+            return Ok(None);
+        };
+        let left = Duration::from_millis(until.0.saturating_sub(self.context.env.now().0));
+        let bearable = left <= retry::longest_cool_down(self.context)?;
+        Ok(bearable.then(|| rate_limit::turn_of(self.session().sid, until)))
+    }
+
+    pub(crate) fn await_provider(&mut self) -> Result<bool> {
+        let mut said = false;
+        while let Some(until) = self.provider_waits()? {
+            let left = Duration::from_millis(until.0.saturating_sub(self.context.env.now().0));
+            if !std::mem::replace(&mut said, true) {
+                let provider = self.live.provider.clone().unwrap_or_default();
+                let text = format!(
+                    "rate limit: all sessions of {provider} wait, this one {}",
+                    retry::in_words(left)
+                );
+                self.live.writer.append(Body::Notice { text })?;
+            }
+            if !self.live.pause(Instant::now() + left)? {
+                return self.stopped();
+            }
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn await_slot(&mut self) -> Result<bool> {
+        let env = self.context.env;
+        let count = self
+            .context
+            .config
+            .number("agent.maxParallel")?
+            .unwrap_or(PARALLEL)
+            .max(1);
+        let priority = self
+            .session()
+            .more
+            .get("priority")
+            .and_then(serde_json::Value::as_i64);
+        let priority = i32::try_from(priority.unwrap_or(0)).unwrap_or(0);
+        let dir = self.context.store.require_dir("slots")?;
+        let slots = Slots::new(dir, usize::try_from(count).unwrap_or(usize::MAX));
+        if let Some(slot) = slots.try_take(env, priority)? {
+            self.slot = Some(slot);
+            return Ok(true);
+        }
+        let mut queued = slots.wait(env, priority)?;
+        loop {
+            if let Some(slot) = queued.try_take(env)? {
+                self.slot = Some(slot);
+                return Ok(true);
+            }
+            if !self.live.wait_also(&queued)? {
+                return self.stopped();
+            }
+        }
+    }
+
+    /// Waits until nobody else writes in the worktree: sessions may share one. Any number may read in it while nobody writes.
+    pub(crate) fn await_worktree(&mut self) -> Result<bool> {
+        let locks = self.context.store.require_dir("worktrees")?;
+        let mut watch = Watch::new()?;
+        watch.add(&locks, Change::Settled)?;
+        loop {
+            self.worktree = Hold::take(self.context, self.session(), &locks)?;
+            if self.worktree.is_some() {
+                return Ok(true);
+            }
+            if !self.live.wait_also(&watch)? {
+                return self.stopped();
+            }
+            watch.take();
+        }
+    }
+}

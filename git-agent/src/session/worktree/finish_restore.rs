@@ -1,0 +1,131 @@
+//! Ends what a process that died was doing to a session's worktree: files on their way to another state, and worktrees
+//! that were never finished.
+
+use std::path::Path;
+
+use crate::context::Context;
+use crate::error::{Error, Result, shell_word};
+use crate::git::snapshot::Snapshot;
+use crate::git::snapshot::capture::Checkout;
+use crate::git::snapshot::restore_mark::{Restoring, Way};
+use crate::git::worktree;
+use crate::model::session::Session;
+use crate::process::lock;
+use crate::session::supervisor::launch;
+use crate::session::worktree::restore;
+
+/// Brings a worktree, whose files were on their way when somebody died, to the state that they were to have. The half is
+/// kept for a while, and is never the session's work. Returns whether there was anything to do.
+pub fn finish(context: &Context<'_>, session: &Session, at: &Checkout) -> Result<bool> {
+    let (repo, store) = (context.repo, &context.store);
+    if !repo.is_half(at) {
+        return Ok(false);
+    }
+    let cannot = |error: Error| {
+        let name = &session.name;
+        Error::fatal(format!(
+            "the files of session '{name}' are half restored: {}",
+            error.message()
+        ))
+        .because(error)
+        .hint(format!("git agent show {}", shell_word(name)))
+    };
+    let Some((mark, way)) = repo.take_up_restoring(at)? else {
+        return Ok(false);
+    };
+    if way.done_at.is_some() && repo.head_of(at)? == way.done_at {
+        mark.end()?;
+        return Ok(true);
+    }
+    repo.remove_own_index_lock(at);
+    let whole = repo.read_snapshot(way.to)?;
+    let half = repo.record_half(at, &store.signature()).map_err(cannot)?;
+    let half = repo.read_snapshot(half)?;
+    if !half.is_same_state(&whole) {
+        store.keep_lost(&format!("half/{}", session.sid), half.id)?;
+        if half.head != whole.head {
+            restore::require_on_branch(context, session, half.head)?;
+            let branch = session.branch.as_deref().unwrap_or_default();
+            restore::move_branch(context, branch, whole.head)?;
+        }
+        repo.restore(at, &whole, Some(&half)).map_err(cannot)?;
+    }
+    mark.end()?;
+    // Who writes to the session at this moment tells more than this.
+    if !lock::is_held(&store.write_lock(session.sid))? {
+        let text = format!(
+            "a change of the worktree was interrupted; its files are those of {} now",
+            whole.id
+        );
+        restore::note(context, session.sid, text)?;
+    }
+    Ok(true)
+}
+
+/// Takes the mark away from a worktree whose files could not be changed, if all of them are still as they were.
+pub fn give_up(
+    context: &Context<'_>,
+    at: &Checkout,
+    mark: Restoring,
+    before: &Snapshot,
+) -> Result<()> {
+    let there = context.repo.record_half(at, &context.store.signature())?;
+    match context.repo.read_snapshot(there)?.is_same_state(before) {
+        true => mark.end(),
+        false => Ok(()),
+    }
+}
+
+/// Removes what a dead process left of a worktree that it was making. The caller holds the session: nobody makes it now.
+pub fn sweep(context: &Context<'_>, session: &Session) -> Result<()> {
+    let Some(path) = session.worktree.as_deref().map(Path::new) else {
+        return Ok(());
+    };
+    let remains = worktree::remains(context.repo, path)?;
+    if remains.is_empty() {
+        return Ok(());
+    }
+    if launch::is_starting(&context.store, session.sid)? {
+        let name = &session.name;
+        return Err(Error::fatal(format!("session '{name}' is being made"))
+            .hint(format!("git agent wait {}", shell_word(name))));
+    }
+    if !remains.half {
+        return worktree::sweep(&remains, path);
+    }
+    // Files of a checkout that died: it is ended, and then the newest snapshot is brought into it.
+    let branch = session.branch.as_deref().unwrap_or_default();
+    worktree::finish(context.repo, path, branch, None)?;
+    let (Some(admin_dir), Some(last)) = (
+        worktree::admin_dir_of(context.repo, path)?,
+        context.store.last_snapshot(session.sid)?,
+    ) else {
+        return Ok(());
+    };
+    let at = Checkout {
+        admin_dir,
+        top: path.to_owned(),
+    };
+    let way = Way {
+        to: last.snapshot.id,
+        done_at: None,
+    };
+    drop(context.repo.begin_restoring(&at, way)?);
+    finish(context, session, &at).map(drop)
+}
+
+/// Returns whether something was left of a worktree of a session that nobody makes now.
+pub fn is_left(context: &Context<'_>, session: &Session) -> Result<bool> {
+    let Some(path) = session.worktree.as_deref().map(Path::new) else {
+        return Ok(false);
+    };
+    if worktree::remains(context.repo, path)?.is_empty() {
+        return Ok(false);
+    }
+    let store = &context.store;
+    let shared = store.dir().join("worktrees");
+    let shared = shared.join(format!("{}.lock", session.host()));
+    Ok(!launch::is_starting(store, session.sid)?
+        && !lock::is_held(&launch::run_lock(store, session.sid))?
+        && !lock::is_held(&shared)?)
+}

@@ -1,0 +1,91 @@
+//! Holding a session still: while its branch and worktree change hands, no turn begins in it.
+
+use crate::context::Context;
+use crate::error::{Error, Result, shell_word};
+use crate::model::session::Session;
+use crate::process::lock::Lock;
+use crate::session::checks::read_only;
+use crate::session::control;
+use crate::session::supervisor::launch;
+
+/// Sessions of one worktree in which nothing happens until this is let go.
+#[derive(Debug)]
+#[must_use]
+struct Still {
+    /// Keeps their supervisors away.
+    locks: Vec<Lock>,
+    /// Keeps away whoever shares their worktree.
+    worktree: Lock,
+    /// What waited in them before.
+    resting: Vec<launch::Resting>,
+}
+
+impl Still {
+    /// Holds a session and others that share its worktree; fails while the agent of one works.
+    fn hold(context: &Context<'_>, session: &Session, sharers: &[&Session]) -> Result<Self> {
+        let busy = |what: &str, name: &str| {
+            Error::fatal(format!("{what} '{name}' is at work"))
+                .hint(format!("git agent wait {}", shell_word(name)))
+        };
+        let mut locks = Vec::new();
+        let mut resting = Vec::new();
+        for one in std::iter::once(&session).chain(sharers) {
+            resting.push(launch::Resting::look(context, one.sid)?);
+            control::require_idle(context, one)?;
+            let path = launch::run_lock(&context.store, one.sid);
+            let lock = Lock::try_acquire(context.env, path)?;
+            locks.push(lock.ok_or_else(|| busy("session", &one.name))?);
+        }
+        let locked = context.store.require_dir("worktrees")?;
+        let path = locked.join(format!("{}.lock", session.host()));
+        let worktree = Lock::try_acquire(context.env, path)?
+            .ok_or_else(|| busy("a session in the worktree of", &session.name))?;
+        if !read_only::is_unread(session, &locked)? {
+            return Err(busy("a session in the worktree of", &session.name));
+        }
+        Ok(Still {
+            locks,
+            worktree,
+            resting,
+        })
+    }
+
+    /// Lets the sessions go on. A prompt that came meanwhile was left to this process: its turn begins now. A session that
+    /// rested with a prompt before goes on resting.
+    fn let_go(self, context: &Context<'_>) -> Result<()> {
+        let Still {
+            locks,
+            worktree,
+            resting,
+        } = self;
+        drop(worktree);
+        drop(locks);
+        let begun = resting.iter().map(|one| one.take_up_others(context));
+        // Trouble with one is no reason to leave the others.
+        begun.fold(Ok(()), Result::and)
+    }
+}
+
+/// Does something while a session is held still.
+pub fn while_still<T>(
+    context: &Context<'_>,
+    session: &Session,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    while_all_still(context, session, &[], work)
+}
+
+/// Does something while a session and all that share its worktree are held still.
+pub fn while_all_still<T>(
+    context: &Context<'_>,
+    session: &Session,
+    sharers: &[&Session],
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let still = Still::hold(context, session, sharers)?;
+    let result = work();
+    let freed = still.let_go(context);
+    let value = result?;
+    freed?;
+    Ok(value)
+}

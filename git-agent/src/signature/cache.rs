@@ -1,0 +1,133 @@
+//! Who signed what was fetched, remembered: to check one signature a program is started, and listings show many.
+
+use std::collections::HashMap;
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+use crate::git::ObjectId;
+use crate::git::remote::Signed;
+use crate::model::review::authorship::Claim;
+use crate::signature::names;
+use crate::store::Store;
+
+/// Settings that decide whose a key is.
+const SETTINGS: [&str; 4] = [
+    "gpg.format",
+    "gpg.program",
+    "gpg.ssh.program",
+    "gpg.minTrustLevel",
+];
+/// Files that do.
+const FILES: [&str; 2] = ["gpg.ssh.allowedSignersFile", "gpg.ssh.revocationFile"];
+/// So many commits without a signature are read soon enough each time.
+const FEW: usize = 256;
+/// So many answers are remembered.
+const MANY: usize = 50_000;
+/// For so long, because a keyring may change as well.
+const HOURS: i64 = 12;
+
+/// What is remembered.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Known {
+    /// What the answers depend on.
+    under: String,
+    /// The signer of each commit that was looked at; none that is known here for most.
+    signers: HashMap<String, Option<String>>,
+}
+
+/// Returns who signed each of some commits, as far as the user's own keys tell. What cannot be checked nobody signed.
+pub fn signers(store: &Store<'_>, commits: &[ObjectId]) -> Vec<Option<String>> {
+    if commits.is_empty() {
+        return Vec::new();
+    }
+    let path = store.dir().join("cache").join("signers");
+    let under = under(store);
+    let known = fs::read(&path).ok();
+    let mut known = known
+        .and_then(|text| serde_json::from_slice::<Known>(&text).ok())
+        .filter(|known| known.under == under)
+        .unwrap_or_default();
+    let mut fresh = Vec::new();
+    let mut unsigned = 0;
+    for id in commits {
+        if known.signers.contains_key(&id.to_string()) {
+            continue;
+        }
+        match store.repo.is_signed(*id) {
+            Ok(true) => fresh.push(*id),
+            _ => {
+                known.signers.insert(id.to_string(), None);
+                unsigned += 1;
+            }
+        }
+    }
+    let found = store.repo.signatures(&fresh).unwrap_or_default();
+    let checked = !found.is_empty();
+    for (id, signed) in fresh.iter().zip(found) {
+        let signer = match signed {
+            Signed::By(signer) => Some(signer),
+            _ => None,
+        };
+        known.signers.insert(id.to_string(), signer);
+    }
+    let answer = commits
+        .iter()
+        .map(|id| known.signers.get(&id.to_string()).cloned().flatten())
+        .collect();
+    if checked || unsigned > FEW {
+        known.under = under;
+        keep(store, known, commits);
+    }
+    answer
+}
+
+/// Returns what a name with this address is worth in what somebody signed.
+pub fn claim(signer: Option<&str>, email: &str) -> Claim {
+    match signer {
+        Some(signer) if names(signer, email) => Claim::Verified,
+        _ => Claim::Claimed,
+    }
+}
+
+/// Writes down what is known. That it fails is no error.
+fn keep(store: &Store<'_>, mut known: Known, commits: &[ObjectId]) {
+    if known.signers.len() > MANY {
+        let wanted: std::collections::HashSet<String> =
+            commits.iter().map(ToString::to_string).collect();
+        known.signers.retain(|id, _| wanted.contains(id));
+    }
+    let (Ok(dir), Ok(text)) = (store.require_dir("cache"), serde_json::to_vec(&known)) else {
+        return;
+    };
+    // Two that write at once may spoil this: then it cannot be read, and is made anew.
+    let new = dir.join(format!("signers.{}", std::process::id()));
+    if fs::write(&new, text).is_ok() {
+        let _ = fs::rename(&new, dir.join("signers"));
+    }
+}
+
+/// Returns what all answers depend on, as one word.
+fn under(store: &Store<'_>) -> String {
+    let repo = store.repo;
+    let hours = store.env.now().seconds() / 3600 / HOURS;
+    let mut text = format!("{hours}\n").into_bytes();
+    for key in SETTINGS {
+        text.extend(repo.config_string(key).unwrap_or_default().bytes());
+        text.push(0);
+    }
+    for key in FILES {
+        let path = repo.config_path(key);
+        let path = path.map(|path| match repo.main_work_tree() {
+            Some(top) => top.join(path),
+            None => repo.common_dir().join(path),
+        });
+        text.extend(format!("{path:?}").bytes());
+        text.extend(
+            path.and_then(|path| fs::read(path).ok())
+                .unwrap_or_default(),
+        );
+        text.push(0);
+    }
+    crate::git::sha256(&text)
+}

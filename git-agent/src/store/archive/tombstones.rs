@@ -1,0 +1,71 @@
+//! Sessions that their owners deleted. A copy may still be in an archive, or at somebody who has not pruned: the owner's
+//! word counts, and it is not shown any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::Result;
+use crate::model::review::{Action, Record};
+use crate::model::session::{Person, SessionId, Ulid, WriterId};
+use crate::redact::Redactor;
+use crate::store::Store;
+use crate::store::list::Listing;
+use crate::store::notes::Kind;
+
+impl Store<'_> {
+    /// Returns the sessions that somebody says are deleted, and who. It counts from a session's own writer.
+    ///
+    /// Such records are notes on the empty tree, so that one look at each writer's ref finds them all.
+    pub fn forgotten(&self) -> Result<BTreeMap<SessionId, BTreeSet<WriterId>>> {
+        let mut forgotten: BTreeMap<SessionId, BTreeSet<WriterId>> = BTreeMap::new();
+        let (notes, _) = self.notes_on(Kind::Review, self.repo.empty_tree_id())?;
+        let own = self.own_writers().unwrap_or_default();
+        let wrote = self.wrote_record();
+        for note in notes {
+            for line in &note.lines {
+                if let Ok(record) = serde_json::from_str::<Record>(line)
+                    && record.action == (Action::Del { target: None })
+                    // Nobody else says that this clone deleted something.
+                    && (!own.contains(&note.writer) || wrote(line))
+                {
+                    let writers = forgotten.entry(record.sid).or_default();
+                    writers.insert(note.writer.clone());
+                }
+            }
+        }
+        Ok(forgotten)
+    }
+
+    /// Records that this clone's session is deleted.
+    pub fn record_forgotten(&self, sid: SessionId, redactor: &Redactor) -> Result<()> {
+        let (name, email) = self.repo.committer().unwrap_or_default();
+        let record = Record {
+            id: Ulid::new(self.env),
+            sid,
+            after: Vec::new(),
+            lc: 1,
+            ts: self.env.now(),
+            who: Person { name, email },
+            action: Action::Del { target: None },
+        };
+        let record = redactor.json(record.to_json());
+        self.append_notes(Kind::Review, &[(self.repo.empty_tree_id(), record)])?;
+        Ok(())
+    }
+
+    /// Takes the sessions that their own writers deleted out of a listing.
+    pub(crate) fn hide_forgotten(&self, listing: &mut Listing) -> Result<()> {
+        if listing.sessions.is_empty() {
+            return Ok(());
+        }
+        let forgotten = self.forgotten()?;
+        listing.sessions.retain(|listed| {
+            // One that still has a ref of this clone was taken up again after all.
+            let has_ref = listed.is_mine() && !listed.archived;
+            has_ref
+                || !forgotten
+                    .get(&listed.session.sid)
+                    .is_some_and(|writers| writers.contains(&listed.session.writer))
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! A copy on disk of the states at many ref tips, so that listing thousands of sessions does not unpack thousands of objects.
+//!
+//! Each is kept under the commit it was read from, which can never hold another: an entry is right or unused, and losing the
+//! file costs time only. One line a state: `<commit> <crc32> <mark><state>`, where the mark is `+` for what this clone wrote. Repositories with few sessions have no such file.
+
+use std::collections::HashMap;
+use std::fs;
+use std::ops::Range;
+
+use crate::git::ObjectId;
+use crate::store::Store;
+
+/// With fewer sessions the objects themselves are read soon enough.
+const FEW: usize = 256;
+/// The first line: another one is a file of another version.
+const HEADER: &[u8] = b"git-agent states v2\n";
+/// The largest file that is read.
+const LARGEST: u64 = 256 << 20;
+
+/// A state to be kept.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// As it was written.
+    pub(crate) state: Vec<u8>,
+    /// Whether its commit has the mark of this clone.
+    pub(crate) marked: bool,
+}
+
+/// The states found on disk.
+#[derive(Debug, Default)]
+pub(crate) struct States {
+    bytes: Vec<u8>,
+    lines: HashMap<ObjectId, Range<usize>>,
+}
+
+impl States {
+    /// Reads the copy, for a listing of so many sessions. A file that cannot be read or understood is none.
+    pub(crate) fn load(store: &Store<'_>, sessions: usize) -> Self {
+        let path = store.dir.join("cache").join("states");
+        let small = |length: u64| length <= LARGEST;
+        if sessions < FEW || !fs::metadata(&path).is_ok_and(|found| small(found.len())) {
+            return States::default();
+        }
+        let bytes = fs::read(&path).unwrap_or_default();
+        let mut lines = HashMap::with_capacity(sessions);
+        if bytes.starts_with(HEADER) {
+            let mut start = HEADER.len();
+            while let Some(length) = bytes[start..].iter().position(|byte| *byte == b'\n') {
+                let line = &bytes[start..start + length];
+                let id = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+                if let Ok(id) = ObjectId::from_hex(id) {
+                    lines.insert(id, start..start + length);
+                }
+                start += length + 1;
+            }
+        }
+        States { bytes, lines }
+    }
+
+    /// Returns the state at a commit, if it is here and whole, and whether the commit has the mark of this clone.
+    pub(crate) fn state_at(&self, id: ObjectId) -> Option<(&[u8], bool)> {
+        let line = &self.bytes[self.lines.get(&id)?.clone()];
+        let mut fields = line.splitn(3, |byte| *byte == b' ').skip(1);
+        let crc = std::str::from_utf8(fields.next()?).ok()?;
+        let state = fields.next()?;
+        let expected = u32::from_str_radix(crc, 16).ok()?;
+        let (mark, rest) = state.split_first()?;
+        (crc32fast::hash(state) == expected).then_some((rest, *mark == b'+'))
+    }
+
+    /// Writes the copy anew, with what was just read from git, when that was more than a tenth. That it fails is no error.
+    pub(crate) fn keep(
+        &self,
+        store: &Store<'_>,
+        tips: &[ObjectId],
+        read: &HashMap<ObjectId, Kept>,
+    ) {
+        if tips.len() < FEW || read.len() <= tips.len() / 10 {
+            return;
+        }
+        let mut bytes = HEADER.to_vec();
+        for id in tips {
+            let state = read
+                .get(id)
+                .map(|kept| (kept.state.as_slice(), kept.marked))
+                .or_else(|| self.state_at(*id));
+            let (state, marked) = state.unwrap_or_default();
+            // A state is one line, with its end or without.
+            let state = state.trim_ascii_end();
+            if !state.is_empty() && !state.contains(&b'\n') {
+                let state = [if marked { b"+" } else { b"-" }, state].concat();
+                let state = state.as_slice();
+                bytes.extend_from_slice(format!("{id} {:08x} ", crc32fast::hash(state)).as_bytes());
+                bytes.extend_from_slice(state);
+                bytes.push(b'\n');
+            }
+        }
+        let Ok(dir) = store.require_dir("cache") else {
+            return;
+        };
+        // Two that write at once may spoil each other's lines: their sums tell, and the next listing writes them again.
+        let new = dir.join("states.new");
+        if fs::write(&new, &bytes).is_ok() {
+            let _ = fs::rename(&new, dir.join("states"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::Fixture;
+
+    fn ids(count: u64) -> Vec<ObjectId> {
+        (0..count)
+            .map(|n| ObjectId::from_hex(format!("{n:040x}").as_bytes()).expect("an id"))
+            .collect()
+    }
+
+    #[test]
+    fn gives_back_what_it_was_given_and_nothing_that_was_spoiled() {
+        let fixture = Fixture::new(&[]);
+        let repo = fixture.repo();
+        let store = Store::new(&fixture.env, &repo);
+        let tips = ids(300);
+        let read: HashMap<_, _> = tips
+            .iter()
+            .map(|id| {
+                let state = format!("{{\"of\":\"{id}\"}}\n").into_bytes();
+                let marked = *id == tips[7];
+                (*id, Kept { state, marked })
+            })
+            .collect();
+        States::default().keep(&store, &tips, &read);
+        let path = store.dir().join("cache").join("states");
+        let loaded = States::load(&store, 300);
+        for id in &tips {
+            let state = loaded.state_at(*id).expect("kept");
+            assert_eq!(state.0, read[id].state.trim_ascii_end());
+            assert_eq!(state.1, read[id].marked);
+        }
+        assert!(States::load(&store, FEW - 1).state_at(tips[0]).is_none());
+
+        let mut bytes = fs::read(&path).expect("written");
+        let at = bytes.len() - 20;
+        bytes[at] ^= 1;
+        bytes.truncate(bytes.len() - 3);
+        fs::write(&path, &bytes).expect("spoiled");
+        let spoiled = States::load(&store, 300);
+        assert!(spoiled.state_at(tips[299]).is_none());
+        assert!(spoiled.state_at(tips[298]).is_some());
+        fs::write(&path, b"\xff garbage").expect("spoiled");
+        assert!(States::load(&store, 300).state_at(tips[0]).is_none());
+    }
+}

@@ -1,0 +1,231 @@
+//! From the spool to git: events become commits of the session's log, each with the state as it is after them.
+
+use std::fs;
+
+use crate::error::{Context, Error, Result};
+use crate::fault;
+use crate::git::ObjectId;
+use crate::git::object::{self, Batch, Signature, TreeEntry};
+use crate::git::refs::{Expected, RefChange, Swap};
+use crate::model::event::Body;
+use crate::model::session::fold::shorten;
+use crate::model::session::{Session, SessionId};
+use crate::redact::{Redacted, Redactor};
+use crate::store::log::writer::to_value;
+use crate::store::log::{ATTACHMENTS, EVENTS, STATE, Tip, VERSION, spool};
+use crate::store::refname::RefName;
+use crate::store::{Store, limits};
+
+/// How often a lost race for the ref is run again.
+const ATTEMPTS: u32 = 8;
+
+impl Store<'_> {
+    /// Brings a session's spool into git, piece by piece, and returns the newest commit. The caller holds the write lock.
+    pub(crate) fn flush_spool(&self, sid: SessionId, redactor: &Redactor) -> Result<Option<Tip>> {
+        let mut tip = self.log_tip(sid)?;
+        let mut lost_races = 0;
+        loop {
+            let base = match &tip {
+                Some(tip) => tip.session.clone(),
+                None => self.unborn(sid)?,
+            };
+            let tail = spool::read_tail(
+                &self.spool_dir(sid),
+                base.seq,
+                base.spool.bytes,
+                limits::CHUNK as u64,
+            )?;
+            if tail.events.is_empty() {
+                return Ok(tip);
+            }
+            // Taken up again: it needs a ref of its own to grow.
+            if tip.as_ref().is_some_and(|tip| tip.archived) {
+                self.unfold(sid)?;
+            }
+            match self.write_log(tip.as_ref(), base, &tail, redactor)? {
+                Some(written) => tip = Some(written),
+                // Only a person with plain git, or a copy of this clone, can be in the way.
+                None if lost_races < ATTEMPTS => {
+                    lost_races += 1;
+                    tip = self.log_tip(sid)?;
+                }
+                None => {
+                    return Err(Error::fatal(format!("ref of session {sid} keeps moving"))
+                        .hint("git agent doctor"));
+                }
+            }
+        }
+    }
+
+    /// Writes one log commit and moves the ref; `None` when the ref was moved by somebody else.
+    fn write_log(
+        &self,
+        tip: Option<&Tip>,
+        mut session: Session,
+        tail: &spool::Tail,
+        redactor: &Redactor,
+    ) -> Result<Option<Tip>> {
+        let sid = session.sid;
+        let cannot = || format!("cannot record session {sid}");
+        let first = session.seq + 1;
+        let mut lines = Vec::with_capacity(tail.events.len());
+        let mut code = Vec::new();
+        let mut attached = Vec::new();
+        for event in &tail.events {
+            session.apply(event);
+            lines.push(redactor.event(event).to_line());
+            match &event.body {
+                Body::Submit { commit } => code.extend(self.existing_commit(commit)?),
+                Body::ToolResult {
+                    attachment: Some(name),
+                    ..
+                } => attached.push(name.clone()),
+                Body::Set { value, .. } => {
+                    attached.extend(value["attachment"].as_str().map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+        session.spool.bytes = tail.end;
+        code.dedup();
+        code.retain(|id| tip.is_none_or(|tip| tip.id != *id));
+        fault::point("flush.read").context(cannot)?;
+
+        let mut batch = self.repo.batch();
+        let mut entries = vec![
+            blob(&mut batch, VERSION, Redacted::trusted("").into_bytes()),
+            blob(&mut batch, EVENTS, join_lines(&lines)),
+            blob(&mut batch, STATE, state_line(&session, redactor)?),
+        ];
+        entries.extend(self.attach(&mut batch, session.sid, &attached, redactor)?);
+        let tree = batch.tree(entries);
+        let mut parents: Vec<ObjectId> = tip.map(|tip| tip.id).into_iter().collect();
+        parents.extend(&code);
+        let signature = Signature {
+            name: session.author.name.clone(),
+            email: session.author.email.clone(),
+            seconds: session.updated.seconds(),
+        };
+        let message = message(&session, first, &code);
+        let mut message = redactor.text(&message).into_inner();
+        // What goes on from words of others does not make them this clone's.
+        if tip.is_none_or(|tip| tip.own) {
+            message = self.marked(tree, &parents, &message)?;
+        }
+        let id = batch.commit(tree, &parents, &signature, &message);
+        fault::point("flush.built").context(cannot)?;
+        self.repo.write_batch(&batch)?;
+        fault::point("flush.written").context(cannot)?;
+        let change = RefChange {
+            name: RefName::Session(session.sid).to_string(),
+            expected: tip.map_or(Expected::Absent, |tip| Expected::At(tip.id)),
+            new: Some(id),
+        };
+        match self.repo.swap_ref(&change)? {
+            Swap::Done => {
+                fault::point("flush.done").context(cannot)?;
+                Ok(Some(Tip {
+                    id,
+                    session,
+                    archived: false,
+                    own: tip.is_none_or(|tip| tip.own),
+                }))
+            }
+            Swap::Stale => Ok(None),
+        }
+    }
+
+    fn existing_commit(&self, hex: &str) -> Result<Option<ObjectId>> {
+        let Ok(id) = self.repo.parse_id(hex) else {
+            return Ok(None);
+        };
+        let header = self.repo.object_header(id)?;
+        Ok(header
+            .filter(|(kind, _)| *kind == crate::git::ObjectKind::Commit)
+            .map(|_| id))
+    }
+
+    /// Adds the attachments that a chunk of events speaks of.
+    fn attach(
+        &self,
+        batch: &mut Batch,
+        sid: SessionId,
+        names: &[String],
+        redactor: &Redactor,
+    ) -> Result<Option<TreeEntry>> {
+        let dir = self.spool_dir(sid).join(ATTACHMENTS);
+        let mut entries = Vec::new();
+        for name in names.iter().take(limits::ATTACHMENTS) {
+            let plain = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+            // Gone with a cleaned spool: the event says what it was, shortened.
+            let Some(bytes) = plain.then(|| fs::read(dir.join(name)).ok()).flatten() else {
+                continue;
+            };
+            entries.push(blob(batch, name, redactor.bytes(&bytes)));
+        }
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        entries.dedup_by(|a, b| a.name == b.name);
+        let id = batch.tree(entries);
+        Ok(Some(TreeEntry {
+            name: ATTACHMENTS.into(),
+            kind: object::TREE,
+            id,
+        }))
+    }
+}
+
+fn blob(batch: &mut Batch, name: &str, content: Redacted<Vec<u8>>) -> TreeEntry {
+    let id = batch.blob(content.into_inner());
+    TreeEntry {
+        name: name.into(),
+        kind: object::BLOB,
+        id,
+    }
+}
+
+fn join_lines(lines: &[Redacted<String>]) -> Redacted<Vec<u8>> {
+    let newline = Redacted::trusted("\n");
+    Redacted::concat(lines.iter().flat_map(|line| [line, &newline])).into_bytes()
+}
+
+/// How long parts of a state are that is too large as a whole.
+const SMALL: usize = 500;
+
+/// Returns `state.json`, small enough for every reader.
+fn state_line(session: &Session, redactor: &Redactor) -> Result<Redacted<Vec<u8>>> {
+    let newline = Redacted::trusted("\n");
+    let encode = |session: &Session| -> Result<Redacted<String>> {
+        Ok(redactor.json(to_value(session)?).to_line())
+    };
+    let mut line = encode(session)?;
+    if line.as_str().len() as u64 >= limits::STATE {
+        let mut small = session.clone();
+        // What decides how the session runs is short.
+        small
+            .more
+            .retain(|_, value| value.to_string().len() <= SMALL);
+        small.task = shorten(&small.task, SMALL);
+        line = encode(&small)?;
+    }
+    // Written all the same, it would be the last that anybody reads of the session.
+    if line.as_str().len() as u64 >= limits::STATE {
+        return Err(Error::fatal(format!(
+            "the record of session '{}' is too large",
+            shorten(&session.name, SMALL)
+        )));
+    }
+    Ok(Redacted::concat([&line, &newline]).into_bytes())
+}
+
+fn message(session: &Session, first: u64, code: &[ObjectId]) -> String {
+    let mut message = format!(
+        "agent-log v1\n\n{}: {}, events {first}-{}\n\nAgent-Session: {}\n",
+        session.name, session.status, session.seq, session.sid
+    );
+    for id in code {
+        message.push_str(&format!("Agent-Code: {id}\n"));
+    }
+    message
+}
