@@ -76,6 +76,7 @@ mod share_secrets;
 mod share_takeover;
 mod share_transport;
 mod source;
+mod source_rooms;
 mod source_words;
 mod storage;
 mod trial;
