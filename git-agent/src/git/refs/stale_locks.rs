@@ -11,17 +11,18 @@ use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::{Context, Result};
+use crate::fault;
 use crate::git::object::Temporary;
 use crate::git::refs::{lock_path, pause};
 use crate::git::snapshot::capture::Checkout;
 use crate::git::{RefBackend, Repo};
+use crate::process::files::Pinned;
 use crate::process::identity::Stat;
 
 /// What git locks in the git directory of a working tree.
@@ -172,30 +173,34 @@ impl Repo {
         // One at a time: what another has removed may be a lock of somebody who lives by now.
         let turn = File::open(&dir).context(cannot)?;
         turn.lock().context(cannot)?;
-        let mut removed = self.abandoned(&there);
+        let mut dead = self.unheld(&there);
         // A git that was killed just now takes a moment to end, and one that works ends soon.
         for attempt in 0..ATTEMPTS {
-            let gone = |path: &PathBuf| removed.contains(path) || !path.exists();
-            if there.iter().all(gone) {
+            let is_dead = |path: &PathBuf| dead.iter().any(|lock| lock.path() == path);
+            if there.iter().all(|path| is_dead(path) || !path.exists()) {
                 break;
             }
             std::thread::sleep(pause(attempt));
-            removed = self.abandoned(&there);
+            dead = self.unheld(&there);
         }
-        removed.retain(|path| fs::remove_file(path).is_ok());
-        Ok(removed)
+        fault::point("locks.judged").context(cannot)?;
+        // Another lock of that name is the next git's, which works.
+        let removed = dead.iter().filter(|lock| lock.remove().unwrap_or(false));
+        Ok(removed.map(|lock| lock.path().to_owned()).collect())
     }
 
     /// Returns those of these locks that nobody holds: they are this user's, no process has them open, and no git runs here
     /// that may have made them. Where that cannot be told, none are.
     pub fn abandoned(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
-        let mine =
-            |meta: &Metadata| meta.is_file() && meta.uid() == rustix::process::geteuid().as_raw();
-        let mut suspects: Vec<(PathBuf, Metadata)> = paths
-            .iter()
-            .filter_map(|path| Some((path.clone(), fs::symlink_metadata(path).ok()?)))
-            .filter(|(_, meta)| mine(meta))
-            .collect();
+        let locks = self.unheld(paths);
+        let there = locks.iter().filter(|lock| lock.is_there());
+        there.map(|lock| lock.path().to_owned()).collect()
+    }
+
+    /// Returns the same, to be removed only if they are still there: one that went while its holder was looked for had one.
+    fn unheld(&self, paths: &[PathBuf]) -> Vec<Pinned> {
+        let locks = paths.iter().filter_map(|path| Pinned::at(path));
+        let mut suspects: Vec<Pinned> = locks.filter(Pinned::is_own).collect();
         let Ok(processes) = fs::read_dir("/proc") else {
             return Vec::new();
         };
@@ -209,11 +214,12 @@ impl Repo {
                 break;
             }
             let age = self.age_of_git(&process.path(), &stat);
-            suspects.retain(|(_, meta)| {
-                age.is_none_or(|age| age + SLACK < age_of(meta)) && !has_open(&process.path(), meta)
+            suspects.retain(|lock| {
+                age.is_none_or(|age| age + SLACK < age_of(lock.meta()))
+                    && !lock.is_open_in(&process.path())
             });
         }
-        suspects.into_iter().map(|(path, _)| path).collect()
+        suspects
     }
 
     /// Returns the age of a process that is a git at work in this repository and may hold locks; `None` for any other.
@@ -310,15 +316,6 @@ fn is_harmless(process: &Path) -> bool {
     false
 }
 
-/// Returns whether a process that this user may look at has a file open, under whatever name.
-fn has_open(process: &Path, file: &Metadata) -> bool {
-    let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten();
-    descriptors.flatten().any(|descriptor| {
-        fs::metadata(descriptor.path())
-            .is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead as _, BufReader};
@@ -389,6 +386,25 @@ mod tests {
         assert_eq!(repo.abandoned(lock), [] as [PathBuf; 0]);
         drop(open);
         assert_eq!(repo.clear_locks(lock).expect("works"), lock);
+    }
+
+    #[test]
+    fn a_lock_that_was_taken_anew_while_the_last_ones_holder_was_looked_for_stays() {
+        let (_dir, repo) = repo();
+        let lock = repo.common_dir().join("refs/heads/busy.lock");
+        fs::write(&lock, "").expect("writable");
+        let judged = repo.unheld(std::slice::from_ref(&lock));
+        assert_eq!(judged.len(), 1);
+        // Its git ended by itself, and the next one has the name: some file systems give a free number out again at once.
+        fs::remove_file(&lock).expect("there");
+        fs::write(&lock, "").expect("writable");
+        assert!(!judged[0].remove().expect("can be looked at"));
+        assert!(lock.exists(), "it is the next git's");
+        // Who looks at a lock does not hold it.
+        assert_eq!(repo.abandoned(std::slice::from_ref(&lock)).len(), 1);
+        let looked = Pinned::at(&lock).expect("there");
+        assert_eq!(repo.abandoned(std::slice::from_ref(&lock)).len(), 1);
+        assert!(looked.remove().expect("ours") && !lock.exists());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::git::object::{Signature, Temporary, sync_dir};
 use crate::git::snapshot::capture::{Captured, Checkout};
 use crate::git::snapshot::scan::Hidden;
 use crate::git::{ObjectId, Repo};
-use crate::process::files::is_abandoned;
+use crate::process::files::Pinned;
 
 /// The name of the mark in a working tree's git directory.
 const MARK: &str = "agent-restoring";
@@ -138,9 +138,11 @@ impl Repo {
     /// exists for a moment only.
     pub fn remove_own_index_lock(&self, at: &Checkout) {
         let lock = crate::git::refs::lock_path(&at.admin_dir.join("index"));
-        let empty = fs::symlink_metadata(&lock).is_ok_and(|meta| meta.is_file() && meta.len() == 0);
-        if empty && is_abandoned(&lock) {
-            let _ = fs::remove_file(&lock);
+        if let Some(lock) = Pinned::at(&lock)
+            && lock.meta().len() == 0
+            && lock.is_abandoned()
+        {
+            let _ = lock.remove();
         }
     }
 
