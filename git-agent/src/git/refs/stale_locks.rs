@@ -12,7 +12,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -21,7 +21,7 @@ use crate::fault;
 use crate::git::object::Temporary;
 use crate::git::refs::{lock_path, pause};
 use crate::git::snapshot::capture::Checkout;
-use crate::git::{RefBackend, Repo};
+use crate::git::{Git, RefBackend, Repo};
 use crate::process::files::Pinned;
 use crate::process::identity::Stat;
 
@@ -36,6 +36,11 @@ const SLACK: Duration = Duration::from_millis(100);
 
 /// How often locks that somebody holds are looked at again. With the waits between that is about half a second.
 const ATTEMPTS: u32 = 8;
+
+/// How long another git at the same index is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often git is asked again where no lock is seen that may have kept it.
+const AT_LEAST: u32 = 2;
 
 /// A record of the locks that git may take for us. It goes with the value; when this process or its git dies, it stays.
 #[derive(Debug)]
@@ -110,6 +115,43 @@ impl Repo {
         let path = dir.join(name.unwrap_or_default());
         record.persist(&path).context(cannot)?;
         Ok(LockRecord { path, locks, file })
+    }
+
+    /// Runs a git that writes the index of a working tree or moves its HEAD. Another git that does so takes these locks for a
+    /// moment, and is waited for; one that holds them for longer makes this fail.
+    pub fn run_at_index(
+        &self,
+        at: &Checkout,
+        branch: Option<&str>,
+        git: impl Fn() -> Git,
+    ) -> Result<()> {
+        let of_branch = branch.map_or(Vec::new(), |name| self.locks_of_refs([name]));
+        let locks: Vec<PathBuf> = self
+            .locks_of_checkout(at)
+            .into_iter()
+            .chain(of_branch)
+            .collect();
+        let until = Instant::now() + PATIENCE;
+        for attempt in 0.. {
+            let busy = || locks.iter().any(|lock| fs::symlink_metadata(lock).is_ok());
+            let was_busy = busy();
+            let record = self.record_locks(locks.clone())?;
+            let result = git().run();
+            drop(record);
+            if attempt > 0 {
+                self.clear_recorded_locks()?;
+            }
+            let Err(error) = result else {
+                break;
+            };
+            // It may have been let go since git met it.
+            let may_pass = was_busy || busy() || attempt < AT_LEAST;
+            if !may_pass || Instant::now() >= until {
+                return Err(error);
+            }
+            std::thread::sleep(pause(attempt));
+        }
+        Ok(())
     }
 
     /// Returns the locks that are there and that commands of ours took which died.

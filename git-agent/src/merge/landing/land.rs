@@ -162,13 +162,11 @@ fn settle_index(context: &Context<'_>, session: &Session, part: &Part) -> Result
     }
     let repo = context.repo;
     let branch = format!("refs/heads/{}", part.branch.as_deref().unwrap_or_default());
-    let locks = repo.locks_of_refs([branch.as_str()]).into_iter();
-    let _record = repo.record_locks(locks.chain(repo.locks_of_checkout(&at)))?;
-    repo.git_at(&at.admin_dir, &at.top)
-        .env_remove("GIT_OPTIONAL_LOCKS")
-        .args(["reset", "--quiet", "--mixed"])
-        .run()
-        .map(|_| ())
+    repo.run_at_index(&at, Some(&branch), || {
+        repo.git_at(&at.admin_dir, &at.top)
+            .env_remove("GIT_OPTIONAL_LOCKS")
+            .args(["reset", "--quiet", "--mixed"])
+    })
 }
 
 /// The commits that the sessions of a landing bring to the target, and what tells each of them again after a rebase.

@@ -311,9 +311,8 @@ fn settle_index(context: &Context<'_>, part: &Part) -> Result<()> {
             .git_at(&at.admin_dir, &at.top)
             .env_remove("GIT_OPTIONAL_LOCKS")
     };
-    let locks = context.repo.locks_of_checkout(&at);
-    let _record = context.repo.record_locks(locks)?;
-    git().args(["read-tree", &staged.to_string()]).run()?;
+    let read = || git().args(["read-tree", &staged.to_string()]);
+    context.repo.run_at_index(&at, None, read)?;
     git()
         .args(["update-index", "-q", "--refresh"])
         .answer()
