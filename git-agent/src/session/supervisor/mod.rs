@@ -32,7 +32,7 @@ use crate::process::lock::Lock;
 use crate::process::tree::{self, Care};
 use crate::session::checks::read_only::Hold;
 use crate::session::checks::reflogs;
-use crate::session::supervisor::inbox::Inbox;
+use crate::session::supervisor::inbox::{Inbox, Sending};
 use crate::session::supervisor::launch::RunFile;
 use crate::session::supervisor::notify::Notifier;
 use crate::session::supervisor::turn::{Ending, Live, briefing, mcp_servers};
@@ -46,8 +46,9 @@ use crate::store::log::writer::SessionWriter;
 pub fn supervise(context: &Context<'_>, sid: SessionId) -> Result<()> {
     let mut ready = Some(detach::become_session_leader()?);
     tree::adopt_orphans()?;
+    let mut sending = None;
     loop {
-        match watch_over(context, sid, &mut ready) {
+        match watch_over(context, sid, &mut ready, &mut sending) {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(error) => {
@@ -65,6 +66,7 @@ fn watch_over(
     context: &Context<'_>,
     sid: SessionId,
     ready: &mut Option<detach::Ready>,
+    sending: &mut Option<Sending>,
 ) -> Result<bool> {
     let store = &context.store;
     let say = |ready: &mut Option<detach::Ready>, word: &str| {
@@ -72,7 +74,9 @@ fn watch_over(
             ready.done(word);
         }
     };
-    let Some(lock) = Lock::try_acquire(context.env, launch::run_lock(store, sid))? else {
+    let lock = Lock::try_acquire(context.env, launch::run_lock(store, sid))?;
+    drop(sending.take());
+    let Some(lock) = lock else {
         say(ready, "held");
         return Ok(false);
     };
@@ -87,10 +91,13 @@ fn watch_over(
     }
     let goes_on = matches!(result, Ok(true)) && supervisor.live.ending.is_none();
     supervisor.finish()?;
+    let inbox = Inbox::open(store, sid)?;
+    // Until this has hold of the session again: who takes hold in between finds no prompt at rest.
+    *sending = Some(inbox.begin_to_send()?);
     drop(lock);
     result?;
     // A prompt that came after the last look and before the lock was let go would be read by nobody.
-    Ok(goes_on && Inbox::open(store, sid)?.has_prompt()?)
+    Ok(goes_on && inbox.has_prompt()?)
 }
 
 /// Records why a session cannot even be begun; otherwise it would look as if its supervisor had died.
