@@ -6,6 +6,7 @@
 //! reported with its [`Evidence`] and put back only when somebody asks for it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::env::Env;
@@ -67,6 +68,21 @@ pub struct Change {
     pub after: Option<Target>,
     /// What ties it to the session.
     pub evidence: Evidence,
+}
+
+impl fmt::Display for Change {
+    /// Says what happened to it; the reader says when.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = match (&self.before, &self.after) {
+            (None, _) => "appeared",
+            (_, None) => "vanished",
+            _ => "moved",
+        };
+        match &self.subject {
+            Subject::Ref(name) => write!(f, "'{name}' {how}"),
+            Subject::Head(top) => write!(f, "HEAD of '{}' {how}", top.display()),
+        }
+    }
 }
 
 /// How putting back ended.

@@ -18,7 +18,7 @@ use crate::git::snapshot::scan::{LeftOut, Reason};
 use crate::guard;
 use crate::guard::environment::Guard;
 use crate::guard::policy::Own;
-use crate::guard::watch::{Evidence, Refs, Restored, Subject};
+use crate::guard::watch::{Evidence, Refs, Restored};
 use crate::model::event::Body;
 use crate::model::session::Session;
 use crate::process::detach::own_program;
@@ -518,16 +518,7 @@ fn look_at_refs(
         return Err(error);
     }
     for change in changes {
-        let what = match &change.subject {
-            Subject::Ref(name) => format!("'{name}'"),
-            Subject::Head(top) => format!("HEAD of '{}'", top.display()),
-        };
-        let how = match (&change.before, &change.after) {
-            (None, _) => "appeared",
-            (_, None) => "vanished",
-            _ => "moved",
-        };
-        let mut text = format!("{what} {how} during the turn");
+        let mut text = format!("{change} during the turn");
         // Only what can be shown to be the session's doing is put back: a person may have done the rest.
         if change.evidence != Evidence::None {
             text.push_str(match change.restore(context.env, context.repo, &scope)? {
