@@ -98,7 +98,11 @@ struct Start {
 /// Makes a session. Its first prompt waits in the record; nothing runs yet.
 pub fn create(context: &Context<'_>, options: &Options) -> Result<Created> {
     caller::forbid_making(context)?;
-    let listing = context.store.list(Scope::All)?;
+    // Beside many sessions a listing takes longer than all the rest.
+    let listing = match names_session(context, options)? {
+        true => context.store.list(Scope::All)?,
+        false => Listing::default(),
+    };
     let after = options
         .after
         .iter()
@@ -136,6 +140,15 @@ pub fn create(context: &Context<'_>, options: &Options) -> Result<Created> {
         notices,
         starting,
     })
+}
+
+/// Returns whether the options may name another session.
+fn names_session(context: &Context<'_>, options: &Options) -> Result<bool> {
+    let from = match &options.from {
+        Some(from) => context.repo.branch_tip(from)?.is_none(),
+        None => false,
+    };
+    Ok(from || options.shares.is_some() || !options.after.is_empty())
 }
 
 fn find_start(
