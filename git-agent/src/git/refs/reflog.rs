@@ -258,13 +258,14 @@ impl Repo {
         Ok(logs)
     }
 
-    /// Returns those of some commits that no ref reaches, besides refs under `passing`, which may go at any time.
-    pub fn unreached(&self, commits: &BTreeSet<ObjectId>, passing: &str) -> Result<Vec<ObjectId>> {
+    /// Returns those of some commits that no branch, no tag and no branch of a remote reaches. Other refs do not count:
+    /// some may go at any time, and git would read the refs of every session.
+    pub fn unreached(&self, commits: &BTreeSet<ObjectId>) -> Result<Vec<ObjectId>> {
         let input: String = commits.iter().map(|id| format!("{id}\n")).collect();
         let answer = self
             .git_common()
             .args(["rev-list", "--ignore-missing", "--stdin", "--not"])
-            .args([&format!("--exclude={passing}*"), "--all"])
+            .args(["--branches", "--tags", "--remotes"])
             .input(input)
             .answer()?;
         if answer.code != Some(0) {
