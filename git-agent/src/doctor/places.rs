@@ -181,7 +181,7 @@ pub(super) fn old_hooks(visit: &mut Visit<'_, '_>) -> Result<()> {
             continue;
         }
         // A session that runs now may still use them.
-        if !launch::supervisors(visit.context).is_empty() {
+        if !launch::supervisors(&visit.context.store).is_empty() {
             visit.found(
                 "hooks",
                 Severity::Note,

@@ -138,7 +138,7 @@ pub(super) fn orphans(visit: &mut Visit<'_, '_>) -> Result<()> {
         if launch::running(store, sid)?.is_some() || lock::is_held(&launch::run_lock(store, sid))? {
             continue;
         }
-        let supervisors = launch::supervisors(visit.context);
+        let supervisors = launch::supervisors(&visit.context.store);
         let left: Vec<String> = tree::marked(caller::MARK, sid.as_str())
             .into_iter()
             .filter(|stat| !supervisors.contains(&stat.pid))

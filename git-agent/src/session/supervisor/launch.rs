@@ -91,8 +91,8 @@ pub fn holder(context: &Context<'_>, sid: SessionId) -> Result<Option<Handle>> {
 }
 
 /// Returns the pids of all supervisors of this repository.
-pub fn supervisors(context: &Context<'_>) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir(context.store.dir().join("run")) else {
+pub fn supervisors(store: &Store<'_>) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir(store.dir().join("run")) else {
         return Vec::new();
     };
     entries
@@ -101,7 +101,7 @@ pub fn supervisors(context: &Context<'_>) -> Vec<u32> {
             path.extension().filter(|kind| *kind == "json")?;
             let run: RunFile = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
             run.supervisor
-                .is_alive(context.env)
+                .is_alive(store.env)
                 .then_some(run.supervisor.pid)
         })
         .collect()

@@ -118,7 +118,7 @@ fn end_leftovers(context: &Context<'_>, sid: SessionId) -> Result<()> {
         return Ok(());
     }
     let me = std::process::id();
-    let others = launch::supervisors(context);
+    let others = launch::supervisors(&context.store);
     let spare =
         |stat: &crate::process::identity::Stat| stat.pid == me || others.contains(&stat.pid);
     let care = Care {
@@ -563,7 +563,6 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     fn finish(mut self) -> Result<()> {
         let closed = self.driver.close(&mut self.live);
-        self.live.others = launch::supervisors(self.context);
         self.live.sweep()?;
         self.keep_conversation();
         let sid = self.session().sid;
