@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Context, Result};
 use crate::git::refs::{Expected, RefChange};
-use crate::git::worktree::list::read_gitdir;
+use crate::git::worktree::list::admin_dir_of;
 use crate::git::worktree::place::remove_record;
 use crate::git::worktree::recreate::is_initializing;
 use crate::git::worktree::{branch, hook};
@@ -62,11 +62,9 @@ pub fn finish(
 fn unfinished(repo: &Repo, path: &Path) -> Option<PathBuf> {
     let parent = fs::canonicalize(path.parent()?).ok()?;
     let path = parent.join(path.file_name()?);
-    let entries = fs::read_dir(repo.common_dir().join("worktrees")).ok()?;
-    entries
-        .flatten()
-        .map(|entry| entry.path())
-        .find(|dir| read_gitdir(dir).is_some_and(|known| known == path) && is_initializing(dir))
+    // A path has one record: git and we refuse to add another.
+    let admin_dir = admin_dir_of(repo, &path).ok()??;
+    is_initializing(&admin_dir).then_some(admin_dir)
 }
 
 fn holds_more_than(link: &Path, path: &Path) -> bool {
