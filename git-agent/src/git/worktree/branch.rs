@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use gix::bstr::ByteSlice;
 
 use crate::error::{Context, Error, Result};
-use crate::git::refs::lock_path;
+use crate::git::refs::{Expected, RefChange, lock_path};
 use crate::git::worktree::hook;
 use crate::git::{ObjectId, RefBackend, Repo};
 
@@ -62,6 +62,12 @@ impl Branch {
             Some(_) => branch.create_by_git(repo, name, &message)?,
             None => branch.create_file(repo, name, &message)?,
         }
+        // Afterwards: a name that was taken is not made here, whatever moves it.
+        repo.note_moves(&[RefChange {
+            name: branch.full_name.clone(),
+            expected: Expected::Absent,
+            new: Some(branch.start),
+        }]);
         Ok(branch)
     }
 

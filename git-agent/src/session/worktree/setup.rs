@@ -491,6 +491,13 @@ fn look_at_refs(
     checkout: &Checkout,
     before: &Before,
 ) -> Result<()> {
+    let after = Refs::take(context.repo)?;
+    let moves = context.repo.moves_since(before.moves)?;
+    let made: BTreeSet<&str> = moves
+        .iter()
+        .filter(|step| step.old.is_none())
+        .map(|step| step.name.as_str())
+        .collect();
     // Listed only when something moved that is not plainly ours: a turn must not cost more beside more sessions.
     let (others, failed) = (OnceCell::new(), Cell::new(None));
     let list = || {
@@ -499,8 +506,11 @@ fn look_at_refs(
             Vec::new()
         })
     };
-    let is_known =
-        |name: &str| is_ours(name) || others.get_or_init(list).iter().any(|other| other == name);
+    let is_known = |name: &str| {
+        is_ours(name)
+            || made.contains(name)
+            || others.get_or_init(list).iter().any(|other| other == name)
+    };
     let own = own_refs(session);
     let scope = guard::watch::Scope {
         own: &own,
@@ -508,9 +518,7 @@ fn look_at_refs(
         git_dir: &checkout.admin_dir,
         is_known: &is_known,
     };
-    let after = Refs::take(context.repo)?;
     let changes = before.refs.compare(context.repo, &after, &scope)?;
-    let moves = context.repo.moves_since(before.moves)?;
     for told in forged_refs::look(context, session, (&before.refs, &after), &moves)? {
         live.event(told)?;
     }
