@@ -87,7 +87,7 @@ impl Session {
         self.updated = self.updated.max(event.ts);
     }
 
-    /// Changes one field by name. What the state has no field for, or whose type does not fit, goes to `more`.
+    /// Changes one field by name. What the state has no field for, or whose type does not fit, goes to its settings.
     fn set(&mut self, key: &str, value: &Value) {
         const FIXED: [&str; 9] = [
             "v", "sid", "writer", "seq", "lc", "spool", "created", "updated", "more",
@@ -107,10 +107,7 @@ impl Session {
                 return;
             }
         }
-        match value {
-            Value::Null => self.more.remove(key),
-            value => self.more.insert(key.to_owned(), value.clone()),
-        };
+        self.settings.set(key, value);
     }
 
     /// Takes in what the agent says, which may be the next piece of its last line. A piece that ends in a blank leaves that
@@ -350,7 +347,8 @@ mod tests {
         session.apply(&event(3, 1, set("branch", 7.into())));
         session.apply(&event(4, 1, set("novel", 7.into())));
         assert_eq!(session.branch.as_deref(), Some("agent/x"));
-        assert_eq!(session.more.get("novel"), Some(&Value::from(7)));
+        let kept = serde_json::to_value(&session.settings).expect("JSON");
+        assert_eq!(kept["novel"], 7);
         session.apply(&event(5, 1, set("branch", Value::Null)));
         assert_eq!(session.branch, None);
     }

@@ -1,9 +1,9 @@
 //! What a session is: its identity, its state, and which state may follow which. Pure: no I/O, no clock, no git.
 
 pub mod fold;
+pub mod settings;
 pub mod untrusted;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::env::Millis;
 use crate::error::{Error, Result};
 pub use crate::model::id::{SessionId, Ulid, WriterId};
+pub use settings::SessionSettings;
 
 /// Where a session is in its life.
 #[derive(
@@ -240,12 +241,6 @@ pub struct Asked {
     pub title: String,
 }
 
-/// Key of the session whose conflict a session resolves.
-pub const RESOLVES: &str = "resolves";
-
-/// Key of how many files of a session were neither committed nor shared when it was last pushed.
-pub const UNSHARED: &str = "unshared";
-
 /// The materialised state of a session: `state.json` at the tip of its log. At most 64 KiB, no unbounded lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Session {
@@ -338,27 +333,30 @@ pub struct Session {
     /// How far the spool is in git.
     #[serde(default)]
     pub spool: SpoolCursor,
-    /// Whatever else a feature keeps here; small.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
-    pub more: BTreeMap<String, serde_json::Value>,
+    /// Its settings, and what features keep about it.
+    #[serde(
+        rename = "more",
+        skip_serializing_if = "SessionSettings::is_empty",
+        default
+    )]
+    pub settings: SessionSettings,
 }
 
 impl Session {
     /// Returns the id of the session in whose worktree it works: its own, unless it shares another's.
     pub fn host(&self) -> &str {
-        let shared = self.more.get("shares").and_then(|host| host.as_str());
-        shared.unwrap_or(self.sid.as_str())
+        self.settings.shares.as_ref().unwrap_or(&self.sid).as_str()
     }
 
     /// Returns the session whose conflict it was made to resolve. Its work is part of that session or of nothing: nobody
     /// reviews or merges it.
     pub fn resolves(&self) -> Option<SessionId> {
-        self.more.get(RESOLVES)?.as_str()?.parse().ok()
+        self.settings.resolves
     }
 
     /// Returns how many files its owner had not committed when they pushed it: nobody else has those.
     pub fn unshared(&self) -> Option<u64> {
-        self.more.get(UNSHARED)?.as_u64().filter(|files| *files > 0)
+        self.settings.unshared.filter(|files| *files > 0)
     }
 
     /// Returns a new draft.
@@ -395,7 +393,7 @@ impl Session {
             seq: 0,
             lc: 0,
             spool: SpoolCursor::default(),
-            more: BTreeMap::new(),
+            settings: SessionSettings::default(),
         }
     }
 }

@@ -118,7 +118,7 @@ mod tests {
         evil.branch = Some("main".into());
         evil.vendor_session = Some("v".into());
         evil.status = State::Merged;
-        evil.more.insert("command".into(), "touch x".into());
+        evil.settings.set("command", &"touch x".into());
         evil.seq = 3;
         evil.turns = 4;
         evil
@@ -146,7 +146,7 @@ mod tests {
     fn what_is_put_back_is_the_state_of_this_clone() {
         let mut own = session();
         own.branch = Some("agent/fix".into());
-        own.more.insert("ask".into(), true.into());
+        own.settings.set("ask", &true.into());
         let evil = evil(&own);
         let kept = own.with_news_of(&evil);
         let (names, events) = kept.put_back(&evil);

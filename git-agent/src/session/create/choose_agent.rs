@@ -130,15 +130,7 @@ pub fn keep_command(store: &Store<'_>, sid: SessionId, command: &[String]) -> Re
 
 /// Returns a session's command: as typed if this clone has it, as recorded otherwise.
 pub fn command_of(store: &Store<'_>, session: &Session) -> Option<Vec<String>> {
-    kept_command(store, session.sid).or_else(|| {
-        let words = session.more.get("command")?.as_array()?;
-        Some(
-            words
-                .iter()
-                .filter_map(|word| word.as_str().map(str::to_owned))
-                .collect(),
-        )
-    })
+    kept_command(store, session.sid).or_else(|| session.settings.command.clone())
 }
 
 fn kept_command(store: &Store<'_>, sid: SessionId) -> Option<Vec<String>> {

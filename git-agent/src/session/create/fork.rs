@@ -1,7 +1,5 @@
 //! A new session that goes on from another's conversation and work, while the other stays as it is.
 
-use serde_json::Value;
-
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::session::Session;
@@ -27,9 +25,6 @@ pub struct Changes {
     /// Whether it may change nothing; what may not, may not after a fork either.
     pub read_only: bool,
 }
-
-/// The key of a session's record that says that its agent may read the conversation of somebody else's session.
-pub const CONVERSATION: &str = "conversation";
 
 /// Goes on from a session that somebody else shared: the new one starts from its code. Its conversation goes over only
 /// when a person said so, and nothing that stands in it becomes an option here.
@@ -63,7 +58,7 @@ pub fn fork_theirs(
         parent_session: Some(session.sid),
         ask: changes.ask,
         read_only: changes.read_only,
-        more: vec![(CONVERSATION.to_owned(), conversation.into())],
+        conversation: Some(conversation),
         ..Options::default()
     };
     create::create(context, &options)
@@ -104,9 +99,7 @@ pub fn fork(context: &Context<'_>, session: &Session, changes: &Changes) -> Resu
         from: Some(start.to_string()),
         parent: session.parent.clone(),
         parent_session: Some(session.sid),
-        ask: changes
-            .ask
-            .or_else(|| session.more.get("ask").and_then(Value::as_bool)),
+        ask: changes.ask.or_else(|| session.settings.ask),
         read_only: changes.read_only || setup::is_read_only(session),
         ..Options::default()
     };

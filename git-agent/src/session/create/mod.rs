@@ -11,8 +11,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
 use crate::git::ObjectId;
@@ -71,8 +69,10 @@ pub struct Options {
     pub no_guard: bool,
     /// Whether it stays a draft.
     pub draft: bool,
-    /// Further settings for the record.
-    pub more: Vec<(String, Value)>,
+    /// Whether a fork may see the conversation of its origin, where that was decided.
+    pub conversation: Option<bool>,
+    /// The session whose conflict it resolves.
+    pub resolves: Option<SessionId>,
 }
 
 /// A session that was made.
@@ -321,40 +321,26 @@ fn reserve(
     } else {
         State::Preparing
     };
-    let mut more = |key: &str, value: Value| session.more.insert(key.to_owned(), value);
+    let settings = &mut session.settings;
     // All others are at hand now; without one the session chooses when it starts, and says what is wrong.
     if let Ok(port) = environment::choose_port(sid, &setup::taken_ports(&listing)) {
-        more("port", port.into());
+        settings.port = Some(port);
     }
     if !options.command.is_empty() {
-        more("command", options.command.clone().into());
+        settings.command = Some(options.command.clone());
     }
     if !after.is_empty() {
-        more(
-            "after",
-            after
-                .iter()
-                .map(|sid| sid.to_string())
-                .collect::<Vec<_>>()
-                .into(),
-        );
+        settings.after = Some(after.to_vec());
     }
     if let Some(host) = host {
         // One lock for all, also where the host is a guest itself.
-        more("shares", host.host().into());
+        settings.shares = host.host().parse().ok();
     }
-    if options.read_only {
-        more("read_only", true.into());
-    }
-    if let Some(ask) = options.ask {
-        more("ask", ask.into());
-    }
-    if options.no_guard {
-        more("no_guard", true.into());
-    }
-    for (key, value) in &options.more {
-        more(key, value.clone());
-    }
+    settings.read_only = options.read_only.then_some(true);
+    settings.ask = options.ask;
+    settings.no_guard = options.no_guard.then_some(true);
+    settings.conversation = options.conversation;
+    settings.resolves = options.resolves;
     // What cannot be run is not made.
     crate::session::supervisor::limits::load(context, &session)?;
     setup::asks(context, &session)?;
@@ -434,7 +420,7 @@ pub fn finish(context: &Context<'_>, session: &Session) -> Result<Option<ObjectI
         return Ok(None);
     };
     // A worktree of another session is that one's to finish.
-    if session.more.contains_key("shares") || launch::is_starting(&context.store, session.sid)? {
+    if session.settings.shares.is_some() || launch::is_starting(&context.store, session.sid)? {
         return Ok(None);
     }
     let start = session.base.as_deref();

@@ -53,10 +53,7 @@ pub fn load(context: &Context<'_>, session: &Session) -> Result<TurnBounds> {
             .role
             .as_deref()
             .and_then(|role| context.config.string(&format!("agent-role.{role}.{key}")));
-        let chosen = session
-            .more
-            .get(key)
-            .and_then(|value| value.as_str().map(str::to_owned));
+        let chosen = session.settings.limit(key).map(str::to_owned);
         chosen
             .or(of_role)
             .or_else(|| context.config.string(&format!("agent.{key}")))

@@ -24,6 +24,7 @@ use crate::error::{Context as _, Error, Result};
 use crate::git::{ObjectId, worktree};
 use crate::guard::environment::Guard;
 use crate::model::event::Body;
+use crate::model::session::settings::set;
 use crate::model::session::{Session, SessionId, State};
 use crate::model::turn_outcome::{Facts, judge};
 use crate::process::detach;
@@ -209,10 +210,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             if !self.get_ready()? {
                 return Ok(false);
             }
-            self.live.writer.append(Body::Set {
-                key: "inbox_done".to_owned(),
-                value: id.as_str().into(),
-            })?;
+            self.live.writer.append(set::inbox_done(Some(id)))?;
             self.live.writer.append(Body::Prompt {
                 text: prompt.text.clone(),
                 from: prompt.from,
@@ -227,11 +225,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     /// A prompt whose turn began before a crash is in the transcript already.
     fn is_done_already(&self, id: crate::model::session::Ulid) -> bool {
-        self.session()
-            .more
-            .get("inbox_done")
-            .and_then(|done| done.as_str())
-            == Some(id.as_str())
+        self.session().settings.inbox_done == Some(id)
     }
 
     /// Keeps an agent that is slow to start alive for a while after a turn, unless somebody needs the session idle. Returns
@@ -270,7 +264,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             work::record_move(&mut self.live.writer, &moved)?;
         }
         let path = self.place()?;
-        if !self.has_worktree(&path)? || !self.session().more.contains_key("set_up") {
+        if !self.has_worktree(&path)? || self.session().settings.set_up.is_none() {
             // Most preparations are over at once: this goes to git with the next thing that must, or by itself soon.
             self.live.writer.note_status(State::Preparing, "")?;
             if !self.prepare(&path)? {
@@ -349,7 +343,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     /// Makes the worktree if need be, and runs the setup command in it.
     fn prepare(&mut self, path: &Path) -> Result<bool> {
-        if !self.session().more.contains_key("set_up")
+        if self.session().settings.set_up.is_none()
             && let Some(start) = create::finish(self.context, self.session())?
         {
             self.set_base(start)?;
@@ -369,17 +363,14 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             self.live.notify();
             return Ok(false);
         }
-        self.live.writer.append(Body::Set {
-            key: "set_up".to_owned(),
-            value: true.into(),
-        })?;
+        self.live.writer.append(set::set_up(Some(true)))?;
         Ok(true)
     }
 
     /// Makes the worktree: as it was where it was removed after turns, with what was not committed.
     fn make_worktree(&mut self) -> Result<()> {
         let (context, session) = (self.context, self.session().clone());
-        let guest = session.more.contains_key("shares");
+        let guest = session.settings.shares.is_some();
         let worked = !guest && context.store.last_snapshot(session.sid)?.is_some();
         let made = match worked {
             true => restore::bring_back(context, &session, &Which::Last)

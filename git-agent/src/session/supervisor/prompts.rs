@@ -55,11 +55,11 @@ pub fn left(
     {
         return Ok(Vec::new());
     }
-    let done = recorded.and_then(|session| session.more.get("inbox_done")?.as_str());
+    let done = recorded.and_then(|session| session.settings.inbox_done);
     let mut texts = Vec::new();
     for (id, message) in Inbox::open(&context.store, sid)?.list()? {
         if let Message::Prompt { text, .. } = message
-            && done != Some(id.as_str())
+            && done != Some(id)
         {
             texts.push(text);
         }

@@ -116,12 +116,7 @@ impl Supervisor<'_, '_> {
             .number("agent.maxParallel")?
             .unwrap_or(PARALLEL)
             .max(1);
-        let priority = self
-            .session()
-            .more
-            .get("priority")
-            .and_then(serde_json::Value::as_i64);
-        let priority = i32::try_from(priority.unwrap_or(0)).unwrap_or(0);
+        let priority = self.session().settings.priority.unwrap_or(0);
         let dir = self.context.store.require_dir("slots")?;
         let slots = Slots::new(dir, usize::try_from(count).unwrap_or(usize::MAX));
         if let Some(slot) = slots.try_take(env, priority)? {

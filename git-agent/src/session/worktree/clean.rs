@@ -306,7 +306,7 @@ fn note_removal(context: &Context<'_>, session: &Session, options: Options) -> R
 
 /// A session in another's worktree has no branch of its own to lose.
 fn is_own_branch(session: &Session) -> bool {
-    !session.more.contains_key("shares")
+    session.settings.shares.is_none()
 }
 
 fn worktree_of(repo: &Repo, session: &Session) -> Result<Option<Worktree>> {

@@ -21,6 +21,7 @@ use crate::guard::policy::Own;
 use crate::guard::watch::{Evidence, Refs, Restored};
 use crate::model::event::Body;
 use crate::model::session::Session;
+use crate::model::session::settings::set;
 use crate::process::detach::own_program;
 use crate::process::lock::Lock;
 use crate::session::checks::read_only::{self, Broken};
@@ -51,13 +52,10 @@ pub struct Before {
     refused: u64,
 }
 
-/// Where is noted what the files and the tip were before what a session was last asked for.
-const BEFORE: &str = "before";
-
 impl Before {
     /// Counts changes from where the last prompt was given that was not only to go on. `false` when that is not known.
     pub fn go_back(&mut self, session: &Session) -> bool {
-        let noted = session.more.get(BEFORE).and_then(|noted| noted.as_str());
+        let noted = session.settings.before.as_deref();
         let Some((tree, head)) = noted.and_then(|noted| noted.split_once(' ')) else {
             return false;
         };
@@ -72,10 +70,7 @@ impl Before {
             let head = head.map_or_else(|| "-".to_owned(), |head| head.to_string());
             format!("{tree} {head}")
         });
-        Body::Set {
-            key: BEFORE.to_owned(),
-            value: noted.into(),
-        }
+        set::before(noted)
     }
 }
 
@@ -94,7 +89,7 @@ pub fn environment(
     let programs = own_program();
     let mut inherited = spec.env_names.clone();
     inherited.extend(context.config.strings("agent.env"));
-    let port = session.more.get("port").and_then(serde_json::Value::as_u64);
+    let port = session.settings.port;
     let mut environment = environment::environment(
         context.env,
         &Particulars {
@@ -137,14 +132,13 @@ fn add_identity(context: &Context<'_>, environment: &mut BTreeMap<OsString, OsSt
 pub fn taken_ports(listing: &Listing) -> BTreeSet<u16> {
     let open = listing.sessions.iter().map(|listed| &listed.session);
     open.filter(|session| !session.status.is_closed())
-        .filter_map(|session| session.more.get("port")?.as_u64())
-        .filter_map(|port| u16::try_from(port).ok())
+        .filter_map(|session| session.settings.port)
         .collect()
 }
 
 /// Chooses a session's port, if it got none when it was made.
 pub fn choose_port(context: &Context<'_>, live: &mut Live<'_>) -> Result<()> {
-    if live.writer.session().more.contains_key("port") {
+    if live.writer.session().settings.port.is_some() {
         return Ok(());
     }
     let sid = live.writer.session().sid;
@@ -153,10 +147,7 @@ pub fn choose_port(context: &Context<'_>, live: &mut Live<'_>) -> Result<()> {
     let _lock = Lock::acquire(context.env, locks.join("ports"), PATIENCE)?;
     let taken = taken_ports(&context.store.list(Scope::Mine)?);
     let port = environment::choose_port(sid, &taken)?;
-    live.writer.append(Body::Set {
-        key: "port".to_owned(),
-        value: port.into(),
-    })?;
+    live.writer.append(set::port(Some(port)))?;
     Ok(())
 }
 
@@ -166,11 +157,7 @@ pub fn guard(
     session: &Session,
     environment: &mut BTreeMap<OsString, OsString>,
 ) -> Result<Option<Guard>> {
-    if session
-        .more
-        .get("no_guard")
-        .is_some_and(|value| value == true)
-    {
+    if session.settings.no_guard == Some(true) {
         return Ok(None);
     }
     let Some(checkout) = crate::session::worktree::work::checkout(context, session)? else {
@@ -203,15 +190,12 @@ fn own_refs(session: &Session) -> Own {
 
 /// Returns whether a session may change nothing.
 pub fn is_read_only(session: &Session) -> bool {
-    session
-        .more
-        .get("read_only")
-        .is_some_and(|value| value == true)
+    session.settings.read_only == Some(true)
 }
 
 /// Returns whether every permission goes to a person.
 pub fn asks(context: &Context<'_>, session: &Session) -> Result<bool> {
-    let chosen = session.more.get("ask").and_then(serde_json::Value::as_bool);
+    let chosen = session.settings.ask;
     let setting = context.config.string("agent.permissions");
     match (chosen, setting.as_deref().unwrap_or("auto")) {
         (Some(chosen), _) => Ok(chosen),

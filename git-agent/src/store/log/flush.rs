@@ -203,9 +203,7 @@ fn state_line(session: &Session, redactor: &Redactor) -> Result<Redacted<Vec<u8>
     if line.as_str().len() as u64 >= limits::STATE {
         let mut small = session.clone();
         // What decides how the session runs is short.
-        small
-            .more
-            .retain(|_, value| value.to_string().len() <= SMALL);
+        small.settings.drop_larger_than(SMALL);
         small.task = shorten(&small.task, SMALL);
         line = encode(&small)?;
     }
