@@ -205,7 +205,7 @@ fn what_is_no_team_file_is_said_to_be() {
     std::os::unix::fs::symlink(&secret, &path).expect("a link can be made");
     repo.agent(["trust"])
         .code(128)
-        .assert_says("is no plain file");
+        .assert_says("is not a regular file");
     let goes_on = |words: &str| {
         for verb in ["list", "config"] {
             let run = repo.agent([verb]).success();
@@ -213,7 +213,7 @@ fn what_is_no_team_file_is_said_to_be() {
             run.assert_says("it is ignored");
         }
     };
-    goes_on("is no plain file");
+    goes_on("is not a regular file");
     std::fs::remove_file(&path).expect("it is there");
     repo.write(".gitagents", "#".repeat(300 << 10));
     repo.agent(["trust", "--yes"])
