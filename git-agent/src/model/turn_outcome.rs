@@ -68,10 +68,11 @@ fn decide(facts: &Facts<'_>, exit: &Exit) -> (State, String) {
             TroubleKind::Other => "the agent failed",
         };
         let text = first_line(&trouble.text);
-        let reason = if text.is_empty() {
-            what.to_owned()
-        } else {
-            format!("{what}: {text}")
+        let reason = match trouble.kind {
+            _ if text.is_empty() => what.to_owned(),
+            // The text says so itself.
+            TroubleKind::NotInstalled => text.to_owned(),
+            _ => format!("{what}: {text}"),
         };
         return (State::Failed, reason);
     }

@@ -1,4 +1,4 @@
-//! Which files processes have open: how a file whose maker died is told from one in use.
+//! Finds the files that processes have open, to tell an abandoned file from one in use.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -100,12 +100,12 @@ fn only_names(process: &Path, descriptor: &OsStr) -> bool {
     flags.is_some_and(|flags| flags & OFlags::PATH.bits() != 0)
 }
 
-/// Returns whether whoever made a file is gone for certain: it is this user's own, and no process has it open.
+/// Returns whether the creator of a file has certainly ended: the file is this user's, and no process has it open.
 pub fn is_abandoned(path: &Path) -> bool {
     Pinned::at(path).is_some_and(|file| file.is_abandoned())
 }
 
-/// Returns whether a process that this user may look at has a file open; `None` where that cannot be told.
+/// Returns whether a process visible to this user has a file open; `None` if unknown.
 pub fn is_open(path: &Path) -> Option<bool> {
     Pinned::at(path)?.is_open()
 }
