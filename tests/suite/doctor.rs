@@ -213,7 +213,10 @@ fn a_lock_of_reftable_is_reported_and_left() {
 #[test]
 fn a_ref_that_holds_nonsense_or_nothing_goes_aside() {
     let sandbox = Sandbox::new();
-    for (content, words) in [("", "it is empty"), ("nonsense\n", "no object id")] {
+    for (content, words) in [
+        ("", "the file is empty"),
+        ("nonsense\n", "not an object id"),
+    ] {
         let patient = Patient::new(&sandbox, RefFormat::Files);
         let name = patient.ref_name(&patient.sid);
         let before = hammer(&patient.repo, &["events", &patient.sid]);

@@ -1,4 +1,4 @@
-//! Every ref that this program moves, written down before it moves: what moved otherwise, somebody else moved.
+//! Records every ref move of this program before it happens: any other move came from another program.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -9,17 +9,17 @@ use crate::error::{Context, Result};
 use crate::git::refs::{Expected, RefChange};
 use crate::git::{ObjectId, Repo};
 
-/// The list begins anew once it is longer; the one before is kept.
+/// The size at which a new list starts; the previous one is kept.
 const LONGEST: u64 = 2 << 20;
 
 /// One move of a ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
-    /// The ref, by its full name.
+    /// The full name of the ref.
     pub name: String,
-    /// What it held; nothing if it was not there.
+    /// The old value; `None` if it did not exist.
     pub old: Option<ObjectId>,
-    /// What it was to hold; nothing if it was to go.
+    /// The new value; `None` for a deletion.
     pub new: Option<ObjectId>,
 }
 
@@ -38,7 +38,7 @@ impl Move {
     }
 }
 
-/// A place in the list of moves.
+/// A position in the list of moves.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Position {
     file: u64,
@@ -54,7 +54,7 @@ impl Repo {
         self.moves_file().with_extension("before")
     }
 
-    /// Writes moves down. That it cannot be done keeps nothing from moving: they look like somebody else's then.
+    /// Records moves. A failure does not stop them: they will look like another program's moves.
     pub(crate) fn note_moves(&self, changes: &[RefChange]) {
         let null = self.null_id();
         let mut lines = String::new();
@@ -86,7 +86,7 @@ impl Repo {
             other => other?,
         };
         if file.metadata()?.len() > LONGEST && file.try_lock().is_ok() {
-            // Only if nobody did it just now: then the name leads to another file.
+            // Unless another process just did it: then the name leads to another file.
             if fs::metadata(&path)?.ino() == file.metadata()?.ino() {
                 fs::rename(&path, self.earlier_moves_file())?;
             }
@@ -95,7 +95,7 @@ impl Repo {
         file.write_all(lines)
     }
 
-    /// Returns the place that the list of moves has come to.
+    /// Returns the current end of the list of moves.
     pub fn moves_so_far(&self) -> Position {
         let Ok(meta) = fs::metadata(self.moves_file()) else {
             return Position::default();
@@ -106,7 +106,7 @@ impl Repo {
         }
     }
 
-    /// Returns the moves from a place on, the oldest first.
+    /// Returns the moves after a position, oldest first.
     pub fn moves_since(&self, since: Position) -> Result<Vec<Move>> {
         let mut text = String::new();
         for path in [self.earlier_moves_file(), self.moves_file()] {
@@ -116,7 +116,7 @@ impl Repo {
                 other => other.context(cannot)?,
             };
             if file.metadata().context(cannot)?.ino() == since.file {
-                // What came before in this file, and in the one before it, is older.
+                // Earlier entries of this file, and of the previous file, are older.
                 text.clear();
                 file.seek(SeekFrom::Start(since.length)).context(cannot)?;
             }
