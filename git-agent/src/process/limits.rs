@@ -292,7 +292,7 @@ fn is_usable(directory: &Path) -> bool {
 
 /// Returns `systemd-run` if it is installed and the user's manager creates a scope with it.
 fn answering_manager(env: &Env) -> Option<PathBuf> {
-    // Without an address of the manager there is no point in asking it.
+    // Without its address, the manager cannot be asked.
     env.var("DBUS_SESSION_BUS_ADDRESS")
         .or(env.var("XDG_RUNTIME_DIR"))?;
     let program = std::env::split_paths(env.var_os("PATH")?)

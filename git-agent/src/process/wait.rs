@@ -1,7 +1,7 @@
 //! Waits for descriptors, signals, files and deadlines in one place, without waking up in between.
 //!
 //! A loop builds a [`Poll`] from its descriptors, gives it the next deadline of its [`Timers`], and sleeps in the
-//! kernel. Without a timer there is no timeout, so an idle process never wakes up.
+//! kernel. Without a timer the wait has no timeout, so an idle process never wakes up.
 
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;

@@ -1,6 +1,6 @@
 //! The store: sessions, transcripts, notes and snapshots as git objects and refs in the user's repository.
 //!
-//! There is no database. Shared records have the names of [`refname`], one writer per ref; newer events are in the
+//! The store has no database. Shared records have the names of [`refname`], one writer per ref; newer events are in the
 //! spool. A read is always the union of this clone's refs and the validated copies of teammates' refs.
 
 pub mod archive;

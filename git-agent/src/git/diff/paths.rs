@@ -169,7 +169,7 @@ impl Comparer {
         Ok(touched)
     }
 
-    /// Returns the file at a path of a tree; `None` if there is no file.
+    /// Returns the file at a path of a tree; `None` if it is not a file.
     pub fn file_at(&self, tree: ObjectId, path: &[u8]) -> Result<Option<ObjectId>> {
         let mut id = tree;
         let mut names = path.split(|byte| *byte == b'/').peekable();

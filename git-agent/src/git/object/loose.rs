@@ -74,7 +74,7 @@ pub(in crate::git) fn write(kind: ObjectKind, data: &[u8], file: &mut dyn Write)
     })
 }
 
-/// Reads an object of at most `limit` bytes from its file. Returns `None` if there is no such file or it is not a valid
+/// Reads an object of at most `limit` bytes from its file. Returns `None` if the file is missing or not a valid
 /// object: the general path then finds the error.
 pub(in crate::git) fn read(path: &Path, limit: u64) -> Option<Loose> {
     let mut opened = File::open(path).ok()?;

@@ -311,7 +311,7 @@ mod tests {
             change("refs/g", None, Some(TWO)),
         ];
         let Rewritten::To(after) = changed(&before, &changes) else {
-            panic!("it is what was expected");
+            panic!("the refs have their expected values");
         };
         let wanted = format!(
             "{HEADER}{TWO} refs/a\n{TWO} refs/b\n{TWO} refs/c\n{ONE} refs/d\n^{TWO}\n{TWO} refs/g\n"

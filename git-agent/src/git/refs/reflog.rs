@@ -94,7 +94,7 @@ impl Reflogs {
             .map(|(name, entries)| (name.as_str(), entries.as_slice()))
     }
 
-    /// Returns whether there is no entry.
+    /// Returns whether all logs are empty.
     pub fn is_empty(&self) -> bool {
         self.0.values().all(Vec::is_empty)
     }

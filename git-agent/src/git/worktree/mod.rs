@@ -1,5 +1,5 @@
-//! Worktrees as git registers them: added, listed, found again after a move, removed. The truth is what git says; there
-//! is no second registry.
+//! Worktrees as git registers them: added, listed, found again after a move, removed. git's own records are the only
+//! registry.
 
 mod add;
 mod branch;

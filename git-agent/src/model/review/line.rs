@@ -233,7 +233,7 @@ mod tests {
             r#","op":"comment","body":"x","at":{"path":"a"}"#.to_owned(),
             r#","op":"comment","body":"x","at":{"event":"no id","commit":"c"}"#.to_owned(),
             r#","op":"comment","body":"x","at":[]"#.to_owned(),
-            r#","op":"comment","body":"x","of":"nobody""#.to_owned(),
+            r#","op":"comment","body":"x","of":"no writer""#.to_owned(),
             r#","op":"comment","body":"x","at":null"#.to_owned(),
             r#","op":"comment","body":"x","at":{"commit":"c","path":null}"#.to_owned(),
             r#","op":"comment","body":"x","at":{"commit":"c","before":null}"#.to_owned(),

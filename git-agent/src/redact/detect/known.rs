@@ -397,9 +397,9 @@ mod tests {
     fn takes_secrets_and_leaves_the_rest() {
         let mut known = KnownSecrets::new();
         known.add_environment([
-            ("HOME", "/home/somebody"),
+            ("HOME", "/home/ada"),
             ("API_KEY", "true"),
-            ("SSH_KEY_PATH", "/home/somebody/.ssh/id_ed25519"),
+            ("SSH_KEY_PATH", "/home/ada/.ssh/id_ed25519"),
             ("TOKEN", "changeme"),
             ("MY_TOKEN", "development"),
             ("EDITOR", "Xq7Zk2Lm9Tb4"),

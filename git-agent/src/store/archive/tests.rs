@@ -116,7 +116,7 @@ fn folded_sessions_are_found_read_and_taken_up_again_on_every_format() {
         let found = store.find_session("old").expect("finds");
         assert!(found.archived && found.is_mine());
         assert_eq!(found.session.seq, 32);
-        assert!(store.find_session("nobody").is_err());
+        assert!(store.find_session("missing").is_err());
 
         let mut writer = SessionWriter::open(&store, old, redactor()).expect("opens");
         assert_eq!(writer.session().seq, 32);

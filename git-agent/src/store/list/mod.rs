@@ -219,7 +219,7 @@ impl Store<'_> {
     }
 
     /// Finds the session that the user names: by name, id, or end of an id. This clone's come first, and archives are
-    /// read only if there is no other match.
+    /// read only without another match.
     pub fn find_session(&self, wanted: &str) -> Result<Listed> {
         let listing = self.list(Scope::All)?;
         match self.is_known(&listing, wanted) {

@@ -2,7 +2,7 @@
 //! changed.
 //!
 //! A torn line (a crash, a full disk) fails its checksum and is skipped; the next append starts a new line. The spool
-//! does not record what is in git: the state at the ref tip is the cursor, and sequence numbers decide.
+//! does not record which events are in git: the state at the ref tip is the cursor, and sequence numbers decide.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
