@@ -20,8 +20,8 @@ pub fn each<T: Sync, O: Send, R: Send>(
     parts(things, 1, own, all).into_iter().flatten().collect()
 }
 
-/// Runs `work` on slices of the items, one per core, and returns the results in order. A further core is used only if
-/// each has at least `enough` items.
+/// Runs `work` on slices of the items, one per core, and returns the results in order. One core alone
+/// handles up to `enough` items.
 pub fn parts<'t, T: Sync, O: Send, R: Send>(
     things: &'t [T],
     enough: usize,

@@ -167,11 +167,7 @@ impl LimitPlan {
             let mut part = format!("cpu {percent} % of a core");
             match &self.mechanism {
                 Mechanism::Process { cores } => {
-                    let _ = write!(
-                        part,
-                        ", only approached by nice {}",
-                        self.nice().unwrap_or(0)
-                    );
+                    let _ = write!(part, ", approximated by nice {}", self.nice().unwrap_or(0));
                     if let Some(cores) = cores {
                         let _ = write!(
                             part,
@@ -398,7 +394,7 @@ mod tests {
         assert_eq!(
             plan.notice().expect("limited"),
             "limits: memory 2 GiB for each process (RLIMIT_DATA), and watched for all together; \
-             cpu 150 % of a core, only approached by nice 10 and 2 cores"
+             cpu 150 % of a core, approximated by nice 10 and 2 cores"
         );
     }
 

@@ -222,7 +222,7 @@ impl Repo {
             known = self.expanded_index(at, &index_path)?;
         }
         let sparse = is_sparse(at);
-        // A file outside the cone that changed is one that exists.
+        // Only unchanged files outside the cone keep their skip-worktree mark: a changed one exists on disk.
         let wanted = match sparse {
             true => self.index_of_tree(to)?,
             false => gix::index::State::new(self.hash_kind()),

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Result, shell_path};
 use crate::git::snapshot::capture::Checkout;
 use crate::git::worktree::list::{Worktree, linked_at, list, read_gitdir};
 use crate::git::worktree::place::{empty, remove_record, rename_to_free};
@@ -87,8 +87,12 @@ pub fn remove_after(
         } else {
             format!(": {reason}")
         };
-        return Err(Error::fatal(format!("worktree '{shown}' is locked{why}"))
-            .hint("git worktree unlock <path>"));
+        return Err(
+            Error::fatal(format!("worktree '{shown}' is locked{why}")).hint(format!(
+                "git worktree unlock {}",
+                shell_path(&worktree.path)
+            )),
+        );
     }
     if worktree.head != proof.head {
         return Err(Error::fatal(format!(
@@ -98,8 +102,9 @@ pub fn remove_after(
     match inspect(&worktree) {
         Finding::Foreign => {
             return Err(
-                Error::fatal(format!("'{shown}' is not the worktree that git registered"))
-                    .hint("git worktree repair <path>"),
+                Error::fatal(format!("'{shown}' is not the worktree that git registered")).hint(
+                    format!("git worktree repair {}", shell_path(&worktree.path)),
+                ),
             );
         }
         Finding::Missing => {}
