@@ -2,7 +2,7 @@
 //!
 //! The table holds exactly the settings that some code reads.
 
-use crate::config::{parse_duration, parse_number};
+use crate::config::{parse_duration, parse_number, settings};
 use crate::git::history::is_branch_name;
 
 /// The kind of value that a setting takes.
@@ -109,7 +109,7 @@ pub struct Key {
     pub meaning: &'static str,
 }
 
-const fn key(
+pub(crate) const fn key(
     name: &'static str,
     default: &'static str,
     kind: Kind,
@@ -124,292 +124,6 @@ const fn key(
         meaning,
     }
 }
-
-/// The settings `agent.<name>`, by name.
-pub const PLAIN: &[Key] = &[
-    key(
-        "answerTimeout",
-        "1h",
-        Kind::Span,
-        true,
-        "How long a permission request waits for the user before it is refused",
-    ),
-    key(
-        "approvers",
-        "",
-        Kind::Names,
-        false,
-        "Sessions, roles or agents whose approval counts like a person's",
-    ),
-    key(
-        "autoCommit",
-        "false",
-        Kind::Bool,
-        false,
-        "Whether every turn's work is committed on the session's branch",
-    ),
-    key(
-        "branchPrefix",
-        "agent",
-        Kind::Prefix,
-        true,
-        "The start of the branch names of sessions",
-    ),
-    key(
-        "default",
-        "",
-        Kind::Text,
-        true,
-        "The agent to use; by default the first one that is installed",
-    ),
-    key(
-        "displayNotes",
-        "false",
-        Kind::Bool,
-        false,
-        "Whether reviews are rendered for 'git log --notes=agents/review'",
-    ),
-    key(
-        "editor",
-        "",
-        Kind::Command,
-        false,
-        "Opens a directory, for 'git agent open'",
-    ),
-    key(
-        "env",
-        "",
-        Kind::Variables,
-        false,
-        "Further variables that sessions inherit; a '*' at the end matches any suffix",
-    ),
-    key(
-        "groupTimeout",
-        "",
-        Kind::Span,
-        true,
-        "How long the sessions of a group may work in total",
-    ),
-    key(
-        "keepConversations",
-        "files",
-        Kind::Word(&["none", "files", "all"]),
-        true,
-        "Whether agents' own conversation files are kept with the log; all runs their export too",
-    ),
-    key(
-        "linger",
-        "0",
-        Kind::Span,
-        true,
-        "How long an agent that starts slowly is kept after a turn",
-    ),
-    key(
-        "maxCoolDown",
-        "1h",
-        Kind::Span,
-        true,
-        "The longest that sessions wait for a provider's rate limit",
-    ),
-    key(
-        "maxCost",
-        "",
-        Kind::Money,
-        true,
-        "The most that a session may cost, in US dollars",
-    ),
-    key(
-        "maxCpu",
-        "",
-        Kind::Number,
-        true,
-        "Processor time a session may use, in percent of one core",
-    ),
-    key(
-        "maxGroupCost",
-        "",
-        Kind::Money,
-        true,
-        "The most that the sessions of a group may cost together, in US dollars",
-    ),
-    key(
-        "maxGroupTokens",
-        "",
-        Kind::Number,
-        true,
-        "How many tokens the sessions of a group may use together",
-    ),
-    key(
-        "maxMemory",
-        "",
-        Kind::Number,
-        true,
-        "Memory a session may use, in bytes (2g)",
-    ),
-    key(
-        "maxParallel",
-        "4",
-        Kind::Number,
-        true,
-        "How many sessions run at the same time; the others wait",
-    ),
-    key(
-        "maxSnapshot",
-        "1g",
-        Kind::Number,
-        false,
-        "The largest untracked file that snapshots keep, in bytes; 0 keeps all",
-    ),
-    key(
-        "maxTokens",
-        "",
-        Kind::Number,
-        true,
-        "How many tokens a session may use",
-    ),
-    key(
-        "mcp",
-        "",
-        Kind::Names,
-        true,
-        "MCP servers offered to every agent, by name; each is an agent-mcp section",
-    ),
-    key(
-        "mergeMessage",
-        "first-line",
-        Kind::Word(&["first-line", "full", "none"]),
-        false,
-        "How much of a session's task its commit messages contain",
-    ),
-    key(
-        "mergeStrategy",
-        "orchestrator-review",
-        Kind::Word(&["orchestrator-review", "auto", "manual"]),
-        false,
-        "The condition for a merge: an approval, passing tests, or a person who runs the merge",
-    ),
-    key(
-        "mergeStyle",
-        "no-ff",
-        Kind::Word(&["no-ff", "squash", "rebase", "ff-only"]),
-        true,
-        "How 'git agent merge' merges",
-    ),
-    key("model", "", Kind::Text, true, "The model to use"),
-    key(
-        "notify",
-        "",
-        Kind::Command,
-        false,
-        "Run when a session waits, is ready or has failed",
-    ),
-    key(
-        "permissions",
-        "auto",
-        Kind::Word(&["auto", "ask"]),
-        true,
-        "Who answers permissions: the policy, or a person each time",
-    ),
-    key(
-        "remote",
-        "",
-        Kind::Text,
-        false,
-        "The remote that sessions are pushed to and fetched from; by default origin",
-    ),
-    key(
-        "retention",
-        "14",
-        Kind::Number,
-        false,
-        "Days after which a closed session moves to the archive of its month, or earlier if 20 sessions were closed after it; 0 means never",
-    ),
-    key(
-        "retries",
-        "2",
-        Kind::Number,
-        true,
-        "How often a turn is tried again when the model fails, is rate limited or hangs",
-    ),
-    key(
-        "run",
-        "",
-        Kind::Command,
-        false,
-        "Runs the project, for 'git agent run'",
-    ),
-    key(
-        "setup",
-        "",
-        Kind::Command,
-        false,
-        "Run in every new worktree before the agent",
-    ),
-    key(
-        "share",
-        "",
-        Kind::Text,
-        false,
-        "Addresses that sessions may be pushed to; may be set several times",
-    ),
-    key(
-        "sign",
-        "false",
-        Kind::Bool,
-        false,
-        "Whether shared records are signed, with the key and program that git signs with",
-    ),
-    key(
-        "stuckAfter",
-        "10m",
-        Kind::Span,
-        true,
-        "How long an agent may be silent before it counts as stuck",
-    ),
-    key(
-        "test",
-        "",
-        Kind::Command,
-        false,
-        "Tests a merged result before a branch moves to it",
-    ),
-    key(
-        "testTimeout",
-        "",
-        Kind::Span,
-        true,
-        "How long the tests of a merged result may take",
-    ),
-    key("timeout", "", Kind::Span, true, "How long a turn may take"),
-    key(
-        "updateStyle",
-        "merge",
-        Kind::Word(&["merge", "rebase"]),
-        true,
-        "How 'git agent update' brings sessions up to date",
-    ),
-    key(
-        "whenStuck",
-        "wait",
-        Kind::Word(&["wait", "restart", "stop"]),
-        true,
-        "The action when an agent is stuck, besides the notice",
-    ),
-    key(
-        "worktreeDir",
-        "../{repo}-worktrees",
-        Kind::Directory,
-        false,
-        "The directory of the worktrees, relative to the repository",
-    ),
-    key(
-        "writer",
-        "",
-        Kind::Text,
-        false,
-        "This clone's name as author of records, for machines that are rebuilt often",
-    ),
-];
 
 /// The settings `agent.<agent>.<name>`, which add or change an agent.
 pub const OF_AGENT: &[Key] = &[
@@ -558,7 +272,7 @@ pub fn find(name: &str) -> Option<&'static Key> {
         None => (None, rest),
     };
     let table = match (section.to_ascii_lowercase().as_str(), subsection) {
-        ("agent", None) => PLAIN,
+        ("agent", None) => settings::ALL,
         ("agent", Some(_)) => OF_AGENT,
         ("agent-role", Some(_)) => OF_ROLE,
         ("agent-mcp", Some(_)) => OF_SERVER,
@@ -608,7 +322,7 @@ mod tests {
 
     #[test]
     fn tables_are_in_order_and_defaults_are_valid() {
-        for table in [PLAIN, OF_AGENT, OF_ROLE, OF_SERVER] {
+        for table in [settings::ALL, OF_AGENT, OF_ROLE, OF_SERVER] {
             assert!(table.is_sorted_by(|a, b| a.name < b.name));
             for key in table {
                 assert!(

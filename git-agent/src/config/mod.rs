@@ -8,6 +8,7 @@
 
 pub mod keys;
 mod report;
+pub mod settings;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -103,38 +104,6 @@ impl<'a> Config<'a> {
         let mut values = team.map(|team| team.file.strings(key)).unwrap_or_default();
         values.extend(self.repo.config_strings(key));
         values
-    }
-
-    /// Returns a boolean setting.
-    pub fn bool(&self, key: &str, default: bool) -> Result<bool> {
-        let Some(text) = self.string(key) else {
-            return Ok(default);
-        };
-        parse_bool(&text)
-            .ok_or_else(|| Error::fatal(format!("bad boolean config value '{text}' for '{key}'")))
-    }
-
-    /// Returns a numeric setting; the suffixes `k`, `m` and `g` multiply as in git.
-    pub fn number(&self, key: &str) -> Result<Option<u64>> {
-        self.string(key)
-            .map(|text| {
-                parse_number(&text).ok_or_else(|| {
-                    Error::fatal(format!("bad numeric config value '{text}' for '{key}'"))
-                })
-            })
-            .transpose()
-    }
-
-    /// Returns a duration such as `90`, `90s`, `15m`, `2h`, `1d`.
-    pub fn duration(&self, key: &str) -> Result<Option<Duration>> {
-        self.string(key)
-            .map(|text| {
-                parse_duration(&text).ok_or_else(|| {
-                    Error::fatal(format!("bad duration '{text}' for '{key}'"))
-                        .hint("use 90s, 15m, 2h")
-                })
-            })
-            .transpose()
     }
 
     /// Returns the subsections of a section, such as the names of the roles.

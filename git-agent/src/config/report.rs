@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::config::keys::{self, Key};
-use crate::config::{Config, TEAM_FILE};
+use crate::config::{Config, TEAM_FILE, settings};
 
 /// One setting in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -26,7 +26,7 @@ pub struct Row {
 impl Config<'_> {
     /// Returns every known setting, and every other key under `agent` and `agent-role`.
     pub fn report(&self) -> Vec<Row> {
-        let mut rows: Vec<Row> = keys::PLAIN
+        let mut rows: Vec<Row> = settings::ALL
             .iter()
             .map(|key| row(format!("agent.{}", key.name), Some(key)))
             .collect();

@@ -4,6 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::config::settings;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::git::remote::{has_password, without_password};
@@ -120,7 +121,7 @@ fn choose_name(context: &Context<'_>, wanted: Option<&str>) -> Result<(String, b
 }
 
 fn default_name(context: &Context<'_>) -> Result<String> {
-    if let Some(name) = context.config.string(KEY) {
+    if let Some(name) = context.config.text(&settings::REMOTE) {
         return Ok(name);
     }
     let mut known = context.repo.remote_names();

@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::agent::catalog::spec::AgentSpec;
 use crate::agent::conversation_files::{Native, gemini};
 use crate::agent::stream::bounded_json;
+use crate::config::settings;
 use crate::context::Context;
 use crate::error::{Context as _, Error, Result};
 use crate::git::ObjectId;
@@ -50,8 +51,7 @@ pub fn keep(
     writer: &mut SessionWriter<'_>,
 ) -> Result<()> {
     let session = writer.session();
-    let wanted = context.config.string("agent.keepConversations");
-    let wanted = wanted.as_deref().unwrap_or("files");
+    let wanted = context.config.require(&settings::KEEP_CONVERSATIONS)?;
     let (Some(native), Some(id)) = (spec.native, session.vendor_session.clone()) else {
         return Ok(());
     };
@@ -62,7 +62,7 @@ pub fn keep(
         let dir = format!("scratch/{}", session.sid);
         note_here(environment, &context.store.require_dir(&dir)?, &id);
     }
-    let bytes = match (native, wanted) {
+    let bytes = match (native, wanted.as_str()) {
         (_, "none") => return Ok(()),
         (Native::Exported, "all") => export(spec, environment, worktree, &id)?,
         (Native::Exported, _) => return Ok(()),

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use crate::agent::catalog::registry::{self, Entry};
 use crate::agent::catalog::spec::AgentSpec;
 use crate::config::Config;
+use crate::config::settings;
 use crate::env::Env;
 use crate::error::{Context as _, Error, Result, shell_word};
 use crate::model::session::{Session, SessionId};
@@ -50,7 +51,7 @@ pub fn choose(config: &Config<'_>, env: &Env, wish: &Wish<'_>) -> Result<Chosen>
         )));
     }
     let model = wish.model.map(str::to_owned).or_else(|| of_role("model"));
-    let model = model.or_else(|| config.string("agent.model"));
+    let model = model.or_else(|| config.text(&settings::MODEL));
     if !wish.command.is_empty() {
         if let Some(agent) = wish.agent {
             return Err(Error::usage(format!(

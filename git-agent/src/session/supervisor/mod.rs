@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use crate::agent::catalog::spec::{AgentSpec, COMMAND};
 use crate::agent::driver::{Claim, Driver, Turn};
 use crate::agent::leftover_files;
+use crate::config::settings;
 use crate::context::{Context, secrets};
 use crate::error::{Context as _, Error, Result};
 use crate::git::{ObjectId, worktree};
@@ -231,11 +232,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
     /// Keeps an agent that is slow to start alive for a while after a turn, unless somebody needs the session idle. Returns
     /// whether there is more to do.
     fn linger(&mut self) -> Result<bool> {
-        let linger = self
-            .context
-            .config
-            .duration("agent.linger")?
-            .unwrap_or(Duration::ZERO);
+        let linger = self.context.config.require(&settings::LINGER)?;
         if linger.is_zero() || !self.driver.capabilities().stays {
             return Ok(false);
         }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::config::settings;
 use crate::env::Millis;
 use crate::error::Result;
 use crate::model::event::Body;
@@ -12,9 +13,6 @@ use crate::process::wait::{Change, Watch};
 use crate::session::checks::read_only::Hold;
 use crate::session::supervisor::turn::retry;
 use crate::session::supervisor::{Supervisor, dependencies, launch, rate_limit};
-
-/// How many sessions work at once when nothing else is configured.
-const PARALLEL: u64 = 4;
 
 /// How soon after the first look at the sessions waited for the second comes.
 const SOON: Duration = Duration::from_millis(20);
@@ -110,12 +108,7 @@ impl Supervisor<'_, '_> {
 
     pub(crate) fn await_slot(&mut self) -> Result<bool> {
         let env = self.context.env;
-        let count = self
-            .context
-            .config
-            .number("agent.maxParallel")?
-            .unwrap_or(PARALLEL)
-            .max(1);
+        let count = self.context.config.require(&settings::MAX_PARALLEL)?.max(1);
         let priority = self.session().settings.priority.unwrap_or(0);
         let dir = self.context.store.require_dir("slots")?;
         let slots = Slots::new(dir, usize::try_from(count).unwrap_or(usize::MAX));

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::agent::catalog::spec::AgentSpec;
 use crate::agent::driver::{Input, Link, Program, Turn};
+use crate::config::settings;
 use crate::context::{Context, secrets};
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
@@ -88,7 +89,7 @@ pub fn environment(
     let repo = context.repo.main_work_tree();
     let programs = own_program();
     let mut inherited = spec.env_names.clone();
-    inherited.extend(context.config.strings("agent.env"));
+    inherited.extend(context.config.list(&settings::ENV));
     let port = session.settings.port;
     let mut environment = environment::environment(
         context.env,
@@ -195,17 +196,9 @@ pub fn is_read_only(session: &Session) -> bool {
 
 /// Returns whether every permission goes to a person.
 pub fn asks(context: &Context<'_>, session: &Session) -> Result<bool> {
-    let chosen = session.settings.ask;
-    let setting = context.config.string("agent.permissions");
-    match (chosen, setting.as_deref().unwrap_or("auto")) {
-        (Some(chosen), _) => Ok(chosen),
-        (None, word) if word.eq_ignore_ascii_case("ask") => Ok(true),
-        (None, word) if word.eq_ignore_ascii_case("auto") => Ok(false),
-        // Whoever wrote something else wanted to be asked, or did not: nobody knows.
-        (None, word) => Err(Error::fatal(format!(
-            "bad config value '{word}' for 'agent.permissions'"
-        ))
-        .hint("git config agent.permissions ask")),
+    match session.settings.ask {
+        Some(chosen) => Ok(chosen),
+        None => Ok(context.config.require(&settings::PERMISSIONS)? == "ask"),
     }
 }
 
@@ -216,7 +209,7 @@ pub fn run(
     path: &Path,
     mut environment: BTreeMap<OsString, OsString>,
 ) -> Result<Result<(), String>> {
-    let Some(command) = context.config.string("agent.setup") else {
+    let Some(command) = context.config.text(&settings::SETUP) else {
         return Ok(Ok(()));
     };
     let session = live.writer.session().clone();
@@ -371,7 +364,7 @@ pub fn after_turn(
         return Ok(After::default());
     };
     look_at_refs(context, live, &session, &checkout, before)?;
-    if context.config.bool("agent.autoCommit", false)?
+    if context.config.require(&settings::AUTO_COMMIT)?
         && !is_read_only(&session)
         && let Err(error) = crate::session::worktree::commit::commit(context, &session, None)
     {
