@@ -14,6 +14,7 @@ mod agent_update;
 mod agent_wait;
 mod agent_why;
 mod bad_paths;
+mod dead_turns;
 mod doctor;
 mod faults;
 mod guard;

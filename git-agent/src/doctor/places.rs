@@ -12,7 +12,7 @@ use crate::process::detach;
 use crate::session::supervisor::launch;
 
 /// What this program keeps in its directory.
-const KNOWN: [&str; 28] = [
+const KNOWN: [&str; 29] = [
     "attach",
     "cache",
     "cooldown",
@@ -39,6 +39,7 @@ const KNOWN: [&str; 28] = [
     "spool",
     "tmp",
     "trust",
+    "turns",
     "worktrees",
     "writer",
 ];

@@ -6,6 +6,8 @@ use crate::env::Env;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::output::{Options, Ui};
+use crate::session::caller;
+use crate::session::checks::dead_turns;
 
 /// Opens the repository and runs a verb in it. What the team's file may not yet decide is said once.
 pub fn run(
@@ -39,6 +41,14 @@ pub fn run(
     }
     if context.store.is_closed() {
         ui.warning("this repository belongs to somebody else: its sessions are shown as they were last recorded");
+    }
+    // Not from inside a session: its processes are ended with it.
+    if caller::foreign(&context).is_none() {
+        for error in dead_turns::settle_all(&context) {
+            ui.warning(format!(
+                "cannot look at the end of a turn whose supervisor died: {error}"
+            ));
+        }
     }
     let code = verb(&context, &ui)?;
     ui.finish()?;

@@ -1,9 +1,12 @@
 //! Records every ref move of this program before it happens: any other move came from another program.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::num::ParseIntError;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use crate::error::{Context, Result};
 use crate::git::refs::{Expected, RefChange};
@@ -39,10 +42,28 @@ impl Move {
 }
 
 /// A position in the list of moves.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Position {
     file: u64,
     length: u64,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.length)
+    }
+}
+
+impl FromStr for Position {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> std::result::Result<Self, ParseIntError> {
+        let (file, length) = text.split_once(':').unwrap_or((text, ""));
+        Ok(Position {
+            file: file.parse()?,
+            length: length.parse()?,
+        })
+    }
 }
 
 impl Repo {
@@ -106,9 +127,10 @@ impl Repo {
         }
     }
 
-    /// Returns the moves after a position, oldest first.
-    pub fn moves_since(&self, since: Position) -> Result<Vec<Move>> {
+    /// Returns the moves after a position, oldest first; `None` if the list no longer reaches back that far.
+    pub fn moves_since(&self, since: Position) -> Result<Option<Vec<Move>>> {
         let mut text = String::new();
+        let mut complete = since == Position::default();
         for path in [self.earlier_moves_file(), self.moves_file()] {
             let cannot = || format!("cannot read '{}'", path.display());
             let mut file = match File::open(&path) {
@@ -118,10 +140,11 @@ impl Repo {
             if file.metadata().context(cannot)?.ino() == since.file {
                 // Earlier entries of this file, and of the previous file, are older.
                 text.clear();
+                complete = true;
                 file.seek(SeekFrom::Start(since.length)).context(cannot)?;
             }
             file.read_to_string(&mut text).context(cannot)?;
         }
-        Ok(text.lines().filter_map(Move::parse).collect())
+        Ok(complete.then(|| text.lines().filter_map(Move::parse).collect()))
     }
 }

@@ -16,7 +16,7 @@ use crate::process::identity::{Signal, Stat};
 use crate::process::lock::{self, Lock};
 use crate::process::tree::{self, Care};
 use crate::process::wait::{Change, Poll, Watch};
-use crate::session::checks::reflogs;
+use crate::session::checks::dead_turns;
 use crate::session::supervisor::inbox::{Inbox, Message};
 use crate::session::supervisor::launch::{self, RunFile};
 use crate::session::supervisor::prompts::{self, Delivery, USER};
@@ -140,9 +140,7 @@ pub fn end_orphans(context: &Context<'_>, sid: SessionId) -> Result<bool> {
 pub fn settle(context: &Context<'_>, sid: SessionId, to: State, reason: &str) -> Result<()> {
     launch::without_supervisor(context, sid, || {
         let mut writer = SessionWriter::open(&context.store, sid, context.redactor())?;
-        for told in reflogs::settle(context, sid) {
-            writer.append(told)?;
-        }
+        dead_turns::settle_or_tell(context, &mut writer)?;
         if writer.session().status.needs_supervisor() || writer.session().status == State::Draft {
             writer.set_status(to, reason)?;
         }

@@ -23,7 +23,6 @@ use crate::config::settings;
 use crate::context::{Context, secrets};
 use crate::error::{Context as _, Error, Result};
 use crate::git::{ObjectId, worktree};
-use crate::guard::environment::Guard;
 use crate::model::event::Body;
 use crate::model::session::settings::set;
 use crate::model::session::{Session, SessionId, State};
@@ -32,8 +31,9 @@ use crate::process::detach;
 use crate::process::identity::ProcessId;
 use crate::process::lock::Lock;
 use crate::process::tree::{self, Care};
+use crate::session::checks::dead_turns::{self, Entry};
 use crate::session::checks::read_only::Hold;
-use crate::session::checks::reflogs;
+use crate::session::checks::turn;
 use crate::session::supervisor::inbox::{Inbox, Sending};
 use crate::session::supervisor::launch::RunFile;
 use crate::session::supervisor::notify::Notifier;
@@ -85,6 +85,8 @@ fn watch_over(
     end_leftovers(context, sid)?;
     let mut supervisor =
         Supervisor::begin(context, sid).inspect_err(|error| cannot_begin(context, sid, error))?;
+    // Before anything is waited for: others wait for this. Trouble is met again once the worktree is held.
+    let _ = dead_turns::settle(context, &mut supervisor.live, Entry::Take);
     supervisor.queue()?;
     say(ready, "");
     let result = supervisor.run();
@@ -257,6 +259,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
                 return Ok(false);
             }
         }
+        dead_turns::settle(self.context, &mut self.live, Entry::Held)?;
         if let Some(moved) = work::moved(self.context, self.session())? {
             work::record_move(&mut self.live.writer, &moved)?;
         }
@@ -422,10 +425,6 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         self.mend_link(&worktree)?;
         self.live.writer.look_for(secrets::known(context));
         let session = self.session().clone();
-        // What a supervisor that was killed did not come to.
-        for told in reflogs::settle(context, session.sid) {
-            self.live.writer.append(told)?;
-        }
         let mut environment = setup::environment(context, &self.spec, &session)?;
         let guard = setup::guard(context, &session, &mut environment)?;
         if guard.is_none() && session.turns == 1 {
@@ -433,7 +432,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             self.live.writer.append(Body::Notice { text })?;
         }
         self.clear_locks()?;
-        let looked = || setup::before_turn(context, &session, guard.as_ref());
+        let looked = || turn::before_turn(context, &session, guard.as_ref());
         let mut before = match self.live.unless_stopped(looked) {
             Err(_) if self.live.ending.is_some() => return self.stop_between_turns(),
             before => before?,
@@ -464,7 +463,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         self.find_conversation(&mut turn)?;
         let claim = self.try_turn(&mut turn)?;
         leftover_files::hide(&turn.worktree)?;
-        self.end_turn(&claim, &before, guard.as_ref())
+        self.end_turn(&claim, &before)
     }
 
     /// Says once which servers the agent will not have, because it takes none.
@@ -487,19 +486,14 @@ impl<'c, 'a> Supervisor<'c, 'a> {
     }
 
     /// Looks at what the turn left, keeps it, and decides.
-    fn end_turn(
-        &mut self,
-        claim: &Claim,
-        before: &setup::Before,
-        guard: Option<&Guard>,
-    ) -> Result<()> {
+    fn end_turn(&mut self, claim: &Claim, before: &turn::Before) -> Result<()> {
         if let Some(trouble) = &claim.trouble {
             self.live.writer.append(Body::Error {
                 kind: trouble.kind.as_str().to_owned(),
                 text: trouble.text.clone(),
             })?;
         }
-        let after = setup::after_turn(self.context, &mut self.live, before, guard)?;
+        let after = turn::after_turn(self.context, &mut self.live, before)?;
         let (stopped, over_limit) = match &self.live.ending {
             Some(Ending::Stopped(reason)) => (Some(reason.clone()), None),
             Some(Ending::Signal(_)) => (None, None),
