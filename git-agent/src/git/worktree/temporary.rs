@@ -108,8 +108,6 @@ pub fn sweep(repo: &Repo, purpose: &str) -> Result<Vec<PathBuf>> {
     Ok(swept)
 }
 
-/// The prefixes of temporary files and directories; the pid of their creator follows.
-const ON_ITS_WAY: [&str; 4] = ["index-", "packed-", "ref-", "worktree-"];
 /// No other process than the creator needs one for as long as this.
 const AGE: Duration = Duration::from_secs(60);
 
@@ -141,12 +139,10 @@ impl Repo {
     }
 }
 
-/// Returns the pid in a name of the form `<prefix><pid>-<more>`.
+/// Returns the pid in a name of the form `<words>-<pid>` or `<words>-<pid>-<more>`: all our names there are.
 fn maker(name: &str) -> Option<Pid> {
-    let rest = ON_ITS_WAY
-        .iter()
-        .find_map(|prefix| name.strip_prefix(prefix))?;
-    Pid::from_raw(rest.split('-').next()?.parse().ok()?)
+    let mut fields = name.split('-').skip(1);
+    fields.find_map(|field| Pid::from_raw(field.parse().ok()?))
 }
 
 fn is_dead(pid: Pid) -> bool {
