@@ -29,7 +29,7 @@ use crate::git::phrases::complaint;
 use crate::git::refs::{Expected, RefChange};
 use crate::git::snapshot::beneath::Disk;
 use crate::git::snapshot::capture::Checkout;
-use crate::git::snapshot::move_changes::unfinished;
+use crate::git::worktree::unfinished::unfinished;
 use crate::git::{ObjectId, Repo, worktree};
 
 /// A branch to be moved.

@@ -18,26 +18,8 @@ use crate::git::snapshot::index::{Item, build_trees};
 use crate::git::snapshot::restore::{Manner, Target, refuse_locked};
 use crate::git::snapshot::restore_mark::Way;
 use crate::git::snapshot::scan::{Hidden, LeftOut};
+use crate::git::worktree::unfinished::unfinished;
 use crate::git::{ObjectId, Repo};
-
-/// The files and directories of git's unfinished operations.
-const UNFINISHED: [(&str, &str); 7] = [
-    ("MERGE_HEAD", "merge"),
-    ("rebase-merge", "rebase"),
-    ("rebase-apply", "rebase"),
-    ("CHERRY_PICK_HEAD", "cherry-pick"),
-    ("REVERT_HEAD", "revert"),
-    ("BISECT_LOG", "bisect"),
-    ("sequencer", "sequence of commits"),
-];
-
-/// Returns the unfinished operation of git in a worktree, if there is one.
-pub fn unfinished(at: &Checkout) -> Option<&'static str> {
-    UNFINISHED
-        .iter()
-        .find(|(name, _)| at.admin_dir.join(name).exists())
-        .map(|(_, what)| *what)
-}
 
 /// The result of moving changes.
 #[derive(Debug)]

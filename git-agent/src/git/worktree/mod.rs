@@ -14,6 +14,7 @@ mod remove;
 pub mod temporary;
 #[cfg(test)]
 mod tests;
+pub mod unfinished;
 
 pub use add::{AddOptions, Added, Way, add};
 pub use finish::finish;
