@@ -16,6 +16,7 @@ mod agent_why;
 mod bad_paths;
 mod dead_turns;
 mod doctor;
+mod doctor_worktrees;
 mod faults;
 mod guard;
 mod guard_among;

@@ -55,7 +55,18 @@ impl Repo {
         )
     }
 
-    /// Returns the entries of a tree and of all trees below it, without directories.
+    /// Returns the damage of an index file, in words; unlike [`Repo::read_index`], by its checksum as well. A file that is not
+    /// there is not damaged.
+    pub fn index_damage(&self, path: &Path) -> Option<String> {
+        if std::fs::symlink_metadata(path).is_err() {
+            return None;
+        }
+        gix::index::File::at(path, self.hash_kind(), false, Default::default())
+            .err()
+            .map(|error| error.to_string())
+    }
+
+    /// Returns the entries of a tree and all below it, without directories.
     pub(in crate::git) fn tree_items(&self, tree: ObjectId) -> Result<Vec<Item>> {
         let state = self.index_of_tree(tree)?;
         Ok(state

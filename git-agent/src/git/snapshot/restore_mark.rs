@@ -83,8 +83,9 @@ impl Repo {
         }
     }
 
-    /// Takes over an interrupted restore; returns `None` if there is none. Waits for a running one.
-    pub fn take_up_restoring(&self, at: &Checkout) -> Result<Option<(Restoring, Way)>> {
+    /// Takes over an interrupted restore; returns `None` if there is none. Waits for a running one. A malformed mark has no
+    /// way.
+    pub fn take_up_restoring(&self, at: &Checkout) -> Result<Option<(Restoring, Option<Way>)>> {
         let path = at.admin_dir.join(MARK);
         let cannot = || format!("cannot read '{}'", path.display());
         let since = Instant::now();
@@ -113,15 +114,20 @@ impl Repo {
             if !is_at(&file, &path) {
                 continue;
             }
-            let text = fs::read_to_string(&path).context(cannot)?;
-            let way = self
-                .parse_way(&text)
-                .ok_or_else(|| Error::fatal(format!("'{}' is malformed", path.display())))?;
+            let way = self.parse_way(&fs::read(&path).context(cannot)?);
             return Ok(Some((Restoring { path, _held: file }, way)));
         }
     }
 
-    fn parse_way(&self, text: &str) -> Option<Way> {
+    /// Returns the mark of a working tree if it does not say where the files were on their way to.
+    pub fn malformed_mark(&self, at: &Checkout) -> Option<PathBuf> {
+        let path = at.admin_dir.join(MARK);
+        let text = fs::read(&path).ok()?;
+        self.parse_way(&text).is_none().then_some(path)
+    }
+
+    fn parse_way(&self, text: &[u8]) -> Option<Way> {
+        let text = std::str::from_utf8(text).ok()?;
         let value = |key: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(' '));
             let found = lines.find(|(name, _)| *name == key)?;

@@ -8,6 +8,7 @@ mod finish;
 mod hook;
 pub mod include;
 mod list;
+mod mend;
 mod place;
 mod recreate;
 mod remove;
@@ -20,6 +21,7 @@ pub use add::{AddOptions, Added, Way, add};
 pub use finish::finish;
 pub use hook::Hook;
 pub use list::{Worktree, admin_dir_of, heads, list};
+pub use mend::{lost_record, rebuild_index, register_again};
 pub use recreate::{Again, Remains, is_initializing, remains, sweep};
 pub use remove::{
     Finding, ProvenSafe, inspect, is_stale, leads_nowhere, moved_from, prune_missing, put_back,

@@ -233,8 +233,8 @@ pub(super) fn remove_record(admin_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a new path for a record that git must not see.
-fn staging_place(common_dir: &Path) -> io::Result<PathBuf> {
+/// Returns a fresh path for a record that git must not see yet, or not any more.
+pub(super) fn staging_place(common_dir: &Path) -> io::Result<PathBuf> {
     let dir = common_dir.join("agents").join("tmp");
     fs::DirBuilder::new()
         .recursive(true)
