@@ -239,7 +239,7 @@ fn unfinished(visit: &mut Visit<'_, '_>, session: &Session) -> Result<()> {
 
 /// A worktree whose files are there and whose record is gone.
 fn lost_record(visit: &mut Visit<'_, '_>, session: &Session, path: &Path) -> Result<()> {
-    let guest = session.more.contains_key("shares");
+    let guest = session.settings.shares.is_some();
     let Some(branch) = session.branch.as_deref().filter(|_| !guest) else {
         return Ok(());
     };
@@ -263,7 +263,7 @@ fn lost_record(visit: &mut Visit<'_, '_>, session: &Session, path: &Path) -> Res
 
 /// A worktree whose index cannot be read.
 fn damaged_index(visit: &mut Visit<'_, '_>, session: &Session, at: &Checkout) {
-    let guest = session.more.contains_key("shares");
+    let guest = session.settings.shares.is_some();
     let index = at.admin_dir.join("index");
     let Some(damage) = visit.context.repo.index_damage(&index).filter(|_| !guest) else {
         return;

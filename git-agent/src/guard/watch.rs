@@ -157,6 +157,14 @@ impl Refs {
         Some(refs)
     }
 
+    /// Returns the object that a ref points at; `None` if the ref is absent or symbolic.
+    pub fn id(&self, name: &str) -> Option<ObjectId> {
+        match self.values.get(name) {
+            Some(Target::Object(id)) => Some(*id),
+            _ => None,
+        }
+    }
+
     /// Returns the refs with such names that differ in `after`, what each was and what it is.
     pub fn differing<'r>(
         &'r self,

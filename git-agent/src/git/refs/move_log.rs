@@ -14,6 +14,8 @@ use crate::git::{ObjectId, Repo};
 
 /// The size at which a new list starts; the previous one is kept.
 const LONGEST: u64 = 2 << 20;
+/// How many bytes of the list are searched for moves that are under way: about a hundred moves.
+const RECENT: u64 = 16 << 10;
 
 /// One move of a ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,6 +127,44 @@ impl Repo {
             file: meta.ino(),
             length: meta.len(),
         }
+    }
+
+    /// Returns the position before the first recent move that has not happened yet, given the values of refs that were read
+    /// after `end` was taken. A move is recorded before it happens, so one that is under way stands before the end.
+    pub fn pending_moves(
+        &self,
+        end: Position,
+        value: impl Fn(&str) -> Option<ObjectId>,
+    ) -> Result<Position> {
+        let path = self.moves_file();
+        let cannot = || format!("cannot read '{}'", path.display());
+        let mut file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(end),
+            other => other.context(cannot)?,
+        };
+        if file.metadata().context(cannot)?.ino() != end.file {
+            return Ok(end);
+        }
+        let mut start = end.length.saturating_sub(RECENT);
+        file.seek(SeekFrom::Start(start)).context(cannot)?;
+        let mut bytes = Vec::new();
+        file.take(end.length - start)
+            .read_to_end(&mut bytes)
+            .context(cannot)?;
+        let text = String::from_utf8_lossy(&bytes);
+        // The first line may begin in the middle.
+        let skipped = usize::from(start > 0);
+        for (index, line) in text.split_inclusive('\n').enumerate() {
+            let step = Move::parse(line.trim_end_matches('\n')).filter(|_| index >= skipped);
+            if step.is_some_and(|step| step.new != step.old && value(&step.name) == step.old) {
+                return Ok(Position {
+                    length: start,
+                    ..end
+                });
+            }
+            start += line.len() as u64;
+        }
+        Ok(end)
     }
 
     /// Returns the moves after a position, oldest first; `None` if the list no longer reaches back that far.

@@ -226,12 +226,14 @@ fn look(
         Some(guard) => Some(guard::log::read(&guard.log(), 0)?.1),
         None => None,
     };
+    // Before the refs: a ref that moves in between is in both then.
+    let end = context.repo.moves_so_far();
+    let refs = Refs::take(context.repo)?;
     let before = Before {
         state,
         unread,
-        // Before the refs: a ref that moves in between is in both then.
-        moves: context.repo.moves_so_far(),
-        refs: Refs::take(context.repo)?,
+        moves: context.repo.pending_moves(end, |name| refs.id(name))?,
+        refs,
         refused,
     };
     before.save(context, session.sid)?;

@@ -33,7 +33,7 @@ use crate::process::lock::Lock;
 use crate::process::tree::{self, Care};
 use crate::session::checks::dead_turns::{self, Entry};
 use crate::session::checks::read_only::Hold;
-use crate::session::checks::turn;
+use crate::session::checks::turn as turn_checks;
 use crate::session::supervisor::inbox::{Inbox, Sending};
 use crate::session::supervisor::launch::RunFile;
 use crate::session::supervisor::notify::Notifier;
@@ -432,7 +432,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             self.live.writer.append(Body::Notice { text })?;
         }
         self.clear_locks()?;
-        let looked = || turn::before_turn(context, &session, guard.as_ref());
+        let looked = || turn_checks::before_turn(context, &session, guard.as_ref());
         let mut before = match self.live.unless_stopped(looked) {
             Err(_) if self.live.ending.is_some() => return self.stop_between_turns(),
             before => before?,
@@ -486,14 +486,14 @@ impl<'c, 'a> Supervisor<'c, 'a> {
     }
 
     /// Looks at what the turn left, keeps it, and decides.
-    fn end_turn(&mut self, claim: &Claim, before: &turn::Before) -> Result<()> {
+    fn end_turn(&mut self, claim: &Claim, before: &turn_checks::Before) -> Result<()> {
         if let Some(trouble) = &claim.trouble {
             self.live.writer.append(Body::Error {
                 kind: trouble.kind.as_str().to_owned(),
                 text: trouble.text.clone(),
             })?;
         }
-        let after = turn::after_turn(self.context, &mut self.live, before)?;
+        let after = turn_checks::after_turn(self.context, &mut self.live, before)?;
         let (stopped, over_limit) = match &self.live.ending {
             Some(Ending::Stopped(reason)) => (Some(reason.clone()), None),
             Some(Ending::Signal(_)) => (None, None),

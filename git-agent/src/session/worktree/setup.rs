@@ -9,7 +9,7 @@ use crate::agent::catalog::spec::AgentSpec;
 use crate::agent::driver::{Input, Link, Program, Turn};
 use crate::config::settings;
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::guard;
 use crate::guard::environment::Guard;
 use crate::guard::policy::Own;
