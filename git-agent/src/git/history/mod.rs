@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::error::{Context, Error, Result};
 use crate::git::command::NO_REPLACE;
+use crate::git::refs::unpacked_meanwhile;
 use crate::git::{ObjectId, RefBackend, Repo};
 
 /// How many commits have their trees cached.
@@ -32,21 +33,27 @@ pub fn is_branch_name(name: &str) -> bool {
 impl Repo {
     /// Returns the branch and commit of HEAD.
     pub fn head(&self) -> Result<Head> {
-        if self.ref_backend() == RefBackend::Reftable {
-            let name = self
-                .git()
-                .args(["symbolic-ref", "--quiet", "--short", "HEAD"])
-                .answer()?;
-            let branch = (name.code == Some(0)).then(|| name.text());
-            let commit = self
-                .git()
-                .args(["rev-parse", "--verify", "--quiet", "HEAD"])
-                .answer()?;
-            let commit = (commit.code == Some(0))
-                .then(|| self.parse_id(&commit.text()))
-                .transpose()?;
-            return Ok(Head { branch, commit });
+        if self.ref_backend() == RefBackend::Files
+            && let Some(head) = unpacked_meanwhile(self.common_dir(), || self.head_in_files())?
+        {
+            return Ok(head);
         }
+        let name = self
+            .git()
+            .args(["symbolic-ref", "--quiet", "--short", "HEAD"])
+            .answer()?;
+        let branch = (name.code == Some(0)).then(|| name.text());
+        let commit = self
+            .git()
+            .args(["rev-parse", "--verify", "--quiet", "HEAD"])
+            .answer()?;
+        let commit = (commit.code == Some(0))
+            .then(|| self.parse_id(&commit.text()))
+            .transpose()?;
+        Ok(Head { branch, commit })
+    }
+
+    fn head_in_files(&self) -> Result<Head> {
         let cannot = || "cannot read HEAD".to_owned();
         let mut head = self.gix().head().context(cannot)?;
         let branch = head.referent_name().map(|name| name.shorten().to_string());

@@ -103,7 +103,7 @@ fn packed_refs(common_dir: &Path) -> Option<(u64, u64, i64, i64)> {
 
 /// Reads refs from their files, and repeats that after a concurrent packing: a ref that moves to `packed-refs` during
 /// the read could be missed in both places. Returns `None` if packing never stops.
-fn unpacked_meanwhile<T>(
+pub(in crate::git) fn unpacked_meanwhile<T>(
     common_dir: &Path,
     mut read: impl FnMut() -> Result<T>,
 ) -> Result<Option<T>> {
@@ -243,28 +243,30 @@ impl Repo {
 
     /// Returns the object that a ref points at, by its full name; follows symbolic refs.
     pub fn find_ref(&self, name: &str) -> Result<Option<ObjectId>> {
-        let cannot = || format!("cannot read ref '{name}'");
-        match self.ref_backend() {
-            RefBackend::Files => {
-                let Some(mut found) = self.gix().try_find_reference(name).context(cannot)? else {
-                    return Ok(None);
-                };
-                if found.name().as_bstr() != name {
-                    return Ok(None);
-                }
-                Ok(Some(found.follow_to_object().context(cannot)?.detach()))
-            }
-            RefBackend::Reftable => {
-                let answer = self
-                    .git_common()
-                    .args(["rev-parse", "--verify", "--quiet", "--end-of-options", name])
-                    .answer()?;
-                match answer.code {
-                    Some(0) => Ok(Some(self.parse_id(&answer.text())?)),
-                    _ => Ok(None),
-                }
-            }
+        if self.ref_backend() == RefBackend::Files
+            && let Some(found) = unpacked_meanwhile(self.common_dir(), || self.find_in_files(name))?
+        {
+            return Ok(found);
         }
+        let answer = self
+            .git_common()
+            .args(["rev-parse", "--verify", "--quiet", "--end-of-options", name])
+            .answer()?;
+        match answer.code {
+            Some(0) => Ok(Some(self.parse_id(&answer.text())?)),
+            _ => Ok(None),
+        }
+    }
+
+    fn find_in_files(&self, name: &str) -> Result<Option<ObjectId>> {
+        let cannot = || format!("cannot read ref '{name}'");
+        let Some(mut found) = self.gix().try_find_reference(name).context(cannot)? else {
+            return Ok(None);
+        };
+        if found.name().as_bstr() != name {
+            return Ok(None);
+        }
+        Ok(Some(found.follow_to_object().context(cannot)?.detach()))
     }
 
     /// Changes one ref that only we write, durably, if it still has the expected value.
