@@ -188,3 +188,35 @@ impl Repo {
         Ok(complete.then(|| text.lines().filter_map(Move::parse).collect()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::git::snapshot::tests::world::World;
+
+    #[test]
+    fn a_move_that_was_recorded_and_has_not_happened_is_not_behind_the_position() {
+        let world = World::new();
+        world.write("a", "a");
+        world.commit_all("a");
+        let id = world
+            .repo
+            .parse_id(world.git(&["rev-parse", "HEAD"]).trim());
+        let id = id.expect("an id");
+        let change = |name: &str| RefChange {
+            name: name.to_owned(),
+            expected: Expected::Absent,
+            new: Some(id),
+        };
+        world.repo.note_moves(&[change("refs/x/done")]);
+        world.repo.note_moves(&[change("refs/x/under-way")]);
+        let end = world.repo.moves_so_far();
+        let value = |name: &str| (name == "refs/x/done").then_some(id);
+        let from = world.repo.pending_moves(end, value).expect("a position");
+        let moves = world.repo.moves_since(from).expect("a list");
+        let names: Vec<_> = moves.iter().flatten().map(|step| &step.name).collect();
+        assert_eq!(names, ["refs/x/under-way"]);
+        let done = world.repo.pending_moves(end, |_| Some(id));
+        assert_eq!(done.expect("a position"), end);
+    }
+}
