@@ -61,7 +61,7 @@ impl Kind {
     pub fn complaint(self, value: &str) -> Option<String> {
         let wanted = match self {
             Kind::Word(words) if !words.contains(&value) => format!("one of {}", words.join(", ")),
-            Kind::Prefix if !is_prefix(value) => "the beginning of a branch name".to_owned(),
+            Kind::Prefix if !is_prefix(value) => "the start of a branch name".to_owned(),
             Kind::Bool if crate::config::parse_bool(value).is_none() => "true or false".to_owned(),
             Kind::Number if parse_number(value).is_none() => {
                 "a number (try 100, 64k or 2g)".to_owned()

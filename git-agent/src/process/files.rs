@@ -8,21 +8,20 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// A file that is told from every other by what it is, not by its name: as long as this lives, no file that takes its place
-/// has its identity.
+/// A file pinned by its inode: while this value lives, no other file can get the same identity.
 ///
-/// Who looks for the holder of a lock takes a while, and the lock may be released and taken anew meanwhile. Only the one
-/// that was judged may be removed.
+/// Searching the holders of a lock takes a while, and the lock may be released and taken again meanwhile. Only the file
+/// that was checked may be removed.
 #[derive(Debug)]
 pub struct Pinned {
     path: PathBuf,
     meta: Metadata,
-    /// Only names the file: whoever looks for holders passes over it.
+    /// Opened only as a path, so that a search for holders ignores it.
     _file: File,
 }
 
 impl Pinned {
-    /// Takes hold of a plain file; `None` when there is none at this path.
+    /// Pins a regular file; returns `None` if there is none at this path.
     pub fn at(path: &Path) -> Option<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -37,27 +36,27 @@ impl Pinned {
         })
     }
 
-    /// Returns its name at the beginning.
+    /// Returns the path under which it was pinned.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns what is known about it.
+    /// Returns its metadata at that time.
     pub fn meta(&self) -> &Metadata {
         &self.meta
     }
 
-    /// Returns whether this user made it.
+    /// Returns whether it belongs to this user.
     pub fn is_own(&self) -> bool {
         self.meta.uid() == rustix::process::geteuid().as_raw()
     }
 
-    /// Returns whether the name still leads to it.
+    /// Returns whether the path still leads to it.
     pub fn is_there(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok_and(|now| is_same(&now, &self.meta))
     }
 
-    /// Removes it, unless another file has its name by now. Returns whether it did.
+    /// Removes it, unless another file now has its path. Returns whether it did.
     pub fn remove(&self) -> io::Result<bool> {
         if !self.is_there() {
             return Ok(false);
@@ -65,23 +64,23 @@ impl Pinned {
         fs::remove_file(&self.path).map(|()| true)
     }
 
-    /// Returns whether a process that this user may look at has it open, by its directory in `/proc`.
+    /// Returns whether a process has it open, given the process's directory in `/proc`.
     pub fn is_open_in(&self, process: &Path) -> bool {
         let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten();
         descriptors.flatten().any(|descriptor| {
-            // By identity, not by name: a lock of ours is a second name of a file made elsewhere.
+            // Compares the inode, not the path: our lock is a second name of a file created elsewhere.
             fs::metadata(descriptor.path()).is_ok_and(|open| is_same(&open, &self.meta))
                 && !only_names(process, &descriptor.file_name())
         })
     }
 
-    /// Returns whether any process has it open; `None` where that cannot be told.
+    /// Returns whether any process has it open; `None` if unknown.
     fn is_open(&self) -> Option<bool> {
         let mut processes = fs::read_dir("/proc").ok()?.flatten();
         Some(processes.any(|process| self.is_open_in(&process.path())))
     }
 
-    /// Returns whether whoever made it is gone for certain: it is this user's own, it is still there, and no process has it
+    /// Returns whether its creator has certainly ended: it belongs to this user, it still exists, and no process has it
     /// open.
     pub fn is_abandoned(&self) -> bool {
         self.is_own() && self.is_open() == Some(false) && self.is_there()
@@ -92,7 +91,7 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Returns whether a descriptor of a process names a file without opening it.
+/// Returns whether a descriptor of a process refers to a file without opening it.
 fn only_names(process: &Path, descriptor: &OsStr) -> bool {
     let info = fs::read_to_string(process.join("fdinfo").join(descriptor)).unwrap_or_default();
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));

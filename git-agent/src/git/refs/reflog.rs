@@ -258,8 +258,8 @@ impl Repo {
         Ok(logs)
     }
 
-    /// Returns those of some commits that no branch, no tag and no branch of a remote reaches. Other refs do not count:
-    /// some may go at any time, and git would read the refs of every session.
+    /// Returns the commits that no branch, tag or remote-tracking branch reaches. Other refs do not count: some may be
+    /// deleted at any time, and git would read the refs of every session.
     pub fn unreached(&self, commits: &BTreeSet<ObjectId>) -> Result<Vec<ObjectId>> {
         let input: String = commits.iter().map(|id| format!("{id}\n")).collect();
         let answer = self

@@ -38,12 +38,12 @@ const SLACK: Duration = Duration::from_millis(100);
 /// How often locks with a holder are checked again. With the delays that takes about half a second.
 const ATTEMPTS: u32 = 8;
 
-/// How long another git at the same index is waited for.
+/// How long to wait for another git at the same index.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often git is asked again where no lock is seen that may have kept it.
+/// How often git is retried although no lock is visible.
 const AT_LEAST: u32 = 2;
 
-/// A record of the locks that git may take for us. It goes with the value; when this process or its git dies, it stays.
+/// A record of the locks that git may take for us, removed on drop. It stays if this process or its git dies.
 #[derive(Debug)]
 #[must_use]
 pub struct LockRecord {
@@ -118,8 +118,8 @@ impl Repo {
         Ok(LockRecord { path, locks, file })
     }
 
-    /// Runs a git that writes the index of a working tree or moves its HEAD. Another git that does so takes these locks for a
-    /// moment, and is waited for; one that holds them for longer makes this fail.
+    /// Runs a git that writes the index of a worktree or moves its HEAD. Waits for another git that holds these locks
+    /// briefly, and fails if it holds them for longer.
     pub fn run_at_index(
         &self,
         at: &Checkout,
@@ -145,7 +145,7 @@ impl Repo {
             let Err(error) = result else {
                 break;
             };
-            // It may have been let go since git met it.
+            // The lock may have been released since git met it.
             let may_pass = was_busy || busy() || attempt < AT_LEAST;
             if !may_pass || Instant::now() >= until {
                 return Err(error);
@@ -155,7 +155,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Returns the locks that are there and that commands of ours took which died.
+    /// Returns the existing locks of our commands that died.
     pub fn recorded_locks(&self) -> Vec<PathBuf> {
         let records = self.dead_records();
         let mut locks: Vec<PathBuf> = records.into_iter().flat_map(|(_, locks)| locks).collect();
@@ -218,7 +218,7 @@ impl Repo {
         let turn = File::open(&dir).context(cannot)?;
         turn.lock().context(cannot)?;
         let mut dead = self.unheld(&there);
-        // A git that was killed just now takes a moment to end, and one that works ends soon.
+        // A git that was just killed takes a moment to end, and a working one ends soon.
         for attempt in 0..ATTEMPTS {
             let is_dead = |path: &PathBuf| dead.iter().any(|lock| lock.path() == path);
             if there.iter().all(|path| is_dead(path) || !path.exists()) {
@@ -228,7 +228,7 @@ impl Repo {
             dead = self.unheld(&there);
         }
         fault::point("locks.judged").context(cannot)?;
-        // Another lock of that name is the next git's, which works.
+        // A new lock of the same name belongs to the next git.
         let removed = dead.iter().filter(|lock| lock.remove().unwrap_or(false));
         Ok(removed.map(|lock| lock.path().to_owned()).collect())
     }
@@ -241,7 +241,8 @@ impl Repo {
         there.map(|lock| lock.path().to_owned()).collect()
     }
 
-    /// Returns the same, to be removed only if they are still there: one that went while its holder was looked for had one.
+    /// Returns the same as pinned files, which are removed only if they still exist: a lock that disappeared during the
+    /// search had a holder.
     fn unheld(&self, paths: &[PathBuf]) -> Vec<Pinned> {
         let locks = paths.iter().filter_map(|path| Pinned::at(path));
         let mut suspects: Vec<Pinned> = locks.filter(Pinned::is_own).collect();
@@ -439,12 +440,12 @@ mod tests {
         fs::write(&lock, "").expect("writable");
         let judged = repo.unheld(std::slice::from_ref(&lock));
         assert_eq!(judged.len(), 1);
-        // Its git ended by itself, and the next one has the name: some file systems give a free number out again at once.
+        // Its git ended by itself, and the next one took the name: some file systems reuse an inode number at once.
         fs::remove_file(&lock).expect("there");
         fs::write(&lock, "").expect("writable");
         assert!(!judged[0].remove().expect("can be looked at"));
         assert!(lock.exists(), "it is the next git's");
-        // Who looks at a lock does not hold it.
+        // Examining a lock does not hold it.
         assert_eq!(repo.abandoned(std::slice::from_ref(&lock)).len(), 1);
         let looked = Pinned::at(&lock).expect("there");
         assert_eq!(repo.abandoned(std::slice::from_ref(&lock)).len(), 1);

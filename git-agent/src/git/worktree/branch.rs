@@ -62,7 +62,7 @@ impl Branch {
             Some(_) => branch.create_by_git(repo, name, &message)?,
             None => branch.create_file(repo, name, &message)?,
         }
-        // Afterwards: a name that was taken is not made here, whatever moves it.
+        // Afterwards: a branch that already existed was not created here.
         repo.note_moves(&[RefChange {
             name: branch.full_name.clone(),
             expected: Expected::Absent,

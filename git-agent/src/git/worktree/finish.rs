@@ -63,7 +63,7 @@ pub fn finish(
 fn unfinished(repo: &Repo, path: &Path) -> Option<PathBuf> {
     let parent = fs::canonicalize(path.parent()?).ok()?;
     let path = parent.join(path.file_name()?);
-    // A path has one record: git and we refuse to add another.
+    // A path has only one record, because git and we refuse to add another.
     let admin_dir = admin_dir_of(repo, &path).ok()??;
     is_initializing(&admin_dir).then_some(admin_dir)
 }

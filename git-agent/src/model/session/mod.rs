@@ -333,7 +333,7 @@ pub struct Session {
     /// How far the spool is in git.
     #[serde(default)]
     pub spool: SpoolCursor,
-    /// Its settings, and what features keep about it.
+    /// Its settings, and the facts that features keep.
     #[serde(
         rename = "more",
         skip_serializing_if = "SessionSettings::is_empty",

@@ -1,8 +1,8 @@
-//! The settings of one session, and the facts that features keep in its record: typed where this version knows the key,
-//! kept as they are where it does not.
+//! The settings of one session, and the facts that features keep in its record: typed if this version knows the key,
+//! unchanged otherwise.
 //!
-//! In `state.json` they are one object, `more`. A value of an unexpected type stays there untouched, so that a record
-//! written by another version survives being read and written again.
+//! In `state.json` they are one object, `more`. A value of an unexpected type stays there unchanged, so that a record
+//! of another version survives a round trip.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ use crate::model::id::{SessionId, Ulid};
 
 type Map = BTreeMap<String, Value>;
 
-/// The agent's own file of the conversation, as it is kept with the session's log.
+/// The agent's own conversation file, kept with the session's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptConversation {
-    /// Which kind of file it is.
+    /// The kind of file.
     pub kind: String,
     /// The vendor's id of the conversation.
     pub id: String,
-    /// The attachment that holds it.
+    /// The SHA-256 of the attachment.
     pub attachment: String,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
 }
 
@@ -60,7 +60,7 @@ macro_rules! settings {
         pub mod set {
             use super::*;
             $(
-                /// Returns the event that gives the setting of this name a value, or removes it.
+                /// Returns the event that sets or removes the setting of this name.
                 pub fn $field(value: Option<$type>) -> Body {
                     event(stringify!($field), value)
                 }
@@ -72,17 +72,17 @@ macro_rules! settings {
 settings! {
     /// The sessions that must be ready before this one starts.
     after: Vec<SessionId>;
-    /// Whether every permission is asked for, where that was chosen.
+    /// Whether the user answers every permission request; absent if not chosen.
     ask: bool;
-    /// The tree and the tip before the last prompt that was not only to go on.
+    /// The tree and the tip before the last real prompt.
     before: String;
-    /// The command that is its agent, as recorded.
+    /// The agent's command line, as recorded.
     command: Vec<String>;
     /// Whether a forked session may see the conversation it was forked from; absent for the user's own.
     conversation: bool;
     /// The last message of the inbox whose turn has begun.
     inbox_done: Ulid;
-    /// The commit by which its work landed.
+    /// The merge commit of its work.
     merged: String;
     /// The agent's own file of the conversation.
     native: KeptConversation;
@@ -90,17 +90,17 @@ settings! {
     no_guard: bool;
     /// The port of its worktree.
     port: u16;
-    /// Its place in the queue: a higher number goes first.
+    /// Its priority in the queue: a higher number goes first.
     priority: i32;
-    /// Whether it may change nothing.
+    /// Whether it is read-only.
     read_only: bool;
-    /// The session whose conflict it was made to resolve.
+    /// The session whose conflict it resolves.
     resolves: SessionId;
     /// Whether the setup command has run in its worktree.
     set_up: bool;
     /// The session whose worktree it uses.
     shares: SessionId;
-    /// How many files of it were not committed, and so not shared, when it was last pushed.
+    /// How many uncommitted, and thus unshared, files it had at the last push.
     unshared: u64;
 }
 
@@ -125,7 +125,7 @@ impl SessionSettings {
         *self = map.into();
     }
 
-    /// Removes every value that takes more than `most` bytes: those that decide how a session runs are short.
+    /// Removes every value of more than `most` bytes: the values that decide how a session runs are short.
     pub fn drop_larger_than(&mut self, most: usize) {
         let mut map = Map::from(std::mem::take(self));
         map.retain(|_, value| value.to_string().len() <= most);
@@ -133,7 +133,7 @@ impl SessionSettings {
     }
 }
 
-/// Takes a value out of the map if it is exactly of its type, so that nothing changes by being read and written.
+/// Takes a value out of the map if it has exactly its type, so that a round trip changes nothing.
 fn take<T: Serialize + DeserializeOwned>(map: &mut Map, key: &str) -> Option<T> {
     let value = map.get(key)?;
     let typed: T = serde_json::from_value(value.clone()).ok()?;

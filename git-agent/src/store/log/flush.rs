@@ -205,7 +205,7 @@ fn state_line(session: &Session, redactor: &Redactor) -> Result<Redacted<Vec<u8>
     let mut line = encode(session)?;
     if line.as_str().len() as u64 >= limits::STATE {
         let mut small = session.clone();
-        // What decides how the session runs is short.
+        // The values that decide how the session runs are short.
         small.settings.drop_larger_than(SMALL);
         small.task = shorten(&small.task, SMALL);
         line = encode(&small)?;
