@@ -292,7 +292,9 @@ fn no_value_in_a_team_file_stops_anybodys_work() {
     let run = repo
         .agent(["new", "--name", "told", "--", "echo x >x"])
         .success();
-    run.assert_says("'.gitagents' is ignored in agent.branchPrefix: 'a..b' is not the beginning of a branch name");
+    run.assert_says(
+        "'.gitagents' is ignored in agent.branchPrefix: 'a..b' is not the start of a branch name",
+    );
     repo.agent(["wait", "told"]).success();
     assert_eq!(repo.refs("refs/heads/agent/told").len(), 1);
 }

@@ -62,7 +62,7 @@ impl Branch {
             Some(_) => branch.create_by_git(repo, name, &message)?,
             None => branch.create_file(repo, name, &message)?,
         }
-        // Afterwards: a branch that already existed was not created here.
+        // Recorded only now: a branch that already existed is not a move of ours.
         repo.note_moves(&[RefChange {
             name: branch.full_name.clone(),
             expected: Expected::Absent,
