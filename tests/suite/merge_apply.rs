@@ -41,7 +41,7 @@ fn changes_are_applied_uncommitted_and_taken_away_again() {
     let touched = state(&repo);
     repo.agent(["merge", "--undo"])
         .code(128)
-        .assert_says("cannot be taken back");
+        .assert_says("cannot undo the changes");
     assert_eq!(state(&repo), touched, "what was changed since stays");
 }
 

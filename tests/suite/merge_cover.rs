@@ -76,7 +76,7 @@ fn what_the_parent_has_and_the_target_lacks_must_be_approved_too() {
 
     repo.agent(["review", "approve", "fix", "--into", "nowhere"])
         .code(128)
-        .assert_says("no branch 'nowhere' to merge into");
+        .assert_says("branch 'nowhere' does not exist");
     assert_eq!(changed(&["--into", "main"]), "fix\nunseen\n");
     let approved = repo.agent(["review", "approve", "fix", "--into", "main", "--json"]);
     let approved = approved.success();

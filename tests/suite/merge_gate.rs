@@ -55,7 +55,7 @@ fn two_that_break_together_cost_only_the_later_one() {
     let prompts = repo.texts("s5", "prompt");
     let last = prompts.last().expect("a prompt");
     assert!(
-        last.contains("part2") && last.contains("The end of their log"),
+        last.contains("part2") && last.contains("The end of its log"),
         "{last}"
     );
     repo.agent(["merge", "queue", "list", "--porcelain"])
@@ -104,7 +104,7 @@ fn a_failing_test_keeps_everything_as_it_was() {
         .code(1)
         .assert_says("(remembered; '--retest' runs them again)");
     let red = repo.agent(["merge", "--test", "false", "fix"]).code(128);
-    red.assert_says("fails its tests without any session");
+    red.assert_says("tests of the target fail without any session");
     assert_eq!(state(&repo), before);
     repo.assert_nothing_left_over();
     repo.git(["config", "agent.mergeStrategy", "manual"])

@@ -307,7 +307,7 @@ fn a_person_takes_the_last_step_where_that_is_wanted() {
     repo.git(["config", "--unset", "agent.test"]).success();
     repo.agent(["merge"])
         .code(128)
-        .assert_says("without tests nothing may land");
+        .assert_says("which needs tests");
 }
 
 #[test]
@@ -356,7 +356,12 @@ fn a_revert_that_conflicts_with_what_came_later_changes_nothing() {
     repo.commit("later");
     let before = (state(&repo), repo.id("main"));
     let refused = repo.agent(["merge", "--undo", "--yes"]).failure();
-    assert!(refused.stderr().contains("conflicts in 'app'"), "{refused}");
+    assert!(
+        refused
+            .stderr()
+            .contains("conflicts with later changes in 'app'"),
+        "{refused}"
+    );
     assert_eq!((state(&repo), repo.id("main")), before);
     assert_eq!(repo.state("one"), "merged");
 }

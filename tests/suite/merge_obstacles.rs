@@ -238,18 +238,21 @@ fn nonsense_is_refused_in_words() {
     repo.git(["tag", "v1"]).success();
     let before = state(&repo);
     for (args, words) in [
-        (&["merge", "--into", "nowhere"][..], "no branch 'nowhere'"),
+        (
+            &["merge", "--into", "nowhere"][..],
+            "branch 'nowhere' does not exist",
+        ),
         (&["merge", "--into", "v1"], "'v1' is a tag"),
-        (&["merge", "--into=-x"], "no branch '-x'"),
+        (&["merge", "--into=-x"], "branch '-x' does not exist"),
         (&["merge", "--into", "main", "nobody"], "nobody"),
         (&["merge", "--apply"], "exactly one session"),
-        (&["merge", "--pick", "fix"], "in no group"),
+        (&["merge", "--pick", "fix"], "does not belong to a group"),
         (&["merge", "--continue"], "no interrupted merge"),
         (&["merge", "--abort"], "no interrupted merge"),
         (&["merge", "--squash", "--rebase"], "cannot be used with"),
         (
             &["merge", "queue", "add", "--into", "nowhere", "fix"],
-            "no branch 'nowhere'",
+            "branch 'nowhere' does not exist",
         ),
     ] {
         repo.agent(args).failure().assert_says(words);

@@ -65,7 +65,7 @@ fn by_hand_in_a_worktree_of_its_own() {
     repo.agent(["merge", "resolve", "work"]).success();
     repo.agent(["merge", "resolve", "--abort", "work"])
         .code(128)
-        .assert_says("no conflict of 'work' is being resolved");
+        .assert_says("session 'work' has no open resolution");
     repo.assert_nothing_left_over();
 }
 
@@ -98,7 +98,7 @@ fn an_agent_resolves_and_both_sides_survive() {
     let prompt = repo.texts("resolve-work", "prompt").concat();
     for words in [
         "Merging main into work",
-        "both must survive",
+        "Keep both",
         "the same line",
         "- f (contents)",
     ] {

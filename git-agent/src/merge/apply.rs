@@ -1,7 +1,8 @@
-//! A session's changes on the current checkout, uncommitted: merged with what is committed there, and over nothing else.
+//! Applies a session's changes to the current checkout without committing them.
 //!
-//! The files are written through a copy of the index, so that git's own safety applies and the user's index stays as it
-//! is. The copy is kept: it is what undoing compares the files with.
+//! The changes are merged with HEAD and never overwrite uncommitted files. They are written through a copy of the
+//! index, so that git's own checks apply and the user's index does not change. The copy is kept: undo compares the
+//! files with it.
 
 use std::fs;
 
@@ -18,23 +19,25 @@ use crate::session::control;
 use crate::session::task_text::task_text;
 use crate::store::list::Listed;
 
-/// Puts a session's changes on the checkout that the command was started in. Returns the paths that changed.
+/// Applies a session's changes to the checkout that the command runs in. Returns the changed paths.
 pub fn apply(context: &Context<'_>, right: &Right, listed: &Listed) -> Result<Vec<String>> {
     let (repo, session) = (context.repo, &listed.session);
     control::require_idle(context, session)?;
     let at = repo.checkout()?;
     let head = repo
         .head_of(&at)?
-        .ok_or_else(|| Error::fatal("there is no commit here yet to apply changes to"))?;
+        .ok_or_else(|| Error::fatal("this branch has no commits yet"))?;
     let name = &session.name;
     let work = candidates::look(context, listed, false)?
         .map_err(|why| Error::fatal(format!("cannot apply '{name}': {why}")))?;
     if work.checkout.as_ref().is_some_and(|own| own.top == at.top) {
-        return Err(Error::fatal(format!("this is the worktree of '{name}'")));
+        return Err(Error::fatal(format!(
+            "cannot apply '{name}' to its own worktree"
+        )));
     }
     if repo.merge_base(head, work.tip)?.is_none() {
         return Err(Error::fatal(format!(
-            "'{name}' shares no history with what is checked out here"
+            "'{name}' shares no history with HEAD"
         )));
     }
     let commit = match work.is_committed() {
@@ -49,7 +52,7 @@ pub fn apply(context: &Context<'_>, right: &Right, listed: &Listed) -> Result<Ve
         Merged::Conflict(paths) => {
             let shown: Vec<String> = paths.iter().map(|path| format!("'{path}'")).collect();
             return Err(Error::fatal(format!(
-                "'{name}' conflicts with what is checked out here: {}",
+                "'{name}' conflicts with HEAD: {}",
                 shown.join(", ")
             ))
             .hint("nothing was changed"));
@@ -57,12 +60,12 @@ pub fn apply(context: &Context<'_>, right: &Right, listed: &Listed) -> Result<Ve
     };
     if tree == repo.tree_of(head)? {
         return Err(Error::negative(format!(
-            "'{name}' has nothing that is not here"
+            "HEAD already has all changes of '{name}'"
         )));
     }
     if let Some(what) = repo.obstacle(&at, head, tree)? {
         return Err(Error::fatal(format!("cannot apply '{name}': {what}"))
-            .hint("nothing was changed; commit or stash what is in the way"));
+            .hint("nothing was changed; commit or stash these changes, then apply again"));
     }
     let mut journal = Journal::begin(context, Asked::default());
     let index = right.dir().join(format!("{}.index", journal.id));
@@ -82,7 +85,7 @@ pub fn apply(context: &Context<'_>, right: &Right, listed: &Listed) -> Result<Ve
         .args(["read-tree", "-m", "-u", &applied.before, &applied.after])
         .run();
     if let Err(error) = answer {
-        // If that fails as well, the journal stays for the next try.
+        // If restoring the files fails too, the journal stays for the next try.
         put_back(context, &applied).map_err(|then| {
             Error::fatal(format!("{}; and then: {}", error.message(), then.message()))
                 .hint("git agent merge --abort    once there is room again")
@@ -118,8 +121,8 @@ fn git(context: &Context<'_>, applied: &Applied) -> Git {
         .index_file(&applied.index)
 }
 
-/// Puts the files back that an application which failed or died has changed. Returns those that somebody has changed
-/// since, which stay.
+/// Restores the files that a failed or killed apply has changed. Returns the files that have been edited since; they
+/// stay as they are.
 pub fn put_back(context: &Context<'_>, applied: &Applied) -> Result<Vec<String>> {
     let repo = context.repo;
     let _ = fs::remove_file(applied.index.with_extension("index.lock"));
@@ -134,7 +137,7 @@ pub fn put_back(context: &Context<'_>, applied: &Applied) -> Result<Vec<String>>
     repo.take_back(&at, &applied.index, before, after)
 }
 
-/// Takes applied changes away again. Files that were changed since are in the way, and then nothing happens.
+/// Undoes applied changes. Refuses, and changes nothing, if one of the files has been edited since.
 pub fn take_back(context: &Context<'_>, applied: &Applied) -> Result<()> {
     let _ = fs::remove_file(applied.index.with_extension("index.lock"));
     let repo = context.repo;
@@ -142,13 +145,13 @@ pub fn take_back(context: &Context<'_>, applied: &Applied) -> Result<()> {
         repo.parse_id(&applied.before)?,
         repo.parse_id(&applied.after)?,
     );
-    // git would take what is ignored for nobody's.
+    // git would overwrite an ignored file without asking.
     if let Some(path) = repo.anything_new_at(&applied.top, after, before)? {
         return Err(Error::fatal(format!(
-            "the changes of '{}' cannot be taken back: '{path}' was deleted by them and is there again",
+            "cannot undo the changes of '{}': they deleted '{path}', and it exists again",
             applied.name
         ))
-        .hint("nothing was changed; move it away"));
+        .hint("nothing was changed; move the file away, then undo again"));
     }
     git(context, applied)
         .args(["read-tree", "-m", "-u", &applied.after, &applied.before])
@@ -156,7 +159,7 @@ pub fn take_back(context: &Context<'_>, applied: &Applied) -> Result<()> {
         .map(|_| ())
         .map_err(|error| {
             Error::fatal(format!(
-                "the changes of '{}' cannot be taken back: {}",
+                "cannot undo the changes of '{}': {}",
                 applied.name,
                 error.message()
             ))

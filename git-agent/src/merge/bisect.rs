@@ -1,23 +1,24 @@
-//! The gate: a batch is merged and tested together, and when it fails, what makes it fail is found and left out.
+//! Tests a batch of merged sessions; if the tests fail, finds the sessions that break them by bisection and leaves them
+//! out.
 
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::merge::build::Chain;
 use crate::model::merge::Why;
 
-/// What a test of a commit says.
+/// Result of a test of one commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Colour {
-    /// It passes.
+    /// The tests pass.
     Green,
-    /// It fails, and this is where its log is.
+    /// The tests fail; holds the path of the log.
     Red(String),
-    /// It did not end in time, and this is where its log is.
+    /// The tests did not end in time; holds the path of the log.
     Late(String),
 }
 
 impl Colour {
-    /// Returns why a session with which this is the result is left out.
+    /// Returns the reason to leave out a session with this result, or `None` if it may stay.
     fn objection(self) -> Option<Why> {
         match self {
             Colour::Green => None,
@@ -27,11 +28,11 @@ impl Colour {
     }
 }
 
-/// What the gate needs done.
+/// The operations that [`sift`] needs; unit tests replace them.
 pub trait World {
     /// Merges candidates into the target in this order.
     fn build(&mut self, order: &[usize]) -> Result<Chain>;
-    /// Tests a commit that has these candidates in it.
+    /// Tests a commit that contains these candidates.
     fn test(&mut self, commit: ObjectId, holds: &[usize]) -> Result<Colour>;
     /// Returns whether one candidate builds on another.
     fn builds_on(&self, one: usize, other: usize) -> bool;
@@ -39,17 +40,17 @@ pub trait World {
     fn name(&self, index: usize) -> String;
 }
 
-/// What passed, and what did not.
+/// The candidates that passed and those that were left out.
 #[derive(Debug)]
 pub struct Sifted {
-    /// What is merged and tested.
+    /// The merged and tested chain.
     pub chain: Chain,
-    /// What is left out.
+    /// The candidates that were left out, each with its reason.
     pub left: Vec<(usize, Why)>,
 }
 
-/// Merges and tests all together. While that fails, the first candidate with which it fails is found by halving and
-/// left out with whatever builds on it.
+/// Merges and tests all candidates together. While the tests fail, finds the first candidate that breaks them by
+/// bisection and leaves it out, with every candidate that builds on it.
 pub fn sift(mut order: Vec<usize>, world: &mut dyn World) -> Result<Sifted> {
     let mut left: Vec<(usize, Why)> = Vec::new();
     loop {
@@ -60,7 +61,7 @@ pub fn sift(mut order: Vec<usize>, world: &mut dyn World) -> Result<Sifted> {
         }
         let lost_more = chain.links.iter().any(|link| !order.contains(&link.index));
         if lost_more {
-            // Something builds on what did not merge: without it the chain is another one.
+            // A merged candidate builds on one that did not merge: build the chain again without both.
             continue;
         }
         let holds: Vec<usize> = chain.links.iter().map(|link| link.index).collect();
@@ -75,7 +76,7 @@ pub fn sift(mut order: Vec<usize>, world: &mut dyn World) -> Result<Sifted> {
     }
 }
 
-/// Returns the first link with which the chain is red, and what that says.
+/// Returns the position of the first link with which the tests fail, and the reason.
 fn first_red(
     chain: &Chain,
     holds: &[usize],
@@ -91,25 +92,25 @@ fn first_red(
             Some(found) => (red, why) = (middle, found),
         }
     }
-    // Only when the first one is suspected has the target itself to prove that it was innocent.
+    // Only if the first candidate is suspected must the target prove that it passes alone.
     if green == 0 {
         let (message, log) = match world.test(chain.base, &[])? {
             Colour::Green => return Ok((red - 1, why)),
-            Colour::Red(log) => ("the target fails its tests without any session", log),
+            Colour::Red(log) => ("the tests of the target fail without any session", log),
             Colour::Late(log) => (
                 "the target's tests do not end in time ('agent.testTimeout') without any session",
                 log,
             ),
         };
         return Err(Error::fatal(message)
-            .hint(format!("look at the log: {log}"))
-            .hint("run them again, whatever is remembered: git agent merge --retest")
+            .hint(format!("log: {log}"))
+            .hint("run the tests again: git agent merge --retest")
             .hint("merge without tests: git agent merge --no-test"));
     }
     Ok((red - 1, why))
 }
 
-/// Leaves out a candidate, and whatever builds on it.
+/// Leaves out a candidate and every candidate that builds on it.
 fn leave(
     index: usize,
     why: Why,
@@ -136,10 +137,10 @@ mod tests {
     use super::*;
     use crate::merge::build::Link;
 
-    /// Says whether the tests fail with these candidates.
+    /// Returns whether the tests fail with these candidates.
     type Red = Box<dyn Fn(&[usize]) -> bool>;
 
-    /// A world in which commits are sets of candidates.
+    /// A world in which each commit is a set of candidates.
     struct Sets {
         red: Red,
         needs: Vec<(usize, usize)>,
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_red_target_is_nobodys_fault() {
+    fn a_red_target_blames_no_session() {
         let mut world = sets(|_| true);
         let error = sift(vec![0, 1], &mut world).expect_err("the target is red");
         assert!(error.message().contains("without any session"));

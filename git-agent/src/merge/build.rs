@@ -1,4 +1,4 @@
-//! Building the merged result in memory: one session after the other on top of the target, each by git's own engine.
+//! Builds the merged result in memory: merges one session after the other onto the target with git's own merge engine.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use crate::merge::candidates::Candidate;
 use crate::model::merge::message::{self, Squashed, TaskText};
 use crate::model::merge::{Style, Why};
 
-/// One session's part of the result.
+/// One merged session in a chain.
 #[derive(Debug, Clone)]
 pub struct Link {
-    /// Which candidate.
+    /// Index of the candidate.
     pub index: usize,
-    /// All of its work as one commit of its branch.
+    /// The commit on the session's branch that holds all of its work.
     pub work: ObjectId,
-    /// What it was merged into.
+    /// The commit it was merged into.
     pub onto: ObjectId,
-    /// The target's tip once it is in.
+    /// The tip of the target after this session.
     pub commit: ObjectId,
     /// The commits that were made for it on the target.
     pub made: Vec<ObjectId>,
@@ -28,11 +28,11 @@ pub struct Link {
 /// The target with sessions merged into it, one after the other.
 #[derive(Debug, Clone)]
 pub struct Chain {
-    /// Where it begins.
+    /// The tip of the target before the first session.
     pub base: ObjectId,
-    /// The sessions that are in it.
+    /// The merged sessions.
     pub links: Vec<Link>,
-    /// Those that could not be merged.
+    /// The candidates that could not be merged.
     pub left: Vec<(usize, Why)>,
 }
 
@@ -45,13 +45,13 @@ impl Chain {
         }
     }
 
-    /// Returns the tip of all of it.
+    /// Returns the tip after all sessions.
     pub fn tip(&self) -> ObjectId {
         self.tip_of(self.links.len())
     }
 }
 
-/// Builds chains of the same candidates.
+/// Builds chains of the same candidates, and reuses the commits made for earlier ones.
 #[derive(Debug)]
 pub struct Builder<'a> {
     repo: &'a Repo,
@@ -62,7 +62,7 @@ pub struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// Returns a builder.
+    /// Returns a builder without any commits.
     pub fn new(repo: &'a Repo, candidates: &'a [Candidate], style: Style, text: TaskText) -> Self {
         Builder {
             repo,
@@ -73,14 +73,15 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Takes over the commits that were made for a chain of the same candidates.
+    /// Reuses the commits that were made for a chain of the same candidates.
     pub fn knowing(mut self, chain: &Chain) -> Self {
         let works = chain.links.iter().map(|link| (link.index, link.work));
         self.works.extend(works);
         self
     }
 
-    /// Merges candidates into `base` in this order. What does not merge is left out, and the rest goes on.
+    /// Merges candidates into `base` in this order. A candidate that does not merge is left out, and the others are
+    /// merged.
     pub fn build(&mut self, base: ObjectId, order: &[usize]) -> Result<Chain> {
         let mut chain = Chain {
             base,
@@ -97,7 +98,7 @@ impl<'a> Builder<'a> {
         Ok(chain)
     }
 
-    /// Returns all of a candidate's work as one commit: its tip, or a commit of what was approved on top of it.
+    /// Returns a candidate's work as one commit: its tip, or a new commit of the approved files on top of it.
     pub fn work(&mut self, index: usize) -> Result<ObjectId> {
         if let Some(made) = self.works.get(&index) {
             return Ok(*made);
@@ -136,7 +137,7 @@ impl<'a> Builder<'a> {
         if self.repo.is_ancestor(work, onto)? {
             return Ok(Err(Why::Nothing));
         }
-        // As in git, a rebase makes commits of the user's own, and does not ask.
+        // Like git, verify signatures only for merges: a rebase creates new commits of the user.
         if self.style != Style::Rebase
             && self.repo.verifies_merges()?
             && !self.repo.has_good_signature(work)?
@@ -166,10 +167,10 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Returns a path that a candidate would bring and that git refuses to check out.
+    /// Returns a path of the candidate that git refuses to check out, if there is one.
     fn bad_path(&self, index: usize, onto: ObjectId) -> Result<Option<String>> {
         let work = &self.candidates[index].work;
-        // Of squashed commits only the last state lands.
+        // A squash brings in only the last tree, so earlier ones need no check.
         if self.style == Style::Squash {
             let known = self.repo.tree_of(onto)?;
             return self.repo.refused_path(&[known], work.tree);
@@ -201,7 +202,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Returns the message of the commit that brings a candidate in.
+    /// Returns the message of the commit that merges a candidate.
     pub fn message(&self, index: usize, onto: ObjectId, work: ObjectId) -> Result<String> {
         let session = &self.candidates[index].session;
         let logged = self.repo.merge_log()?;
@@ -232,8 +233,8 @@ impl<'a> Builder<'a> {
         ))
     }
 
-    /// Makes the commits of a branch again on top of another commit, as `git rebase` would: merges are left out, and so is
-    /// what is there already.
+    /// Replays the commits of a branch on another commit as `git rebase` does: without merges, and without changes that
+    /// are there already.
     fn replay(
         &self,
         index: usize,

@@ -1,4 +1,5 @@
-//! Looking at what could go in: the target, and each session's work exactly as it is, uncommitted files included.
+//! Finds the target branch and the sessions that may be merged, with the exact work of each, uncommitted files
+//! included.
 
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
@@ -24,44 +25,44 @@ use crate::store::list::{Listed, Scope};
 /// The branch to merge into.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Its short name.
+    /// Short name, `main`.
     pub branch: String,
-    /// Its full name.
+    /// Full name, `refs/heads/main`.
     pub name: String,
     /// Its tip.
     pub tip: ObjectId,
-    /// The working trees that have it checked out.
+    /// The worktrees that have it checked out.
     pub checkouts: Vec<Checkout>,
 }
 
-/// A session that may go in.
+/// A session that may be merged.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     /// The session.
     pub session: Session,
     /// Its work.
     pub work: Work,
-    /// The sessions that it builds on: without them it does not land.
+    /// The sessions it builds on; it is merged only with them.
     pub needs: Vec<SessionId>,
-    /// Who approved it, where nobody did whose name is worth more than that it is claimed.
+    /// The approver, if the only approvals come from writers whose identity is not verified.
     pub claimed: Option<String>,
 }
 
-/// Which sessions are meant, and what they need.
+/// The chosen sessions and the condition for merging them.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
-    /// Names, ids, ends of ids.
+    /// Names, ids or ends of ids.
     pub names: Vec<String>,
-    /// Those of a group.
+    /// The group whose sessions are chosen.
     pub group: Option<String>,
-    /// What it takes to land.
+    /// The condition for merging.
     pub strategy: Strategy,
-    /// Whether nothing at all may be written, not even snapshots.
+    /// Whether nothing may be written, not even a snapshot.
     pub look_only: bool,
 }
 
-/// Finds the branch to merge into: the one that was named, else the parent that all chosen sessions have, else the one
-/// that is checked out here.
+/// Finds the branch to merge into: the named one, or else the common parent of the chosen sessions, or else the current
+/// branch.
 pub fn target(context: &Context<'_>, wanted: Option<&str>, choice: &Choice) -> Result<Target> {
     let repo = context.repo;
     let branch = match wanted {
@@ -99,7 +100,7 @@ fn default_target(context: &Context<'_>, choice: &Choice) -> Result<String> {
         }
     }
     context.repo.head()?.branch.ok_or_else(|| {
-        Error::usage("HEAD is detached: say which branch to merge into")
+        Error::usage("HEAD is detached, so the branch to merge into must be named")
             .hint("git agent merge --into BRANCH")
     })
 }
@@ -108,22 +109,20 @@ fn no_branch(repo: &Repo, name: &str) -> Result<Error> {
     let is = |kind: &str| repo.find_ref(&format!("refs/{kind}/{name}"));
     if repo.is_valid_branch(name) {
         if is("tags")?.is_some() {
-            return Ok(Error::fatal(format!(
-                "'{name}' is a tag: only a branch can be merged into"
-            ))
-            .hint(format!("git branch NAME {}", shell_word(name))));
+            return Ok(Error::fatal(format!("'{name}' is a tag, not a branch"))
+                .hint(format!("git branch NAME {}", shell_word(name))));
         }
         if is("remotes")?.is_some() {
             return Ok(Error::fatal(format!(
-                "'{name}' is a remote-tracking branch: only a local one can be merged into"
+                "'{name}' is a remote-tracking branch, not a local branch"
             ))
             .hint(format!("git switch --track {}", shell_word(name))));
         }
     }
-    Ok(Error::fatal(format!("no branch '{name}' to merge into")).hint("git branch --list"))
+    Ok(Error::fatal(format!("branch '{name}' does not exist")).hint("git branch --list"))
 }
 
-/// Returns the sessions that were chosen by name or group; all must be this clone's.
+/// Returns the sessions that were chosen by name or group. Fails if one belongs to a teammate.
 fn chosen(context: &Context<'_>, choice: &Choice) -> Result<Vec<Listed>> {
     let selection = Selection {
         names: choice.names.clone(),
@@ -134,14 +133,14 @@ fn chosen(context: &Context<'_>, choice: &Choice) -> Result<Vec<Listed>> {
     if let Some(other) = listed.iter().find(|listed| !listed.is_mine()) {
         let name = &other.session.name;
         return Err(
-            Error::fatal(format!("session '{name}' belongs to somebody else"))
+            Error::fatal(format!("session '{name}' belongs to a teammate"))
                 .hint(format!("git agent fork {}", shell_word(name))),
         );
     }
     Ok(listed)
 }
 
-/// Looks at every session that is meant, and returns those that may go in and those that may not.
+/// Examines every chosen session. Returns those that may be merged and those that may not.
 pub fn gather(
     context: &Context<'_>,
     target: &Target,
@@ -194,7 +193,7 @@ pub fn gather(
     Ok((goes, stays))
 }
 
-/// Returns the sessions that are done and came from other branches: who finds nothing here may have meant those.
+/// Returns the finished sessions of other branches, as a hint for a user who finds none here.
 fn of_others(context: &Context<'_>, target: &Target) -> Result<Vec<LeftOut>> {
     let listing = selection::list(context, Scope::Mine)?;
     let other = |listed: Listed| {
@@ -211,7 +210,7 @@ fn of_others(context: &Context<'_>, target: &Target) -> Result<Vec<LeftOut>> {
     Ok(listing.sessions.into_iter().filter_map(other).collect())
 }
 
-/// Returns the sessions that came from the target and have something to say about landing.
+/// Returns the open sessions of the target that are done or reviewed.
 fn of_target(context: &Context<'_>, target: &Target, reviews: &Reviews) -> Result<Vec<Listed>> {
     let listing = selection::list(context, Scope::Mine)?;
     let mut sessions = Vec::new();
@@ -233,16 +232,16 @@ fn of_target(context: &Context<'_>, target: &Target, reviews: &Reviews) -> Resul
     Ok(sessions)
 }
 
-/// What was found of a session that may go in.
+/// The work and approvals of a session that may be merged.
 struct Found {
     work: Work,
-    /// What its approvals were judged against.
+    /// The commit that each approval was compared with.
     against: Vec<String>,
-    /// Who claims to have approved it, if nobody else did.
+    /// The approver, if all approvals come from writers whose identity is not verified.
     claimed: Option<String>,
 }
 
-/// Returns what was found of a session if it may go in; otherwise why not.
+/// Examines one session. Returns its work if it may be merged, or else the reason.
 fn examine(
     context: &Context<'_>,
     target: &Target,
@@ -257,7 +256,7 @@ fn examine(
         let name = name.map_or_else(|| resolved.to_string(), |session| session.name);
         return Ok(Err(Why::Resolves(name)));
     }
-    // Whoever only looks lets an agent stay that stays for the next prompt.
+    // A read-only look must not end an agent that waits for the next prompt.
     let idle = match choice.look_only {
         true => control::is_idle(context, session)?,
         false => control::require_idle(context, session).is_ok(),
@@ -293,7 +292,7 @@ fn examine(
     if work.is_committed() && context.repo.is_ancestor(work.tip, target.tip)? {
         return Ok(Err(Why::Nothing));
     }
-    // Older records do not tell: theirs were judged against the parent.
+    // Older records lack the base; those reviews were compared with the parent.
     let against = |base: Option<String>| base.unwrap_or_else(|| work.base.to_string());
     let against = (opinion.approvals())
         .map(|judged| against(judged.given.base.clone()))
@@ -310,7 +309,7 @@ fn examine(
     }))
 }
 
-/// Returns why no approval lets the work land: there is none, or those that there are do not count.
+/// Returns why no approval counts: there is none, or none is by a person or signed, as the review requires.
 fn no_approval(review: &Review, opinion: &Opinion) -> Why {
     let who = |judged: &Judged| authorship::shown(&judged.given.who.name, judged.given.claim);
     let mut all = opinion.verdicts.iter();
@@ -323,7 +322,7 @@ fn no_approval(review: &Review, opinion: &Opinion) -> Why {
     }
 }
 
-/// Returns what speaks against landing, given what reviewers said.
+/// Returns the reviewers' objection to merging, if there is one.
 fn objection(opinion: &Opinion, state: State, strategy: Strategy) -> Option<Why> {
     let needs_review = strategy == Strategy::OrchestratorReview;
     match opinion.standing {
@@ -340,7 +339,7 @@ fn objection(opinion: &Opinion, state: State, strategy: Strategy) -> Option<Why>
             Some(Why::Stale(commit.chars().take(10).collect()))
         }
         Standing::Unjudged if needs_review => Some(Why::NotApproved),
-        // Without a reviewer only a turn that ended well counts.
+        // Without a verdict, only a turn that ended well counts.
         Standing::Stale | Standing::Unjudged => match state {
             State::Ready | State::Approved => None,
             state => Some(Why::State(state)),
@@ -348,7 +347,7 @@ fn objection(opinion: &Opinion, state: State, strategy: Strategy) -> Option<Why>
     }
 }
 
-/// Returns a session's work as it is now. A snapshot keeps it, unless only looking is allowed.
+/// Returns a session's work as it is now. Unless `look_only` is set, a snapshot keeps it.
 pub fn look(context: &Context<'_>, listed: &Listed, look_only: bool) -> Result<Result<Work, Why>> {
     let keep = match look_only {
         true => Keep::Nothing,
@@ -366,7 +365,7 @@ pub fn look(context: &Context<'_>, listed: &Listed, look_only: bool) -> Result<R
     }
 }
 
-/// Returns whether what a session builds on is in the target already.
+/// Returns whether the target already contains the session that another one builds on.
 pub fn needed(context: &Context<'_>, target: &Target, sid: SessionId) -> Needed {
     let Ok(Some(session)) = context.store.session(sid) else {
         return Needed::Missing(sid.to_string());
@@ -385,7 +384,7 @@ pub fn needed(context: &Context<'_>, target: &Target, sid: SessionId) -> Needed 
     }
 }
 
-/// Counts in how many files each two of these conflict. With fewer than three there is nothing to choose.
+/// Counts the conflicting files of each two candidates. Fewer than three candidates need no order.
 pub fn clashes(context: &Context<'_>, candidates: &[Candidate]) -> Result<Conflicts> {
     let mut found = Conflicts::new();
     if candidates.len() < 3 {

@@ -1,5 +1,8 @@
-//! What approvals cover: whoever approves a session has seen what came after the commit it was judged against, and no more.
-//! What a merge would bring beside that must be approved as the work of another session that lands with it or has landed.
+//! Decides which work the approvals of a session cover.
+//!
+//! A reviewer has seen only the changes since the commit that the review was compared with. Any other commit that the
+//! merge would bring in must be approved as the work of another session that is merged in the same run or was merged
+//! before.
 
 use crate::context::Context;
 use crate::error::Result;
@@ -11,17 +14,17 @@ use crate::selection;
 use crate::session::worktree::base::{self, Branches};
 use crate::store::list::Scope;
 
-/// A session that is approved as it is.
+/// An approved session that has not changed since.
 #[derive(Debug)]
 pub struct Approved {
     /// The session and its work.
     pub candidate: Candidate,
-    /// What each approval was judged against, as its record says.
+    /// The commit that each approval was compared with, from its record.
     pub against: Vec<String>,
 }
 
-/// Returns the sessions of which everything that would land was approved, and the others. One that is covered only
-/// together with another session needs that one.
+/// Splits the sessions into those whose every commit is approved and the rest. A session that is covered only together
+/// with another one needs that one.
 pub fn sift(
     context: &Context<'_>,
     target: &Target,
@@ -34,7 +37,7 @@ pub fn sift(
     };
     let mut goes: Vec<Candidate> = Vec::new();
     let mut waiting = approved;
-    // What a session builds on may come after it.
+    // A session may come before the one that it builds on, so repeat until nothing changes.
     loop {
         let many = goes.len();
         let mut rest = Vec::new();
@@ -63,7 +66,7 @@ pub fn sift(
     Ok((goes, stays))
 }
 
-/// Returns the sessions with which one is covered, none of which it needs where an approval covers it alone; `None` when
+/// Returns the sessions that one session needs to be covered: empty if one of its own approvals covers it, `None` if
 /// nothing covers it.
 fn covered(
     known: &mut Known<'_>,
@@ -98,7 +101,7 @@ fn covered(
     Ok(None)
 }
 
-/// Returns why an approval does not let a session land.
+/// Returns why the approvals do not cover a session.
 fn unseen(known: &mut Known<'_>, one: &Approved) -> Result<Why> {
     let repo = known.context.repo;
     let against = one.against.first().map_or("", String::as_str);
@@ -113,7 +116,7 @@ fn unseen(known: &mut Known<'_>, one: &Approved) -> Result<Why> {
     })
 }
 
-/// What nobody has to approve for this merge: it is in the target, or came there in another form.
+/// Commits that need no approval for this merge, because the target has them, perhaps squashed or rebased.
 struct Known<'a> {
     context: &'a Context<'a>,
     target: &'a Target,
@@ -142,8 +145,8 @@ impl Known<'_> {
         Ok(self.tips.as_deref().unwrap_or_default())
     }
 
-    /// Returns the target, where this clone gets it from, and the work of sessions that landed in it: squashed or rebased
-    /// it is there by other commits.
+    /// Returns the tips that need no approval: the target, its upstream, and the work of sessions that were squashed or
+    /// rebased into the target.
     fn find(&self) -> Result<Vec<ObjectId>> {
         let repo = self.context.repo;
         let mut tips = Branches::of(repo).tips_of(Some(&self.target.branch))?;
@@ -159,7 +162,7 @@ impl Known<'_> {
     }
 }
 
-/// Returns the work of a session that has landed, and the commit by which it did.
+/// Returns the work of a merged session and the commit that brought it into the target.
 fn landed(context: &Context<'_>, session: &Session) -> Option<(ObjectId, ObjectId)> {
     if session.status != State::Merged {
         return None;

@@ -1,4 +1,4 @@
-//! The repository's own hooks around a merge: run as `git merge` runs them, in a worktree for a moment.
+//! Runs the repository's own hooks around a merge, as `git merge` does, in a temporary worktree.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,18 +14,18 @@ use crate::merge::build::{Builder, Chain};
 use crate::merge::testing;
 use crate::model::merge::{Style, Why};
 
-/// Returns the hooks that a way of merging runs before its commit, in their order.
+/// Returns the hooks that a merge style runs before its commit, in order.
 fn wanted(style: Style) -> &'static [&'static str] {
     match style {
         Style::NoFf => &["pre-merge-commit", "prepare-commit-msg", "commit-msg"],
         Style::Squash => &["pre-commit", "prepare-commit-msg", "commit-msg"],
-        // No commit is made by hand: git runs none either.
+        // git runs no commit hooks for these either.
         Style::Rebase | Style::FfOnly => &[],
     }
 }
 
-/// Runs the hooks for every commit of a chain and makes those again whose message they changed. The inner error names the
-/// candidate that a hook refused.
+/// Runs the hooks for every commit of a chain, and makes the commits again whose message they changed. The inner error
+/// names the candidate that a hook refused.
 pub fn seal(
     context: &Context<'_>,
     builder: &Builder<'_>,
@@ -79,7 +79,8 @@ fn seal_in(
     Ok(Ok(chain))
 }
 
-/// Runs hooks in a worktree that holds the merged files. Returns the message they leave, or what the one that refused said.
+/// Runs hooks in a worktree with the merged files. Returns the message they leave, or the output of the hook that
+/// refused.
 fn run_all(
     repo: &Repo,
     at: &Checkout,
@@ -113,7 +114,7 @@ fn run_all(
             let mut text = String::from_utf8_lossy(&answer.stderr).into_owned();
             text.push_str(&String::from_utf8_lossy(&answer.stdout));
             let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
-            refused = Some(format!("{hook}: {}", last.unwrap_or("it said nothing")));
+            refused = Some(format!("{hook}: {}", last.unwrap_or("no message")));
             break;
         }
     }
@@ -126,7 +127,7 @@ fn run_all(
     }
 }
 
-/// Runs the hook that `git merge` runs at its end, where the target is checked out. Its answer changes nothing.
+/// Runs `post-merge` in every checkout of the target, as `git merge` does. Its exit code is ignored.
 pub fn after(repo: &Repo, checkouts: &[Checkout], style: Style) {
     if !is_there(repo, "post-merge") {
         return;
@@ -148,7 +149,8 @@ pub fn after(repo: &Repo, checkouts: &[Checkout], style: Style) {
     }
 }
 
-/// Returns whether git might run something at this event: only git knows what the configuration says about one (2.54).
+/// Returns whether git might run a hook for this event. Hooks can also come from the configuration (git 2.54), which
+/// only git evaluates, so any `hook.*` section counts.
 fn is_there(repo: &Repo, name: &str) -> bool {
     if !repo.config_subsections("hook").is_empty() {
         return true;

@@ -1,4 +1,5 @@
-//! Picking the winner of a group: it lands, and the others are closed and cleaned; each can be brought back.
+//! Picks the winner of a group: the winner is merged; the other sessions are closed and cleaned, and each can be
+//! restored.
 
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
@@ -9,11 +10,11 @@ use crate::session::worktree::clean::{self, Cleaned, Options};
 use crate::store::list::{Listed, Scope};
 use crate::store::log::writer::SessionWriter;
 
-/// Returns the others of a winner's group that are still open.
+/// Returns the open sessions of the winner's group, without the winner.
 pub fn others(context: &Context<'_>, winner: &Session) -> Result<Vec<Listed>> {
     let Some(group) = winner.group.as_deref() else {
         return Err(Error::fatal(format!(
-            "session '{}' is in no group: there is nothing to pick it from",
+            "session '{}' does not belong to a group",
             winner.name
         ))
         .hint(format!("git agent merge {}", shell_word(&winner.name))));
@@ -28,7 +29,7 @@ pub fn others(context: &Context<'_>, winner: &Session) -> Result<Vec<Listed>> {
     Ok(found)
 }
 
-/// Closes and cleans those that were not picked.
+/// Closes and cleans the sessions that were not picked.
 pub fn close(context: &Context<'_>, winner: &Session, others: &[Listed]) -> Result<Vec<Cleaned>> {
     for listed in others {
         let session = &listed.session;

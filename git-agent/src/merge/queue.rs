@@ -1,7 +1,7 @@
-//! The queue: sessions that shall land when they can, one batch after the other, by a process of its own if wanted.
+//! The merge queue: sessions that wait to be merged, batch after batch, in the foreground or by a background process.
 //!
-//! It is one file, written whole under a lock: whoever dies leaves it as it was before or after. What runs it takes the
-//! same way as a merge by hand, so a batch that dies is put right by the next.
+//! The queue is one file that is replaced whole under a lock, so a crash leaves either the old or the new version. The
+//! runner calls the same code as a merge by hand, so the next run recovers a batch that died.
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,53 +24,53 @@ use crate::process::lock::{self, Lock};
 
 /// The hidden verb that runs the queue in the background.
 pub const VERB: &str = "__queue";
-/// How long to wait for others who write the queue at the same moment.
+/// How long to wait for another process that writes the queue.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often one that waits for sessions looks again.
+/// How often `--wait` looks for finished sessions.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A session that waits to land.
+/// A session that waits to be merged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
-    /// The session.
+    /// The session's id.
     pub sid: SessionId,
-    /// Its name.
+    /// The session's name when it was added.
     pub name: String,
-    /// The branch it lands on.
+    /// The branch to merge it into.
     pub into: String,
     /// When it was added.
     pub added: Millis,
-    /// Why it has not landed yet, in words.
+    /// Why the last try did not merge it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
-    /// Whether it stays out until a person says otherwise.
+    /// Whether it is skipped until the user adds it again.
     #[serde(default)]
     pub held: bool,
 }
 
-/// The queue as it is on disk.
+/// The queue file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Queue {
-    /// Format.
+    /// Version of the file format.
     pub v: u32,
-    /// Whether nothing lands for now.
+    /// Whether the queue is paused.
     #[serde(default)]
     pub paused: bool,
-    /// Those that wait, oldest first.
+    /// The waiting sessions, oldest first.
     #[serde(default)]
     pub waiting: Vec<Waiting>,
 }
 
-/// How a queue is run.
+/// Options for a run of the queue.
 #[derive(Debug, Clone, Default)]
 pub struct Manner {
-    /// How sessions are merged, if not as configured.
+    /// The merge style, if not the configured one.
     pub style: Option<Style>,
-    /// What tests the result, if not as configured.
+    /// The test command, if not the configured one.
     pub test: Option<String>,
     /// Whether a session whose work fails the tests gets the log as a prompt.
     pub give_back: bool,
-    /// Whether to wait for sessions that are not done yet.
+    /// Whether to wait for sessions that are still working.
     pub wait: bool,
 }
 
@@ -82,12 +82,12 @@ fn runner_lock(context: &Context<'_>) -> Result<PathBuf> {
     Ok(context.store.require_dir("locks")?.join("merge-queue"))
 }
 
-/// Returns where what runs the queue in the background writes.
+/// Returns the log file of the background runner.
 pub fn log_file(context: &Context<'_>) -> Result<PathBuf> {
     Ok(context.store.require_dir("merge")?.join("queue.log"))
 }
 
-/// Reads the queue.
+/// Reads the queue file.
 pub fn load(context: &Context<'_>) -> Result<Queue> {
     let path = path(context)?;
     let bytes = match fs::read(&path) {
@@ -102,8 +102,8 @@ pub fn load(context: &Context<'_>) -> Result<Queue> {
             return Err(Error::fatal(format!("cannot read '{}'", path.display())).because(error));
         }
     };
-    let queue: Queue = serde_json::from_slice(&bytes)
-        .context(|| format!("cannot understand '{}'", path.display()))?;
+    let queue: Queue =
+        serde_json::from_slice(&bytes).context(|| format!("cannot parse '{}'", path.display()))?;
     match queue.v {
         1 => Ok(queue),
         _ => Err(Error::fatal(format!(
@@ -128,7 +128,7 @@ fn change<T>(context: &Context<'_>, how: impl FnOnce(&mut Queue) -> T) -> Result
     Ok(answer)
 }
 
-/// Adds sessions. One that waits already is only freed if it was held. Returns how many are new.
+/// Adds sessions, and releases those that were held. Returns the number of new ones.
 pub fn add(context: &Context<'_>, sessions: &[Session], into: Option<&str>) -> Result<usize> {
     let mut wanted = Vec::new();
     for session in sessions {
@@ -140,11 +140,12 @@ pub fn add(context: &Context<'_>, sessions: &[Session], into: Option<&str>) -> R
         }
         let branch = into.or(session.parent.as_deref()).ok_or_else(|| {
             Error::fatal(format!("session '{}' has no parent", session.name))
-                .hint("say where it shall land: --into BRANCH")
+                .hint("git agent merge queue add --into BRANCH")
         })?;
         if context.repo.branch_tip(branch)?.is_none() {
-            return Err(Error::fatal(format!("no branch '{branch}' to merge into"))
-                .hint("git branch --list"));
+            return Err(
+                Error::fatal(format!("branch '{branch}' does not exist")).hint("git branch --list")
+            );
         }
         wanted.push(Waiting {
             sid: session.sid,
@@ -174,7 +175,7 @@ pub fn add(context: &Context<'_>, sessions: &[Session], into: Option<&str>) -> R
     })
 }
 
-/// Takes sessions out. Returns how many were in.
+/// Removes sessions. Returns how many were queued.
 pub fn remove(context: &Context<'_>, sessions: &[Session]) -> Result<usize> {
     change(context, |queue| {
         let before = queue.waiting.len();
@@ -185,18 +186,18 @@ pub fn remove(context: &Context<'_>, sessions: &[Session]) -> Result<usize> {
     })
 }
 
-/// Stops or lets go on what runs the queue, now and later. What is under way ends first.
+/// Pauses or resumes the queue. A running batch ends first.
 pub fn pause(context: &Context<'_>, paused: bool) -> Result<()> {
     change(context, |queue| queue.paused = paused)
 }
 
-/// Returns the process that runs the queue.
+/// Returns the pid of the process that runs the queue, if one does.
 pub fn runner(context: &Context<'_>) -> Result<Option<u32>> {
     let path = runner_lock(context)?;
     Ok(lock::holder(&path)?.map(|holder| holder.pid))
 }
 
-/// Runs the queue in a process of its own. Returns its number.
+/// Starts a background process that runs the queue. Returns its pid.
 pub fn start(context: &Context<'_>, manner: &Manner) -> Result<u32> {
     let mut arguments: Vec<OsString> = vec![VERB.into()];
     if let Some(style) = manner.style {
@@ -227,7 +228,7 @@ pub fn start(context: &Context<'_>, manner: &Manner) -> Result<u32> {
     Ok(pid)
 }
 
-/// Runs the queue until nothing more can land, or until it is paused. Returns what came of each batch.
+/// Runs the queue until nothing more can be merged or until it is paused. Returns the outcome of each batch.
 pub fn run(
     context: &Context<'_>,
     manner: &Manner,
@@ -237,7 +238,7 @@ pub fn run(
 ) -> Result<()> {
     let lock = Lock::try_acquire(context.env, runner_lock(context)?)?;
     let Some(_lock) = lock else {
-        let error = Error::fatal("the queue is run by another process already");
+        let error = Error::fatal("another process runs the queue");
         if let Some(ready) = ready {
             ready.failed(&error);
         }
@@ -259,7 +260,7 @@ pub fn run(
     }
 }
 
-/// Tries every target once. Returns whether anything landed.
+/// Tries every target branch once. Returns whether anything was merged.
 fn pass(
     context: &Context<'_>,
     manner: &Manner,
@@ -315,8 +316,8 @@ fn pass(
     Ok(any)
 }
 
-/// Brings those that wait for a person up to date with what has landed, before theirs is looked at. An approval would
-/// not survive it, and where it does not go by itself the session stays as it is.
+/// Updates the sessions that wait for a review with the newly merged work, so that reviewers see the current state.
+/// Approved sessions are left alone, because an update would void the approval; so are sessions that conflict.
 fn bring_up_to_date(context: &Context<'_>, outcome: &Outcome) {
     for left in &outcome.left {
         if matches!(
@@ -334,7 +335,7 @@ fn bring_up_to_date(context: &Context<'_>, outcome: &Outcome) {
     }
 }
 
-/// Returns whether a reason is one that does not go away by waiting.
+/// Returns whether only the user can remove this reason; waiting does not.
 fn holds(why: &Why) -> bool {
     !matches!(
         why,
@@ -349,7 +350,7 @@ fn holds(why: &Why) -> bool {
     )
 }
 
-/// Takes what landed out of the queue, and notes why the rest did not.
+/// Removes the merged sessions from the queue and records why the others stay.
 fn settle(context: &Context<'_>, outcome: &Outcome) -> Result<()> {
     change(context, |queue| {
         queue.waiting.retain(|one| {

@@ -1,4 +1,4 @@
-//! Giving a session its work back when the tests fail with it: the log becomes the next prompt of the same conversation.
+//! Sends a session the log of the tests that its work broke, as the next prompt of its conversation.
 
 use std::path::Path;
 
@@ -10,9 +10,9 @@ use crate::model::session::{Session, SessionId};
 use crate::session::supervisor::inbox::Message;
 use crate::session::supervisor::prompts;
 
-/// Who such a prompt comes from, in the words of the transcript.
+/// Source of such a prompt, as the transcript shows it.
 const FROM: &str = "merge";
-/// How much of a log goes into a prompt.
+/// Bytes of the log that go into the prompt.
 const LOG: usize = 12_000;
 
 /// Sends a session the log of the tests that fail with its work.
@@ -38,7 +38,8 @@ pub fn give_back(
     prompts::send(context, sid, &message).map(|_| ())
 }
 
-/// Brings the session up to date, so that it sees what it has to fit to. Where that does not go by itself it is told to.
+/// Updates the session from the branch first, so that its agent sees the work it must fit. If that fails, the prompt
+/// asks the agent to do it.
 fn is_updated(context: &Context<'_>, session: &Session, branch: &str) -> bool {
     let updated = update::update(context, session, branch, How::Merge);
     matches!(updated, Ok(Outcome::Updated { .. } | Outcome::Current))
@@ -48,18 +49,18 @@ fn prompt(branch: &str, landed: &[&str], updated: bool, test: &str, log: &str) -
     let others = match landed {
         [] => String::new(),
         names => format!(
-            " The work of others landed there meanwhile: {}.",
+            " Other sessions were merged into it meanwhile: {}.",
             names.join(", ")
         ),
     };
     let bring = match updated {
-        true => format!("Your branch has the newest '{branch}' already."),
-        false => format!("Bring '{branch}' into your branch first: git merge {branch}"),
+        true => format!("Your branch already contains the newest '{branch}'."),
+        false => format!("First merge '{branch}' into your branch: git merge {branch}"),
     };
     format!(
-        "Your work did not land on '{branch}': merged there it makes the tests fail, and without it they pass.{others}\n\
-         {bring}\nFind out what does not fit together, and make the tests pass without giving up what either side does.\n\n\
-         The tests are: {test}\n\nThe end of their log:\n\n{log}\n"
+        "Your work was not merged into '{branch}': the tests fail with it and pass without it.{others}\n\
+         {bring}\nFind the incompatible changes and make the tests pass. Keep the behaviour of both sides.\n\n\
+         Test command: {test}\n\nThe end of its log:\n\n{log}\n"
     )
 }
 

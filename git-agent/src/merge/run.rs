@@ -1,4 +1,4 @@
-//! A merge from plan to result: looked at, built in memory, tested, landed, written down.
+//! One merge from plan to result: gather, build in memory, test, land, record.
 
 use crate::config::settings;
 use crate::context::Context;
@@ -21,133 +21,133 @@ use crate::model::merge::{LeftOut, Strategy, Style, Tested, Why};
 use crate::model::session::SessionId;
 use crate::session::task_text::task_text;
 
-/// How often a plan is made again because somebody else moved the target.
+/// How often a plan is remade because another process moved the target.
 const ATTEMPTS: usize = 5;
-/// What prepared branches begin with.
+/// Prefix of prepared branches.
 const PREPARED: &str = "agent-merge/";
 
-/// What a person asked for.
+/// The user's request.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// The branch to merge into.
     pub into: Option<String>,
     /// Sessions by name, id or end of an id.
     pub names: Vec<String>,
-    /// The sessions of a group.
+    /// The group whose sessions to merge.
     pub group: Option<String>,
-    /// How, if not as configured.
+    /// The merge style, if not the configured one.
     pub style: Option<Style>,
-    /// What tests the result, if not as configured.
+    /// The test command, if not the configured one.
     pub test: Option<String>,
-    /// Whether nothing tests it.
+    /// Whether to skip the tests.
     pub no_test: bool,
-    /// Whether remembered results of tests do not count.
+    /// Whether to ignore remembered test results.
     pub again: bool,
     /// Whether a session whose work fails the tests gets the log as a prompt.
     pub give_back: bool,
-    /// Whether nothing at all may be written.
+    /// Whether nothing may be written, not even a snapshot.
     pub look_only: bool,
 }
 
-/// What is about to be done: one value is shown, asked about and carried out.
+/// The plan of a merge. The same value is shown, confirmed and carried out.
 #[derive(Debug)]
 pub struct Plan {
-    /// The branch.
+    /// The branch to merge into.
     pub target: Target,
-    /// The sessions that go in, in this order.
+    /// The sessions to merge, in order.
     pub candidates: Vec<Candidate>,
-    /// Those that do not.
+    /// The sessions that are left out, each with its reason.
     pub left: Vec<LeftOut>,
-    /// How they go in.
+    /// The merge style.
     pub style: Style,
-    /// What it takes.
+    /// The condition for merging a session.
     pub strategy: Strategy,
-    /// What tests the result.
+    /// The test command.
     pub test: Option<String>,
-    /// How much of their tasks the commits tell.
+    /// How much of the tasks goes into the commit messages.
     text: TaskText,
-    /// The result, built in memory: a link for each session that goes in, in their order.
+    /// The result, built in memory: one link for each session, in order.
     built: Chain,
-    /// What it was made from.
+    /// The state that the plan was made from.
     basis: Basis,
 }
 
-/// What a plan is made from: as long as that is the same, so is the plan.
+/// The inputs of a plan: while they are unchanged, so is the plan.
 #[derive(Debug, PartialEq, Eq)]
 struct Basis {
     target: ObjectId,
-    /// Each session's last commit and its files.
+    /// Each session's last commit and its tree.
     work: Vec<(SessionId, ObjectId, ObjectId)>,
     left: Vec<LeftOut>,
 }
 
-/// What somebody who was shown a plan says.
+/// The user's answer to a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// Nobody was asked.
+    /// The user was not asked.
     Unasked,
-    /// Do it.
+    /// Carry out the plan.
     Yes,
-    /// Leave it.
+    /// Abandon the plan.
     No,
 }
 
-/// Asks somebody about a plan.
+/// Asks the user to confirm a plan.
 pub type Agree<'a> = dyn FnMut(&Plan) -> Result<Answer> + 'a;
 
-/// Something to tell while it is done.
+/// Progress of a merge.
 #[derive(Debug)]
 pub enum Told<'a> {
-    /// What died before was put right.
+    /// An interrupted merge was recovered.
     Recovered(&'a recover::Found),
-    /// The result with these sessions in it is tested.
+    /// The tests run on a result with these sessions.
     Testing(Vec<&'a str>),
-    /// The guard refused something, a ref moved or a verdict was given while it ran.
+    /// During the tests, the guard refused an action, a ref moved or a verdict was given.
     Meanwhile(&'a str),
-    /// The test ended.
+    /// The tests ended.
     Tested {
-        /// How.
+        /// The result.
         colour: &'a Colour,
-        /// Whether it was known from before.
+        /// Whether the result was remembered.
         remembered: bool,
     },
-    /// Somebody moved the target: all is planned anew.
+    /// Another process moved the target; the plan is remade.
     Again,
-    /// The target or a session changed while somebody was asked: all is planned anew.
+    /// The target or a session changed while the user was asked; the plan is remade.
     Changed,
-    /// The target moved.
+    /// The target moved to the merged result.
     Landed(&'a str),
 }
 
-/// Where that is told.
+/// Receives the progress of a merge.
 pub type Tell<'a> = dyn FnMut(Told<'_>) + 'a;
 
-/// What came of it.
+/// Result of a merge.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The branch.
+    /// The target branch.
     pub branch: String,
-    /// Where it was.
+    /// The tip of the target before the merge.
     pub before: ObjectId,
-    /// Where it is.
+    /// The tip of the target now.
     pub after: ObjectId,
-    /// The sessions that landed, in their order.
+    /// The merged sessions, in order.
     pub landed: Vec<Part>,
-    /// Those that did not.
+    /// The sessions that were left out, each with its reason.
     pub left: Vec<LeftOut>,
-    /// How they were merged.
+    /// The merge style.
     pub style: Style,
     /// Whether the result was tested.
     pub tested: Tested,
     /// The branch that was prepared instead of moving the target.
     pub prepared: Option<String>,
-    /// Sessions that got the log of their failed tests as a prompt.
+    /// The sessions that got the log of their failed tests as a prompt.
     pub returned: Vec<String>,
-    /// What could not be recorded, in words.
+    /// Messages about records that could not be written.
     pub troubles: Vec<String>,
 }
 
-/// Returns the way of merging: as asked for, else as configured.
+/// Returns the requested merge style, or else the configured one.
 pub fn style(context: &Context<'_>, asked: Option<Style>) -> Result<Style> {
     match asked {
         Some(style) => Ok(style),
@@ -155,12 +155,13 @@ pub fn style(context: &Context<'_>, asked: Option<Style>) -> Result<Style> {
     }
 }
 
-/// Returns what it takes to land, as configured.
+/// Returns the configured condition for merging a session.
 pub fn strategy(context: &Context<'_>) -> Result<Strategy> {
     context.config.require(&settings::MERGE_STRATEGY)?.parse()
 }
 
-/// Makes the plan, and builds its result in memory without tests and hooks: what does not merge is left out already.
+/// Makes the plan and builds its result in memory, without tests and hooks. Sessions that do not merge are already left
+/// out.
 pub fn plan(context: &Context<'_>, request: &Request) -> Result<Plan> {
     let mut plan = draft(context, request)?;
     let (chain, mut left) = {
@@ -190,13 +191,13 @@ pub fn plan(context: &Context<'_>, request: &Request) -> Result<Plan> {
 }
 
 impl Plan {
-    /// Returns whether the target and the sessions are still as they were when this was made.
+    /// Returns whether the target and the sessions are unchanged since the plan was made.
     fn is_current(&self, context: &Context<'_>, request: &Request) -> Result<bool> {
         Ok(draft(context, request)?.basis == self.basis)
     }
 }
 
-/// Looks at the target and the sessions, and puts those that may go in into their order.
+/// Examines the target and the sessions, and orders those that may be merged.
 fn draft(context: &Context<'_>, request: &Request) -> Result<Plan> {
     let strategy = strategy(context)?;
     let choice = Choice {
@@ -211,10 +212,10 @@ fn draft(context: &Context<'_>, request: &Request) -> Result<Plan> {
         false => request.test.clone().or_else(configured),
     };
     if strategy == Strategy::Auto && test.is_none() {
-        return Err(Error::fatal(
-            "'agent.mergeStrategy' is 'auto': without tests nothing may land",
-        )
-        .hint("git agent config set agent.test 'make test'"));
+        return Err(
+            Error::fatal("'agent.mergeStrategy' is 'auto', which needs tests")
+                .hint("git agent config set agent.test 'make test'"),
+        );
     }
     let target = candidates::target(context, request.into.as_deref(), &choice)?;
     let (found, mut left) = candidates::gather(context, &target, &choice)?;
@@ -266,8 +267,8 @@ fn draft(context: &Context<'_>, request: &Request) -> Result<Plan> {
     })
 }
 
-/// Asks about a plan until somebody agrees to one that still holds: whoever reads a plan takes time. `None` when nobody
-/// does.
+/// Asks until the user confirms a plan that is still current, because the sessions may change while the user reads.
+/// Returns `None` if the user declines.
 fn agreed(
     context: &Context<'_>,
     mut plan: Plan,
@@ -289,8 +290,8 @@ fn agreed(
     Ok(Some(plan))
 }
 
-/// Does what a plan says, once somebody agreed to it; `None` when nobody did. When somebody moves the target meanwhile, the
-/// plan is made again for the same sessions, and asked about again.
+/// Carries out a plan after the user confirmed it; returns `None` if the user declines. If the target moves meanwhile,
+/// the plan is remade for the same sessions and confirmed again.
 pub fn execute(
     context: &Context<'_>,
     right: &Right,
@@ -347,7 +348,8 @@ pub fn execute(
                 }
             }
             Err(error) => {
-                // What cannot be put right now is put right by the next merge. Before anything moved there is nothing to.
+                // If this fails too, the next merge recovers. Before the landing is recorded there is nothing to
+                // recover.
                 let recovered = recover::recover(context, right);
                 if recovered.is_err() && journal.landing.is_none() {
                     let _ = right.forget();
@@ -357,7 +359,7 @@ pub fn execute(
         }
     }
     Err(Error::fatal(format!(
-        "'{}' moves all the time: gave up after {ATTEMPTS} attempts",
+        "'{}' moved during the merge, {ATTEMPTS} times in a row",
         plan.target.branch
     )))
 }
@@ -377,7 +379,7 @@ fn nothing(plan: &Plan) -> Outcome {
     }
 }
 
-/// Gives culprits back and warns about what could not be done; the target has moved, so nothing here may fail.
+/// Returns failed sessions to their agents. The target has moved, so an error here becomes a message.
 fn finish(context: &Context<'_>, plan: &Plan, request: &Request, outcome: &mut Outcome) {
     if !request.give_back {
         return;
@@ -394,7 +396,7 @@ fn finish(context: &Context<'_>, plan: &Plan, request: &Request, outcome: &mut O
         match return_to_agent::give_back(context, left.sid, &outcome.branch, &landed, test, log) {
             Ok(()) => outcome.returned.push(left.name.clone()),
             Err(error) => outcome.troubles.push(format!(
-                "cannot give '{}' its log: {}",
+                "cannot send '{}' the test log: {}",
                 left.name,
                 error.message()
             )),
@@ -402,7 +404,7 @@ fn finish(context: &Context<'_>, plan: &Plan, request: &Request, outcome: &mut O
     }
 }
 
-/// Tries once. `None` means that the target moved meanwhile.
+/// Tries once. Returns `None` if the target moved meanwhile.
 fn attempt(
     context: &Context<'_>,
     right: &Right,
@@ -457,11 +459,11 @@ fn attempt(
         (Landed::Done, troubles) => outcome.troubles = troubles,
         (Landed::Moved, _) => return Ok(None),
         (Landed::Refused(said), _) => {
-            // Everything is as it was: there is nothing to recover.
+            // Nothing has changed, so there is nothing to recover.
             right.forget()?;
             return Err(
                 Error::fatal(format!("'{}' was not moved: {said}", plan.target.branch))
-                    .hint("nothing was changed; put that right and merge again"),
+                    .hint("nothing was changed; fix this, then run the merge again"),
             );
         }
     }
@@ -473,7 +475,7 @@ fn attempt(
     Ok(Some(outcome))
 }
 
-/// Merges, tests, looks for marks of conflicts and asks the hooks, until all that is left in passes.
+/// Merges, tests, looks for conflict markers and runs the hooks until all remaining sessions pass.
 fn sifted(
     context: &Context<'_>,
     plan: &Plan,
@@ -495,7 +497,7 @@ fn sifted(
     }
 }
 
-/// Merges, tests where there are tests, and looks for marks of conflicts, until all that is left in passes.
+/// Merges, tests and looks for conflict markers until all remaining sessions pass.
 fn merged(
     context: &Context<'_>,
     batch: &mut Batch<'_, '_>,
@@ -516,7 +518,7 @@ fn merged(
     }
 }
 
-/// Returns the first link that adds marks of a conflict.
+/// Returns the first link that adds conflict markers.
 fn marked(context: &Context<'_>, chain: &Chain) -> Result<Option<(usize, Why)>> {
     let repo = context.repo;
     if chain.links.is_empty() || repo.markers_added(chain.base, chain.tip())?.is_empty() {
@@ -531,7 +533,7 @@ fn marked(context: &Context<'_>, chain: &Chain) -> Result<Option<(usize, Why)>> 
     Ok(None)
 }
 
-/// Points a branch at the result for a person to look at, instead of moving the target.
+/// Points a branch at the result for the user to inspect, instead of moving the target.
 fn prepare(context: &Context<'_>, plan: &Plan, chain: &Chain) -> Result<String> {
     let branch = format!("{PREPARED}{}", plan.target.branch);
     let name = format!("refs/heads/{branch}");
@@ -556,7 +558,7 @@ fn prepare(context: &Context<'_>, plan: &Plan, chain: &Chain) -> Result<String> 
     }
 }
 
-/// Looks once more at what landed: the target holds it, and those who have it checked out see it.
+/// Verifies that the target contains the result, and that its checkouts have the merged files.
 fn verify(context: &Context<'_>, plan: &Plan, chain: &Chain) -> Result<()> {
     let wrong = |what: String| {
         Error::fatal(what).hint(format!(
@@ -569,7 +571,7 @@ fn verify(context: &Context<'_>, plan: &Plan, chain: &Chain) -> Result<()> {
         Some(tip) if repo.is_ancestor(chain.tip(), tip)? => {}
         _ => {
             return Err(wrong(format!(
-                "'{}' does not hold what was merged",
+                "'{}' does not contain the merge",
                 plan.target.branch
             )));
         }
@@ -587,19 +589,19 @@ fn verify(context: &Context<'_>, plan: &Plan, chain: &Chain) -> Result<()> {
     Ok(())
 }
 
-/// The candidates of one attempt, as the gate sees them.
+/// The candidates of one attempt, for [`sift`](crate::merge::bisect::sift).
 struct Batch<'a, 't> {
     base: ObjectId,
     candidates: &'a [Candidate],
     builder: Builder<'a>,
-    /// What is built already.
+    /// The chain that the plan has built.
     built: &'a Chain,
     tester: Option<Tester<'a>>,
     tell: &'t mut Tell<'t>,
 }
 
 impl<'a, 't> Batch<'a, 't> {
-    /// Returns the candidates of a plan, without tests.
+    /// Returns the candidates of a plan, without a tester.
     fn of(context: &'a Context<'_>, plan: &'a Plan, tell: &'t mut Tell<'t>) -> Self {
         let builder = Builder::new(context.repo, &plan.candidates, plan.style, plan.text);
         Batch {
@@ -630,7 +632,7 @@ impl World for Batch<'_, '_> {
             .iter()
             .map(|index| self.candidates[*index].session.name.as_str());
         (self.tell)(Told::Testing(names.collect()));
-        // The branch itself is tested as what the first of them builds on.
+        // The target alone is tested under the first candidate's session.
         let marked = holds.first().copied().unwrap_or(0);
         let of = self.candidates[marked].session.sid;
         let verdict = tester.test(commit, of)?;
@@ -654,7 +656,7 @@ impl World for Batch<'_, '_> {
     }
 }
 
-/// Begins: takes the right to merge and puts right what a merge that died left.
+/// Takes the merge lock and recovers an interrupted merge.
 pub fn begin(context: &Context<'_>, tell: &mut Tell<'_>) -> Result<Right> {
     let right = Right::take(context)?;
     let (found, _) = recover::recover(context, &right)?;

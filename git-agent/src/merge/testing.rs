@@ -1,4 +1,4 @@
-//! Testing a merged result before anybody sees it: in a worktree of its own, remembered by the files that were tested.
+//! Tests a merged result before it lands, in a temporary worktree; results are remembered by tree and command.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -36,14 +36,14 @@ use crate::session::create::location;
 use crate::session::worktree::environment::{self, Particulars};
 use crate::{fault, guard};
 
-/// The reason that marks our worktrees for a moment.
+/// The lock reason that marks our temporary worktrees. Older versions wrote the same words.
 pub const PURPOSE: &str = "git agent merge: a worktree for a moment";
-/// How long what a test left running may take to end.
+/// How long processes that a test left running may take to end.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long the guard over a test may take to end all of it before it is killed itself.
+/// How long the guardian of a test may take to end its processes before it is killed itself.
 const GUARD: Duration = Duration::from_secs(15);
 
-/// A test's result, remembered.
+/// A remembered test result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Memory {
     tree: String,
@@ -52,7 +52,7 @@ struct Memory {
     log: String,
 }
 
-/// Runs tests, each on a commit, in one worktree.
+/// Runs the tests of several commits in one worktree.
 pub struct Tester<'a> {
     context: &'a Context<'a>,
     command: String,
@@ -62,19 +62,20 @@ pub struct Tester<'a> {
     set_up: bool,
 }
 
-/// What a test gave, and whether it had to be run for it.
+/// Result of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether it passed.
+    /// Whether the tests passed.
     pub colour: Colour,
-    /// Whether the answer was known.
+    /// Whether the result was remembered, so that nothing ran.
     pub remembered: bool,
-    /// What the guard refused, and which refs moved and verdicts were given while it ran, in words.
+    /// The actions that the guard refused, the refs that moved and the verdicts that were given during the test, in
+    /// words.
     pub told: Vec<String>,
 }
 
 impl<'a> Tester<'a> {
-    /// Returns a tester. With `again`, what is remembered does not count.
+    /// Returns a tester. With `again`, remembered results are ignored.
     pub fn new(context: &'a Context<'a>, command: String, again: bool) -> Self {
         Tester {
             context,
@@ -86,7 +87,7 @@ impl<'a> Tester<'a> {
         }
     }
 
-    /// Tests a commit that has the work of a session in it. What runs is that session's code, and no other's to the guard.
+    /// Tests a commit that contains the work of a session. The guard treats the tests as code of that session.
     pub fn test(&mut self, commit: ObjectId, of: SessionId) -> Result<Verdict> {
         let tree = self.context.repo.tree_of(commit)?;
         let dir = self.context.store.require_dir("merge/tests")?;
@@ -104,7 +105,7 @@ impl<'a> Tester<'a> {
         fault::point("merge.tested").context(|| "cannot test".into())?;
         let passed = match ended {
             Ended::With(code) => code == Some(0),
-            // Another time, or with more of it, they may pass.
+            // A late test is not remembered: it may pass another time or with a longer limit.
             Ended::Late => {
                 return Ok(Verdict {
                     colour: Colour::Late(log.display().to_string()),
@@ -128,7 +129,7 @@ impl<'a> Tester<'a> {
         })
     }
 
-    /// Takes the worktree away.
+    /// Removes the worktree.
     pub fn finish(self) -> Result<()> {
         match self.scratch {
             Some(scratch) => scratch.remove(),
@@ -136,14 +137,14 @@ impl<'a> Tester<'a> {
         }
     }
 
-    /// Runs setup and tests, and returns how they ended and what is to be said of them.
+    /// Runs the setup command and the tests. Returns how they ended and the messages about them.
     fn run(&mut self, commit: ObjectId, of: SessionId, log: &Path) -> Result<(Ended, Vec<String>)> {
         match &self.scratch {
             Some(scratch) => scratch.go_to(commit)?,
             None => self.scratch = Some(scratch(self.context, commit)?),
         }
         let Some(scratch) = &self.scratch else {
-            return Err(Error::fatal("there is no worktree to test in"));
+            return Err(Error::fatal("no worktree to test in"));
         };
         let cannot = || format!("cannot write '{}'", log.display());
         let file = OpenOptions::new()
@@ -163,9 +164,9 @@ impl<'a> Tester<'a> {
             };
             if let Some(trouble) = trouble {
                 return Err(Error::fatal(format!(
-                    "the setup command {trouble} in the worktree of the tests"
+                    "the setup command {trouble} in the test worktree"
                 ))
-                .hint(format!("look at the log: {}", log.display())));
+                .hint(format!("log: {}", log.display())));
             }
             self.set_up = true;
         }
@@ -179,7 +180,7 @@ impl<'a> Tester<'a> {
     }
 }
 
-/// What is around a test: the guard, the mark of a session, and how the repository was before.
+/// The protection around a test: the guard, the session marker and the state of the repository before it.
 struct Fence {
     guard: Guard,
     noted: u64,
@@ -189,7 +190,7 @@ struct Fence {
 }
 
 impl Fence {
-    /// Puts it up around a worktree for code of a session.
+    /// Sets up the protection of a worktree for code of a session.
     fn put_up(context: &Context<'_>, at: &Checkout, of: SessionId) -> Result<Self> {
         let mut variables = variables(context, &at.top)?;
         variables.insert(caller::MARK.into(), caller::mark_of_test(of).into());
@@ -213,7 +214,7 @@ impl Fence {
         })
     }
 
-    /// Returns what happened behind it, in words.
+    /// Returns the actions seen during the test, in words.
     fn take_down(&self, context: &Context<'_>) -> Result<Vec<String>> {
         let notes = guard::log::read(&self.guard.log(), self.noted)?.0;
         let mut told: Vec<String> = notes.iter().map(guard::log::Note::words).collect();
@@ -223,7 +224,7 @@ impl Fence {
     }
 }
 
-/// Returns where the result of testing some files is remembered, and its log.
+/// Returns the paths of the remembered result and of the log for a tree and its commands.
 fn places(dir: &Path, tree: ObjectId, command: &str, setup: Option<&str>) -> (PathBuf, PathBuf) {
     let setup = setup.unwrap_or_default();
     let key = sha256(format!("{tree}\0{command}\0{setup}").as_bytes());
@@ -233,7 +234,7 @@ fn places(dir: &Path, tree: ObjectId, command: &str, setup: Option<&str>) -> (Pa
     )
 }
 
-/// Returns whether some files passed the configured tests, if they were tested before. Nothing is run.
+/// Returns the remembered result of the configured tests for a tree. Runs nothing.
 pub fn known(context: &Context<'_>, tree: ObjectId) -> Option<Colour> {
     let command = context.config.text(&settings::TEST)?;
     let setup = context.config.text(&settings::SETUP);
@@ -254,7 +255,7 @@ fn recall(memory: &Path, tree: &str, command: &str) -> Option<Memory> {
     (known.tree == tree && known.command == command).then_some(known)
 }
 
-/// Makes a worktree for a moment beside those of the sessions.
+/// Makes a temporary worktree next to those of the sessions.
 pub fn scratch<'a>(context: &'a Context<'a>, commit: ObjectId) -> Result<Scratch<'a>> {
     let home = location::worktree_dir(context)?;
     fs::create_dir_all(&home).context(|| format!("cannot make '{}'", home.display()))?;
@@ -263,10 +264,10 @@ pub fn scratch<'a>(context: &'a Context<'a>, commit: ObjectId) -> Result<Scratch
     Scratch::add(context.repo, &path, commit, PURPOSE)
 }
 
-/// Removes the directory of worktrees if nothing is in it any more.
+/// Removes the directory of worktrees if it is empty.
 pub fn tidy(context: &Context<'_>) {
     if let Ok(home) = location::worktree_dir(context) {
-        // Fails when something is in it, which is the point.
+        // Fails if the directory is not empty, as intended.
         let _ = fs::remove_dir(home);
     }
 }
@@ -274,13 +275,13 @@ pub fn tidy(context: &Context<'_>) {
 /// How a test ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
-    /// With this exit code.
+    /// It exited with this code, or by a signal.
     With(Option<i32>),
-    /// Not within its time.
+    /// It exceeded its time limit.
     Late,
 }
 
-/// The signals that end a merge, taken over while a test runs: all that it started has to end first.
+/// Handles the signals that end a merge while a test runs, so that the processes of the test end first.
 struct Interrupts {
     signals: Signals,
     as_usual: Arc<AtomicBool>,
@@ -294,12 +295,12 @@ impl Interrupts {
         let wanted = [SIGINT, SIGTERM, SIGHUP].map(|signal| (signal, ignored & 1 << (signal - 1)));
         let wanted: Vec<i32> = wanted
             .iter()
-            // What whoever started us wants ignored, as 'nohup' does, stays so.
+            // A signal that our parent ignores, as 'nohup' does, stays ignored.
             .filter(|(_, ignored)| *ignored == 0)
             .map(|(signal, _)| *signal)
             .collect();
         if AS_USUAL.get().is_none() {
-            // Once handled, a signal does nothing by itself any more: outside of tests this brings its usual effect back.
+            // A handled signal loses its default effect; this flag restores it outside of tests.
             let as_usual = Arc::new(AtomicBool::new(false));
             for signal in &wanted {
                 signal_hook::flag::register_conditional_default(*signal, Arc::clone(&as_usual))
@@ -315,13 +316,13 @@ impl Interrupts {
         })
     }
 
-    /// Gives the signals their usual effect back. After an interruption nobody calls it: cleaning up goes first.
+    /// Restores the default effect of the signals. Not called after an interruption, because cleanup comes first.
     fn give_back(self) {
         self.as_usual.store(true, Ordering::SeqCst);
     }
 }
 
-/// Returns the signals that this process ignores, a bit for each.
+/// Returns a bit mask of the signals that this process ignores.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -329,9 +330,9 @@ fn ignored() -> u64 {
         .unwrap_or(0)
 }
 
-/// Runs a shell command in a worktree to its end, everything it started included.
+/// Runs a shell command in a worktree and waits until it and every process it started have ended.
 ///
-/// When we are interrupted, or killed, everything ends too: a guard between us and the command sees to it.
+/// A guardian process between us and the command ends them all if we are interrupted or killed.
 fn run(context: &Context<'_>, fence: &Fence, command: &str, log: &File) -> Result<Ended> {
     tree::adopt_orphans()?;
     let timeout = context.config.get(&settings::TEST_TIMEOUT)?;
@@ -364,7 +365,7 @@ fn run(context: &Context<'_>, fence: &Fence, command: &str, log: &File) -> Resul
         .child
         .wait()
         .context(|| "cannot wait for the tests".into())?;
-    // Whatever a guard that was killed left behind holds the pipes open.
+    // Processes that a killed guardian left behind hold the pipes open.
     tree::end_all(Care::new(GRACE))?;
     let _ = (out.join(), err.join());
     if !ended && !ready.is_empty() {
@@ -383,12 +384,12 @@ fn run(context: &Context<'_>, fence: &Fence, command: &str, log: &File) -> Resul
     let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
     let _ = writeln!(
         log,
-        "git agent: this did not end within {words} ('agent.testTimeout') and was stopped"
+        "git agent: stopped after {words} ('agent.testTimeout')"
     );
     Ok(Ended::Late)
 }
 
-/// Has a guard end a test.
+/// Asks the guardian to end a test.
 fn end(guard: &Handle) -> Result<()> {
     guard.signal(Signal::TERM)?;
     if !guard.wait(Some(GUARD))? {
@@ -411,7 +412,7 @@ fn copy(mut from: impl Read + Send + 'static, to: Arc<Mutex<File>>) -> std::thre
     })
 }
 
-/// Returns what a test sees: what sessions see, under a name of its own.
+/// Returns the environment of a test: that of a session, with a new session id.
 fn variables(context: &Context<'_>, top: &Path) -> Result<BTreeMap<OsString, OsString>> {
     let sid = SessionId::new(context.env);
     let repo = context.repo.main_work_tree();
@@ -434,7 +435,7 @@ fn variables(context: &Context<'_>, top: &Path) -> Result<BTreeMap<OsString, OsS
     Ok(variables)
 }
 
-/// Returns the end of a log, for those who shall do something about it.
+/// Returns the end of a log.
 pub fn log_tail(path: &Path, limit: usize) -> String {
     let bytes = fs::read(path).unwrap_or_default();
     let start = bytes.len().saturating_sub(limit);
@@ -448,7 +449,7 @@ pub fn log_tail(path: &Path, limit: usize) -> String {
     }
 }
 
-/// Returns where logs of tests are.
+/// Returns the directory of the test logs.
 pub fn log_dir(context: &Context<'_>) -> PathBuf {
     context.store.dir().join("merge/tests")
 }

@@ -1,4 +1,4 @@
-//! Bringing a session up to date: the newest state of the branch it goes to becomes part of the session's own branch.
+//! Updates a session: merges or rebases the newest state of its parent branch into the session's branch.
 
 use std::str::FromStr;
 
@@ -14,21 +14,21 @@ use crate::model::session::Session;
 use crate::session::worktree::hold::while_still;
 use crate::store::log::writer::SessionWriter;
 
-/// How a session is brought up to date.
+/// How to update a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum How {
-    /// By a merge commit on the session's branch.
+    /// With a merge commit on the session's branch.
     #[default]
     Merge,
-    /// By making the session's commits again on top.
+    /// By a rebase of the session's commits.
     Rebase,
 }
 
 impl How {
-    /// The words of `agent.updateStyle`.
+    /// The values of `agent.updateStyle`.
     pub const WORDS: [&'static str; 2] = ["merge", "rebase"];
 
-    /// Returns what is configured.
+    /// Returns the configured way.
     pub fn configured(context: &Context<'_>) -> Result<Self> {
         context.config.require(&settings::UPDATE_STYLE)?.parse()
     }
@@ -49,27 +49,27 @@ impl FromStr for How {
     }
 }
 
-/// What came of it.
+/// Result of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// There was nothing new.
+    /// The session was up to date.
     Current,
-    /// The session has it all.
+    /// The session now contains the branch.
     Updated {
-        /// Where its branch was.
+        /// The tip of its branch before.
         before: ObjectId,
-        /// Where it is now.
+        /// The tip of its branch now.
         after: ObjectId,
         /// How many commits of the other branch it lacked.
         commits: u64,
     },
     /// Its commits conflict with the branch at these paths. Nothing was changed.
     Conflict(Vec<String>),
-    /// What it has not committed conflicts with the branch at these paths. Nothing was changed.
+    /// Its uncommitted changes conflict with the branch at these paths. Nothing was changed.
     Uncommitted(Vec<String>),
 }
 
-/// Brings a session up to date with a branch. Uncommitted work stays as it is; nothing happens while a turn runs.
+/// Updates a session from a branch. Uncommitted work stays as it is. Refuses while a turn runs.
 pub fn update(context: &Context<'_>, session: &Session, from: &str, how: How) -> Result<Outcome> {
     while_still(context, session, || {
         let place = move_session::place(context, session)?;
@@ -88,14 +88,10 @@ pub fn update(context: &Context<'_>, session: &Session, from: &str, how: How) ->
     })
 }
 
-/// Returns the branch that a session is brought up to date with unless another is named.
+/// Returns the branch that a session is updated from by default.
 pub fn parent_of(session: &Session) -> Result<&str> {
     session.parent.as_deref().ok_or_else(|| {
-        Error::fatal(format!(
-            "session '{}' was made from no branch",
-            session.name
-        ))
-        .hint(format!(
+        Error::fatal(format!("session '{}' has no parent branch", session.name)).hint(format!(
             "git agent update --from BRANCH {}",
             shell_word(&session.name)
         ))
@@ -115,7 +111,7 @@ fn update_still(
         return Ok(Outcome::Current);
     }
     let after = match how {
-        // What has no commits of its own simply moves on.
+        // A branch without commits of its own is fast-forwarded.
         _ if repo.is_ancestor(place.tip, theirs)? => theirs,
         How::Merge => match repo.merge_commits(place.tip, theirs)? {
             Merged::Clean(tree) => repo.make_commit(&NewCommit {
@@ -143,14 +139,14 @@ fn update_still(
     }
 }
 
-/// Returns the tip of a branch, or says that there is none.
+/// Returns the tip of a branch, or an error if it does not exist.
 pub fn require_branch(context: &Context<'_>, name: &str) -> Result<ObjectId> {
     context.repo.branch_tip(name)?.ok_or_else(|| {
-        Error::fatal(format!("there is no branch '{name}'")).hint("git branch --list")
+        Error::fatal(format!("branch '{name}' does not exist")).hint("git branch --list")
     })
 }
 
-/// Returns what the commit that brings a branch into a session's says, as git would.
+/// Returns the message of the merge commit, in git's form.
 pub fn message(session: &Session, from: &str, place: &Place) -> String {
     let branch = place
         .branch
@@ -162,7 +158,7 @@ pub fn message(session: &Session, from: &str, place: &Place) -> String {
     )
 }
 
-/// Makes the commits that another one lacks again on top of it. Merges are left out, and so is what is there already.
+/// Rebases the commits that `onto` lacks. Merges and changes that are there already are left out.
 fn rebase(
     context: &Context<'_>,
     tip: ObjectId,
@@ -192,7 +188,7 @@ fn rebase(
     Ok(Ok(now))
 }
 
-/// Records that a session's branch took another one over: from there on, what that one had is not the session's work.
+/// Records that a session's branch contains the other branch, so that its commits do not count as the session's work.
 pub fn record(
     context: &Context<'_>,
     session: &Session,

@@ -1,4 +1,4 @@
-//! Judging pairs: from memory, from the paths that both sides touched, and where that does not decide it, by git.
+//! Predicts whether two sides conflict: from memory, then by comparing the paths both touched, then by asking git.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -13,26 +13,26 @@ use crate::merge::conflicts::memory::Memory;
 use crate::merge::conflicts::side::Side;
 use crate::merge::conflicts::{Clashing, Lines, Verdict};
 
-/// How much of the trees is kept in memory while they are compared.
+/// Bytes of trees kept in memory during a comparison.
 const TREES: usize = 64 << 20;
-/// Places told of one file at most.
+/// Maximum number of places reported for one file.
 const PLACES: usize = 100;
 
-/// Judges pairs of sides.
+/// Predicts the merges of pairs of sides.
 pub struct Judge<'c> {
     context: &'c Context<'c>,
     comparer: Comparer,
     memory: Memory,
-    /// By the commit that changes began at and the files they led to.
+    /// Keyed by the base commit and the tree of a side.
     touched: HashMap<(ObjectId, ObjectId), Rc<Touched>>,
-    /// What settles how files are merged.
+    /// Fingerprint of the settings that affect merges.
     settings: String,
-    /// Where attributes are read from.
+    /// The commit that attributes are read from.
     attributes: Option<ObjectId>,
 }
 
 impl<'c> Judge<'c> {
-    /// Returns a judge that merges with the attributes of a commit.
+    /// Returns a judge that reads attributes from a commit.
     pub fn new(context: &'c Context<'c>, attributes: Option<ObjectId>) -> Result<Self> {
         Ok(Judge {
             context,
@@ -44,7 +44,7 @@ impl<'c> Judge<'c> {
         })
     }
 
-    /// Returns the merge base of two sides; `None` when there is none, or more than one.
+    /// Returns the merge base of two sides; `None` if there is not exactly one.
     pub fn only_merge_base(&self, one: &Side, other: &Side) -> Result<Option<ObjectId>> {
         let bases = self.comparer.merge_bases(one.tip, other.tip)?;
         Ok(match bases.as_slice() {
@@ -53,7 +53,7 @@ impl<'c> Judge<'c> {
         })
     }
 
-    /// Returns what merging the second of each pair into the first would give.
+    /// Returns the result of merging the second side of each pair into the first.
     pub fn judge(&mut self, pairs: &[(&Side, &Side)]) -> Result<Vec<Verdict>> {
         let mut verdicts: Vec<Option<Verdict>> = Vec::with_capacity(pairs.len());
         let mut open = Vec::new();
@@ -86,7 +86,7 @@ impl<'c> Judge<'c> {
             .collect())
     }
 
-    /// Returns what stands for everything besides the commits that a verdict on a pair depends on.
+    /// Returns a fingerprint of everything but the commits that the result of a pair depends on.
     fn settings_of(&self, ours: &Side, theirs: &Side) -> String {
         match own_bases(ours, theirs) {
             Some((our, their)) => format!("{} {our} {their}", self.settings),
@@ -94,7 +94,7 @@ impl<'c> Judge<'c> {
         }
     }
 
-    /// Returns what the paths that both sides touched decide, and remembers it; `None` when git must be asked.
+    /// Decides a pair by the paths both sides touched, and remembers the result; `None` if git must be asked.
     fn decide_by_paths(&mut self, ours: &Side, theirs: &Side) -> Result<Option<Verdict>> {
         let (verdict, settings) = if ours.tree == theirs.tree {
             (Verdict::Clean, String::new())
@@ -109,7 +109,7 @@ impl<'c> Judge<'c> {
                     Some((our, their)) if !self.may_meet((our, ours), (their, theirs))? => {
                         (Verdict::Clean, self.settings_of(ours, theirs))
                     }
-                    // git merges several bases first.
+                    // git would first merge several bases.
                     _ => return Ok(None),
                 },
             }
@@ -125,7 +125,7 @@ impl<'c> Judge<'c> {
         Ok(ours.may_meet(&theirs))
     }
 
-    /// Takes out of a preview what one of the sides has only taken over from its branch.
+    /// Removes conflicts at paths that one side only inherited from its branch.
     fn without_changes_of_branches(
         &mut self,
         ours: &Side,
@@ -177,20 +177,20 @@ impl<'c> Judge<'c> {
     }
 }
 
-/// Returns where the own changes of each side began, if that is not the same commit.
+/// Returns the base commits of both sides, if they differ.
 fn own_bases(ours: &Side, theirs: &Side) -> Option<(ObjectId, ObjectId)> {
     let (our, their) = (ours.base?, theirs.base?);
     (our != their).then_some((our, their))
 }
 
-/// Returns whether a conflict is about the content at one path: for those it can be told which side changed it. Conflicts of
-/// renames and of files with directories are never taken back.
+/// Returns whether a conflict is about the content of one path, so that the side that changed it is known. Conflicts of
+/// renames and of files with directories are never removed.
 fn is_about_content(conflict: &Conflict) -> bool {
     let content = |kind: &String| matches!(kind.as_str(), "contents" | "binary" | "modify/delete");
     !conflict.path.is_empty() && !conflict.kinds.is_empty() && conflict.kinds.iter().all(content)
 }
 
-/// Returns whether a side changed what is in conflict, at that path or at one that git saw renamed to it.
+/// Returns whether a side changed the conflicting path, or one that git saw renamed to it.
 fn made(touched: &Touched, conflict: &Conflict, stage: Option<&Stage>) -> bool {
     touched.changes().iter().any(|change| {
         let content = change.after.map(|(_, id)| id);
@@ -219,7 +219,7 @@ fn verdict(repo: &Repo, preview: &Preview) -> Verdict {
     Verdict::Conflict(clashing.collect())
 }
 
-/// Returns what stands for everything besides the commits that a merge depends on.
+/// Returns a fingerprint of everything but the commits that a merge depends on.
 fn settings(repo: &Repo, attributes: Option<ObjectId>) -> Result<String> {
     let tree = attributes.map(|commit| repo.tree_of(commit)).transpose()?;
     let own = std::fs::read(repo.common_dir().join("info/attributes")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What was found out about pairs of commits before: a file that may be lost, cut or damaged at any time without harm.
+//! Caches the results of compared pairs in a file. Losing or damaging the file costs only time.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -9,43 +9,43 @@ use crate::git::ObjectId;
 use crate::merge::conflicts::{Clashing, Verdict};
 use crate::store::Store;
 
-/// What is remembered at most.
+/// Limits of the cache.
 const ENTRIES: usize = 4096;
 const BYTES: usize = 4 << 20;
 const FILE: &str = "conflicts";
 
-/// One remembered answer.
+/// One cached result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Entry {
     /// The two commits.
     a: String,
     b: String,
-    /// The settings it depends on; empty when it depends on none.
+    /// Fingerprint of the settings; empty if the result does not depend on any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     s: String,
-    /// Whether they share no history.
+    /// Whether the two share no history.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     u: bool,
-    /// The paths in conflict.
+    /// The conflicting paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     c: Vec<Clashing>,
-    /// Whether there are conflicts: perhaps one that is at no path.
+    /// Whether they conflict; there may be no single path to name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     x: bool,
 }
 
-/// What is remembered.
+/// The cache, loaded.
 #[derive(Debug)]
 pub struct Memory {
     path: PathBuf,
-    /// In the order they were last used, oldest first.
+    /// Ordered by last use, oldest first.
     entries: Vec<Entry>,
     known: HashMap<(String, String), usize>,
     changed: bool,
 }
 
 impl Memory {
-    /// Reads what is remembered; what cannot be read is forgotten.
+    /// Reads the cache; unreadable entries are dropped.
     pub fn load(store: &Store<'_>) -> Self {
         let path = store.dir().join("cache").join(FILE);
         let text = std::fs::read(&path).unwrap_or_default();
@@ -66,7 +66,7 @@ impl Memory {
         }
     }
 
-    /// Returns what is known about a pair under these settings.
+    /// Returns the cached result for a pair under these settings.
     pub fn recall(&self, one: ObjectId, other: ObjectId, settings: &str) -> Option<Verdict> {
         let key = (one.to_string(), other.to_string());
         let entry = &self.entries[*self.known.get(&key)?];
@@ -80,7 +80,7 @@ impl Memory {
         })
     }
 
-    /// Remembers what was found out. `settings` is empty when it holds under any.
+    /// Caches a result. `settings` is empty if it holds under any settings.
     pub fn keep(&mut self, one: ObjectId, other: ObjectId, settings: &str, verdict: &Verdict) {
         let (conflict, clashing) = match verdict {
             Verdict::Conflict(clashing) => (true, clashing.clone()),
@@ -100,7 +100,7 @@ impl Memory {
         self.changed = true;
     }
 
-    /// Writes what is remembered, if there is news. The newest is kept when it is too much.
+    /// Writes the cache if it changed. Drops the oldest entries over the limit.
     pub fn save(&self, store: &Store<'_>) {
         if !self.changed {
             return;
@@ -120,7 +120,7 @@ impl Memory {
             lines.push(line);
         }
         lines.reverse();
-        // Only a memory: failing to write it costs time, nothing else.
+        // This is only a cache: a failed write costs time later.
         let Ok(dir) = store.require_dir("cache") else {
             return;
         };

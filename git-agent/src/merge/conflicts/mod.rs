@@ -1,6 +1,8 @@
-//! Conflicts before they happen: every session against the branch it goes to, and every two sessions against each other,
-//! with what they have not committed. Two sessions conflict only in paths that both changed themselves: a change that one of
-//! them merely took over from its branch is a conflict of the other with that branch.
+//! Predicts conflicts: each session against its target branch, and each two sessions against each other, uncommitted
+//! changes included.
+//!
+//! Two sessions conflict only at paths that both changed themselves. A change that a session only inherited from its
+//! branch counts as a conflict with that branch.
 
 mod judge;
 mod memory;
@@ -21,42 +23,42 @@ use crate::session::worktree::work;
 use crate::store::list::Listed;
 pub use side::{Look, Side};
 
-/// Lines of both sides that clash, first and last, from 1. A last that is below the first means no line: there something
-/// is missing.
+/// Conflicting line ranges of both sides, first and last, from 1. If the last is below the first, the range is empty:
+/// that side deleted the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lines {
-    /// Of the first side.
+    /// Lines of the first side.
     pub ours: [usize; 2],
-    /// Of the second side.
+    /// Lines of the second side.
     pub theirs: [usize; 2],
 }
 
-/// A path in conflict.
+/// A conflicting path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clashing {
-    /// The path; empty when the conflict is at no single path.
+    /// The path; empty if the conflict has no single path.
     pub path: String,
-    /// What it is about, in git's words.
+    /// git's names for the kinds of conflict.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub kinds: Vec<String>,
-    /// Where, when it is about lines.
+    /// The conflicting lines, for a content conflict.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub lines: Vec<Lines>,
 }
 
-/// What a merge would give.
+/// Result of a predicted merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It merges clean.
+    /// The two merge cleanly.
     Clean,
-    /// It does not, because of these.
+    /// They conflict at these paths.
     Conflict(Vec<Clashing>),
-    /// The two share no history.
+    /// They share no history.
     Unrelated,
 }
 
 impl Verdict {
-    /// Returns the word for it.
+    /// Returns the word for the output.
     pub fn as_str(&self) -> &'static str {
         match self {
             Verdict::Clean => "clean",
@@ -65,7 +67,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the paths in conflict.
+    /// Returns the conflicting paths.
     pub fn clashing(&self) -> &[Clashing] {
         match self {
             Verdict::Conflict(clashing) => clashing,
@@ -74,29 +76,29 @@ impl Verdict {
     }
 }
 
-/// One pair and what is known about it.
+/// A pair and its result.
 #[derive(Debug, Clone)]
 pub struct Pair {
-    /// The first: a branch or a session.
+    /// The first side: a branch or a session.
     pub ours: Side,
-    /// The second: a session.
+    /// The second side: a session.
     pub theirs: Side,
-    /// What merging the second into the first would give.
+    /// The result of merging the second side into the first.
     pub verdict: Verdict,
 }
 
-/// What to compare.
+/// Options of a comparison.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The branch to compare with; each session's parent otherwise.
+    /// The branch to compare with, instead of each session's parent.
     pub into: Option<String>,
-    /// Only pairs with one of these; all otherwise.
+    /// Compare only pairs with one of these sessions, if any are given.
     pub only: Vec<SessionId>,
-    /// Where uncommitted work is looked for.
+    /// Where to look for uncommitted work.
     pub look: Look,
 }
 
-/// Every pair that was compared.
+/// The results of all compared pairs.
 #[derive(Debug, Default)]
 pub struct Matrix {
     /// The sessions that have work, oldest first.
@@ -105,7 +107,7 @@ pub struct Matrix {
     pub against: Vec<Pair>,
     /// Sessions against each other.
     pub between: Vec<Pair>,
-    /// What could not be compared, and why.
+    /// Sessions that could not be compared, each with the reason.
     pub left_out: Vec<(String, String)>,
 }
 
@@ -115,14 +117,14 @@ impl Matrix {
         self.against.iter().chain(&self.between)
     }
 
-    /// Returns how many of the pairs of a session are not clean.
+    /// Returns the number of a session's pairs that conflict.
     pub fn conflicts_of(&self, sid: SessionId) -> usize {
         let of = |pair: &&Pair| pair.ours.session == Some(sid) || pair.theirs.session == Some(sid);
         let bad = |pair: &&Pair| pair.verdict != Verdict::Clean;
         self.pairs().filter(of).filter(bad).count()
     }
 
-    /// Returns whether every pair is clean.
+    /// Returns whether every pair merges cleanly.
     pub fn is_clean(&self) -> bool {
         self.pairs().all(|pair| pair.verdict == Verdict::Clean)
     }
@@ -138,7 +140,7 @@ pub fn has_work(session: &Session) -> bool {
     !session.status.is_closed() && !nothing_yet && session.resolves().is_none()
 }
 
-/// Compares sessions with the branches they go to and with each other.
+/// Compares sessions with their target branches and with each other.
 pub fn matrix(context: &Context<'_>, listed: &[Listed], options: &Options) -> Result<Matrix> {
     let repo = context.repo;
     let mut matrix = Matrix::default();
@@ -203,8 +205,8 @@ pub fn matrix(context: &Context<'_>, listed: &[Listed], options: &Options) -> Re
     Ok(matrix)
 }
 
-/// Returns for each session the paths that would conflict with the branch it goes to, as far as that is known. What has
-/// no work yet has nothing to tell; what cannot be found out makes nothing fail.
+/// Returns, for each session, the paths that conflict with its target branch, as far as they are known. A session
+/// without work has no result; an error leaves the result unknown.
 pub fn with_parents(context: &Context<'_>, sessions: &[&Session]) -> Vec<Finding<Vec<String>>> {
     let mut found: Vec<Finding<Vec<String>>> = Vec::with_capacity(sessions.len());
     let mut pairs: Vec<(usize, Side, Side)> = Vec::new();
@@ -267,15 +269,16 @@ fn pair_with_parent(
     Ok(side.map(|side| (branch, side)))
 }
 
-/// The branches that sessions go to, each read once.
+/// The target branches of the sessions, each read once.
 struct Branches(Vec<Side>);
 
 impl Branches {
     fn load(repo: &Repo, into: Option<&str>, targets: &[Option<String>]) -> Result<Self> {
         let mut branches: Vec<Side> = Vec::new();
         if let Some(into) = into {
-            let missing =
-                || Error::fatal(format!("there is no branch '{into}'")).hint("git branch --list");
+            let missing = || {
+                Error::fatal(format!("branch '{into}' does not exist")).hint("git branch --list")
+            };
             branches.push(Side::of_branch(repo, into)?.ok_or_else(missing)?);
         }
         for name in targets.iter().flatten() {
@@ -290,13 +293,13 @@ impl Branches {
         self.0.iter().find(|side| side.name == name)
     }
 
-    /// Returns the commit whose attributes count.
+    /// Returns the commit that attributes are read from.
     fn first(&self) -> Option<ObjectId> {
         self.0.first().map(|side| side.tip)
     }
 }
 
-/// Returns all work of each session. Worktrees are looked at on all cores: most of the time goes to the file system.
+/// Returns the work of each session. Worktrees are read on all cores, because most of the time goes to the file system.
 fn sides(context: &Context<'_>, sessions: &[&Session], look: Look) -> Vec<Result<Option<Side>>> {
     if look == Look::Recorded {
         return sessions
@@ -313,7 +316,7 @@ fn sides(context: &Context<'_>, sessions: &[&Session], look: Look) -> Vec<Result
         let at = place.as_ref().ok()?.as_ref()?;
         Some(Side::of_worktree(repo, session, at))
     });
-    // One without a worktree is known from its record.
+    // A session without a worktree is taken from its record.
     looked
         .into_iter()
         .zip(sessions)

@@ -1,4 +1,4 @@
-//! One side of a merge that is only looked at: a branch, or all of a session's work, what it has not committed included.
+//! One side of a predicted merge: a branch, or all work of a session, uncommitted changes included.
 
 use crate::context::Context;
 use crate::error::Result;
@@ -8,36 +8,36 @@ use crate::git::{ObjectId, Repo};
 use crate::model::session::{Session, SessionId};
 use crate::session::worktree::work;
 
-/// Where a session's uncommitted work is looked for.
+/// Where to look for a session's uncommitted work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Look {
-    /// In its last snapshot: as of the end of its last turn.
+    /// In its last snapshot, from the end of its last turn.
     #[default]
     Recorded,
-    /// In its worktree, now.
+    /// In its worktree, as it is now.
     Live,
 }
 
-/// One side of a merge.
+/// One side of a predicted merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Side {
-    /// The branch or the session, by name.
+    /// Name of the branch or session.
     pub name: String,
-    /// The session, if it is one.
+    /// The session's id, if the side is a session.
     pub session: Option<SessionId>,
     /// The last commit.
     pub tip: ObjectId,
-    /// All files, committed or not.
+    /// The tree of all files, committed or not.
     pub tree: ObjectId,
-    /// The commit that stands for this side: its tip, or one on top of it that no ref points at.
+    /// The commit that represents this side: its tip, or one on top of it that no ref points at.
     pub commit: ObjectId,
-    /// The commit that its own changes began at: its merge base with the branch it goes to. `None` where everything counts
-    /// as its own.
+    /// The merge base with the target branch, where the side's own changes begin. `None` if every change counts as its
+    /// own.
     pub base: Option<ObjectId>,
 }
 
 impl Side {
-    /// Returns a branch as a side; `None` when there is no such branch.
+    /// Returns a branch as a side; `None` if it does not exist.
     pub fn of_branch(repo: &Repo, name: &str) -> Result<Option<Self>> {
         let Some(tip) = repo.branch_tip(name)? else {
             return Ok(None);
@@ -45,7 +45,7 @@ impl Side {
         Side::new(repo, name, None, tip, repo.tree_of(tip)?).map(Some)
     }
 
-    /// Returns a session's work as a side; `None` when it has no commit (any more).
+    /// Returns a session's work as a side; `None` if no commit of it is left.
     pub fn of_session(
         context: &Context<'_>,
         session: &Session,
@@ -68,13 +68,13 @@ impl Side {
         };
         let tree = match context.store.last_snapshot(session.sid) {
             Ok(Some(kept)) if kept.snapshot.head == Some(tip) => kept.snapshot.tree,
-            // Committed since, or a snapshot that cannot be read: the branch is what is known.
+            // Committed since, or an unreadable snapshot: use the branch.
             _ => repo.tree_of(tip)?,
         };
         Side::new(repo, &session.name, Some(session.sid), tip, tree).map(Some)
     }
 
-    /// Returns what is in a session's worktree now as a side.
+    /// Returns the current files of a session's worktree as a side.
     pub fn of_worktree(repo: &Repo, session: &Session, at: &Checkout) -> Result<Option<Self>> {
         let Some(tip) = repo.head_of(at)? else {
             return Ok(None);
@@ -104,12 +104,12 @@ impl Side {
         Ok(side)
     }
 
-    /// Returns whether there is something that is not committed.
+    /// Returns whether there are uncommitted changes.
     pub fn has_uncommitted(&self) -> bool {
         self.commit != self.tip
     }
 
-    /// Returns the commit that stands for this side, where the repository does not have it.
+    /// Returns the commit that represents this side, if the repository does not have it.
     pub fn missing(&self, repo: &Repo) -> Result<Option<Batch>> {
         if !self.has_uncommitted() || repo.object_header(self.commit)?.is_some() {
             return Ok(None);
@@ -118,7 +118,7 @@ impl Side {
     }
 }
 
-/// Returns the last commit of a session: its branch's, or the recorded one when the branch is gone.
+/// Returns the last commit of a session: the tip of its branch, or the recorded commit if the branch is gone.
 fn tip_of(repo: &Repo, session: &Session) -> Result<Option<ObjectId>> {
     if let Some(branch) = session.branch.as_deref()
         && let Some(tip) = repo.branch_tip(branch)?

@@ -1,4 +1,5 @@
-//! What a merge is doing and has done, on disk: so that one that dies is finished or taken back, and any can be undone.
+//! The journal of a merge on disk, so that an interrupted merge is finished or rolled back and a finished one can be
+//! undone.
 
 use std::fs;
 use std::io::Write;
@@ -17,85 +18,85 @@ use crate::model::merge::{Style, Tested};
 use crate::model::session::{SessionId, Ulid};
 use crate::process::lock::{self, Lock};
 
-/// How long to wait for another merge of this repository that is about to end.
+/// How long to wait for another merge of this repository to end.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How many finished merges are kept for undoing.
+/// How many finished merges are kept for undo.
 const KEPT: usize = 50;
 
-/// What was asked for, so that it can be asked again.
+/// The request, so that `--continue` can repeat it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Asked {
     /// The branch to merge into.
     pub into: String,
-    /// The sessions, by id.
+    /// The ids of the sessions.
     pub sessions: Vec<SessionId>,
-    /// How.
+    /// The merge style.
     pub style: Style,
     /// The test command, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<String>,
-    /// Whether no tests were wanted.
+    /// Whether tests were skipped.
     #[serde(default)]
     pub no_test: bool,
-    /// Whether culprits go back to their agents.
+    /// Whether sessions that break the tests go back to their agents.
     #[serde(default)]
     pub give_back: bool,
 }
 
-/// One session's part of a landing.
+/// One session's part of a merge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// The session.
+    /// The session's id.
     pub sid: SessionId,
-    /// Its name.
+    /// The session's name.
     pub name: String,
-    /// Its branch.
+    /// The session's branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The tip of its branch before.
+    /// The tip of its branch before the merge.
     pub before: String,
-    /// The tip of its branch afterwards: all of its work is committed.
+    /// The tip of its branch after the merge, with all of its work committed.
     pub work: String,
-    /// The commit that has it on the target.
+    /// The commit on the target that contains it.
     pub commit: String,
     /// The commits that were made for it on the target.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made: Vec<String>,
-    /// Its state before.
+    /// Its state before the merge.
     pub state: crate::model::session::State,
 }
 
-/// What happened to the target.
+/// The move of the target branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     /// The target's short name.
     pub branch: String,
-    /// Where it was.
+    /// The target's tip before.
     pub before: String,
-    /// Where it goes.
+    /// The target's tip after.
     pub after: String,
-    /// The sessions that come in.
+    /// The merged sessions.
     pub parts: Vec<Part>,
-    /// Whether it was tested.
+    /// Whether the result was tested.
     pub tested: Tested,
-    /// The working trees that had it checked out.
+    /// The worktrees that have the target checked out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<Place>,
 }
 
-/// A working tree.
+/// A worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// Its top.
+    /// The top directory.
     #[serde(with = "crate::model::review::path::as_text")]
     pub top: PathBuf,
-    /// Its own git directory.
+    /// The worktree's own git directory.
     #[serde(with = "crate::model::review::path::as_text")]
     pub admin_dir: PathBuf,
 }
 
 impl Place {
-    /// Notes working trees.
+    /// Converts checkouts for the journal.
     pub fn of(checkouts: &[Checkout]) -> Vec<Self> {
         let place = |at: &Checkout| Place {
             top: at.top.clone(),
@@ -104,7 +105,7 @@ impl Place {
         checkouts.iter().map(place).collect()
     }
 
-    /// Returns the working tree.
+    /// Converts back to a checkout.
     pub fn checkout(&self) -> Checkout {
         Checkout {
             admin_dir: self.admin_dir.clone(),
@@ -113,50 +114,50 @@ impl Place {
     }
 }
 
-/// What happened to a checkout that changes were applied to.
+/// The changes that `--apply` made to a checkout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {
-    /// The top of the checkout.
+    /// The top directory of the checkout.
     #[serde(with = "crate::model::review::path::as_text")]
     pub top: PathBuf,
-    /// Its own git directory.
+    /// The checkout's own git directory.
     #[serde(with = "crate::model::review::path::as_text")]
     pub admin_dir: PathBuf,
-    /// The commit it was at.
+    /// The commit that was checked out.
     pub before: String,
-    /// The tree that was put over it.
+    /// The tree that was applied.
     pub after: String,
     /// The index of the files as they were written.
     #[serde(with = "crate::model::review::path::as_text")]
     pub index: PathBuf,
-    /// The session.
+    /// The session's name.
     pub name: String,
 }
 
-/// One merge, from its beginning to its end.
+/// One merge from start to end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
-    /// Format.
+    /// Version of the format.
     pub v: u32,
-    /// Which.
+    /// Identifies the merge.
     pub id: Ulid,
-    /// When.
+    /// When it began.
     pub at: Millis,
-    /// What was asked for.
+    /// The request.
     #[serde(default)]
     pub asked: Asked,
-    /// What is about to happen to the target, once that is known.
+    /// The planned move of the target, once it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub landing: Option<Move>,
-    /// What is about to happen to a checkout.
+    /// The planned changes to a checkout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applying: Option<Applied>,
-    /// The earlier merge that this one takes back.
+    /// The earlier merge that this one undoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undoes: Option<Ulid>,
 }
 
-/// The right to merge in this repository: nobody else does as long as this lives.
+/// The lock on merging in this repository: while it is held, no other process merges.
 #[derive(Debug)]
 pub struct Right {
     _lock: Lock,
@@ -164,13 +165,13 @@ pub struct Right {
 }
 
 impl Right {
-    /// Takes it, or says who has it.
+    /// Takes the lock, or names the process that holds it.
     pub fn take(context: &Context<'_>) -> Result<Self> {
         let dir = context.store.require_dir("merge")?;
         let path = context.store.require_dir("locks")?.join("merge");
         let lock = match Lock::acquire(context.env, &path, PATIENCE) {
             Ok(lock) => lock,
-            // The lock itself is in trouble: a full disk, missing rights.
+            // The lock file itself failed: full disk, missing permission.
             Err(error) if std::error::Error::source(&error).is_some() => return Err(error),
             Err(error) => {
                 let holder = lock::holder(&path).ok().flatten();
@@ -184,18 +185,18 @@ impl Right {
         Ok(Right { _lock: lock, dir })
     }
 
-    /// Returns the merge that did not end, if there is one.
+    /// Returns the interrupted merge, if there is one.
     pub fn unfinished(&self) -> Result<Option<Journal>> {
         read(&self.now())
     }
 
-    /// Writes down what is being done.
+    /// Writes the journal before the next step.
     pub fn note(&self, journal: &Journal) -> Result<()> {
         write_durably(&self.now(), journal)?;
         fault::point("merge.noted").context(|| "cannot write the journal".into())
     }
 
-    /// Forgets what was being done: nothing came of it.
+    /// Removes the journal of a merge that changed nothing.
     pub fn forget(&self) -> Result<()> {
         match fs::remove_file(self.now()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -205,7 +206,7 @@ impl Right {
         }
     }
 
-    /// Keeps what was done, for undoing.
+    /// Keeps the journal of a finished merge for undo.
     pub fn keep(&self, journal: &Journal) -> Result<()> {
         let done = self.done();
         fs::create_dir_all(&done).context(|| format!("cannot make '{}'", done.display()))?;
@@ -236,7 +237,7 @@ impl Right {
         Ok(found)
     }
 
-    /// Forgets a finished merge; one that is forgotten already is no error.
+    /// Forgets a finished merge. Succeeds if it is forgotten already.
     pub fn drop_done(&self, id: Ulid) -> Result<()> {
         let path = self.done().join(format!("{id}.json"));
         if let Some(applied) = read(&path)?.and_then(|journal| journal.applying) {
@@ -250,7 +251,7 @@ impl Right {
         }
     }
 
-    /// Returns the directory of what belongs to merges.
+    /// Returns the directory of the merge files.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -265,7 +266,7 @@ impl Right {
 }
 
 impl Journal {
-    /// Begins one.
+    /// Begins a journal.
     pub fn begin(context: &Context<'_>, asked: Asked) -> Self {
         Journal {
             v: 1,
@@ -293,15 +294,13 @@ fn read(path: &Path) -> Result<Option<Journal>> {
             "'{}' was written by a newer git-agent",
             path.display()
         ))),
-        Err(error) => Err(
-            Error::fatal(format!("cannot understand '{}'", path.display()))
-                .because(error)
-                .hint("move it away, then look at the target: git log"),
-        ),
+        Err(error) => Err(Error::fatal(format!("cannot parse '{}'", path.display()))
+            .because(error)
+            .hint("move the file away, then check the target: git log")),
     }
 }
 
-/// Writes a file so that it is whole or not there, also after a power cut.
+/// Replaces a file atomically and durably: after a power cut it is complete or absent.
 pub fn write_durably(path: &Path, value: &impl Serialize) -> Result<()> {
     let cannot = || format!("cannot write '{}'", path.display());
     let bytes = serde_json::to_vec_pretty(value).context(cannot)?;

@@ -1,4 +1,4 @@
-//! The landing itself: the target moves in one step with the branches of the sessions, and everything is written down.
+//! Lands a merge: moves the target and the branches of the sessions in one transaction, then records it.
 
 use crate::context::Context;
 use crate::error::{Context as _, Result};
@@ -20,22 +20,22 @@ use crate::session::worktree::work;
 use crate::store::log::writer::SessionWriter;
 use crate::store::notes::Kind;
 
-/// A chain that is about to land.
+/// A chain that is ready to land.
 #[derive(Debug)]
 pub struct Load<'a> {
-    /// The branch.
+    /// The branch to move.
     pub target: &'a Target,
-    /// What lands.
+    /// The merged result.
     pub chain: &'a Chain,
-    /// The sessions that its links speak of.
+    /// The candidates that the links refer to.
     pub candidates: &'a [Candidate],
-    /// How they were merged.
+    /// The merge style.
     pub style: Style,
-    /// Whether that was tested.
+    /// Whether the result was tested.
     pub tested: Tested,
 }
 
-/// Moves the target. Before it does, the journal says what is about to happen; afterwards all is recorded.
+/// Moves the target. The journal records the move before it happens; the sessions are updated afterwards.
 pub fn land(
     context: &Context<'_>,
     right: &Right,
@@ -72,7 +72,7 @@ pub fn land(
     let (old, new) = (load.chain.base, load.chain.tip());
     let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
     let reflog = format!("agent merge: {}", names.join(", "));
-    // Before it is written down: what is written down was seen to be as it is committed.
+    // Check before the journal is written: it may only name a move that the checkouts allow.
     if let Some(said) = context
         .repo
         .obstacle_to_landing(&load.target.checkouts, old, new)?
@@ -101,7 +101,7 @@ pub fn land(
         return Ok((landed, Vec::new()));
     }
     let troubles = record(context, journal, origins)?;
-    // What could not be recorded is tried once more by whoever merges next.
+    // The next merge retries the records that could not be written.
     if troubles.is_empty() {
         right.keep(journal)?;
     }
@@ -109,8 +109,8 @@ pub fn land(
     Ok((Landed::Done, troubles))
 }
 
-/// Records a landing whose target has moved: indexes of worktrees, provenance, states. Doing it again changes nothing.
-/// Returns what could not be recorded, in words.
+/// Records a landing after the target moved: indexes of worktrees, provenance, states. Idempotent. Returns messages
+/// about records that could not be written.
 pub fn record(context: &Context<'_>, journal: &Journal, origins: Origins) -> Result<Vec<String>> {
     let mut troubles = Vec::new();
     let Some(landing) = &journal.landing else {
@@ -149,7 +149,7 @@ pub fn record(context: &Context<'_>, journal: &Journal, origins: Origins) -> Res
     Ok(troubles)
 }
 
-/// Makes the index of a session's worktree say what its branch has now: its files are that already.
+/// Updates the index of a session's worktree to its branch; the files match already.
 fn settle_index(context: &Context<'_>, session: &Session, part: &Part) -> Result<()> {
     if part.work == part.before {
         return Ok(());
@@ -170,16 +170,16 @@ fn settle_index(context: &Context<'_>, session: &Session, part: &Part) -> Result
     })
 }
 
-/// The commits that the sessions of a landing bring to the target, and what tells each of them again after a rebase.
+/// The commits that the sessions bring to the target, and the patch ids that identify them after a rebase.
 #[derive(Debug)]
 pub struct Origins {
-    /// Those of each part, with whether they are merges.
+    /// The commits of each session, and whether each is a merge.
     brought: Vec<Vec<(ObjectId, bool)>>,
     patches: PatchIds,
 }
 
 impl Origins {
-    /// Begins to look for them; it goes on while the target moves.
+    /// Starts the search, which goes on while the target moves.
     pub fn begin(context: &Context<'_>, journal: &Journal) -> Result<Self> {
         let mut brought = Vec::new();
         if let Some(landing) = &journal.landing {
@@ -199,7 +199,7 @@ impl Origins {
     }
 }
 
-/// Returns where a commit that a session brought to the target comes from.
+/// Returns the provenance of a commit that a session brought to the target.
 fn origin(landing: &Move, session: &Session, patch: Option<String>) -> Provenance {
     let mut origin = Provenance::new(session.sid, 1, session.seq.max(1));
     origin.agent.clone_from(&session.agent);
@@ -222,7 +222,7 @@ fn set_merged(context: &Context<'_>, landing: &Move, part: &Part) -> Result<()> 
     }
     if landing.tested == Tested::Skipped {
         writer.append(Body::Notice {
-            text: "it landed without tests: a person said so".to_owned(),
+            text: "merged without tests, as the user asked".to_owned(),
         })?;
     }
     writer.append(Body::Merged {

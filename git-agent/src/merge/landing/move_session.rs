@@ -1,4 +1,4 @@
-//! Taking a session's branch and worktree to a new commit together. What is not committed stays, uncommitted.
+//! Moves a session's branch and worktree to a new commit together. Uncommitted changes stay uncommitted.
 
 use crate::context::Context;
 use crate::error::{Context as _, Error, Result, shell_path, shell_word};
@@ -12,10 +12,10 @@ use crate::git::{ObjectId, worktree};
 use crate::model::session::Session;
 use crate::session::worktree::{finish_restore, work};
 
-/// Where a session stands.
+/// Where a session's branch and worktree are.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// Its branch, in full.
+    /// Full name of its branch.
     pub branch: String,
     /// Its last commit.
     pub tip: ObjectId,
@@ -23,7 +23,7 @@ pub struct Place {
     pub checkout: Option<Checkout>,
 }
 
-/// Returns where a session stands, or says why it cannot be taken anywhere.
+/// Returns a session's branch and worktree, or why they cannot be moved.
 pub fn place(context: &Context<'_>, session: &Session) -> Result<Place> {
     let name = &session.name;
     let short = session
@@ -63,8 +63,8 @@ pub fn place(context: &Context<'_>, session: &Session) -> Result<Place> {
     })
 }
 
-/// Takes a session's branch and worktree to another commit. `why` names the snapshot that is taken first. When the
-/// uncommitted work does not fit, nothing is changed.
+/// Moves a session's branch and worktree to another commit. `why` names the snapshot that is taken first. If the
+/// uncommitted changes conflict with it, nothing is changed.
 pub fn advance(
     context: &Context<'_>,
     session: &Session,
@@ -86,7 +86,7 @@ pub fn advance(
                 place.branch
             )));
         }
-        // A crash before the branch has moved takes the files back.
+        // After a crash before the branch moved, recovery restores the files.
         let way = Way {
             to: now.id,
             done_at: Some(to),
@@ -115,7 +115,7 @@ pub fn advance(
         new: Some(to),
     };
     let swapped = repo.swap_refs(&[change]);
-    // A failure may have come after the branch had moved; then files and branch agree already.
+    // A failure may come after the branch moved; then files and branch agree already.
     let moved = match &swapped {
         Ok(swap) => *swap == Swap::Done,
         Err(_) => repo.find_ref(&place.branch)? == Some(to),
@@ -130,7 +130,7 @@ pub fn advance(
         drop(mark);
         finish_restore::finish(context, session, at)?;
     }
-    // Either a failure, or somebody was faster.
+    // Either a failure, or another process moved the branch first.
     let _ = swapped?;
     Err(Error::fatal(format!(
         "branch '{}' moved just now",

@@ -1,4 +1,4 @@
-//! What a merge that died left: finished where the target has moved, taken back where it has not.
+//! Recovers an interrupted merge: finishes it if the target has moved, rolls it back if not.
 
 use std::path::PathBuf;
 
@@ -11,27 +11,27 @@ use crate::merge::landing::land::{self, Origins};
 use crate::merge::landing::undo;
 use crate::merge::{apply, testing};
 
-/// What was found and done about it.
+/// Result of a recovery.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing.
+    /// No merge was interrupted.
     Nothing,
-    /// It had landed; the records were completed.
+    /// The target had moved; the records were completed.
     Finished(Vec<String>),
-    /// It had not landed, and was taken back.
+    /// The target had not moved; the merge was rolled back.
     TakenBack {
-        /// What was to land.
+        /// The sessions that were to be merged.
         names: Vec<String>,
-        /// Files that somebody has changed since, which stay as they are.
+        /// Files that were edited since and stay as they are.
         stays: Vec<PathBuf>,
     },
 }
 
-/// Puts right what a merge that died left behind. Returns that merge, too, for those who want to go on with it.
+/// Recovers an interrupted merge. Also returns its journal, for `--continue`.
 pub fn recover(context: &Context<'_>, right: &Right) -> Result<(Found, Option<Journal>)> {
     context.repo.clear_recorded_locks()?;
     for path in temporary::sweep(context.repo, testing::PURPOSE)? {
-        // A folder that git had not finished making or removing.
+        // A directory that git had not finished making or removing.
         let _ = std::fs::remove_dir_all(path);
     }
     fault::point("recover.swept").context(|| "cannot recover".into())?;
@@ -78,7 +78,7 @@ fn names(journal: &Journal) -> Vec<String> {
     parts.map(|part| part.name.clone()).collect()
 }
 
-/// Returns whether the target has what was to land.
+/// Returns whether the target contains the merged result.
 fn has_landed(context: &Context<'_>, landing: &Move) -> Result<bool> {
     let repo = context.repo;
     let (before, after) = (
@@ -86,15 +86,15 @@ fn has_landed(context: &Context<'_>, landing: &Move) -> Result<bool> {
         repo.parse_id(&landing.after)?,
     );
     match repo.branch_tip(&landing.branch)? {
-        // A target that goes back has had what it goes back to all the time: it went when it lacks what it came from.
+        // In an undo the target moves backwards and always contained the new tip; it has moved if it lacks the old one.
         Some(tip) if repo.is_ancestor(after, before)? => Ok(!repo.is_ancestor(before, tip)?),
         Some(tip) => repo.is_ancestor(after, tip),
         None => Ok(false),
     }
 }
 
-/// Takes the files of those who had the target checked out back to where they still are. Returns what somebody has
-/// changed meanwhile, which stays.
+/// Restores the files in checkouts of the target that are still at the old commit. Returns the files that were edited
+/// meanwhile; they stay as they are.
 fn take_back(context: &Context<'_>, landing: &Move) -> Result<Vec<PathBuf>> {
     let repo = context.repo;
     let before = repo.parse_id(&landing.before)?;
@@ -102,7 +102,7 @@ fn take_back(context: &Context<'_>, landing: &Move) -> Result<Vec<PathBuf>> {
     let mut stays = Vec::new();
     for place in &landing.places {
         let at = place.checkout();
-        // Whoever has gone to another commit since went there with files and all.
+        // A checkout that moved to another commit since has its files from there.
         if !at.top.is_dir() || repo.head_of(&at).unwrap_or(None) != Some(before) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Undoing the last merge: the target goes back where it was, or, where somebody built on it, a revert takes its changes out.
+//! Undoes the last merge: moves the target back or, if there are commits on top of the merge, reverts it.
 
 use crate::context::Context;
 use crate::error::{Context as _, Error, Result};
@@ -17,19 +17,19 @@ use crate::model::session::{State, Ulid};
 use crate::session::worktree::work;
 use crate::store::log::writer::SessionWriter;
 
-/// What can be undone, and how.
+/// How the last merge can be undone.
 #[derive(Debug)]
 pub enum Undoable {
-    /// The target can go back where it was.
+    /// The target can move back.
     Back(Journal),
-    /// Somebody built on it: only a revert is possible.
+    /// There are commits on top of the merge, so only a revert is possible.
     Revert(Journal),
-    /// Applied changes can be taken away.
+    /// Applied changes can be removed from the files.
     Applied(Journal),
 }
 
 impl Undoable {
-    /// Says what would be done.
+    /// Describes the undo in words.
     pub fn describe(&self) -> String {
         match self {
             Undoable::Back(journal) | Undoable::Revert(journal) => {
@@ -45,9 +45,9 @@ impl Undoable {
                 let (branch, before) = (&landing.branch, &landing.before[..10]);
                 match self {
                     Undoable::Back(_) => {
-                        format!("take '{branch}' back to {before}, without {names}")
+                        format!("move '{branch}' back to {before}, without {names}")
                     }
-                    _ => format!("revert {names} on '{branch}', which went on since"),
+                    _ => format!("revert {names} on '{branch}', which has newer commits"),
                 }
             }
             Undoable::Applied(journal) => {
@@ -55,16 +55,16 @@ impl Undoable {
                     .applying
                     .as_ref()
                     .map_or("", |applied| applied.name.as_str());
-                format!("take the changes of '{name}' out of the files here")
+                format!("remove the changes of '{name}' from the files here")
             }
         }
     }
 }
 
-/// Returns the last merge, and how it can be undone.
+/// Returns how the last merge can be undone.
 pub fn last(context: &Context<'_>, right: &Right) -> Result<Undoable> {
     let Some(journal) = right.finished()?.pop() else {
-        return Err(Error::fatal("there is no merge to undo"));
+        return Err(Error::fatal("no merge to undo"));
     };
     let Some(landing) = &journal.landing else {
         return Ok(Undoable::Applied(journal));
@@ -73,7 +73,7 @@ pub fn last(context: &Context<'_>, right: &Right) -> Result<Undoable> {
     let after = repo.parse_id(&landing.after)?;
     let gone = || {
         Error::fatal(format!(
-            "'{}' does not have the last merge any more",
+            "'{}' no longer contains the last merge",
             landing.branch
         ))
     };
@@ -87,7 +87,7 @@ pub fn last(context: &Context<'_>, right: &Right) -> Result<Undoable> {
     Ok(Undoable::Revert(journal))
 }
 
-/// Undoes a merge. Returns where the target is now.
+/// Undoes a merge. Returns the new tip of the target.
 pub fn undo(context: &Context<'_>, right: &Right, what: &Undoable) -> Result<Option<ObjectId>> {
     match what {
         Undoable::Applied(journal) => {
@@ -103,7 +103,7 @@ pub fn undo(context: &Context<'_>, right: &Right, what: &Undoable) -> Result<Opt
                 let head = context.repo.head_of(&at)?.map(|head| head.to_string());
                 if head.as_deref() != Some(applied.before.as_str()) {
                     return Err(Error::fatal(format!(
-                        "'{}' has gone on since the changes of '{}' were applied",
+                        "'{}' has moved since the changes of '{}' were applied",
                         applied.top.display(),
                         applied.name
                     ))
@@ -161,7 +161,7 @@ pub fn undo(context: &Context<'_>, right: &Right, what: &Undoable) -> Result<Opt
     }
 }
 
-/// Writes down what is about to be undone.
+/// Writes the journal of the undo before it happens.
 fn note(
     context: &Context<'_>,
     right: &Right,
@@ -176,7 +176,7 @@ fn note(
     right.note(&journal)
 }
 
-/// Records an undoing whose target has moved, or forgets one that was refused.
+/// Records an undo after the target moved, or removes the journal of a refused one.
 fn conclude(
     context: &Context<'_>,
     right: &Right,
@@ -187,11 +187,11 @@ fn conclude(
     match moved {
         Ok(()) => finish(context, right, undone.id, landing),
         Err(error) => {
-            // What failed may have failed after the target had moved.
+            // The failure may have come after the target moved.
             let after = context.repo.parse_id(&landing.after)?;
             match context.repo.branch_tip(&landing.branch)? == Some(after) {
                 true => finish(context, right, undone.id, landing)?,
-                // What was refused is forgotten already; what failed on its way is taken back, now or by the next merge.
+                // A refused undo has no journal any more; a failed one is rolled back now or by the next merge.
                 false => drop(recover::recover(context, right)),
             }
             Err(error)
@@ -199,7 +199,7 @@ fn conclude(
     }
 }
 
-/// Records an undoing: the states of the sessions, and that there is nothing more to undo. Doing it again changes nothing.
+/// Records an undo: restores the states of the sessions and drops the journal. Idempotent.
 pub fn finish(context: &Context<'_>, right: &Right, undone: Ulid, landing: &Move) -> Result<()> {
     fault::point("undo.moved").context(|| "cannot undo".into())?;
     for part in &landing.parts {
@@ -219,7 +219,7 @@ fn landing_of(journal: &Journal) -> Result<&Move> {
         .ok_or_else(|| Error::fatal("the journal of the last merge is incomplete"))
 }
 
-/// Takes the target and the branches of the sessions back.
+/// Moves the target and the branches of the sessions back.
 fn go_back(
     context: &Context<'_>,
     right: &Right,
@@ -253,7 +253,7 @@ fn go_back(
     refuse(right, landed, &landing.branch)
 }
 
-/// Returns who has a branch checked out, if nothing there keeps it from moving.
+/// Returns the checkouts of a branch, or an error if one of them prevents its move.
 fn clear(
     context: &Context<'_>,
     branch: &str,
@@ -270,10 +270,10 @@ fn clear(
 
 fn not_moved(branch: &str, said: &str) -> Error {
     Error::fatal(format!("'{branch}' was not moved: {said}"))
-        .hint("nothing was changed; put that right and undo again")
+        .hint("nothing was changed; fix this, then run the undo again")
 }
 
-/// Makes an error of a landing that was refused; then everything is as it was, and nothing is to be recovered.
+/// Turns a refused move into an error. Nothing has changed then, so the journal is removed.
 fn refuse(right: &Right, landed: Landed, branch: &str) -> Result<()> {
     if landed != Landed::Done {
         right.forget()?;
@@ -285,7 +285,7 @@ fn refuse(right: &Right, landed: Landed, branch: &str) -> Result<()> {
     }
 }
 
-/// Makes the index of a session's worktree what it was before its work was committed.
+/// Restores the index of a session's worktree to the state before its work was committed.
 fn settle_index(context: &Context<'_>, part: &Part) -> Result<()> {
     if part.work == part.before {
         return Ok(());
@@ -322,7 +322,7 @@ fn settle_index(context: &Context<'_>, part: &Part) -> Result<()> {
 
 fn set_state(context: &Context<'_>, part: &Part) -> Result<()> {
     let Ok(mut writer) = SessionWriter::open(&context.store, part.sid, context.redactor()) else {
-        // Folded into an archive meanwhile: nothing there is rewritten.
+        // The session was archived meanwhile; archives are not rewritten.
         return Ok(());
     };
     if writer.session().status == State::Merged {
@@ -333,8 +333,7 @@ fn set_state(context: &Context<'_>, part: &Part) -> Result<()> {
     Ok(())
 }
 
-/// Makes the commit that takes a merge's changes out of the target again. Returns the target's full name, its tip and
-/// the commit.
+/// Makes the commit that reverts a merge. Returns the target's full name, its tip and the commit.
 fn revert(context: &Context<'_>, landing: &Move) -> Result<(String, ObjectId, ObjectId)> {
     let repo = context.repo;
     let name = format!("refs/heads/{}", landing.branch);
@@ -350,7 +349,7 @@ fn revert(context: &Context<'_>, landing: &Move) -> Result<(String, ObjectId, Ob
         Merged::Conflict(paths) => {
             let first = paths.first().map(String::as_str).unwrap_or_default();
             return Err(Error::fatal(format!(
-                "what came later needs the merge: reverting it conflicts in '{first}'"
+                "cannot revert the merge: it conflicts with later changes in '{first}'"
             ))
             .hint("nothing was changed"));
         }

@@ -1,5 +1,5 @@
-//! Resolving by an agent: a session of its own gets the open conflict and the intents of both sides, and what it makes of
-//! them is believed only after it was checked.
+//! Resolves a conflict with an agent: a separate session gets the open conflict and the intents of both sides, and its
+//! result is checked before it is accepted.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,33 +29,33 @@ use crate::session::worktree::{clean, work};
 use crate::store::list::{Listed, Scope};
 use crate::store::log::writer::SessionWriter;
 
-/// How often an agent is told what is still wrong.
+/// How many tries the agent has.
 const ROUNDS: usize = 2;
-/// How long an agent may take for each.
+/// How long each try may take.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
 /// How long a supervisor may take to end after its turn.
 const LETTING_GO: Duration = Duration::from_secs(5);
-/// Files above this size are not looked into.
+/// Larger files are not checked.
 const LARGEST: u64 = 8 << 20;
-/// How much of a test's log an agent is shown.
+/// Bytes of a test log that the agent gets.
 const LOG: usize = 8 << 10;
-/// Complaints told at once.
+/// Maximum number of complaints in one prompt.
 const COMPLAINTS: usize = 20;
-/// Who the prompts come from, in the words of the transcript.
+/// Source of the prompts, as the transcript shows it.
 const FROM: &str = "merge";
 
-/// How to resolve.
+/// Options of a resolution.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The agent; the session's own otherwise.
+    /// The agent, instead of the session's own.
     pub agent: Option<String>,
-    /// The command that the result must pass.
+    /// The test command that the result must pass.
     pub test: Option<String>,
-    /// How long the agent may take for each try.
+    /// How long each try of the agent may take.
     pub timeout: Option<Duration>,
 }
 
-/// A resolution that holds what both sides did.
+/// An accepted resolution, with the changes of both sides.
 #[derive(Debug)]
 pub struct Resolution {
     /// The merge commit. No ref points at it yet.
@@ -68,11 +68,11 @@ pub struct Resolution {
 struct Resolver {
     session: Session,
     at: Checkout,
-    /// The files as the agent finds them.
+    /// The tree before the agent changed anything.
     opened: ObjectId,
 }
 
-/// Lets an agent resolve a conflict. `tell` is told what goes on.
+/// Lets an agent resolve a conflict. `tell` gets the progress messages.
 pub fn resolve(
     context: &Context<'_>,
     case: &Case,
@@ -90,13 +90,13 @@ pub fn resolve(
     ));
     let resolution = attempt(context, case, &resolver, options, tell);
     if let Err(error) = &resolution {
-        // The error counts; that the record could not be written does not hide it.
+        // Report the original error even if the record cannot be written.
         let _ = fail(context, resolver.session.sid, error.message());
     }
     resolution
 }
 
-/// Waits for the agent and checks its work; tells it once what is wrong.
+/// Waits for the agent and checks its result; sends the complaints back once.
 fn attempt(
     context: &Context<'_>,
     case: &Case,
@@ -151,14 +151,14 @@ fn fail(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<()> {
     Ok(())
 }
 
-/// Takes a resolution over: the session gets it, and the session that made it is over.
+/// Accepts a resolution: moves the session to it and closes the resolving session.
 pub fn accept(context: &Context<'_>, case: &Case, resolution: &Resolution) -> Result<()> {
     case.land(context, resolution.commit)?;
     let reason = format!("its resolution is part of '{}'", case.session.name);
     close(context, &resolution.resolver, State::Merged, &reason)
 }
 
-/// Refuses a resolution: the session stays as it was, and the agent's files stay in the worktree of the resolver.
+/// Refuses a resolution: the session is unchanged, and the agent's files stay in the resolver's worktree.
 pub fn refuse(context: &Context<'_>, resolution: &Resolution) -> Result<()> {
     fail(
         context,
@@ -184,13 +184,13 @@ fn given_up(case: &Case, resolver: &str, complaints: &[String]) -> Error {
         ))
 }
 
-/// Returns the agent that resolves.
+/// Returns the name of the agent that resolves.
 fn agent_of<'o>(case: &'o Case, options: &'o Options) -> &'o str {
     options.agent.as_deref().unwrap_or(&case.session.agent)
 }
 
-/// Returns the session of an earlier try. One of another agent is discarded: an agent cannot go on with the conversation of
-/// another.
+/// Returns the session of an earlier try. A session of a different agent is discarded, because agents cannot continue
+/// each other's conversations.
 fn earlier(context: &Context<'_>, case: &Case, options: &Options) -> Result<Option<Session>> {
     let listing = selection::list(context, Scope::Mine)?.sessions.into_iter();
     let found = listing.map(|listed| listed.session).find(|session| {
@@ -212,7 +212,7 @@ fn earlier(context: &Context<'_>, case: &Case, options: &Options) -> Result<Opti
     Ok(None)
 }
 
-/// Opens the conflict as it is now in the session of an earlier try. The files of that try stay in a snapshot.
+/// Opens the current conflict in the session of an earlier try. A snapshot keeps the files of that try.
 fn begin_again(
     context: &Context<'_>,
     case: &Case,
@@ -244,7 +244,7 @@ fn begin_again(
     })
 }
 
-/// Makes the session that resolves. Its worktree is the conflicting session's commit.
+/// Creates the session that resolves. Its worktree starts at the conflicting session's commit.
 fn begin(
     context: &Context<'_>,
     case: &Case,
@@ -301,7 +301,7 @@ fn create(
     create::create(context, &new)
 }
 
-/// Returns a name for the session that resolves: one that says so and that nobody has.
+/// Returns an unused name for the session that resolves.
 fn free_name(context: &Context<'_>, name: &str) -> Result<String> {
     let dir = location::worktree_dir(context)?;
     for number in 1..100 {
@@ -325,10 +325,10 @@ fn free_name(context: &Context<'_>, name: &str) -> Result<String> {
     )))
 }
 
-/// Opens the conflict where the agent will find it, and returns the files as they are then.
+/// Opens the conflict in the resolver's worktree. Returns the tree of the files with conflict markers.
 fn open_conflict(context: &Context<'_>, case: &Case, at: &Checkout) -> Result<ObjectId> {
     match hand::start_merge(context, at, case.theirs, &case.target)? {
-        true => Err(Error::fatal("the conflict is gone")),
+        true => Err(Error::fatal("the conflict no longer exists")),
         false => context.repo.snapshot_tree(at),
     }
 }
@@ -369,7 +369,7 @@ fn await_turn(context: &Context<'_>, resolver: &Session, options: &Options) -> R
     }
 }
 
-/// Returns what is wrong with a result: markers, and what one of the sides did and is not there.
+/// Returns the problems of a result: conflict markers, and changes of one side that are missing.
 fn look(
     context: &Context<'_>,
     case: &Case,
@@ -385,7 +385,7 @@ fn look(
         Some(repo.tree_of(case.theirs)?),
         Some(result),
     ];
-    // What git merged by itself and nobody changed since needs no second look.
+    // Files that git merged by itself and the agent left alone need no check.
     let comparer = Comparer::new(repo, 16 << 20);
     let mut paths: BTreeSet<Vec<u8>> = comparer
         .touched(opened, result)?
@@ -422,7 +422,7 @@ fn look(
     Ok(found)
 }
 
-/// Tests a result; returns what an agent needs to know when it fails.
+/// Tests a result. If the tests fail, returns the complaint for the agent.
 fn test(
     context: &Context<'_>,
     options: &Options,
@@ -447,7 +447,7 @@ fn test(
     })
 }
 
-/// Ends the session that resolved and takes its worktree away; everything it made can be brought back.
+/// Closes the session that resolved and removes its worktree; it can be restored.
 fn close(context: &Context<'_>, resolver: &Session, state: State, reason: &str) -> Result<()> {
     let mut writer = SessionWriter::open(&context.store, resolver.sid, context.redactor())?;
     writer.set_status(state, reason)?;

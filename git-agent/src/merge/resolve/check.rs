@@ -1,32 +1,32 @@
-//! Whether a resolved file still holds what both sides did. Pure.
+//! Checks that a resolved file keeps the changes of both sides. Pure.
 //!
-//! A line that a side added must be in the result. Where both changed the same line, no result can hold both versions of
-//! it; then the words that a side brought into it must be there.
+//! A line that a side added must be in the result. If both sides changed the same line, the result cannot contain both
+//! versions; then it must contain the words that each side added.
 
 use std::collections::HashSet;
 
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
-/// Complaints about one side of one file at most.
+/// Maximum number of complaints about one side of one file.
 const COMPLAINTS: usize = 3;
-/// git looks this far for a NUL to tell binary files from text.
+/// git looks for a NUL in this many bytes to detect a binary file.
 const BINARY_LOOK: usize = 8000;
-/// What a line of an unresolved conflict begins with.
+/// Prefixes of conflict marker lines.
 const MARKERS: [&str; 3] = ["<<<<<<< ", "||||||| ", ">>>>>>> "];
 
-/// One version of a file; `None` where there is none.
+/// The content of a file; `None` if the file does not exist.
 pub type Version<'a> = Option<&'a [u8]>;
 
-/// A side of a merge: what it is called, and what it made of a file.
+/// One side of a merge, with its version of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
-    /// Its name, for complaints.
+    /// The name shown in complaints.
     pub name: &'a str,
-    /// The file.
+    /// The side's version.
     pub file: Version<'a>,
 }
 
-/// Returns what is wrong with a resolved file, in words; nothing when it is as it should be.
+/// Returns the problems of a resolved file, in words.
 pub fn complaints(
     path: &str,
     base: Version<'_>,
@@ -35,7 +35,7 @@ pub fn complaints(
 ) -> Vec<String> {
     let changed: Vec<&Side<'_>> = sides.iter().filter(|side| side.file != base).collect();
     let Some(result) = result else {
-        // Gone is right only if nobody who changed it wanted it to stay.
+        // Deleting the file is right only if no side that changed it kept it.
         return match changed.iter().find(|side| side.file.is_some()) {
             Some(side) => vec![format!("'{path}' is gone, but {} changed it", side.name)],
             None => Vec::new(),
@@ -46,9 +46,9 @@ pub fn complaints(
         let binary = |version: &Version<'_>| version.is_some_and(is_binary);
         let one = sides.iter().find(|side| side.file == Some(result));
         if let Some(side) = one.filter(|side| binary(&side.file)) {
-            // Nobody can see whether such a file holds both.
+            // A binary file cannot be checked for the changes of both sides.
             found.push(format!(
-                "'{path}' is binary and holds only what {} did",
+                "'{path}' is binary and has only the version of {}",
                 side.name
             ));
         }
@@ -76,7 +76,7 @@ pub fn complaints(
     found
 }
 
-/// Returns the number of the first line that only an unresolved conflict has.
+/// Returns the number of the first line that is a new conflict marker.
 pub fn first_marker(text: &[u8], known: &HashSet<&[u8]>) -> Option<usize> {
     lines(text)
         .position(|line| {
@@ -94,7 +94,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
-/// Returns the lines that a side added and that the result holds neither whole nor in their words.
+/// Returns the lines that a side added and that are missing from the result, both as lines and as words.
 fn lost(base: &[u8], side: &[u8], result: &[u8]) -> Vec<(usize, String)> {
     let (base, side): (Vec<_>, Vec<_>) = (lines(base).collect(), lines(side).collect());
     let there: HashSet<&[u8]> = lines(result).map(<[u8]>::trim_ascii).collect();
@@ -219,7 +219,7 @@ mod tests {
         let sides = [side("wipe", b"\0a".as_slice()), side("main", b"\0b")];
         assert_eq!(
             complaints("f", Some(b"\0"), sides, Some(b"\0a")),
-            ["'f' is binary and holds only what wipe did"]
+            ["'f' is binary and has only the version of wipe"]
         );
         assert!(complaints("f", Some(b"\0"), sides, Some(b"\0ab")).is_empty());
     }

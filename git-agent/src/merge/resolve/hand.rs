@@ -1,4 +1,4 @@
-//! Resolving by hand: a worktree of its own with the conflict open in it, until it is continued or given up.
+//! Resolves a conflict by hand: opens it in a temporary worktree until the user continues or aborts.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::merge::resolve::{Case, check, land};
 use crate::model::session::{Session, SessionId};
 use crate::session::create::location;
 
-/// A resolution that was begun: `resolve/<sid>.json`.
+/// The record of an open resolution, `resolve/<sid>.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Open {
     /// The session's name.
@@ -24,12 +24,12 @@ pub struct Open {
     pub ours: String,
     /// The branch's commit.
     pub theirs: String,
-    /// The worktree.
+    /// The worktree with the open conflict.
     #[serde(with = "crate::model::review::path::as_text")]
     pub path: PathBuf,
-    /// The paths in conflict.
+    /// The conflicting paths.
     pub conflicts: Vec<String>,
-    /// What the commit will say.
+    /// The message of the merge commit.
     pub message: String,
 }
 
@@ -39,7 +39,7 @@ pub fn begin(context: &Context<'_>, case: &Case) -> Result<Open> {
     let name = &case.session.name;
     let path = location::worktree_dir(context)?.join(format!("{name}-resolve"));
     if std::fs::symlink_metadata(&path).is_ok() {
-        return Err(Error::fatal(format!("'{}' exists already", path.display())));
+        return Err(Error::fatal(format!("'{}' already exists", path.display())));
     }
     let open = Open {
         name: name.clone(),
@@ -50,7 +50,7 @@ pub fn begin(context: &Context<'_>, case: &Case) -> Result<Open> {
         conflicts: case.paths(),
         message: crate::merge::resolve::update::message(&case.session, &case.target, &case.place),
     };
-    // The record comes first: what a crash leaves of the rest is taken away by --abort.
+    // Write the record first, so that --abort can remove the rest after a crash.
     write(context, case.session.sid, &open)?;
     repo.git_common()
         .args(["worktree", "add", "--quiet", "--detach"])
@@ -60,13 +60,13 @@ pub fn begin(context: &Context<'_>, case: &Case) -> Result<Open> {
     let at = checkout(context, &open)?;
     let merged = start_merge(context, &at, case.theirs, &case.target)?;
     if merged {
-        return Err(Error::fatal("the conflict is gone")
+        return Err(Error::fatal("the conflict no longer exists")
             .hint(format!("git agent update {}", shell_word(name))));
     }
     Ok(open)
 }
 
-/// Begins a merge in a worktree and leaves its conflicts there. Returns whether there were none.
+/// Starts a merge in a worktree and leaves its conflicts there. Returns whether it merged cleanly.
 pub(super) fn start_merge(
     context: &Context<'_>,
     at: &Checkout,
@@ -91,8 +91,7 @@ pub(super) fn start_merge(
     }
 }
 
-/// Takes a worktree back to a commit on its branch, without what was merged, changed or added there. The caller has a snapshot
-/// of it.
+/// Resets a worktree to a commit on its branch and removes all changes. The caller has taken a snapshot.
 pub(super) fn start_over(
     context: &Context<'_>,
     at: &Checkout,
@@ -114,13 +113,13 @@ fn git(context: &Context<'_>, at: &Checkout) -> Git {
         .env_remove("GIT_OPTIONAL_LOCKS")
 }
 
-/// Returns the resolution that was begun for a session, if there is one.
+/// Returns the open resolution of a session, if there is one.
 pub fn opened(context: &Context<'_>, sid: SessionId) -> Option<Open> {
     let bytes = std::fs::read(record(context, sid)).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
-/// Finishes a resolution: what is in its worktree becomes a merge on the session's branch.
+/// Finishes a resolution: commits the files of its worktree as a merge on the session's branch.
 pub fn proceed(context: &Context<'_>, session: &Session) -> Result<ObjectId> {
     let repo = context.repo;
     let open = require(context, session)?;
@@ -128,11 +127,11 @@ pub fn proceed(context: &Context<'_>, session: &Session) -> Result<ObjectId> {
     let at = checkout(context, &open)?;
     let head = repo.head_of(&at)?;
     let commit = match head {
-        // Committed there by hand.
+        // The user committed there.
         Some(head) if head != ours => {
             if !(repo.is_ancestor(ours, head)? && repo.is_ancestor(theirs, head)?) {
                 return Err(Error::fatal(format!(
-                    "what is checked out in '{}' is no merge of both sides",
+                    "the commit in '{}' is not a merge of both sides",
                     at.top.display()
                 ))
                 .hint(format!(
@@ -159,7 +158,7 @@ pub fn proceed(context: &Context<'_>, session: &Session) -> Result<ObjectId> {
     Ok(commit)
 }
 
-/// Gives a resolution up; the session stays as it was.
+/// Abandons a resolution; the session is unchanged.
 pub fn abort(context: &Context<'_>, session: &Session) -> Result<()> {
     let open = require(context, session)?;
     forget(context, session.sid, &open)
@@ -168,12 +167,12 @@ pub fn abort(context: &Context<'_>, session: &Session) -> Result<()> {
 fn require(context: &Context<'_>, session: &Session) -> Result<Open> {
     let name = &session.name;
     opened(context, session.sid).ok_or_else(|| {
-        Error::fatal(format!("no conflict of '{name}' is being resolved"))
+        Error::fatal(format!("session '{name}' has no open resolution"))
             .hint(format!("git agent merge resolve {}", shell_word(name)))
     })
 }
 
-/// Stages what was resolved and returns it as a tree. Fails while something is not.
+/// Stages the resolved files and returns their tree. Fails if a path is unresolved.
 fn settle(context: &Context<'_>, at: &Checkout, open: &Open) -> Result<ObjectId> {
     refuse_markers(context, at, open)?;
     git(context, at).args(["add", "--update"]).run()?;
@@ -193,7 +192,7 @@ fn settle(context: &Context<'_>, at: &Checkout, open: &Open) -> Result<ObjectId>
     context.repo.parse_id(&tree)
 }
 
-/// Fails if a file that was in conflict still has its markers.
+/// Fails if a conflicting file still has its markers.
 fn refuse_markers(context: &Context<'_>, at: &Checkout, open: &Open) -> Result<()> {
     let mut known = HashSet::new();
     let mut sides = Vec::new();
@@ -246,7 +245,7 @@ fn checkout(context: &Context<'_>, open: &Open) -> Result<Checkout> {
         })
 }
 
-/// Takes the worktree and the record of a resolution away.
+/// Removes the worktree and the record of a resolution.
 fn forget(context: &Context<'_>, sid: SessionId, open: &Open) -> Result<()> {
     if open.path.is_dir() {
         context

@@ -1,4 +1,5 @@
-//! What both sides of a conflict wanted, in words for the agent that resolves it: from tasks, commits and transcripts.
+//! Writes the prompt for the agent that resolves a conflict: the intents of both sides, from tasks, commits and
+//! transcripts.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,40 +12,35 @@ use crate::model::event::{Body, is_unfinished};
 use crate::model::session::{Session, SessionId};
 use crate::session::events;
 
-/// Commits told of each side at most.
+/// Maximum number of commits listed for each side.
 const COMMITS: usize = 20;
-/// Sessions told of the other side at most.
+/// Maximum number of sessions listed for the other side.
 const SESSIONS: usize = 5;
-/// How much of a text is told.
+/// Maximum number of characters of a quoted text.
 const WORDS: usize = 1200;
-/// How far back the agent's last word is looked for.
+/// Number of events searched for the agent's last message.
 const EVENTS: usize = 400;
 
-/// Returns the prompt: what is merged, what both sides did and why, which files conflict and where, what must hold.
+/// Returns the prompt: both sides with their intents, the conflicting files and lines, and the task.
 pub fn prompt(context: &Context<'_>, case: &Case, test: Option<&str>) -> Result<String> {
     let (name, target) = (&case.session.name, &case.target);
     let repo = context.repo;
     let mut text = format!(
         "Merging {target} into {name}: both changed the same places, and git left conflict markers in this worktree.\n\
-         {name} did what follows; {target} has since done what follows after that; both must survive.\n\n"
+         The changes of {name} and the later changes of {target} are described below. Keep both.\n\n"
     );
-    writeln!(text, "## What {name} did\n").ok();
+    writeln!(text, "## Changes of {name}\n").ok();
     tell_session(context, &case.session, &mut text);
     tell_commits(context, case.theirs, case.place.tip, &mut text)?;
-    writeln!(text, "\n## What {target} has done since\n").ok();
+    writeln!(text, "\n## Later changes of {target}\n").ok();
     tell_commits(context, case.place.tip, case.theirs, &mut text)?;
     for sid in sessions_of(context, case)? {
         if let Ok(Some(session)) = context.store.session(sid) {
-            writeln!(
-                text,
-                "\nPart of it is the work of session {}.",
-                session.name
-            )
-            .ok();
+            writeln!(text, "\nSession {} made a part of them.", session.name).ok();
             tell_session(context, &session, &mut text);
         }
     }
-    writeln!(text, "\n## The files in conflict\n").ok();
+    writeln!(text, "\n## Conflicting files\n").ok();
     for conflict in &case.conflicts {
         let path = String::from_utf8_lossy(&conflict.path);
         write!(text, "- {path}").ok();
@@ -71,11 +67,11 @@ pub fn prompt(context: &Context<'_>, case: &Case, test: Option<&str>) -> Result<
         text.push('\n');
     }
     text.push_str(
-        "\n## What to do\n\n\
-         Edit these files so that what both sides wanted holds at the same time. The part between `<<<<<<<` and `|||||||` \
-         is one side, that between `=======` and `>>>>>>>` the other, and what is between them is what both began from. \
-         Take neither side alone. Leave no conflict marker. Change nothing else unless it is needed for both to work \
-         together. Do not commit.\n",
+        "\n## Your task\n\n\
+         Edit these files so that they fulfil the intents of both sides. The text between `<<<<<<<` and `|||||||` \
+         is one side, the text between `=======` and `>>>>>>>` is the other, and the text between them is the common base. \
+         Do not simply choose one side. Remove every conflict marker. Change other code only where both sides need it to \
+         work together. Do not commit.\n",
     );
     if let Some(test) = test {
         writeln!(text, "The result must pass: {test}").ok();
@@ -83,13 +79,13 @@ pub fn prompt(context: &Context<'_>, case: &Case, test: Option<&str>) -> Result<
     Ok(text)
 }
 
-/// Returns what to say when a resolution was not accepted.
+/// Returns the prompt after a resolution was not accepted.
 pub fn again(complaints: &[String]) -> String {
     let mut text = String::from("The conflict is not resolved yet:\n\n");
     for complaint in complaints {
         writeln!(text, "- {complaint}").ok();
     }
-    text.push_str("\nWhat both sides did must be there. Put it right; do not commit.\n");
+    text.push_str("\nThe result must keep the changes of both sides. Fix this; do not commit.\n");
     text
 }
 
@@ -97,7 +93,7 @@ fn tell_session(context: &Context<'_>, session: &Session, text: &mut String) {
     if !session.task.trim().is_empty() {
         writeln!(text, "Its task: {}", shorten(&session.task)).ok();
     }
-    // A transcript that cannot be read leaves the task and the commits.
+    // If the transcript cannot be read, the task and the commits remain.
     let events = events::tail(context, session.sid, EVENTS).unwrap_or_default();
     let mut last: Option<String> = None;
     for event in events {
@@ -108,11 +104,11 @@ fn tell_session(context: &Context<'_>, session: &Session, text: &mut String) {
         }
     }
     if let Some(last) = last {
-        writeln!(text, "What its agent said in the end: {}", shorten(&last)).ok();
+        writeln!(text, "Last message of its agent: {}", shorten(&last)).ok();
     }
 }
 
-/// Tells the commits that one side has and the other lacks.
+/// Lists the commits that one side has and the other lacks.
 fn tell_commits(
     context: &Context<'_>,
     hidden: ObjectId,

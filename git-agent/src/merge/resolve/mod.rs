@@ -1,5 +1,6 @@
-//! Resolving the conflicts of a session with the branch it goes to. The result is a merge of that branch into the
-//! session's own, so that the session merges clean afterwards; what was approved has then changed, and says so.
+//! Resolves the conflicts of a session with its target branch. The result is a merge of that branch into the session's
+//! own branch, so that the session merges cleanly afterwards. An earlier approval becomes stale, because the work has
+//! changed.
 
 pub mod auto;
 pub mod check;
@@ -25,19 +26,19 @@ use crate::session::worktree::hold::while_still;
 pub struct Case {
     /// The session.
     pub session: Session,
-    /// Where it stands.
+    /// The session's branch and worktree.
     pub place: Place,
-    /// The branch that does not merge into it.
+    /// The branch it conflicts with.
     pub target: String,
     /// The tip of that branch.
     pub theirs: ObjectId,
-    /// The paths in conflict.
+    /// The conflicting paths.
     pub conflicts: Vec<Conflict>,
 }
 
 impl Case {
-    /// Returns the conflict between a session and a branch; `None` when there is none. What the session has not committed is
-    /// committed then: a resolution that others can see needs commits on both sides.
+    /// Returns the conflict between a session and a branch; `None` if they merge cleanly. Commits the session's
+    /// uncommitted work, because a merge commit needs commits on both sides.
     pub fn open(context: &Context<'_>, session: &Session, target: &str) -> Result<Option<Self>> {
         let theirs = update::require_branch(context, target)?;
         let repo = context.repo;
@@ -53,7 +54,7 @@ impl Case {
                 let store = &context.store;
                 store.take_snapshot(session.sid, None, "before resolve", at)?;
             }
-            // Whether there is anything to resolve, and by us, is known before anything is committed.
+            // Check for conflicts, and that we can resolve them, before anything is committed.
             let side = Side::of_session(context, session, Look::Live)?
                 .ok_or_else(|| Error::fatal(format!("session '{}' has no commit", session.name)))?;
             let also: Vec<_> = side.missing(repo)?.into_iter().collect();
@@ -63,7 +64,7 @@ impl Case {
             refuse_submodules(&conflicts)?;
             if place.checkout.is_some() && commit::commit(context, session, None)?.is_some() {
                 place = move_session::place(context, session)?;
-                // Hooks may have had a say in what was committed.
+                // Hooks may have changed the commit.
                 match self::conflicts(repo, place.tip, theirs, &[])? {
                     Some(now) => conflicts = now,
                     None => return Ok(None),
@@ -80,7 +81,7 @@ impl Case {
         }))
     }
 
-    /// Returns the paths in conflict, as text.
+    /// Returns the conflicting paths as text.
     pub fn paths(&self) -> Vec<String> {
         self.conflicts
             .iter()
@@ -103,14 +104,14 @@ impl Case {
         })
     }
 
-    /// Brings a resolution onto the session's branch and into its worktree.
+    /// Moves the session's branch and worktree to a resolution.
     pub fn land(&self, context: &Context<'_>, commit: ObjectId) -> Result<()> {
         let sides = [self.place.tip, self.theirs];
         land(context, &self.session, sides, commit, &self.target)
     }
 }
 
-/// Brings a merge onto a session's branch and into its worktree, if the session is still where it was.
+/// Moves a session's branch and worktree to a merge, if the session has not moved.
 fn land(
     context: &Context<'_>,
     session: &Session,
@@ -123,7 +124,7 @@ fn land(
         let place = move_session::place(context, session)?;
         if place.tip != expected {
             return Err(Error::fatal(format!(
-                "session '{name}' went on meanwhile; its conflicts may be others now"
+                "session '{name}' has changed since the resolution began"
             ))
             .hint(format!(
                 "git agent merge resolve --abort {}",
@@ -146,7 +147,7 @@ fn land(
     })
 }
 
-/// Returns the conflicts of two commits; `None` when they merge clean.
+/// Returns the conflicts of two commits; `None` if they merge cleanly.
 fn conflicts(
     repo: &Repo,
     ours: ObjectId,
@@ -156,11 +157,11 @@ fn conflicts(
     let mut previews = repo.preview_merges_with(&[(ours, theirs)], Some(ours), also)?;
     let preview = previews
         .pop()
-        .ok_or_else(|| Error::fatal("git did not say what the merge would give"))?;
+        .ok_or_else(|| Error::fatal("git merge-tree reported no result"))?;
     Ok((!preview.clean).then_some(preview.conflicts))
 }
 
-/// Refuses what no file can resolve: which commit of a submodule is right is for a person to say.
+/// Refuses conflicts in submodules: only the user can choose the right commit.
 fn refuse_submodules(conflicts: &[Conflict]) -> Result<()> {
     let is_link = |conflict: &&Conflict| {
         [&conflict.base, &conflict.ours, &conflict.theirs]
@@ -173,7 +174,7 @@ fn refuse_submodules(conflicts: &[Conflict]) -> Result<()> {
         Some(conflict) => {
             let path = String::from_utf8_lossy(&conflict.path).into_owned();
             Err(Error::fatal(format!("submodule '{path}' is in conflict"))
-                .hint("choose its commit by hand: git merge in the session's worktree"))
+                .hint("choose its commit yourself: run git merge in the session's worktree"))
         }
     }
 }
