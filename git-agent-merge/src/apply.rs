@@ -1,4 +1,4 @@
-//! `git agent merge --apply SESSION`: a session's changes on the files here.
+//! `git agent merge --apply SESSION`: applies a session's changes to the files here.
 
 use std::io::Write;
 
@@ -34,9 +34,9 @@ pub fn run(context: &Context<'_>, ui: &Ui, names: &[String]) -> Result<u8> {
             let files = if many == 1 { "file" } else { "files" };
             let name = one_line(listed.session.name.as_str());
             ui.narrate(format!(
-                "'{name}' changed {many} {files} here; nothing is committed"
+                "applied '{name}' to {many} {files}; nothing is committed"
             ));
-            ui.hint("git agent merge --undo    take the changes away again");
+            ui.hint("git agent merge --undo    remove the changes again");
         }
     }
     Ok(0)

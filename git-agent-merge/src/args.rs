@@ -1,9 +1,9 @@
-//! What may be typed after `git agent merge`.
+//! The arguments of `git agent merge`.
 
 use clap::{Parser, Subcommand};
 use git_agent::invoke::Later;
 
-/// Brings what agents changed into a branch: in the right order, tested, and nothing lost
+/// Merge the work of agents into a branch: in the right order, tested, without losing anything
 #[derive(Debug, Parser)]
 #[command(
     name = "git-agent-merge",
@@ -13,20 +13,20 @@ use git_agent::invoke::Later;
     subcommand_value_name = "command"
 )]
 pub struct Cli {
-    /// What to do instead of merging.
+    /// Subcommand instead of a merge.
     #[command(subcommand)]
     pub verb: Option<Verb>,
     #[command(flatten)]
     pub merge: crate::merge::Merge,
 }
 
-/// The commands.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Show what would conflict: every session with the branch it goes to, and every two sessions
+    /// Show conflicts in advance: each session with its target branch, and each two sessions
     Conflicts(Later<crate::conflicts::Conflicts>),
-    /// Resolve the conflicts of a session with the branch it goes to
+    /// Resolve the conflicts of a session with its target branch
     Resolve(Later<crate::resolve::Resolve>),
-    /// Let sessions land one batch after the other, as soon as they can
+    /// Merge sessions in batches, as soon as they are ready
     Queue(Later<crate::queue::Queue>),
 }

@@ -1,4 +1,4 @@
-//! `git agent merge conflicts`: what would conflict, before anything is merged.
+//! `git agent merge conflicts`: predicts conflicts before anything is merged.
 
 use std::io::Write;
 
@@ -15,13 +15,13 @@ use git_agent::store::list::{Scope, find_in};
 
 #[derive(Debug, Args)]
 pub struct Conflicts {
-    /// Only pairs with these sessions (default: all open sessions)
+    /// Show only pairs with these sessions (default: all open sessions)
     #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
     /// Compare with this branch (default: the parent of each session)
     #[arg(long, value_name = "BRANCH")]
     into: Option<String>,
-    /// Look at what is in the worktrees now, instead of at the end of the last turns
+    /// Compare the current files of the worktrees, not those at the end of the last turns
     #[arg(long)]
     live: bool,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub fn run(env: &Env, args: &Conflicts) -> Result<u8> {
         }
         let matrix = conflicts::matrix(context, &listing.sessions, &options)?;
         for (name, why) in &matrix.left_out {
-            ui.warning(format!("cannot look at '{}': {why}", one_line(name)));
+            ui.warning(format!("cannot compare '{}': {why}", one_line(name)));
         }
         write(ui, &matrix)?;
         Ok(u8::from(!matrix.is_clean()))
@@ -67,7 +67,7 @@ fn write(ui: &Ui, matrix: &Matrix) -> Result<()> {
 
 fn show(ui: &Ui, matrix: &Matrix) -> Result<()> {
     if matrix.sessions.is_empty() {
-        ui.narrate("no open session has any work");
+        ui.narrate("no open session has changes");
         return Ok(());
     }
     if matrix.is_clean() {

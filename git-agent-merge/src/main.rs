@@ -1,4 +1,4 @@
-//! `git agent merge`: the command line.
+//! The program `git-agent-merge`.
 
 mod apply;
 mod args;

@@ -1,4 +1,4 @@
-//! `git agent merge [--into BRANCH] [SESSION…]`: shows the plan, asks, and does it.
+//! `git agent merge [--into BRANCH] [SESSION…]`: shows the plan, asks, and merges.
 
 use clap::Args;
 use git_agent::context::Context;
@@ -17,44 +17,44 @@ use git_agent::session::caller::{self, Act};
 
 use crate::{apply, undo, view};
 
-/// Which sessions, where to, and how
+/// The options of a merge.
 #[derive(Debug, Args)]
 pub struct Merge {
-    /// Sessions: names, ids, or ends of ids (default: all approved ones that came from the branch)
+    /// Sessions: names, ids, or ends of ids (default: all approved sessions of the branch)
     #[arg(value_name = "SESSION")]
     names: Vec<String>,
-    /// The branch to merge into (default: what the sessions came from, or the one checked out here)
+    /// The branch to merge into (default: the parent of the sessions, or the current branch)
     #[arg(long, value_name = "BRANCH")]
     into: Option<String>,
-    /// The sessions of a group
+    /// Merge the sessions of a group
     #[arg(long, value_name = "GROUP", conflicts_with = "names")]
     group: Option<String>,
     #[command(flatten)]
     style: StyleArgs,
     #[command(flatten)]
     testing: TestArgs,
-    /// Merge without testing the result; that is recorded
+    /// Merge without testing the result; the log records it
     #[arg(long, conflicts_with_all = ["test", "retest"])]
     no_test: bool,
     /// Run the tests even if their result is remembered
     #[arg(long)]
     retest: bool,
-    /// Only show what would be done
+    /// Only show the plan
     #[arg(short = 'n', long)]
     dry_run: bool,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
-    /// Put a session's changes on the files here, uncommitted
+    /// Apply a session's changes to the files here, uncommitted
     #[arg(long, conflicts_with_all = ["into", "group", "pick", "dry_run"])]
     apply: bool,
-    /// Land this version of a group, then close and clean up the others
+    /// Merge this session of a group, then close and clean the others
     #[arg(long, conflicts_with_all = ["group", "dry_run"])]
     pick: bool,
-    /// Go on with a merge that was interrupted
+    /// Continue an interrupted merge
     #[arg(long = "continue", conflicts_with_all = ["names", "into", "group", "apply", "pick"])]
     go_on: bool,
-    /// Take back what an interrupted merge left
+    /// Roll back an interrupted merge
     #[arg(long, conflicts_with_all = ["names", "into", "group", "apply", "pick", "go_on"])]
     abort: bool,
     /// Undo the last merge
@@ -64,25 +64,25 @@ pub struct Merge {
     output: OutputArgs,
 }
 
-/// How sessions are merged.
+/// The merge style.
 #[derive(Debug, Clone, Args)]
 pub struct StyleArgs {
     /// Make a merge commit for each session (the default)
     #[arg(long, conflicts_with_all = ["squash", "rebase", "ff_only"])]
     no_ff: bool,
-    /// Make one commit of each session's work
+    /// Make one commit for each session
     #[arg(long, conflicts_with_all = ["rebase", "ff_only"])]
     squash: bool,
-    /// Make each session's commits again on top of the branch
+    /// Rebase each session's commits onto the branch
     #[arg(long, conflicts_with = "ff_only")]
     rebase: bool,
-    /// Refuse whatever is no fast-forward
+    /// Refuse a merge that is not a fast-forward
     #[arg(long)]
     ff_only: bool,
 }
 
 impl StyleArgs {
-    /// Returns what was asked for.
+    /// Returns the requested merge style.
     pub fn style(&self) -> Option<Style> {
         match (self.no_ff, self.squash, self.rebase, self.ff_only) {
             (true, ..) => Some(Style::NoFf),
@@ -94,13 +94,13 @@ impl StyleArgs {
     }
 }
 
-/// How the merged result is tested.
+/// How to test the merged result.
 #[derive(Debug, Clone, Args)]
 pub struct TestArgs {
     /// Test the merged result with this command (default: agent.test)
     #[arg(long, value_name = "COMMAND")]
     pub test: Option<String>,
-    /// Give a session with which the tests fail their log as its next prompt
+    /// Send a session that breaks the tests their log as its next prompt
     #[arg(long = "return")]
     pub give_back: bool,
 }
@@ -151,7 +151,7 @@ impl Merge {
     }
 }
 
-/// Plans, asks and merges. Exit 1 when something that was meant did not land.
+/// Plans, asks and merges. Exit code 1 means that a chosen session was not merged.
 fn land(context: &Context<'_>, ui: &Ui, right: &Right, request: &Request, yes: bool) -> Result<u8> {
     let plan = run::plan(context, request)?;
     let named = !request.names.is_empty() || request.group.is_some();
@@ -177,7 +177,7 @@ fn land(context: &Context<'_>, ui: &Ui, right: &Right, request: &Request, yes: b
     Ok(u8::from(!(all && (any || (!named && nothing_to_do)))))
 }
 
-/// Shows a plan and asks whether it shall be done.
+/// Shows a plan and asks for confirmation.
 fn ask(ui: &Ui, plan: &Plan) -> Result<Answer> {
     view::claims(ui, plan);
     view::left_out(ui, plan);
@@ -191,7 +191,7 @@ fn ask(ui: &Ui, plan: &Plan) -> Result<Answer> {
     }
 }
 
-/// Lands one version and closes the others.
+/// Merges one session of a group and closes the others.
 fn pick(context: &Context<'_>, ui: &Ui, args: &Merge) -> Result<u8> {
     let [name] = args.names.as_slice() else {
         return Err(Error::usage("--pick takes exactly one session"));
@@ -213,22 +213,22 @@ fn pick(context: &Context<'_>, ui: &Ui, args: &Merge) -> Result<u8> {
         ui.narrate(format!("{name}: {what}"));
     }
     if !others.is_empty() {
-        ui.hint("git agent restore SESSION    bring one of the others back");
+        ui.hint("git agent restore SESSION    restore one of the others");
     }
     Ok(0)
 }
 
-/// Goes on with what was interrupted, or takes it back.
+/// Continues or rolls back an interrupted merge.
 fn take_up(context: &Context<'_>, ui: &Ui, args: &Merge) -> Result<u8> {
     let right = Right::take(context)?;
     let (found, journal) = recover::recover(context, &right)?;
     match (&found, journal) {
-        (Found::Nothing, _) | (_, None) => Err(Error::fatal("there is no interrupted merge")
-            .hint("git agent merge --undo    take the last one back")),
+        (Found::Nothing, _) | (_, None) => Err(Error::fatal("no interrupted merge")
+            .hint("git agent merge --undo    undo the last merge")),
         (Found::Finished(_), Some(_)) => {
             view::recovered(ui, &found);
             if args.abort {
-                return Err(Error::fatal("it had landed already").hint("git agent merge --undo"));
+                return Err(Error::fatal("already merged").hint("git agent merge --undo"));
             }
             Ok(0)
         }
@@ -242,7 +242,7 @@ fn take_up(context: &Context<'_>, ui: &Ui, args: &Merge) -> Result<u8> {
     }
 }
 
-/// Returns what an interrupted merge was asked for.
+/// Returns the request of an interrupted merge.
 fn again(journal: &Journal) -> Request {
     let asked = &journal.asked;
     Request {

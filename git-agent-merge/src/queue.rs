@@ -1,4 +1,4 @@
-//! `git agent merge queue`: what shall land when it can.
+//! `git agent merge queue`: sessions that wait to be merged.
 
 use std::ffi::OsString;
 
@@ -28,7 +28,7 @@ pub struct Queue {
     output: OutputArgs,
 }
 
-/// What to do with the queue.
+/// The subcommands of the queue.
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Add sessions
@@ -36,35 +36,35 @@ enum Verb {
         /// Sessions: names, ids, or ends of ids
         #[arg(value_name = "SESSION", required = true)]
         names: Vec<String>,
-        /// The branch to land on (default: what each session came from)
+        /// The branch to merge into (default: the parent of each session)
         #[arg(long, value_name = "BRANCH")]
         into: Option<String>,
     },
-    /// Take sessions out
+    /// Remove sessions
     Remove {
         /// Sessions: names, ids, or ends of ids
         #[arg(value_name = "SESSION", required = true)]
         names: Vec<String>,
     },
-    /// Show what waits (the default)
+    /// Show the queue (the default)
     List {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Land what can, until nothing more can
+    /// Merge everything that merges cleanly
     Run(Run),
-    /// Let nothing land for now
+    /// Pause the queue
     Pause,
 }
 
-/// How the queue is run.
+/// How to run the queue.
 #[derive(Debug, Clone, Args)]
 struct Run {
     #[command(flatten)]
     style: StyleArgs,
     #[command(flatten)]
     testing: TestArgs,
-    /// In the background, also waiting for sessions that are not done or not approved yet
+    /// Run in the background, and wait for sessions that are not done or not approved yet
     #[arg(short, long)]
     background: bool,
 }
@@ -80,7 +80,7 @@ impl Run {
     }
 }
 
-/// What the background process is told.
+/// Arguments of the background process.
 #[derive(Debug, Parser)]
 #[command(name = "git-agent-merge")]
 struct Hidden {
@@ -116,7 +116,7 @@ pub fn run(env: &Env, args: &Queue) -> Result<u8> {
             }
             Verb::Pause => {
                 queue::pause(context, true)?;
-                ui.narrate("paused; 'git agent merge queue run' goes on");
+                ui.narrate("paused; 'git agent merge queue run' resumes");
                 Ok(0)
             }
             Verb::List { .. } => list(context, ui),
@@ -134,7 +134,7 @@ fn mine(context: &Context<'_>, names: &[String]) -> Result<Vec<Session>> {
     if let Some(other) = listed.iter().find(|listed| !listed.is_mine()) {
         let name = &other.session.name;
         return Err(Error::fatal(format!(
-            "session '{name}' belongs to somebody else"
+            "session '{name}' belongs to a teammate"
         )));
     }
     Ok(listed.into_iter().map(|listed| listed.session).collect())
@@ -168,7 +168,7 @@ fn go(context: &Context<'_>, ui: &Ui, manner: &Manner, ready: Option<detach::Rea
     Ok(u8::from(!left.is_empty()))
 }
 
-/// The process that runs the queue in the background.
+/// Runs the queue in the background process.
 pub fn background(env: &Env, arguments: &[OsString]) -> Result<u8> {
     let ready = detach::become_session_leader()?;
     let hidden: Hidden = git_agent::invoke::parse(arguments)?;
@@ -216,15 +216,15 @@ fn list(context: &Context<'_>, ui: &Ui) -> Result<u8> {
                 ui.narrate("the queue is empty");
             }
             match (queue.paused, queue::runner(context)?) {
-                (_, Some(pid)) => ui.narrate(format!("it is run by process {pid}")),
-                (true, None) => ui.narrate("it is paused"),
+                (_, Some(pid)) => ui.narrate(format!("the queue is running (pid {pid})")),
+                (true, None) => ui.narrate("the queue is paused"),
                 (false, None) if !queue.waiting.is_empty() => {
                     ui.hint("git agent merge queue run --background");
                 }
                 _ => {}
             }
             if queue.waiting.iter().any(|one| one.held) {
-                ui.hint("git agent merge queue add SESSION    try one that is held again");
+                ui.hint("git agent merge queue add SESSION    retry a held session");
             }
             let log = queue::log_file(context)?;
             if log.exists() {

@@ -1,4 +1,4 @@
-//! `git agent merge resolve`: conflicts of a session with the branch it goes to, by hand or by an agent.
+//! `git agent merge resolve`: resolves conflicts of a session with its target branch, by hand or by an agent.
 
 use std::io::Write;
 
@@ -17,19 +17,19 @@ use git_agent::session::caller::{self, Act};
 
 #[derive(Debug, Args)]
 pub struct Resolve {
-    /// The session (default: the one of this worktree)
+    /// The session (default: the session of this worktree)
     #[arg(value_name = "SESSION")]
     session: Option<String>,
     /// The branch (default: the session's parent)
     #[arg(long, value_name = "BRANCH")]
     into: Option<String>,
-    /// Let an agent resolve, told what both sides wanted
+    /// Let an agent resolve the conflict, with the intents of both sides
     #[arg(long, conflicts_with_all = ["continue_", "abort"])]
     auto: bool,
     /// The agent that resolves (default: the session's own)
     #[arg(long, value_name = "AGENT", requires = "auto")]
     agent: Option<String>,
-    /// What the result must pass (default: agent.test)
+    /// The test command that the result must pass (default: agent.test)
     #[arg(
         long,
         value_name = "COMMAND",
@@ -37,16 +37,16 @@ pub struct Resolve {
         overrides_with = "no_test"
     )]
     test: Option<String>,
-    /// Run no tests
+    /// Do not run tests
     #[arg(long, requires = "auto", overrides_with = "test")]
     no_test: bool,
-    /// Take what the agent made without being asked
+    /// Accept the agent's resolution without asking
     #[arg(short, long, requires = "auto")]
     yes: bool,
-    /// Take what was resolved by hand onto the session's branch
+    /// Commit the files resolved by hand to the session's branch
     #[arg(long = "continue", conflicts_with = "abort")]
     continue_: bool,
-    /// Give up what was begun by hand
+    /// Abandon the resolution by hand
     #[arg(long)]
     abort: bool,
 }
@@ -60,12 +60,12 @@ pub fn run(env: &Env, args: &Resolve) -> Result<u8> {
         if args.continue_ {
             let commit = hand::proceed(context, &session)?;
             writeln!(ui.out(), "{commit}")?;
-            ui.narrate(format!("'{name}' holds the resolution now"));
+            ui.narrate(format!("'{name}' now has the resolution"));
             return Ok(0);
         }
         if args.abort {
             hand::abort(context, &session)?;
-            ui.narrate(format!("'{name}' is as it was"));
+            ui.narrate(format!("'{name}' is unchanged"));
             return Ok(0);
         }
         if let Some(open) = hand::opened(context, session.sid) {
@@ -88,8 +88,8 @@ pub fn run(env: &Env, args: &Resolve) -> Result<u8> {
         };
         if args.auto && !args.yes && !ui.may_ask() {
             return Err(
-                Error::fatal("cannot ask about the resolution without a terminal")
-                    .hint("pass --yes to take it without being asked"),
+                Error::fatal("cannot confirm the resolution without a terminal")
+                    .hint("accept it without asking: --yes"),
             );
         }
         let Some(case) = Case::open(context, &session, target)? else {
@@ -117,10 +117,10 @@ fn by_hand(context: &Context<'_>, ui: &Ui, session: &Session, case: &Case) -> Re
         ui.narrate(format!("conflict in {path}"));
     }
     let name = shell_word(&session.name);
-    ui.hint("edit the files there, then: git add FILE");
+    ui.hint("edit the files in that worktree, then: git add FILE");
     ui.hint(format!("git agent merge resolve --continue {name}"));
     ui.hint(format!(
-        "or give up: git agent merge resolve --abort {name}"
+        "or abandon it: git agent merge resolve --abort {name}"
     ));
     Ok(0)
 }
@@ -141,16 +141,16 @@ fn by_agent(context: &Context<'_>, ui: &Ui, args: &Resolve, case: &Case) -> Resu
     let resolution = auto::resolve(context, case, &options, &mut |text| ui.narrate(text))?;
     if !args.yes {
         resolution::show(ui, &context.repo.resolution_diff(resolution.commit)?)?;
-        if !ui.confirm("take this resolution?")? {
+        if !ui.confirm("Accept this resolution?")? {
             auto::refuse(context, &resolution)?;
-            ui.narrate("not taken; the session is as it was");
+            ui.narrate("not accepted; the session is unchanged");
             return Ok(1);
         }
     }
     auto::accept(context, case, &resolution)?;
     writeln!(ui.out(), "{}", resolution.commit)?;
     let name = one_line(&case.session.name).to_string();
-    ui.narrate(format!("'{name}' holds the resolution now"));
+    ui.narrate(format!("'{name}' now has the resolution"));
     ui.hint(format!(
         "git agent review diff {}",
         shell_word(&case.session.name)

@@ -1,4 +1,4 @@
-//! `git agent merge --undo`: the last merge did not happen.
+//! `git agent merge --undo`: undoes the last merge.
 
 use std::io::Write;
 
@@ -12,16 +12,16 @@ use git_agent::output::terminal::sanitize::one_line;
 
 use crate::view;
 
-/// Undoes the last merge. A revert is only made when somebody agrees.
+/// Undoes the last merge. A revert needs the user's consent.
 pub fn run(context: &Context<'_>, ui: &Ui, yes: bool) -> Result<u8> {
     let right = Right::take(context)?;
     let (found, journal) = recover::recover(context, &right)?;
     let undone = journal.filter(|journal| journal.undoes.is_some());
     if let (Found::Finished(names), Some(journal)) = (&found, undone) {
-        // Asked for twice is undone once: the merge before that one stays.
+        // A second request after an interrupted undo must not undo the merge before it.
         let names = names.join(", ");
         ui.narrate(format!(
-            "an interrupted undo of {} is complete now",
+            "completed the interrupted undo of {}",
             one_line(&names)
         ));
         if let Some(landing) = journal.landing {
@@ -36,7 +36,7 @@ pub fn run(context: &Context<'_>, ui: &Ui, yes: bool) -> Result<u8> {
         let must_agree = matches!(what, Undoable::Revert(_));
         if must_agree && !ui.may_ask() {
             return Err(Error::fatal(format!(
-                "somebody built on the last merge: it can only {words}"
+                "the last merge has commits on top of it: it can only {words}"
             ))
             .hint("git agent merge --undo --yes"));
         }
@@ -48,10 +48,12 @@ pub fn run(context: &Context<'_>, ui: &Ui, yes: bool) -> Result<u8> {
     let tip = undo::undo(context, &right, &what)?;
     match tip {
         Some(tip) => writeln!(ui.out(), "{tip}")?,
-        None => ui.narrate("the changes are gone from the files here"),
+        None => ui.narrate("removed the changes from the files here"),
     }
     if matches!(what, Undoable::Revert(_)) {
-        ui.hint("git remembers that the branches were merged: their work comes back by reverting the revert");
+        ui.hint(
+            "git still counts the branches as merged: to merge their work again, revert the revert",
+        );
     }
     Ok(0)
 }

@@ -1,4 +1,4 @@
-//! How plans and results look.
+//! Shows plans, progress and results of merges.
 
 use git_agent::error::{Result, shell_word};
 use git_agent::git::snapshot::scan::Reason;
@@ -13,7 +13,7 @@ use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Format, Ui, json, porcelain};
 use serde_json::{Value, json as object};
 
-/// Shows what would be done.
+/// Shows a plan.
 pub fn plan(ui: &Ui, plan: &Plan) -> Result<()> {
     let rows = plan.candidates.iter().map(|candidate| Row {
         name: candidate.session.name.clone(),
@@ -38,31 +38,31 @@ pub fn plan(ui: &Ui, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Warns of sessions that land on the word of somebody who may be anybody.
+/// Warns about sessions whose only approvals come from writers whose identity is not verified.
 pub fn claims(ui: &Ui, plan: &Plan) {
     let mut any = false;
     for candidate in &plan.candidates {
         if let Some(who) = &candidate.claimed {
             let (name, who) = (one_line(&candidate.session.name), one_line(who));
             ui.warning(format!(
-                "'{name}' is approved by {who} alone: whoever may push to the remote can have written that"
+                "'{name}' is approved only by {who}, which anyone with push access to the remote can forge"
             ));
             any = true;
         }
     }
     if any {
-        ui.hint("git config agent.sign true    lets only signed approvals count");
+        ui.hint("git config agent.sign true    accept only signed approvals");
     }
 }
 
-/// Warns of what lies in worktrees and does not land, because it is in no snapshot.
+/// Warns about files in worktrees that are not merged, because the snapshot does not contain them.
 pub fn left_out(ui: &Ui, plan: &Plan) {
     for candidate in &plan.candidates {
         let name = one_line(&candidate.session.name);
         let left = candidate.work.left_out.iter();
         for left in left.filter(|left| left.reason == Reason::Large) {
             let left = left.to_string();
-            ui.warning(format!("'{name}': {} does not land", one_line(&left)));
+            ui.warning(format!("'{name}': {} is not merged", one_line(&left)));
         }
     }
 }
@@ -78,7 +78,7 @@ fn detail(plan: &Plan, committed: bool) -> String {
     }
 }
 
-/// Says what goes on.
+/// Reports the progress of a merge.
 pub fn told(ui: &Ui, told: &Told<'_>) {
     match told {
         Told::Recovered(found) => recovered(ui, found),
@@ -108,22 +108,22 @@ pub fn told(ui: &Ui, told: &Told<'_>) {
         }
         Told::Meanwhile(words) => ui.warning(one_line(*words).to_string()),
         Told::Again => ui.narrate("the branch moved meanwhile; planning again"),
-        Told::Changed => ui.narrate("something changed since this was shown; planning again"),
+        Told::Changed => ui.narrate("the plan is out of date; planning again"),
         Told::Landed(branch) => {
             ui.narrate(format!("'{}' moved", one_line(branch)));
         }
     }
 }
 
-/// Says what was put right.
+/// Reports a recovery.
 pub fn recovered(ui: &Ui, found: &Found) {
     let (names, what) = match found {
         Found::Nothing => return,
-        Found::Finished(names) => (names, "had landed; its records are complete now"),
+        Found::Finished(names) => (names, "had moved the branch; its records are now complete"),
         Found::TakenBack { names, stays } if stays.is_empty() => {
-            (names, "had not landed; nothing of it is left")
+            (names, "had changed nothing; it was removed")
         }
-        Found::TakenBack { names, .. } => (names, "had not landed and was taken back"),
+        Found::TakenBack { names, .. } => (names, "was rolled back"),
     };
     let names = match names.is_empty() {
         true => String::new(),
@@ -137,14 +137,14 @@ pub fn recovered(ui: &Ui, found: &Found) {
         for path in stays {
             let path = path.to_string_lossy();
             ui.narrate(format!(
-                "'{}' was changed since and stays as it is: look at it",
+                "'{}' was edited since and stays as it is: check it",
                 one_line(path.as_ref())
             ));
         }
     }
 }
 
-/// Shows what came of a merge.
+/// Shows the result of a merge.
 pub fn outcome(ui: &Ui, outcome: &Outcome) -> Result<()> {
     let rows = outcome.landed.iter().map(landed_row);
     let rows: Vec<Row> = rows.chain(outcome.left.iter().map(left_row)).collect();
@@ -160,11 +160,16 @@ pub fn outcome(ui: &Ui, outcome: &Outcome) -> Result<()> {
         ui.narrate(format!("nothing to merge into '{branch}'"));
     }
     for name in &outcome.returned {
-        ui.narrate(format!("'{}' works on it again", one_line(name.as_str())));
+        ui.narrate(format!(
+            "'{}' got the test log as its next prompt",
+            one_line(name.as_str())
+        ));
     }
     if let Some(prepared) = &outcome.prepared {
         let shown = one_line(prepared.as_str());
-        ui.narrate(format!("'{branch}' stays; the result is on '{shown}'"));
+        ui.narrate(format!(
+            "'{branch}' did not move; the result is on '{shown}'"
+        ));
         ui.hint(format!(
             "git switch {} && git merge --ff-only {}",
             shell_word(&outcome.branch),
@@ -175,8 +180,8 @@ pub fn outcome(ui: &Ui, outcome: &Outcome) -> Result<()> {
         if outcome.tested == Tested::None {
             ui.narrate("the result was not tested: 'agent.test' is not set");
         }
-        ui.hint("git agent clean             remove what is merged");
-        ui.hint("git agent merge --undo      take it back");
+        ui.hint("git agent clean             remove merged sessions");
+        ui.hint("git agent merge --undo      undo this merge");
     }
     hints(ui, &outcome.left);
     Ok(())
@@ -278,7 +283,7 @@ fn machine(ui: &Ui, branch: &str, rows: &[Row]) -> Result<()> {
     json::write_list(ui, "merges", &items)
 }
 
-/// Says what could be done about those that are left out, each thing once.
+/// Prints the hints for the sessions that are left out, each once.
 fn hints(ui: &Ui, left: &[LeftOut]) {
     let mut said: Vec<String> = Vec::new();
     for one in left {

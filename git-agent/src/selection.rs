@@ -1,4 +1,4 @@
-//! Which sessions a person means: names, ends of ids, a group, states, all; and in a session's worktree, that session.
+//! Selects sessions: by name, end of an id, group or state, all of them, or the session of the current worktree.
 
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
@@ -8,27 +8,27 @@ use crate::session::caller;
 pub use crate::session::list::list;
 use crate::store::list::{Listed, Listing, Scope, find_in};
 
-/// What a person said about which sessions.
+/// The user's choice of sessions.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// Names, ids, ends of ids.
+    /// Names, ids or ends of ids.
     pub names: Vec<String>,
-    /// Every session.
+    /// Whether every session is selected.
     pub all: bool,
-    /// Those of a group.
+    /// Select the sessions of this group.
     pub group: Option<String>,
-    /// Those in one of these states.
+    /// Select the sessions in one of these states.
     pub states: Vec<State>,
 }
 
 impl Selection {
-    /// Returns whether nothing was said.
+    /// Returns whether nothing was selected.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && !self.all && self.group.is_none() && self.states.is_empty()
     }
 }
 
-/// Lists sessions, and reads archives only when one of the names is nowhere else.
+/// Lists sessions. Reads archives only if one of the names is not found elsewhere.
 pub fn list_for(context: &Context<'_>, names: &[String]) -> Result<Listing> {
     let listing = list(context, Scope::All)?;
     let known = |name: &String| context.store.is_known(&listing, name);
@@ -38,7 +38,7 @@ pub fn list_for(context: &Context<'_>, names: &[String]) -> Result<Listing> {
     list(context, Scope::Archived)
 }
 
-/// Returns the selected sessions. Without a selection it is the session of the current worktree, if that is one.
+/// Returns the selected sessions, or else the session of the current worktree.
 pub fn select(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed>> {
     let mut listing = list_for(context, &selection.names)?;
     if !selection.states.is_empty() {
@@ -48,7 +48,7 @@ pub fn select(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed
         return here(context, &listing)
             .map(|listed| vec![listed.clone()])
             .ok_or_else(|| {
-                Error::usage("no session given, and this is no session's worktree")
+                Error::usage("no session given, and this is not the worktree of a session")
                     .hint("git agent list")
             });
     }
@@ -72,24 +72,24 @@ pub fn select(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed
         chosen = listing.sessions.iter().filter(fits).cloned().collect();
         if let Some(group) = selection.group.as_deref().filter(|_| chosen.is_empty()) {
             return Err(
-                Error::fatal(format!("no session in group '{group}'")).hint("git agent list")
+                Error::fatal(format!("group '{group}' has no sessions")).hint("git agent list")
             );
         }
     }
     Ok(chosen)
 }
 
-/// Sessions that were chosen, and how.
+/// Selected sessions.
 #[derive(Debug)]
 pub struct Chosen {
     /// The sessions.
     pub sessions: Vec<Listed>,
-    /// Whether every session was meant, those that are made later included.
+    /// Whether every session is meant, including those created later.
     pub all: bool,
 }
 
-/// Returns the selected sessions. Without a selection it is the session of the current worktree, if that is one, and
-/// otherwise every session of this clone that is not closed.
+/// Returns the selected sessions; or else the session of the current worktree; or else every open session of this
+/// clone.
 pub fn select_or_open(context: &Context<'_>, selection: &Selection) -> Result<Chosen> {
     if !selection.is_empty() {
         return Ok(Chosen {
@@ -124,14 +124,14 @@ pub fn select_one(context: &Context<'_>, name: Option<&str>) -> Result<Listed> {
         .ok_or_else(|| Error::fatal("no such session"))
 }
 
-/// Returns exactly one session that this clone writes.
+/// Returns exactly one session of this clone.
 pub fn select_mine(context: &Context<'_>, name: Option<&str>) -> Result<Listed> {
     let listed = select_one(context, name)?;
     require_mine(&listed)?;
     Ok(listed)
 }
 
-/// Returns the selected sessions, all of which this clone writes.
+/// Returns the selected sessions. Fails if one belongs to a teammate.
 pub fn select_all_mine(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed>> {
     let chosen = select(context, selection)?;
     chosen.iter().try_for_each(require_mine)?;
@@ -147,13 +147,13 @@ fn require_mine(listed: &Listed) -> Result<()> {
         Some(remote) => format!("from '{remote}'"),
         None => format!("written elsewhere by {}", listed.session.writer),
     };
-    Err(Error::fatal(format!(
-        "session '{name}' belongs to somebody else ({from})"
-    ))
-    .hint(format!("git agent fork {}", shell_word(name))))
+    Err(
+        Error::fatal(format!("session '{name}' belongs to a teammate ({from})"))
+            .hint(format!("git agent fork {}", shell_word(name))),
+    )
 }
 
-/// Returns the session whose worktree the command was started in: the newest, where several share it.
+/// Returns the session whose worktree the command runs in; the newest, if several share it.
 fn here<'l>(context: &Context<'_>, listing: &'l Listing) -> Option<&'l Listed> {
     let top = context
         .repo

@@ -68,7 +68,7 @@ fn it_can_be_kept() {
     let line = run
         .lines()
         .into_iter()
-        .find_map(|line| line.strip_prefix("# It is kept: cd '"))
+        .find_map(|line| line.strip_prefix("# The repository is kept: cd '"))
         .expect("it says where");
     let path = line.trim_end_matches('\'');
     let status = sandbox

@@ -105,7 +105,7 @@ fn it_is_found_by_git_and_man_and_goes_again() {
     assert!(files(&prefix).is_empty(), "{:?}", files(&prefix));
     install(&["--uninstall"])
         .code(1)
-        .assert_says("was not installed");
+        .assert_says("is not installed");
 }
 
 #[test]

@@ -305,6 +305,6 @@ fn sessions_of_others_are_listed_with_their_author_on_request() {
     assert!(log.stdout().contains(" theirs\n"), "{log}");
     repo.agent(["path", "theirs"])
         .code(128)
-        .assert_says("belongs to somebody else");
+        .assert_says("belongs to a teammate");
     repo.agent(["wait", "theirs"]).code(128);
 }

@@ -164,7 +164,7 @@ fn a_stale_lock_of_ours_goes_and_foreign_ones_stay() {
     fs::write(&ours, "").expect("writes");
     patient.examine(&[]).success();
     make_old(&ours);
-    patient.cure("locks", "whose process is dead");
+    patient.cure("locks", "from a dead process");
     assert!(!ours.exists());
 
     // Held open by somebody: left alone. Packing may have taken the directory.
@@ -265,7 +265,7 @@ fn damaged_objects_take_a_session_back_to_what_is_whole() {
             let name = patient.ref_name(&patient.sid);
             let blob = patient.repo.id(&format!("{name}~1:{words}"));
             overwrite(&loose(&patient.repo, &blob), damage);
-            patient.cure("objects", "leads to a damaged object");
+            patient.cure("objects", "contains a damaged object");
             // Before: created, five notices, three appends. The middle one of these is lost, the last is in a file.
             assert_eq!(
                 hammer(&patient.repo, &["events", &patient.sid])
@@ -372,7 +372,7 @@ fn a_spool_without_a_ref_becomes_a_session_again() {
     let line = format!("{:08x} {record}\n", crc32(record.as_bytes()));
     fs::write(dir.join("events.jsonl"), line).expect("writes");
     patient.repo.git(["update-ref", "-d", &name]).success();
-    patient.cure("spools", "its session has no ref");
+    patient.cure("spools", "the session has no ref");
     assert_eq!(hammer(&patient.repo, &["events", &sid]), record);
 }
 
@@ -401,7 +401,7 @@ fn leftovers_go_and_unknown_files_stay() {
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).expect("a mode");
     fs::write(dir.join("somebody's file"), "keep").expect("writes");
     assert!(patient.findings("directories")[0].contains("0755"));
-    patient.cure("files", "left over by a process that died");
+    patient.cure("files", "left over by a dead process");
     assert!(!left.exists());
     assert_eq!(
         fs::read(dir.join("somebody's file")).expect("still there"),

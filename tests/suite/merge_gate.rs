@@ -164,7 +164,7 @@ fn a_queue_in_the_background_waits_and_can_be_paused() {
     wait_until("the slow one has landed", || repo.state("slow") == "merged");
     wait_until("the queue has ended", || {
         let shown = repo.agent(["merge", "queue", "list"]).success();
-        !shown.stderr().contains("run by process")
+        !shown.stderr().contains("the queue is running")
     });
     session(&repo, "third", &["write third 1", "commit x"]);
     repo.agent(["merge", "queue", "add", "third"]).success();

@@ -237,7 +237,7 @@ fn a_merge_killed_half_way_goes_back_and_what_was_written_since_stays() {
         }
         let back = repo.agent(["merge", "--abort"]).success();
         if since {
-            assert!(back.stderr().contains("app' was changed since"), "{back}");
+            assert!(back.stderr().contains("app' was edited since"), "{back}");
             assert_eq!(repo.read("app"), b"changed\nand more\n");
             repo.git(["checkout", "-q", "app"]).success();
             repo.git(["checkout", "-q", "main"]).success();
@@ -262,7 +262,7 @@ fn a_merge_killed_after_its_files_goes_back_over_nothing_of_the_users() {
     repo.write("other", "of the user\n");
     let back = repo.agent(["merge", "--abort"]).success();
     for path in ["app", "other"] {
-        let said = format!("{path}' was changed since");
+        let said = format!("{path}' was edited since");
         assert!(back.stderr().contains(&said), "{back}");
     }
     assert_eq!(repo.read("app"), b"changed\nand more\n");

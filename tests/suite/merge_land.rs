@@ -330,7 +330,7 @@ fn a_merge_that_somebody_built_on_is_undone_by_a_revert_if_a_person_agrees() {
 
     repo.write("dirty", "of the user\n");
     let undone = repo.agent(["merge", "--undo", "--yes"]).success();
-    assert!(undone.stderr().contains("reverting the revert"), "{undone}");
+    assert!(undone.stderr().contains("revert the revert"), "{undone}");
     assert_eq!(repo.id("main^"), before.1, "history goes on");
     assert_eq!(repo.read("app"), b"one\ntwo\nthree\n");
     assert_eq!(repo.read("later"), b"of the user\n");

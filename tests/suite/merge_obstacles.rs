@@ -408,7 +408,7 @@ fn who_merges_into_another_branch_hears_where_the_sessions_come_from() {
     assert_eq!(repo.refs("refs/heads"), before);
     repo.agent(["merge", "--abort"])
         .code(128)
-        .assert_says("take the last one back");
+        .assert_says("undo the last merge");
     repo.agent(["merge", "--into", "dev", "fix"]).success();
     assert_eq!(repo.state("fix"), "merged");
 }

@@ -76,7 +76,7 @@ fn who_is_asked_while_something_changes_is_asked_again() {
     repo.worktree_of("rest").write("rest", "more\n");
     let before = repo.id("main");
     asked.write("y\n");
-    asked.wait_for("something changed");
+    asked.wait_for("the plan is out of date");
     assert_eq!(repo.id("main"), before);
     asked.write("y\n");
     let done = asked.wait().success();

@@ -162,7 +162,7 @@ fn two_clones_come_to_the_same() {
     );
     bob.agent(["review", "send", "shared"])
         .code(128)
-        .assert_says("belongs to somebody else");
+        .assert_says("belongs to a teammate");
     ada.assert_user_can_work();
     bob.assert_user_can_work();
 }

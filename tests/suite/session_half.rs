@@ -326,7 +326,7 @@ fn a_half_made_record_of_a_worktree_is_swept() {
         std::fs::write(admin.join("HEAD.lock"), "").expect("ours");
         repo.git(["fsck"]).failure();
         let told = repo.agent(["doctor"]).code(1);
-        assert!(told.stdout().contains("was never finished"), "{told}");
+        assert!(told.stdout().contains("is incomplete"), "{told}");
         repo.agent(heal).success();
         world.assert_nothing_half();
         world.assert_comes_back();

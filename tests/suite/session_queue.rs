@@ -171,7 +171,7 @@ fn a_file_that_is_too_large_is_in_no_snapshot_and_everybody_says_so() {
         .assert_says(told);
     repo.agent(["merge", "--yes", "s"])
         .success()
-        .assert_says(&format!("'s': {told} does not land"));
+        .assert_says(&format!("'s': {told} is not merged"));
     assert_eq!(repo.read("small"), b"x\n");
     assert!(!repo.path().join("big").exists());
     let kept = repo.agent(["clean", "s"]).success();

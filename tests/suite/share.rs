@@ -13,7 +13,7 @@ fn nothing_is_shared_before_a_person_agrees_and_then_only_what_changed() {
         let ada = team.clone("ada");
         let sid = ada.hammer(["create", "first", "3"]);
         let refused = ada.agent(["push"]).code(128);
-        refused.assert_says("nobody has agreed to share sessions with 'origin'");
+        refused.assert_says("you have not agreed to share sessions with 'origin'");
         refused.assert_says("prompts, answers, tool output");
         assert!(team.hub.refs("refs/agents").is_empty());
         let planned = ada.agent(["push", "--dry-run", "--json"]).success().json();
@@ -40,7 +40,7 @@ fn nothing_is_shared_before_a_person_agrees_and_then_only_what_changed() {
             .success();
         ada.agent(["push"])
             .code(128)
-            .assert_says("nobody has agreed");
+            .assert_says("you have not agreed");
     });
 }
 
@@ -221,7 +221,7 @@ fn a_teammates_session_is_gone_on_from_and_its_words_only_after_a_yes() {
         for verb in ["stop", "restart", "resume"] {
             bob.agent([verb, "idea"])
                 .code(128)
-                .assert_says("belongs to somebody else");
+                .assert_says("belongs to a teammate");
         }
         // Nobody needs an agent for it.
         let command = "cat idea; echo \"$GIT_AGENT_PROMPT\"";
@@ -390,14 +390,14 @@ fn the_doctor_tells_what_a_remote_allows() {
         let ada = team.clone("ada");
         ada.agent(["doctor", "--remote", "nowhere"])
             .code(128)
-            .assert_says("no remote 'nowhere'");
+            .assert_says("remote 'nowhere' does not exist");
         // One kind of refs alone does not help.
         let hook = team.hub.path().join("hooks/update");
         fs::create_dir_all(hook.parent().expect("a directory")).expect("writable");
         for (place, told) in [
-            ("sessions", "it takes comments alone: "),
+            ("sessions", "it accepts only comments: "),
             ("notes", ""),
-            ("sessions/2", "it takes comments alone: "),
+            ("sessions/2", "it accepts only comments: "),
         ] {
             git_agent_tests::sandbox::write_program(
                 &hook,

@@ -246,7 +246,7 @@ fn where_signatures_are_wanted_an_approval_needs_one() {
         // Without the setting it counts, as it is told.
         let unsigned = ada.command("git").args(["-c", "agent.sign=false", "agent"]);
         let unsigned = unsigned.args(["merge", "--into", "main", "--dry-run", "work"]);
-        let words = "'work' is approved by eve (claimed) alone";
+        let words = "'work' is approved only by eve (claimed)";
         unsigned.run().success().assert_says(words);
         approves(&bob);
         ada.agent(merge).success();
@@ -358,7 +358,7 @@ fn nobody_takes_back_an_objection_for_another() {
         .success();
         ada.fetch()
             .whatever()
-            .assert_says("it is an older version of what is here");
+            .assert_says("it is older than the version here");
         let merged = ada.agent(["merge", "--into", "main", "work"]).code(1);
         assert!(
             merged.stdout().contains("changes are requested"),

@@ -30,7 +30,7 @@ fn every_address_that_a_remote_is_pushed_to_is_agreed_to() {
         }
         ada.hammer(["create", "more", "1"]);
         let refused = ada.agent(["push"]).code(128);
-        refused.assert_says("nobody has agreed");
+        refused.assert_says("you have not agreed");
         refused.assert_says("other.git");
         assert!(other.refs("refs/agents").is_empty());
         ada.push().success();
@@ -384,7 +384,7 @@ fn a_session_fetched_by_hand_to_ones_own_place_is_still_its_owners() {
         bob.fetch().success();
         bob.agent(["forget", "--remote", "hers"])
             .code(128)
-            .assert_says("belongs to somebody else");
+            .assert_says("belongs to a teammate");
         assert_eq!(team.hub.refs("refs/agents"), before);
         bob.git(["update-ref", "-d", &name]).success();
         let sid = name.rsplit('/').next().expect("an id");
@@ -417,7 +417,7 @@ fn a_linked_worktree_pushes_where_it_was_agreed_to() {
         linked.git(["config", "agent.share", &address]).success();
         // git is started where the settings of that worktree do not count.
         let refused = linked.agent(["push"]).code(128);
-        refused.assert_says("nobody has agreed");
+        refused.assert_says("you have not agreed");
         refused.assert_says("hub.git");
         assert!(team.hub.refs("refs/agents").is_empty());
         linked.push().success();
@@ -483,7 +483,7 @@ fn what_is_asked_for_and_not_there_is_said_and_a_password_is_not() {
         ada.push().success();
         ada.agent(["fetch", "--session", "nosuchsession"])
             .code(128)
-            .assert_says("has no ref of a session 'nosuchsession'");
+            .assert_says("has no session 'nosuchsession'");
         ada.agent(["fetch", "--session", &sid]).success();
         ada.hammer(["close", &sid]);
         ada.hammer(["fold"]);
@@ -497,7 +497,7 @@ fn what_is_asked_for_and_not_there_is_said_and_a_password_is_not() {
         let address = "http://ada:hunter2@127.0.0.1:9/x.git";
         let named = ["remote", "add", "named", address];
         ada.git(named).success();
-        for (to, said) in [(address, "has a password"), ("named", "cannot")] {
+        for (to, said) in [(address, "contains a password"), ("named", "cannot")] {
             for verb in ["push", "fetch"] {
                 let mut words = vec![verb, to];
                 words.extend((verb == "push").then_some("--yes"));
@@ -575,7 +575,7 @@ fn who_signs_takes_over_nothing_that_others_added() {
         ada.hammer(["append", &sid, "1", "later"]);
         ada.push()
             .code(1)
-            .assert_says("what the remote has of it is not signed");
+            .assert_says("the remote's version is not signed");
         assert_eq!(team.hub.id(&name), added);
         let own = ada.repo.id(&name);
         ada.git(["merge-base", "--is-ancestor", &added, &own])
@@ -595,7 +595,7 @@ fn who_signs_takes_over_nothing_that_others_added() {
         ada.git(["config", "--unset", "gpg.ssh.allowedSignersFile"])
             .success();
         let refused = ada.push().code(1);
-        refused.assert_says("by whom cannot be checked here");
+        refused.assert_says("the signer cannot be checked here");
         refused.assert_says("git config gpg.ssh.allowedSignersFile <file>");
         assert_eq!(team.hub.id(&name), signed);
     });

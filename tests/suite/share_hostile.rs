@@ -383,7 +383,7 @@ fn names_words_and_authors_of_others_are_only_text() {
             .whatever();
         bob.agent(["push"])
             .code(128)
-            .assert_says("nobody has agreed to share sessions with 'origin'");
+            .assert_says("you have not agreed to share sessions with 'origin'");
         for place in [
             bob.repo.path().to_owned(),
             sandbox.work(),

@@ -31,7 +31,7 @@ fn a_planted_secret_never_reaches_the_remote() {
         ada.hammer(["comment", &sid, &format!("why is {secret} here")]);
         let pushed = ada.push().whatever();
         pushed.assert_says("leaky: its code stays here");
-        pushed.assert_says("looks like a secret");
+        pushed.assert_says("seems to contain a secret");
         assert_eq!(team.hub.refs("refs/agents/sessions").len(), 2);
         let code = ada.repo.id("agent/clean");
         team.hub.git(["cat-file", "-e", &code]).success();
@@ -122,7 +122,7 @@ fn a_secret_in_a_field_that_nobody_reads_does_not_go_either() {
         let commit = ada.git(commit).success().line().to_owned();
         ada.git(["update-ref", name, &commit]).success();
         let pushed = ada.push().code(1);
-        pushed.assert_says("crafted: event 99 holds what looks like a secret (github-token)");
+        pushed.assert_says("crafted: event 99 seems to contain a secret (github-token)");
         assert_eq!(team.hub.refs("refs/agents").len(), 1);
     });
 }

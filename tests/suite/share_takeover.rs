@@ -199,7 +199,7 @@ fn what_is_fetched_by_hand_runs_nothing_and_takes_nothing_away() {
                 &["review", "send", name],
             ] {
                 let run = bob.agent(words).failure();
-                run.assert_says("belongs to somebody else");
+                run.assert_says("belongs to a teammate");
             }
             let _ = bob.agent(["clean", name]);
             let _ = bob.agent(["update", name]);
@@ -277,7 +277,7 @@ fn nobody_takes_over_a_session_that_was_folded() {
         lair.log_with_files(&lair.good, b"", state.to_string().as_bytes());
         for member in [&ada, &bob] {
             let run = member.fetch().code(1);
-            run.assert_says("somebody else wrote it before");
+            run.assert_says("its writer has changed");
         }
 
         // Where it came before that, one's own is meant all the same.
@@ -308,7 +308,7 @@ fn what_somebody_adds_to_ones_own_archive_runs_nothing() {
         // What she folded herself is as it was.
         for (called, why) in [
             ("good", "there is no agent ''"),
-            ("gift", "belongs to somebody else"),
+            ("gift", "belongs to a teammate"),
         ] {
             for words in [["send", called, "go on"].as_slice(), &["restart", called]] {
                 ada.agent(words).failure().assert_says(why);
@@ -402,7 +402,7 @@ fn ones_own_session_written_anew_by_others_and_fetched_by_hand_is_theirs() {
             });
             for words in [["send", "own", "go on"].as_slice(), &["restart", "own"]] {
                 let run = ada.agent(words).failure();
-                run.assert_says("belongs to somebody else");
+                run.assert_says("belongs to a teammate");
             }
             let _ = ada.agent(["clean"]);
             let _ = ada.agent(["restart", "--all"]);

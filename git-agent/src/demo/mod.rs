@@ -1,7 +1,7 @@
-//! `git agent demo`: two agents on one small program at the same time, played in a repository that is thrown away.
+//! `git agent demo`: two agents change one small program at the same time, in a temporary repository.
 //!
-//! Every command is shown before it runs and is one that a person could type. What it must have achieved is looked at
-//! afterwards: a demonstration that only looks right is worse than none.
+//! Every command is shown before it runs, and a user could type it. The demo checks each result, because a demo that
+//! only looks right would be worse than none.
 
 mod stage;
 
@@ -12,29 +12,29 @@ use crate::store::refname::SESSIONS;
 
 /// The program that the agents work on.
 const APP: &str = include_str!("todo.sh");
-/// The agent.
+/// The agent of the demo.
 const AGENT: &str = include_str!("shell-agent.sh");
 
 /// One thing to show.
 #[derive(Debug, Clone, Copy)]
 pub enum Shown<'a> {
-    /// Words of the narrator.
+    /// Text of the narrator.
     Words(&'a str),
-    /// A command about to be run.
+    /// A command before it runs.
     Command(&'a str),
-    /// What it printed.
+    /// The output of a command.
     Output(&'a str),
 }
 
-/// Where everything is shown.
+/// Shows one thing to the user.
 pub type Show<'a> = dyn FnMut(Shown<'_>) -> Result<()> + 'a;
 
-/// Plays the demonstration. Unless `keep`, nothing of it is left, however it ends.
+/// Plays the demo. Removes everything at the end, even after an error, unless `keep` is set.
 pub fn play(env: &Env, keep: bool, show: &mut Show<'_>) -> Result<()> {
     let mut stage = Stage::set(env, keep, show)?;
     let root = stage.root().display().to_string();
     stage.say(&format!(
-        "A repository of its own in '{root}'. Nothing outside is touched."
+        "A temporary repository in '{root}'. Nothing else is changed."
     ))?;
     begin(&mut stage)?;
     work(&mut stage)?;
@@ -42,28 +42,31 @@ pub fn play(env: &Env, keep: bool, show: &mut Show<'_>) -> Result<()> {
     join(&mut stage)?;
     clean(&mut stage)?;
     if keep {
-        stage.say(&format!("It is kept: cd '{}'", stage.repo().display()))?;
+        stage.say(&format!(
+            "The repository is kept: cd '{}'",
+            stage.repo().display()
+        ))?;
     }
     stage.strike()
 }
 
-/// A small program with a gitignored state.
+/// Makes a small program whose data file is ignored by git.
 fn begin(stage: &mut Stage<'_, '_>) -> Result<()> {
     stage.write("bin/shell-agent", AGENT, true)?;
     stage.write("work/todo/todo", APP, true)?;
     stage.write("work/todo/.gitignore", ".todo\n", false)?;
     stage.say(
-        "A todo list as a shell script. What is to be done stays in a file that git ignores.",
+        "The program is a todo list, written in shell. git ignores the file with the entries.",
     )?;
     stage.run("git init --quiet --initial-branch=main && git add . && git commit --quiet -m 'a todo list'")?;
     stage.run("./todo add buy milk && ./todo list && ./todo help")?;
     Ok(())
 }
 
-/// Two sessions at the same time, both changing the same line.
+/// Runs two sessions at the same time; both change the same line.
 fn work(stage: &mut Stage<'_, '_>) -> Result<()> {
     stage.say(
-        "Two agents, each on a branch in a worktree of its own. Both will change the usage line.",
+        "Start two agents, each on its own branch in its own worktree. Both will change the usage line.",
     )?;
     stage.run(
         "git agent new --name wipe 'add a command that empties the list' -- shell-agent wipe",
@@ -72,7 +75,8 @@ fn work(stage: &mut Stage<'_, '_>) -> Result<()> {
     let worktrees = stage.run("git worktree list")?;
     expect(worktrees.lines().count() == 3, "three worktrees")?;
     stage.run("git agent list")?;
-    stage.say("They work in the background; this terminal is free. One can wait for them, or watch: git agent log -f")?;
+    stage
+        .say("They work in the background. Wait for them, or watch them with: git agent log -f")?;
     stage.run("git agent wait --timeout 60s wipe remaining")?;
     let list = stage.run("git agent list")?;
     expect(
@@ -81,12 +85,12 @@ fn work(stage: &mut Stage<'_, '_>) -> Result<()> {
     )
 }
 
-/// What they said, changed and left.
+/// Shows the log, the changes and the state of the sessions.
 fn look(stage: &mut Stage<'_, '_>) -> Result<()> {
-    stage.say("Every word and every step was recorded, as git objects.")?;
+    stage.say("The whole conversation is recorded in git objects.")?;
     stage.run("git agent log remaining")?;
     stage.run("git diff main agent/wipe")?;
-    stage.say("Each has its own copy of the program running on its own state.")?;
+    stage.say("Each worktree has its own copy of the program with its own data.")?;
     let states = stage.run("grep . .todo ../todo-worktrees/*/.todo")?;
     for one in [
         ".todo:buy milk",
@@ -98,19 +102,18 @@ fn look(stage: &mut Stage<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Both in `main`, with the conflict resolved so that both changes stay.
+/// Merges both into `main`, with a resolution that keeps both changes.
 fn join(stage: &mut Stage<'_, '_>) -> Result<()> {
-    stage.say("Only what somebody approved goes in, exactly as it was then. Both changed the same line, so one will have to wait.")?;
+    stage.say("Only approved work is merged, exactly as it was approved. Both changed the same line, so the second one conflicts.")?;
     stage.run("git agent review approve wipe remaining")?;
     stage.run("git agent merge --into main --dry-run")?;
     stage.run("git agent merge --into main")?;
     stage.say(
-        "An agent resolves the conflict, told what both sides wanted. It is believed only if both are still there.",
+        "An agent resolves the conflict; it gets the tasks of both sides. The result is accepted only if it keeps both changes.",
     )?;
     stage.run("git agent merge resolve --auto --yes remaining")?;
     stage.run("git diff main agent/remaining")?;
-    stage
-        .say("What was resolved is looked at again, and the result is tested before main moves.")?;
+    stage.say("Review the resolution again. The result is tested before main moves.")?;
     stage.run("git agent review approve remaining")?;
     stage.run("git agent merge --test './todo help | grep wipe.*remaining' remaining")?;
     stage.run("git log --oneline --graph")?;
@@ -126,9 +129,9 @@ fn join(stage: &mut Stage<'_, '_>) -> Result<()> {
     )
 }
 
-/// Nothing left but `main`.
+/// Removes everything but `main`.
 fn clean(stage: &mut Stage<'_, '_>) -> Result<()> {
-    stage.say("All of it is in main, so the worktrees and branches can go. What is removed can be restored.")?;
+    stage.say("Everything is in main, so the worktrees and branches can be removed. They can be restored later.")?;
     stage.run("git agent clean")?;
     let worktrees = stage.run("git worktree list")?;
     expect(worktrees.lines().count() == 1, "only the main worktree")?;
@@ -151,6 +154,6 @@ fn expect(holds: bool, what: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::fatal(format!("the demo expected {what}")).hint(
-        "this is a bug in git-agent; git agent demo --keep leaves everything to be looked at",
+        "this is a bug in git-agent; keep the repository for inspection: git agent demo --keep",
     ))
 }

@@ -1,4 +1,4 @@
-//! Where the demonstration is played: a directory with its own home and configuration, and the commands run in it.
+//! The directory of the demo, with its own home and configuration, and the commands that run in it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -15,10 +15,10 @@ use crate::env::Env;
 use crate::error::{Context, Error, Kind, Result};
 use crate::process::detach::own_program;
 
-/// Who commits, and no surprises from defaults that start processes or differ between versions.
+/// The committer, and fixed values for defaults that start processes or differ between versions.
 const CONFIG: &str = "[user]\n\tname = Demo\n\temail = demo@example.com\n[gc]\n\tauto = 0\n\
                       [maintenance]\n\tauto = false\n[merge]\n\tconflictStyle = merge\n";
-/// Variables of the user that the demonstration sees; those that end in `*` stand for all that begin so.
+/// Variables of the user that the demo inherits; a `*` at the end matches any rest.
 const INHERITED: [&str; 9] = [
     "TERM",
     "LANG",
@@ -31,20 +31,20 @@ const INHERITED: [&str; 9] = [
     "GIT_AGENT_TEST_*",
 ];
 
-/// The place, and the way to those who watch.
+/// The directory of the demo, and the function that shows its output.
 pub(super) struct Stage<'s, 'f> {
     root: PathBuf,
     keep: bool,
     variables: Vec<(OsString, OsString)>,
     show: &'s mut Show<'f>,
-    /// The signal that asked for an end, or 0.
+    /// The signal that interrupted the demo, or 0.
     signal: Arc<AtomicUsize>,
     listeners: Vec<signal_hook::SigId>,
     struck: bool,
 }
 
 impl<'s, 'f> Stage<'s, 'f> {
-    /// Makes the place.
+    /// Makes the directory.
     pub(super) fn set(env: &Env, keep: bool, show: &'s mut Show<'f>) -> Result<Self> {
         let root = make_directory(env)?;
         let mut stage = Stage {
@@ -72,7 +72,7 @@ impl<'s, 'f> Stage<'s, 'f> {
         Ok(stage)
     }
 
-    /// Returns the directory of everything.
+    /// Returns the top directory of the demo.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
@@ -82,7 +82,6 @@ impl<'s, 'f> Stage<'s, 'f> {
         self.root.join("work/todo")
     }
 
-    /// Writes a file.
     pub(super) fn write(&self, name: &str, text: &str, executable: bool) -> Result<()> {
         let path = self.root.join(name);
         let cannot = || format!("cannot write '{}'", path.display());
@@ -91,16 +90,16 @@ impl<'s, 'f> Stage<'s, 'f> {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).context(cannot)
     }
 
-    /// Says something.
+    /// Shows text of the narrator.
     pub(super) fn say(&mut self, words: &str) -> Result<()> {
         (self.show)(Shown::Words(words))
     }
 
-    /// Shows a command, runs it, shows what it printed and returns that. A command that fails is an error.
+    /// Shows a command, runs it, and shows and returns its output. Fails if the command fails.
     pub(super) fn run(&mut self, command: &str) -> Result<String> {
         (self.show)(Shown::Command(command))?;
         let output = self.shell(command)?;
-        // The answer first, then what was said about it.
+        // Print stdout first, then stderr.
         let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
         printed += &String::from_utf8_lossy(&output.stderr);
         (self.show)(Shown::Output(&printed))?;
@@ -114,7 +113,7 @@ impl<'s, 'f> Stage<'s, 'f> {
         Ok(printed)
     }
 
-    /// Runs a command to its end.
+    /// Runs a command and waits for it.
     fn shell(&self, command: &str) -> Result<Output> {
         Command::new("/bin/sh")
             .arg("-c")
@@ -127,7 +126,7 @@ impl<'s, 'f> Stage<'s, 'f> {
             .context(|| "cannot start '/bin/sh'".into())
     }
 
-    /// Takes everything away, unless it shall be kept.
+    /// Removes everything, unless it is to be kept.
     pub(super) fn strike(mut self) -> Result<()> {
         self.struck = true;
         if self.keep {
@@ -141,7 +140,7 @@ impl<'s, 'f> Stage<'s, 'f> {
 impl Drop for Stage<'_, '_> {
     fn drop(&mut self) {
         if !self.struck {
-            // It ended early: agents may be at work.
+            // The demo ended early, so agents may still be working.
             let _ = self.shell("git agent stop --all");
             if !self.keep {
                 let _ = fs::remove_dir_all(&self.root);
@@ -168,11 +167,11 @@ fn make_directory(env: &Env) -> Result<PathBuf> {
         .mode(0o700)
         .create(&path)
         .context(cannot)?;
-    // Programs that ask the kernel where they are see no symbolic links.
+    // Resolve symbolic links, because programs that ask the kernel for their directory get the resolved path.
     path.canonicalize().context(cannot)
 }
 
-/// Returns all variables that commands see: nothing of the user's home and configuration is among them.
+/// Returns the environment of the commands, without the user's home and configuration.
 fn variables(env: &Env, root: &Path) -> Result<Vec<(OsString, OsString)>> {
     let inherited = |name: &OsStr| {
         INHERITED.iter().any(|known| match known.strip_suffix('*') {
@@ -185,14 +184,14 @@ fn variables(env: &Env, root: &Path) -> Result<Vec<(OsString, OsString)>> {
         .filter(|(name, _)| inherited(name))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    // The programs beside this one are the ones to show, wherever else they may be installed.
+    // Prefer the programs next to this one over installed ones.
     let mut path = vec![root.join("bin")];
     path.extend(own_program().parent().map(Path::to_owned));
     path.extend(std::env::split_paths(
         env.var_os("PATH").unwrap_or_default(),
     ));
     let path = std::env::join_paths(path)
-        .context(|| "the demo's programs lie in a directory with ':' in its name".into())?;
+        .context(|| "the programs are in a directory with ':' in its name".into())?;
     variables.push(("PATH".into(), path));
     let home = root.join("home");
     for (name, value) in [

@@ -1,4 +1,5 @@
-//! Lock files left behind. One of ours goes when its maker is provably dead; others are only named.
+//! Finds lock files left behind. Removes one of ours if the process that made it is certainly dead; only reports
+//! others.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use crate::error::{Context as _, Error, Result};
 use crate::process::files::{Pinned, is_abandoned, is_open};
 use crate::store::refname;
 
-/// Nothing holds a ref's lock as long as this.
+/// No process holds the lock of a ref this long.
 const AGE: Duration = Duration::from_secs(10);
 
 pub(super) fn stale(visit: &mut Visit<'_, '_>) -> Result<()> {
@@ -26,8 +27,8 @@ pub(super) fn stale(visit: &mut Visit<'_, '_>) -> Result<()> {
         let ours = name.as_deref().is_some_and(refname::is_ours) || repo.is_own_lock(&path);
         if !ours {
             let what = match is_open(&path) {
-                Some(false) => "a lock that is not ours; no process has it open",
-                _ => "a lock that is not ours",
+                Some(false) => "a lock of another program; no process has it open",
+                _ => "a lock of another program",
             };
             visit.found("locks", Severity::Warning, shown, what);
             continue;
@@ -37,22 +38,22 @@ pub(super) fn stale(visit: &mut Visit<'_, '_>) -> Result<()> {
                 "locks",
                 Severity::Warning,
                 shown,
-                "a lock that a process may still hold",
+                "a lock of ours that a process may still hold",
             );
             continue;
         }
         visit.repair(
             ("locks", Severity::Error),
             shown,
-            "a lock of ours whose process is dead",
+            "a lock of ours from a dead process",
             "remove it",
             |_| {
-                // Looked at again: it may be another one by now.
+                // Check again: it may be a new lock by now.
                 let lock = Pinned::at(&path).filter(|lock| is_old(&path) && lock.is_abandoned());
                 let removed = lock.map_or(Ok(false), |lock| lock.remove());
                 match removed.context(|| "cannot remove it".into())? {
                     true => Ok(()),
-                    false => Err(Error::fatal("it is held again")),
+                    false => Err(Error::fatal("a process holds it again")),
                 }
             },
         );
@@ -60,22 +61,21 @@ pub(super) fn stale(visit: &mut Visit<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Looks at a lock that git took for a command of ours which died.
+/// Checks a lock that git took for a command of ours which died.
 fn of_the_dead(visit: &mut Visit<'_, '_>, path: &Path) {
     let repo = visit.context.repo;
     let shown = path.display();
     if repo.abandoned(&[path.to_owned()]).is_empty() {
-        let what =
-            "a lock that git took for a command that died, and that a process may still hold";
+        let what = "a lock of git from a dead command, which a process may still hold";
         return visit.found("locks", Severity::Warning, shown, what);
     }
     visit.repair(
         ("locks", Severity::Error),
         shown,
-        "a lock that git took for a command that died",
+        "a lock of git from a dead command",
         "remove it",
         |_| match repo.clear_recorded_locks() {
-            Ok(_) if path.exists() => Err(Error::fatal("it is held again")),
+            Ok(_) if path.exists() => Err(Error::fatal("a process holds it again")),
             Ok(_) => Ok(()),
             Err(error) => Err(error),
         },

@@ -1,4 +1,4 @@
-//! Merges that did not end: what they were doing is on disk, and a person decides how it goes on.
+//! Reports interrupted merges. Their journal is on disk, and the user decides how to go on.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ pub(super) fn unfinished(visit: &mut Visit<'_, '_>) -> Result<()> {
     if lock::is_held(&top.join("locks").join("merge"))? {
         return Ok(());
     }
-    // Looked at again: the one that held it may have ended well meanwhile.
+    // Check again: the merge may have ended meanwhile.
     if fs::symlink_metadata(&path).is_err() {
         return Ok(());
     }
@@ -31,7 +31,7 @@ pub(super) fn unfinished(visit: &mut Visit<'_, '_>) -> Result<()> {
         Severity::Warning,
         path.display(),
         format!(
-            "a merge{into} was interrupted: 'git agent merge --continue' ends it, 'git agent merge --abort' takes it back"
+            "a merge{into} was interrupted: finish it with 'git agent merge --continue', or roll it back with 'git agent merge --abort'"
         ),
     );
     Ok(())

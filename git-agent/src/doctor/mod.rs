@@ -1,7 +1,7 @@
-//! What can be wrong with our part of a repository, and putting it right. What is not ours is looked at and never touched.
+//! Checks and repairs our part of a repository. The user's part is read but never changed.
 //!
-//! Each check is a function that finds things and, when asked to, repairs them; what it takes away is kept under
-//! `agents/lost/` as files, where git does not look.
+//! Each check is a function that reports findings and, with `--fix`, repairs them. Removed data is kept as files in
+//! `agents/lost/`, where git does not look.
 
 mod locks;
 mod merges;
@@ -18,20 +18,20 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::git::command::{self, MINIMUM_VERSION};
 
-/// How bad something is.
+/// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; everything works.
+    /// Everything works.
     Note,
-    /// Something of ours does not work as it should.
+    /// Something of ours does not work properly.
     Warning,
     /// Something is broken, or breaks the user's own git.
     Error,
 }
 
 impl Severity {
-    /// Returns the word shown to people.
+    /// Returns the word shown to the user.
     pub fn as_str(self) -> &'static str {
         match self {
             Severity::Note => "note",
@@ -41,19 +41,19 @@ impl Severity {
     }
 }
 
-/// One thing found.
+/// One problem.
 #[derive(Debug, Clone, Serialize)]
 pub struct Finding {
     /// The check that found it.
     pub check: &'static str,
-    /// What is wrong.
+    /// The problem in words.
     pub what: String,
     /// A ref, an object, a file or a session.
     #[serde(rename = "where")]
     pub place: String,
-    /// How bad it is.
+    /// How serious it is.
     pub severity: Severity,
-    /// What `--fix` does about it; absent when that is for a person to decide.
+    /// The repair that `--fix` makes; absent if the user must decide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<String>,
     /// Whether it has been repaired.
@@ -64,24 +64,24 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Returns whether it needs somebody's attention.
+    /// Returns whether it still needs attention.
     pub fn remains(&self) -> bool {
         !self.fixed && self.severity > Severity::Note
     }
 }
 
-/// What was found, and about what.
+/// The report about a repository.
 #[derive(Debug)]
 pub struct Report {
     /// The version of git.
     pub git: String,
-    /// How refs are kept.
+    /// The ref storage format.
     pub backend: &'static str,
-    /// What was found.
+    /// The problems.
     pub findings: Vec<Finding>,
 }
 
-/// A look at one repository.
+/// The state of one examination.
 struct Visit<'c, 'a> {
     context: &'c Context<'a>,
     fix: bool,
@@ -90,7 +90,7 @@ struct Visit<'c, 'a> {
 
 type Check = fn(&mut Visit<'_, '_>) -> Result<()>;
 
-/// The checks, in the order in which repairs must come: refs before what they reach, records before processes.
+/// The checks, in the order that repairs need: refs before the objects they reach, records before processes.
 const CHECKS: [(&str, Check); 14] = [
     ("git", git_version),
     ("directories", places::permissions),
@@ -108,7 +108,7 @@ const CHECKS: [(&str, Check); 14] = [
     ("hooks", places::old_hooks),
 ];
 
-/// Looks at everything of ours in a repository and, with `fix`, repairs what can be repaired.
+/// Checks our part of a repository and, with `fix`, repairs it.
 pub fn examine(context: &Context<'_>, fix: bool) -> Result<Report> {
     let mut visit = Visit {
         context,
@@ -140,7 +140,7 @@ pub fn examine(context: &Context<'_>, fix: bool) -> Result<Report> {
 }
 
 impl Visit<'_, '_> {
-    /// Notes something that only a person can put right.
+    /// Reports a problem that only the user can fix.
     fn found(
         &mut self,
         check: &'static str,
@@ -159,7 +159,7 @@ impl Visit<'_, '_> {
         });
     }
 
-    /// Notes something and, if asked to, repairs it.
+    /// Reports a problem and, with `--fix`, repairs it.
     fn repair(
         &mut self,
         finding: (&'static str, Severity),
@@ -199,7 +199,7 @@ fn git_version(visit: &mut Visit<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns a fresh path under `agents/lost/` for something taken away.
+/// Returns a fresh path under `agents/lost/` for removed data.
 fn lost_file(context: &Context<'_>, name: &str) -> Result<PathBuf> {
     let dir = context.store.require_dir("lost")?;
     let flat: String = name

@@ -1,6 +1,5 @@
-//! Damaged objects under refs of ours. Every object that a ref of ours brings in is read and compared with its name; a ref
-//! that leads to damage goes back to the last commit that is whole, and what can still be read of the rest is written
-//! to files.
+//! Finds damaged objects under our refs. Every object that our refs bring in is read and compared with its id. A ref
+//! that leads to damage is moved back to its last intact commit, and the readable rest is saved to files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,12 +15,12 @@ use crate::store::limits;
 use crate::store::log::{ATTACHMENTS, EVENTS};
 use crate::store::refname::{self, RefName};
 
-/// Larger blobs are only looked at from outside; our own records never are.
+/// The content of larger blobs is not read; our own records are smaller.
 const WHOLE: u64 = 64 << 20;
 /// Trees of snapshots can be as large as the user's own.
 const TREE_BYTES: u64 = 256 << 20;
 
-/// A damaged object and the commit that brings it in.
+/// A damaged object and the commit that contains it.
 #[derive(Debug, Clone)]
 pub(super) struct Damage {
     object: ObjectId,
@@ -33,7 +32,7 @@ pub(super) fn damaged(visit: &mut Visit<'_, '_>) -> Result<()> {
     let mut bad = BTreeSet::new();
     for raw in refs::all(visit.context)? {
         let Ok(tip) = raw.target else { continue };
-        // What was found broken as a ref, and not repaired, is told already.
+        // A broken ref has been reported already.
         if !matches!(
             visit.context.repo.object_header(tip),
             Ok(Some((ObjectKind::Commit, _)))
@@ -47,16 +46,16 @@ pub(super) fn damaged(visit: &mut Visit<'_, '_>) -> Result<()> {
         bad.insert(damage.object);
         let good = last_whole(visit.context, &raw.name, tip);
         let how = match good {
-            Some(id) => format!(
-                "move the ref back to {id}; what can be read of the rest goes to agents/lost"
-            ),
+            Some(id) => {
+                format!("move the ref back to {id}, and save the readable rest to agents/lost")
+            }
             None => "move the ref to agents/lost".to_owned(),
         };
         visit.repair(
             ("objects", Severity::Error),
             &raw.name,
             format!(
-                "commit {} leads to a damaged object: {}",
+                "commit {} contains a damaged object: {}",
                 damage.commit, damage.reason
             ),
             how,
@@ -74,26 +73,26 @@ pub(super) fn damaged(visit: &mut Visit<'_, '_>) -> Result<()> {
             ("objects", Severity::Error),
             path.display(),
             format!("object {id} is damaged"),
-            "move the file to agents/lost, if nothing but refs of ours leads to it",
+            "move the file to agents/lost, if only our refs use it",
             |context| put_object_aside(context, id),
         );
     }
     Ok(())
 }
 
-/// Takes the file of a damaged object out of git's sight, unless something that is not ours leads to it.
+/// Moves the file of a damaged object away from git, unless refs of the user need it.
 pub(super) fn put_object_aside(context: &Context<'_>, id: ObjectId) -> Result<()> {
     let others = context
         .repo
         .reached_by_others(&BTreeSet::from([id]), &refname::is_ours)?;
     if others.is_none_or(|reached| reached.contains(&id)) {
-        return Err(Error::fatal("something that is not ours may need it"));
+        return Err(Error::fatal("refs of yours may need it"));
     }
     let place = lost_file(context, &format!("object-{id}"))?;
     context.repo.set_object_aside(id, &place)
 }
 
-/// Returns whether an object has a file of its own that cannot be read.
+/// Returns whether an object has an unreadable loose file.
 pub(super) fn is_torn(context: &Context<'_>, id: ObjectId) -> bool {
     context.repo.loose_object(id).is_some() && context.repo.verify_object(id, WHOLE).is_err()
 }
@@ -103,7 +102,7 @@ fn empty_or_torn(context: &Context<'_>, bad: &BTreeSet<ObjectId>) -> Vec<ObjectI
     bad.iter().filter(broken).copied().collect()
 }
 
-/// Walks what a ref of ours brings in, newest first, and returns the first damage.
+/// Walks the commits of one of our refs, newest first, and returns the first damage.
 pub(super) fn first_damage(context: &Context<'_>, name: &str, tip: ObjectId) -> Option<Damage> {
     let mut seen = BTreeSet::new();
     let mut next = vec![tip];
@@ -129,7 +128,7 @@ pub(super) fn first_damage(context: &Context<'_>, name: &str, tip: ObjectId) -> 
     None
 }
 
-/// Returns the newest commit of a ref's chain from which on everything is whole.
+/// Returns the newest commit of a ref whose whole history is intact.
 fn last_whole(context: &Context<'_>, name: &str, tip: ObjectId) -> Option<ObjectId> {
     let mut next = Some(tip);
     let mut candidate = None;
@@ -145,7 +144,7 @@ fn last_whole(context: &Context<'_>, name: &str, tip: ObjectId) -> Option<Object
     candidate
 }
 
-/// Returns the commits of ours before one: the first of them is the one to go back to.
+/// Returns our commits before one; the first of them is the one to go back to.
 fn chain(context: &Context<'_>, name: &str, id: ObjectId) -> Result<Vec<ObjectId>, String> {
     let store = &context.store;
     let told = |error: crate::error::Error| error.message().to_owned();
@@ -156,14 +155,14 @@ fn chain(context: &Context<'_>, name: &str, id: ObjectId) -> Result<Vec<ObjectId
     let shared =
         RefName::parse(name).or_else(|| RefName::parse_at_remote(name).map(|(_, shared)| shared));
     match shared {
-        // A log of a newer format is whole as far as this program can tell.
+        // A log of a newer format counts as intact.
         Some(RefName::Session(_)) => Ok(store
             .log_before(id)
             .unwrap_or_default()
             .into_iter()
             .collect()),
         Some(_) => Ok(context.repo.read_commit(id).map_err(told)?.parents),
-        // What is kept under `lost` may be the user's own history: only its tip is ours to answer for.
+        // A ref under `lost` may hold the user's own history, so only its tip is checked.
         None => Ok(Vec::new()),
     }
 }
@@ -211,7 +210,7 @@ fn check_commit(
     Ok(())
 }
 
-/// Writes what can still be read of a session's dropped commits to a file, newest first.
+/// Saves the readable parts of a session's dropped commits to a file, newest first.
 fn save_rest(
     context: &Context<'_>,
     raw: &RawRef,

@@ -1,4 +1,4 @@
-//! Our private directory: who may look into it, and what lies in it that nobody needs or knows.
+//! Checks our private directory: its permissions, and files in it that are left over or unknown.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -10,7 +10,7 @@ use crate::guard::hooks;
 use crate::process::detach;
 use crate::session::supervisor::launch;
 
-/// What this program keeps in its directory.
+/// The names in our directory.
 const KNOWN: [&str; 29] = [
     "attach",
     "cache",
@@ -42,7 +42,7 @@ const KNOWN: [&str; 29] = [
     "worktrees",
     "writer",
 ];
-/// A file on its way to its final name gets there sooner than this.
+/// A temporary file gets its final name sooner than this.
 const ON_ITS_WAY: Duration = Duration::from_secs(60 * 60);
 
 pub(super) fn permissions(visit: &mut Visit<'_, '_>) -> Result<()> {
@@ -66,11 +66,11 @@ pub(super) fn permissions(visit: &mut Visit<'_, '_>) -> Result<()> {
                 "directories",
                 Severity::Error,
                 dir.display(),
-                "it is no directory",
+                "not a directory",
             );
             continue;
         }
-        // Below a closed directory nobody gets at anything; only the top one must be closed.
+        // Only the top directory must be closed; it protects those below.
         let open = dir == top && meta.mode() & 0o077 != 0;
         let shut = meta.mode() & 0o700 != 0o700;
         if open || shut {
@@ -78,7 +78,7 @@ pub(super) fn permissions(visit: &mut Visit<'_, '_>) -> Result<()> {
                 ("directories", Severity::Warning),
                 dir.display(),
                 format!(
-                    "its mode is {:04o}: others may look into it, or its owner may not",
+                    "its mode is {:04o}: it must be open to its owner only",
                     meta.mode() & 0o7777
                 ),
                 "set its mode to 0700",
@@ -99,10 +99,10 @@ pub(super) fn writer(visit: &mut Visit<'_, '_>) -> Result<()> {
             ("writer", Severity::Error),
             path.display(),
             error.message(),
-            "put it aside and draw a new one",
+            "keep it in agents/lost, and make a new one",
             |context| {
                 fs::rename(&path, lost_file(context, "writer")?)
-                    .context(|| "cannot put it aside".into())?;
+                    .context(|| "cannot move it away".into())?;
                 context.store.require_writer().map(|_| ())
             },
         );
@@ -117,10 +117,10 @@ pub(super) fn key(visit: &mut Visit<'_, '_>) -> Result<()> {
             ("key", Severity::Error),
             path.display(),
             error.message(),
-            "put it aside: with the next one, all that is on this clone's refs counts as its own",
+            "keep it in agents/lost; then all records in this clone's refs count as its own",
             |context| {
                 fs::rename(&path, lost_file(context, "key")?)
-                    .context(|| "cannot put it aside".into())
+                    .context(|| "cannot move it away".into())
             },
         );
     }
@@ -134,7 +134,7 @@ pub(super) fn leftovers(visit: &mut Visit<'_, '_>) -> Result<()> {
         visit.repair(
             ("files", Severity::Warning),
             path.display(),
-            "left over by a process that died",
+            "left over by a dead process",
             "remove it",
             |context| context.repo.remove_dead_scratch(path),
         );
@@ -153,7 +153,7 @@ pub(super) fn leftovers(visit: &mut Visit<'_, '_>) -> Result<()> {
             visit.repair(
                 ("files", Severity::Warning),
                 path.display(),
-                "left over by a process that died",
+                "left over by a dead process",
                 "remove it",
                 |context| context.repo.remove_dead_scratch(&path),
             );
@@ -166,7 +166,7 @@ pub(super) fn leftovers(visit: &mut Visit<'_, '_>) -> Result<()> {
                     "files",
                     Severity::Note,
                     entry.path().display(),
-                    "not made by this git-agent; left alone",
+                    "not made by this git-agent",
                 );
             }
         }
@@ -185,20 +185,20 @@ pub(super) fn old_hooks(visit: &mut Visit<'_, '_>) -> Result<()> {
         if Some(&dir) == current.as_ref() || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
-        // A session that runs now may still use them.
+        // A running session may still use them.
         if !launch::supervisors(&visit.context.store).is_empty() {
             visit.found(
                 "hooks",
                 Severity::Note,
                 dir.display(),
-                "hooks of another git-agent",
+                "hooks of another version of git-agent",
             );
             continue;
         }
         visit.repair(
             ("hooks", Severity::Note),
             dir.display(),
-            "hooks of another git-agent; no session runs",
+            "hooks of another version of git-agent; no session is running",
             "remove them",
             |_| fs::remove_dir_all(&dir).context(|| "cannot remove them".into()),
         );

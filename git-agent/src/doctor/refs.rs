@@ -1,5 +1,5 @@
-//! Refs of ours that git cannot use. One that holds nonsense or points at nothing makes the user's own `git gc` and
-//! `git fetch` fail, so it goes aside; a session's ref goes back to the newest commit of its log that still exists.
+//! Finds refs of ours that git cannot use. A ref with an invalid value makes the user's own `git gc` and `git fetch`
+//! fail, so it is moved away; a session's ref goes back to the newest commit of its log that still exists.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::{ObjectId, ObjectKind};
 use crate::store::refname::{self, RefName};
 
-/// Returns every ref of ours, readable or not.
+/// Returns all of our refs, readable or not.
 pub(super) fn all(context: &Context<'_>) -> Result<Vec<RawRef>> {
     let mut found = Vec::new();
     for root in refname::ROOTS {
@@ -62,7 +62,7 @@ pub(super) fn broken(visit: &mut Visit<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the newest whole commit of a session's log that no ref leads to any more.
+/// Returns the newest intact commit of a session's log that no ref leads to.
 fn survivor(context: &Context<'_>, raw: &RawRef) -> Result<Option<ObjectId>> {
     let Some(RefName::Session(sid)) = RefName::parse(&raw.name) else {
         return Ok(None);
@@ -80,7 +80,7 @@ fn survivor(context: &Context<'_>, raw: &RawRef) -> Result<Option<ObjectId>> {
     Ok(best.map(|(_, id)| id))
 }
 
-/// Takes a broken ref away, or moves it to something whole. What it was is written to a file.
+/// Removes a broken ref, or moves it to an intact commit. Its old value is written to a file.
 pub(super) fn put_aside(
     context: &Context<'_>,
     raw: &RawRef,
@@ -100,7 +100,7 @@ pub(super) fn put_aside(
         }
         Err(_) => {
             repo.set_ref_file_aside(&raw.name, &place)?;
-            // A packed value of the same name may have come to light: that one is looked at the next time.
+            // A packed value of the same name may appear now; the next run checks it.
             let (Some(new), None) = (instead, repo.find_ref(&raw.name)?) else {
                 return Ok(());
             };
@@ -113,6 +113,6 @@ pub(super) fn put_aside(
     };
     match repo.swap_refs(std::slice::from_ref(&change))? {
         Swap::Done => Ok(()),
-        Swap::Stale => Err(Error::fatal("it has moved meanwhile")),
+        Swap::Stale => Err(Error::fatal("it moved meanwhile")),
     }
 }

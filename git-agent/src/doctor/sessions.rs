@@ -1,5 +1,5 @@
-//! Sessions that a crash left half recorded: spools that are not in git, states that need a supervisor and have none,
-//! processes and worktree records that outlived theirs.
+//! Finds sessions that a crash left half recorded: events that are not in git, states without a supervisor, and
+//! leftover processes and worktree records.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(super) fn spools(visit: &mut Visit<'_, '_>) -> Result<()> {
         let dir = store.spool_dir(sid);
         let tip = match store.log_tip(sid) {
             Ok(tip) => tip,
-            // Told where the ref is looked at; what is in the spool stays until that is settled.
+            // The check of the refs reports it; the spool stays until that is settled.
             Err(_) => continue,
         };
         let (seq, hint) = tip
@@ -37,12 +37,12 @@ pub(super) fn spools(visit: &mut Visit<'_, '_>) -> Result<()> {
         let waiting = spool::read_tail(&dir, seq, hint, u64::MAX)?.events.len();
         let torn = whole.damaged > 0 || whole.torn > 0;
         if waiting == 0 && !torn && tip.is_some() {
-            // Everything is in git: the next writer goes on with this file.
+            // Everything is in git; the next writer reuses the file.
             continue;
         }
         let mut what = Vec::new();
         if tip.is_none() {
-            what.push("its session has no ref".to_owned());
+            what.push("the session has no ref".to_owned());
         }
         if waiting > 0 {
             what.push(format!("{waiting} events are not in git yet"));
@@ -54,8 +54,8 @@ pub(super) fn spools(visit: &mut Visit<'_, '_>) -> Result<()> {
             ));
         }
         let how = match (waiting > 0, torn) {
-            (true, false) => "bring the events into git",
-            (true, true) => "bring the whole events into git, and keep the spool in agents/lost",
+            (true, false) => "write the events to git",
+            (true, true) => "write the intact events to git, and keep the spool in agents/lost",
             _ => "keep the spool in agents/lost",
         };
         visit.repair(
@@ -67,12 +67,12 @@ pub(super) fn spools(visit: &mut Visit<'_, '_>) -> Result<()> {
                 context.store.recover(&context.redactor())?;
                 let seq = context.store.log_tip(sid)?.map_or(0, |tip| tip.session.seq);
                 if !spool::read_tail(&dir, seq, 0, u64::MAX)?.events.is_empty() {
-                    return Err(Error::fatal("some events could not be brought into git"));
+                    return Err(Error::fatal("some events could not be written to git"));
                 }
                 if torn || seq == 0 {
                     let place = lost_file(context, &format!("spool-{sid}"))?;
                     fs::rename(dir.join(spool::FILE), place)
-                        .context(|| "cannot put it aside".into())?;
+                        .context(|| "cannot move it away".into())?;
                     if !dir.join(ATTACHMENTS).exists() {
                         let _ = fs::remove_dir(&dir);
                     }
@@ -119,7 +119,7 @@ pub(super) fn interrupted(visit: &mut Visit<'_, '_>) -> Result<()> {
 
 pub(super) fn orphans(visit: &mut Visit<'_, '_>) -> Result<()> {
     let store = &visit.context.store;
-    // Only a supervisor that was killed leaves its file; asking for every session would read every process as often.
+    // Only a killed supervisor leaves its file. Asking for every session would read all processes each time.
     let Ok(entries) = fs::read_dir(store.dir().join("run")) else {
         return Ok(());
     };
@@ -190,17 +190,14 @@ pub(super) fn worktrees(visit: &mut Visit<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Worktrees that were never finished, and files on their way to another state, whose maker died.
+/// Finds worktrees that were never finished and restores that were interrupted by a crash.
 fn unfinished(visit: &mut Visit<'_, '_>, session: &Session) -> Result<()> {
     let Some(path) = session.worktree.as_deref() else {
         return Ok(());
     };
     if finish_restore::is_left(visit.context, session)? {
-        let what = format!(
-            "the worktree of session '{}' was never finished",
-            session.name
-        );
-        let how = "remove what was made of it; its branch and its snapshots stay";
+        let what = format!("the worktree of session '{}' is incomplete", session.name);
+        let how = "remove it; its branch and its snapshots stay";
         visit.repair(("worktrees", Severity::Error), path, what, how, |context| {
             while_still(context, session, || finish_restore::sweep(context, session))
         });
@@ -302,7 +299,7 @@ fn missing(visit: &mut Visit<'_, '_>, name: &str, found: &Worktree) {
         ("worktrees", Severity::Warning),
         shown,
         format!("the worktree of session '{name}' is gone, but git still lists it"),
-        "forget it; its branch and its snapshots stay",
+        "remove it from git's list; its branch and its snapshots stay",
         |context| {
             let admin = found.admin_dir.clone();
             worktree::prune_missing(context.repo, |other| other.admin_dir == admin).map(|_| ())
@@ -310,7 +307,7 @@ fn missing(visit: &mut Visit<'_, '_>, name: &str, found: &Worktree) {
     );
 }
 
-/// What is at the place of a worktree does not lead back here.
+/// Reports a worktree whose `.git` does not lead to this repository.
 fn foreign(visit: &mut Visit<'_, '_>, name: &str, found: &Worktree) {
     let shown = found.path.display();
     if worktree::is_stale(found) {
@@ -318,9 +315,9 @@ fn foreign(visit: &mut Visit<'_, '_>, name: &str, found: &Worktree) {
             ("worktrees", Severity::Error),
             shown,
             format!(
-                "the worktree of session '{name}' leads to where no repository is: was this one moved?"
+                "the worktree of session '{name}' points to a repository that does not exist: was this one moved?"
             ),
-            "let it lead here: git worktree repair",
+            "point it to this repository: git worktree repair",
             |context| {
                 worktree::repair(context.repo, &found.path)?;
                 match worktree::inspect(found) {
@@ -336,12 +333,12 @@ fn foreign(visit: &mut Visit<'_, '_>, name: &str, found: &Worktree) {
         Severity::Error,
         shown,
         format!(
-            "the worktree of session '{name}' does not lead to this repository; look at its '.git'"
+            "the worktree of session '{name}' does not belong to this repository; check its '.git' file"
         ),
     );
 }
 
-/// A worktree that git knows elsewhere than the session's record does.
+/// Reports a worktree that was moved since the session recorded its path.
 fn moved(visit: &mut Visit<'_, '_>, session: &Session) -> Result<()> {
     let Some(known) = work::moved(visit.context, session)? else {
         return Ok(());
@@ -355,7 +352,7 @@ fn moved(visit: &mut Visit<'_, '_>, session: &Session) -> Result<()> {
             session.name,
             session.worktree.as_deref().unwrap_or_default()
         ),
-        "record that; an agent that keeps its conversations by directory may not remember",
+        "record the new path; an agent that finds its conversations by directory may lose them",
         |context| {
             let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
             work::record_move(&mut writer, &known)?;

@@ -1,7 +1,7 @@
-//! Putting the programs, their manual and the shells' completion under a prefix, and taking them away again.
+//! Installs the programs, their manual and the shell completions under a prefix, and removes them again.
 //!
-//! A list beside them says what was put there and with which content. Nothing else is ever overwritten or removed
-//! unless it is asked for.
+//! A list of the installed files and their hashes is kept with them. Other files are never overwritten or removed
+//! without `--force`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::process::detach::own_program;
 
 /// The programs.
 pub const PROGRAMS: [&str; 3] = ["git-agent", "git-agent-merge", "git-agent-review"];
-/// The pages of the manual, by their place under `share/man`.
+/// The manual pages, by their path under `share/man`.
 pub const PAGES: [(&str, &str); 4] = [
     (
         "man1/git-agent.1",
@@ -42,40 +42,40 @@ pub const ZSH: &str = include_str!("completion.zsh");
 /// Completion for fish.
 pub const FISH: &str = include_str!("completion.fish");
 
-/// Where the list of what was installed is.
+/// The list of installed files, relative to the prefix.
 const LIST: &str = "share/git-agent/installed";
 
-/// What became of one file.
+/// What happened to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
-    /// It was written.
+    /// Written.
     Written,
-    /// It was there already, the same.
+    /// Already there with the same content.
     Same,
-    /// It was removed.
+    /// Removed.
     Removed,
-    /// It was changed by somebody and left alone.
+    /// Left alone, because it was changed after the installation.
     Kept,
 }
 
-/// One file and what became of it.
+/// One file and what happened to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Where it is.
+    /// The file's path.
     pub path: PathBuf,
-    /// What became of it.
+    /// What happened to it.
     pub done: Done,
 }
 
-/// Something to install.
+/// A file to install.
 struct Item {
-    /// Its place under the prefix.
+    /// Path relative to the prefix.
     place: String,
     bytes: Vec<u8>,
     mode: u32,
 }
 
-/// Returns where to install when nobody says: around this program if it lies in a `bin`, else in the user's own place.
+/// Returns the default prefix: around this program if it is in a `bin` directory, or else the user's own.
 pub fn default_prefix(env: &Env) -> Result<PathBuf> {
     let program = own_program();
     let bin = program.parent().filter(|dir| dir.ends_with("bin"));
@@ -88,7 +88,7 @@ pub fn default_prefix(env: &Env) -> Result<PathBuf> {
     }
 }
 
-/// Installs everything. When something of somebody else is in the way, nothing is written at all, unless `force`.
+/// Installs everything. If another program's file is in the way, writes nothing, unless `force` is set.
 pub fn install(prefix: &Path, force: bool) -> Result<Vec<File>> {
     let items = items()?;
     let known = read_list(prefix)?;
@@ -110,13 +110,13 @@ pub fn install(prefix: &Path, force: bool) -> Result<Vec<File>> {
     }
     if !force && !in_the_way.is_empty() {
         return Err(Error::fatal(format!(
-            "these files are there and were not installed by git-agent: {}",
+            "these files exist and were not installed by git-agent: {}",
             in_the_way.join(", ")
         ))
         .hint("git agent install --force    replace them")
         .hint("git agent install --prefix DIR    install elsewhere"));
     }
-    // The list comes first: what is cut short can be taken away again.
+    // Write the list first, so that an interrupted installation can be removed.
     write_list(prefix, known, &items)?;
     for (item, file) in items.iter().zip(&files) {
         if file.done == Done::Written {
@@ -126,12 +126,12 @@ pub fn install(prefix: &Path, force: bool) -> Result<Vec<File>> {
     Ok(files)
 }
 
-/// Takes away what was installed. What somebody changed since stays, unless `force`.
+/// Removes the installed files. Files that were changed since stay, unless `force` is set.
 pub fn uninstall(prefix: &Path, force: bool) -> Result<Vec<File>> {
     let known = read_list(prefix)?;
     if known.is_empty() {
         return Err(Error::negative(format!(
-            "git-agent was not installed in '{}'",
+            "git-agent is not installed in '{}'",
             prefix.display()
         ))
         .hint("git agent install --uninstall --prefix DIR"));
@@ -153,7 +153,7 @@ pub fn uninstall(prefix: &Path, force: bool) -> Result<Vec<File>> {
     }
     let list = prefix.join(LIST);
     fs::remove_file(&list).context(|| format!("cannot remove '{}'", list.display()))?;
-    // Directories that others use are not empty and stay.
+    // Directories with other files are not empty and stay.
     let _ = list.parent().map(fs::remove_dir);
     Ok(files)
 }
@@ -167,7 +167,7 @@ fn items() -> Result<Vec<Item>> {
         let bytes = match fs::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(Error::fatal(format!(
-                    "'{name}' is not beside this program, in '{}'",
+                    "program '{name}' is missing in '{}'",
                     beside.display()
                 ))
                 .hint("cargo build --release    build all three programs"));
@@ -199,7 +199,7 @@ fn items() -> Result<Vec<Item>> {
     Ok(items)
 }
 
-/// Returns what is in a file; something that is no file is never taken for one of ours.
+/// Returns the content of a file. Anything but a regular file never counts as ours.
 fn present(path: &Path) -> Result<Option<Vec<u8>>> {
     let cannot = || format!("cannot read '{}'", path.display());
     match fs::symlink_metadata(path) {
@@ -213,7 +213,7 @@ fn present(path: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Puts a file in place as a whole: a program that runs keeps the one it was started from.
+/// Replaces a file atomically, so that running programs keep their old file.
 fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let cannot = || format!("cannot write '{}'", path.display());
     let directory = path.parent().unwrap_or(Path::new("/"));
@@ -238,7 +238,7 @@ fn read_list(prefix: &Path) -> Result<BTreeMap<String, String>> {
     }
 }
 
-/// Reads one line of the list. A place outside the prefix is none of ours.
+/// Parses one line of the list. Ignores paths outside the prefix.
 fn parse_entry(line: &str) -> Option<(String, String)> {
     let (hash, place) = line.split_once("  ")?;
     let inside = place.starts_with("bin/") || place.starts_with("share/");

@@ -1,4 +1,4 @@
-//! Everything about one session: its row, its whole task, what it asks, its snapshots and its last events.
+//! Everything about one session: its row, whole task, open question, snapshots and last events.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -18,37 +18,37 @@ use crate::session::supervisor::prompts;
 use crate::signature::{self, Standing};
 use crate::store::list::Listed;
 
-/// Events shown at the end.
+/// Number of last events shown.
 const EVENTS: usize = 10;
 
 /// Everything about one session.
 #[derive(Debug, Serialize)]
 pub struct Detail {
-    /// Its row; the task is whole here.
+    /// Its row, with the whole task.
     #[serde(flatten)]
     pub summary: Summary,
     /// The commit it was created from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// The session whose conversation or work it goes on from.
+    /// The session whose conversation or work it continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_session: Option<SessionId>,
     /// The vendor's own id of the conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_session: Option<String>,
-    /// Its port.
+    /// The port reserved for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u64>,
-    /// What it asks, while it waits for an answer.
+    /// Its open question, while it waits for an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Request>,
     /// Prompts whose turn has not begun, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting_prompts: Vec<String>,
-    /// What each reviewer decided, and why.
+    /// The verdict of each reviewer, with the message.
     #[serde(skip_serializing_if = "Finding::is_nothing")]
     pub verdicts: Finding<Vec<Judgement>>,
-    /// What the signature of its newest record is worth; absent without one.
+    /// The judgement of the signature on its newest record; absent if unsigned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signature: Option<Standing>,
     /// Its snapshots, newest first.
@@ -62,17 +62,17 @@ pub struct Detail {
 /// A snapshot.
 #[derive(Debug, Serialize)]
 pub struct Taken {
-    /// The commit.
+    /// The snapshot's commit.
     pub commit: String,
-    /// When.
+    /// The time, formatted.
     pub time: String,
-    /// The same, for reckoning.
+    /// The time, for computing its age.
     #[serde(skip)]
     pub at: Millis,
-    /// The turn after which it was taken, if it was a turn's end.
+    /// The turn that ended with it, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<u64>,
-    /// Why.
+    /// Why it was taken.
     pub reason: String,
 }
 
@@ -81,7 +81,7 @@ fn as_json<S: serde::Serializer>(events: &[Event], serializer: S) -> Result<S::O
     values.serialize(serializer)
 }
 
-/// Gathers everything about a session. `shown` tells which events are worth being among the last.
+/// Gathers everything about a session. `shown` selects the events to include.
 pub fn gather(
     context: &Context<'_>,
     listed: &Listed,
@@ -114,7 +114,7 @@ pub fn gather(
             _ => None,
         },
         waiting_prompts: match summary.mine {
-            // The first one is the task.
+            // The first prompt is the task, so it is left out.
             true if session.turns > 0 => prompts::left(context, session.sid, Some(session))?,
             _ => Vec::new(),
         },
@@ -126,7 +126,7 @@ pub fn gather(
     })
 }
 
-/// Returns what the signature of the newest record is worth; one's own unsigned ones need no word.
+/// Judges the signature of the newest record; `None` for this clone's own unsigned ones.
 fn signature(context: &Context<'_>, listed: &Listed, mine: bool) -> Option<Standing> {
     let tip = listed.tip?;
     let claimed = &listed.session.author.email;
@@ -134,7 +134,7 @@ fn signature(context: &Context<'_>, listed: &Listed, mine: bool) -> Option<Stand
     Some(standing).filter(|found| !mine || *found != Standing::None)
 }
 
-/// Returns the first prompt, whole.
+/// Returns the whole first prompt.
 fn first_prompt(context: &Context<'_>, listed: &Listed) -> Result<Option<String>> {
     for event in events::all(context, listed)? {
         if let Body::Prompt { text, .. } = event?.body {
@@ -149,7 +149,7 @@ fn open_request(context: &Context<'_>, listed: &Listed) -> Result<Option<Request
     Ok(open_requests(events).into_iter().next())
 }
 
-/// Returns the snapshots; a chain that cannot be read must not hide everything else.
+/// Returns the snapshots. An unreadable chain must not hide the rest, so it counts as empty.
 fn snapshots(context: &Context<'_>, listed: &Listed) -> Vec<Taken> {
     if !listed.is_mine() {
         return Vec::new();

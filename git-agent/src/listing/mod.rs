@@ -1,4 +1,4 @@
-//! Sessions as people and scripts see them: one row each, one in detail, and why a line exists.
+//! Sessions as shown to users and scripts: one row each, one session in detail, and the origin of a line.
 
 pub mod detail;
 pub mod review_columns;

@@ -1,4 +1,4 @@
-//! Adds to rows of a listing what reviewers said: open comments and the verdict.
+//! Adds the reviewers' results to rows of a listing: open comments and the verdict.
 
 use crate::context::Context;
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::review::records::Reviews;
 use crate::review::state::all;
 use crate::store::list::Listed;
 
-/// Adds to rows what reviewers said. What cannot be read is left unknown, and never keeps a row from being shown.
+/// Adds the reviewers' results to rows. Unreadable reviews are shown as unknown; the rows are always shown.
 pub fn annotate(context: &Context<'_>, rows: &mut [&mut Summary], reviews: Result<Reviews>) {
     let Ok(reviews) = reviews else {
         for row in rows {
@@ -39,7 +39,7 @@ pub fn annotate(context: &Context<'_>, rows: &mut [&mut Summary], reviews: Resul
         row.state = regard.state;
         row.verdict = match regard.opinion.standing {
             Standing::Unjudged => Finding::Nothing,
-            // It may be about the files that are not here.
+            // The verdict may be about files that were not shared.
             Standing::Stale if row.unshared.is_some() => Finding::Unknown,
             standing => Finding::Known(standing.as_str().to_owned()),
         };

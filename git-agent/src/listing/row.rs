@@ -1,5 +1,5 @@
-//! What is said about a session in one row: its record, and what git and the machine know of it now. Every listing and
-//! every `--json` of sessions comes from here.
+//! One row about a session: its record, and its current state in git and on this machine. Every listing and every
+//! `--json` of sessions uses it.
 
 use std::collections::HashMap;
 
@@ -26,11 +26,11 @@ use crate::store::list::Listed;
 /// A session in one row.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
-    /// Its id.
+    /// The session's id.
     pub id: String,
-    /// Its name.
+    /// The session's name.
     pub name: String,
-    /// The state it is really in.
+    /// Its actual state: a session with a dead supervisor is interrupted.
     pub state: State,
     /// Its task, perhaps shortened.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -38,32 +38,32 @@ pub struct Summary {
     /// The agent's name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub agent: String,
-    /// The model, when one was chosen.
+    /// The model, if one was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The role preset, when one was chosen.
+    /// The role, if one was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// The group it was made with.
+    /// The group it was created in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// The branch it was created from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// Its branch.
+    /// The session's branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// Its worktree, for sessions of this clone that have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,
-    /// Whose it is, as git writes people.
+    /// Its author, as `name <email>`.
     pub author: String,
-    /// What that is worth; absent for sessions of this clone.
+    /// Whether the author is verified or only claimed; absent for sessions of this clone.
     #[serde(rename = "standing", skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
     /// Whether this clone writes it.
     pub mine: bool,
-    /// When it was made.
+    /// When it was created.
     #[serde(serialize_with = "moment")]
     pub created: Millis,
     /// When it last changed.
@@ -72,15 +72,15 @@ pub struct Summary {
     /// How long its agent has worked, over all turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elapsed_seconds: Option<u64>,
-    /// Prompts so far.
+    /// The number of turns.
     pub turns: u32,
-    /// The agent's own plan.
+    /// Progress of the agent's own plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// How much it has changed since it left its parent.
+    /// The size of its changes since it left its parent.
     #[serde(skip_serializing_if = "Finding::is_nothing", serialize_with = "counts")]
     pub changes: Finding<Changes>,
-    /// How many files a teammate had not committed when they pushed it: those are not here.
+    /// How many files a teammate had not committed at the last push; they are not here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unshared: Option<u64>,
     /// Commits that its parent lacks.
@@ -89,31 +89,31 @@ pub struct Summary {
     /// Commits of its parent that it lacks.
     #[serde(skip_serializing_if = "Finding::is_nothing")]
     pub behind: Finding<u64>,
-    /// Paths that would conflict with its parent.
+    /// Paths that conflict with its parent.
     #[serde(skip_serializing_if = "Finding::is_nothing")]
     pub conflicts: Finding<Vec<String>>,
-    /// Review comments on it.
+    /// The number of its review comments.
     #[serde(skip_serializing_if = "Finding::is_nothing")]
     pub comments: Finding<Comments>,
-    /// What reviewers decided.
+    /// The reviewers' verdict.
     #[serde(skip_serializing_if = "Finding::is_nothing")]
     pub verdict: Finding<String>,
-    /// What it used.
+    /// Tokens and cost so far.
     #[serde(skip_serializing_if = "Usage::is_empty")]
     pub usage: Usage,
-    /// Its supervisor's process, while there is one.
+    /// The pid of its supervisor, while one runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// How the last turn ended, and why the session is in its state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
-    /// The record all this was made from.
+    /// The record that the row was made from.
     #[serde(skip)]
     pub session: Session,
     /// Whether it is in an archive.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub archived: bool,
-    /// The remote it was fetched from, for those of others.
+    /// The remote it was fetched from, for a teammate's session.
     #[serde(skip)]
     pub remote: Option<String>,
     /// The newest commit of its log.
@@ -125,7 +125,7 @@ fn moment<S: Serializer>(at: &Millis, serializer: S) -> Result<S::Ok, S::Error> 
     serializer.serialize_str(&timestamp(*at))
 }
 
-/// Returns a moment as machines read it: `2026-11-16T04:08:45.123Z`.
+/// Returns a time in ISO 8601: `2026-11-16T04:08:45.123Z`.
 pub fn timestamp(at: Millis) -> String {
     let millis = i64::try_from(at.0).unwrap_or(i64::MAX);
     jiff::Timestamp::from_millisecond(millis).map_or_else(|_| String::new(), |at| at.to_string())
@@ -149,7 +149,7 @@ fn counts<S: Serializer>(changes: &Finding<Changes>, serializer: S) -> Result<S:
 }
 
 impl Summary {
-    /// Returns what the record alone tells.
+    /// Returns the row from the record alone.
     pub fn of_record(listed: &Listed, now: Millis) -> Self {
         let session = listed.session.clone();
         let author = match (session.author.name.as_str(), session.author.email.as_str()) {
@@ -195,16 +195,16 @@ impl Summary {
         summary
     }
 
-    /// Returns what the record of one of this clone's sessions alone tells.
+    /// Returns the row of one of this clone's sessions from its record alone.
     pub fn of_own(session: &Session, now: Millis) -> Self {
         Summary::of_record(&Listed::own(session.clone()), now)
     }
 
-    /// Brings what changes by the mere passing of time up to date.
+    /// Updates the fields that depend on the current time.
     pub fn touch(&mut self, now: Millis) {
         let session = &self.session;
         let current = session.turn_started.map_or(0, |started| {
-            // Nobody works any more when the supervisor died; the last event is the last that is known.
+            // After its supervisor died, no agent works; use the time of the last event.
             let end = if session.status.is_working() {
                 now
             } else {
@@ -215,7 +215,7 @@ impl Summary {
         self.elapsed_seconds = (session.turns > 0).then_some((session.worked_ms + current) / 1000);
     }
 
-    /// Takes over what was found out about the same session before, instead of finding it out again.
+    /// Copies fields that an earlier row of the same session has already determined.
     pub fn adopt(&mut self, before: &Summary) {
         self.state = before.state;
         self.changes = before.changes;
@@ -231,14 +231,14 @@ impl Summary {
         }
     }
 
-    /// Makes it somebody else's.
+    /// Makes it the row of a teammate's session.
     fn disown(&mut self) {
         self.mine = false;
         self.worktree = None;
     }
 }
 
-/// Returns a row for each session. Nothing that cannot be determined makes it fail.
+/// Returns a row for each session. Fields that cannot be determined stay unknown; nothing makes it fail.
 pub fn summarize(context: &Context<'_>, sessions: &[Listed]) -> Vec<Summary> {
     let now = context.env.now();
     let mut rows: Vec<Summary> = sessions
@@ -249,7 +249,7 @@ pub fn summarize(context: &Context<'_>, sessions: &[Listed]) -> Vec<Summary> {
     rows
 }
 
-/// Adds what the names of others are worth.
+/// Adds whether the names of other authors are verified.
 fn judge_authors(context: &Context<'_>, rows: &mut [&mut Summary]) {
     let mut theirs: Vec<&mut &mut Summary> = rows.iter_mut().filter(|row| !row.mine).collect();
     let tips: Vec<ObjectId> = theirs.iter().filter_map(|row| row.tip).collect();
@@ -261,7 +261,7 @@ fn judge_authors(context: &Context<'_>, rows: &mut [&mut Summary]) {
     }
 }
 
-/// Adds to rows what git and the machine know.
+/// Adds the fields that come from git and this machine.
 pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
     judge_authors(context, rows);
     let facts = Facts::gather(context, rows);
@@ -269,7 +269,7 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
     let mut pairs = Vec::new();
     for (index, row) in rows.iter_mut().enumerate() {
         let open = row.mine && !row.state.is_closed();
-        // A supervisor that is just ending is no news.
+        // A supervisor that is just ending is not shown.
         if open && row.state.needs_supervisor() {
             row.pid = launch::running(&context.store, row.session.sid)
                 .ok()
@@ -294,7 +294,7 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
         .collect();
     let sessions: Vec<&Session> = open.iter().map(|index| &rows[*index].session).collect();
     let (indexes, scans): (Vec<usize>, Vec<Since>) = scans.into_iter().unzip();
-    // While git looks at the files, what commits and notes tell is read here.
+    // Read commits and notes here while other threads read the files.
     let (changes, conflicts, reviews) = std::thread::scope(|scope| {
         let repo = context.repo.clone();
         let scanning = scope.spawn(move || repo.changes_in_all(&scans));
@@ -322,25 +322,25 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
     crate::listing::review_columns::annotate(context, rows, reviews);
 }
 
-/// Where a session's work is to be found.
+/// Where the work of a session is.
 enum Place {
-    /// It has made none, or it is not here.
+    /// It has made none, or the work is not in this clone.
     Nowhere,
-    /// It should be here and is not.
+    /// It should be here but is missing.
     Lost,
-    /// In commits alone.
+    /// Only in commits.
     Commits { base: ObjectId, head: ObjectId },
     /// In a worktree.
     Worktree(Since),
 }
 
-/// What is read once for all sessions.
+/// Facts that are read once for all sessions.
 struct Facts<'a> {
     repo: &'a Repo,
     worktrees: HashMap<String, Worktree>,
-    /// All branches, where asking for one costs a process.
+    /// All branches, if looking up a single one would start a process.
     branches: Option<HashMap<String, ObjectId>>,
-    /// What tells where the work of others begins.
+    /// The branches that mark where the work of other sessions begins.
     known: Branches<'a>,
 }
 
@@ -388,7 +388,7 @@ impl<'a> Facts<'a> {
             .filter(|worktree| !worktree.is_initializing() && worktree.path.is_dir())
     }
 
-    /// Returns a commit named in a record, if it is here.
+    /// Returns a commit named in a record, if it exists here.
     fn recorded(&self, hex: Option<&str>) -> Option<ObjectId> {
         base::recorded(self.repo, hex)
     }
@@ -405,11 +405,11 @@ impl<'a> Facts<'a> {
         Some((parent, self.head(session)?))
     }
 
-    /// Returns where a session's own work begins: where it left its parent, or where the record says that it began.
+    /// Returns the commit where a session's own work begins: where it left its parent, or the recorded one.
     fn base(&self, session: &Session, closed: bool) -> Option<ObjectId> {
         let recorded = || self.recorded(session.base.as_deref());
         if closed {
-            // What has landed is part of the parent: only the record still tells it apart.
+            // Merged work is part of the parent; only the record still tells where it began.
             return recorded();
         }
         let (parent, head) = match self.both_tips(session) {

@@ -1,4 +1,4 @@
-//! Verdicts as they are shown: the last one of each reviewer, with its message, and whether it is about the work as it is.
+//! Verdicts for display: the last one of each reviewer, with its message, and whether it still fits the current work.
 
 use serde::{Serialize, Serializer};
 
@@ -17,31 +17,31 @@ use crate::store::list::Listed;
 /// One reviewer's verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Judgement {
-    /// Its id.
+    /// The verdict's id.
     pub id: String,
-    /// The judgement.
+    /// The verdict itself.
     pub verdict: Verdict,
-    /// Why.
+    /// The reviewer's message.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Who, as claimed.
+    /// The reviewer's name, as claimed.
     pub who: String,
-    /// What that is worth; absent for what this clone wrote.
+    /// Whether the name is verified or only claimed; absent for verdicts of this clone.
     #[serde(rename = "standing", skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
-    /// Whose ref it came from.
+    /// The writer whose ref it came from.
     pub writer: String,
-    /// When, as the author's clock said.
+    /// When it was given, by the reviewer's clock.
     #[serde(serialize_with = "moment")]
     pub at: Millis,
-    /// The commit that was judged.
+    /// The commit that was reviewed.
     pub tip: String,
-    /// The commit it was judged against.
+    /// The commit it was compared with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// Whether the work has changed since; nobody knows where the work is not here.
+    /// Whether the work has changed since; unknown if the work is not here.
     pub stale: Option<bool>,
-    /// Why it does not count for landing; absent if it does.
+    /// Why it does not count for a merge; absent if it does.
     #[serde(rename = "ignored", skip_serializing_if = "Option::is_none")]
     pub ignored: Option<&'static str>,
 }
@@ -53,8 +53,8 @@ fn moment<S: Serializer>(at: &Millis, serializer: S) -> Result<S::Ok, S::Error> 
     serializer.serialize_str(&timestamp(*at))
 }
 
-/// Returns the verdicts that count and the approvals by other sessions, the oldest first. `files` are the commit and the tree that the session is at now, where
-/// that is known.
+/// Returns the verdicts that count and the approvals by other sessions, oldest first. `files` are the session's current
+/// commit and tree, if they are known.
 pub fn all(review: &Review, sid: SessionId, files: Option<(&str, &str)>) -> Vec<Judgement> {
     let (tip, tree) = files.unwrap_or_default();
     let mut all: Vec<Judgement> = judge(review, sid, tip, tree)
@@ -79,8 +79,8 @@ pub fn all(review: &Review, sid: SessionId, files: Option<(&str, &str)>) -> Vec<
     all
 }
 
-/// Returns the same for a session. A verdict on a teammate's work may be about files that they did not share: whether it is
-/// still about the work as it is cannot be told then.
+/// Returns the same for a listed session. A verdict on a teammate's session may be about files that were not shared;
+/// whether it is stale is then unknown.
 pub fn on(review: &Review, listed: &Listed, files: Option<(&str, &str)>) -> Vec<Judgement> {
     let mut all = all(review, listed.session.sid, files);
     if !listed.is_mine() && listed.session.unshared().is_some() {
@@ -91,7 +91,7 @@ pub fn on(review: &Review, listed: &Listed, files: Option<(&str, &str)>) -> Vec<
     all
 }
 
-/// Returns the verdicts on one session. What cannot be read is left unknown, and never keeps the rest from being shown.
+/// Returns the verdicts on one session. Unreadable ones are shown as unknown.
 pub fn of(context: &Context<'_>, listed: &Listed) -> Finding<Vec<Judgement>> {
     let sid = listed.session.sid;
     let Ok(review) = records::load_one(context, sid) else {

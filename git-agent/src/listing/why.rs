@@ -1,7 +1,7 @@
-//! Why a line or a commit is there: line → commit → session → prompt, also where the commit was squashed or rebased.
+//! Finds the origin of a line or a commit: line → commit → session → prompt, even after a squash or a rebase.
 //!
-//! A note on the commit says it, or its trailer; a commit that lost both is recognised by what it changes. The prompt is
-//! that of the turn after which the line, or the commit, was there for the first time.
+//! A note on the commit or its trailer names the session; a commit without both is recognised by its patch id. The
+//! prompt is that of the first turn whose snapshot has the line or the commit.
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::ffi::OsStrExt;
@@ -24,14 +24,14 @@ use crate::session::events;
 use crate::store::list::{Listed, Scope};
 use crate::store::notes::Kind;
 
-/// Commits of sessions whose changes are compared with a commit that names no session.
+/// Maximum number of session commits compared with a commit that names no session.
 const COMPARED: usize = 2000;
-/// The largest file in which a line is looked for.
+/// Larger files are not searched for a line.
 const LARGEST: u64 = 8 << 20;
-/// Letters and digits that a line needs to be recognised by.
+/// Letters and digits that a line needs to be recognised.
 const TELLING: usize = 3;
 
-/// What is asked about.
+/// The user's question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
     /// A line of a file in the working tree.
@@ -41,7 +41,7 @@ pub enum Question {
 }
 
 impl Question {
-    /// Understands what a person typed: `FILE:LINE`, or a commit.
+    /// Parses `FILE:LINE` or the name of a commit.
     pub fn parse(context: &Context<'_>, text: &str) -> Self {
         if let Some((file, line)) = text.rsplit_once(':')
             && let Ok(line) = line.parse::<u64>()
@@ -57,59 +57,59 @@ impl Question {
 /// A line of a file.
 #[derive(Debug, Clone, Serialize)]
 pub struct Line {
-    /// The file, from the top of the working tree.
+    /// The file, relative to the top of the working tree.
     pub path: String,
     /// The number of the line.
     pub number: u64,
-    /// The line.
+    /// The text of the line.
     pub text: String,
 }
 
 /// A commit.
 #[derive(Debug, Clone, Serialize)]
 pub struct Committed {
-    /// Its id.
+    /// The commit's id.
     pub id: String,
     /// The first line of its message.
     pub subject: String,
-    /// Who wrote it, as claimed.
+    /// The author, as claimed.
     pub author: String,
-    /// When it was made.
+    /// The time, formatted.
     pub time: String,
-    /// The same, for reckoning.
+    /// The time, for computing its age.
     #[serde(skip)]
     pub at: Millis,
 }
 
-/// What an agent was asked.
+/// A prompt.
 #[derive(Debug, Clone, Serialize)]
 pub struct Asked {
     /// The turn, from 1.
     pub turn: u32,
-    /// When.
+    /// The time, formatted.
     pub time: String,
-    /// The same, for reckoning.
+    /// The time, for computing its age.
     #[serde(skip)]
     pub at: Millis,
-    /// Who asked.
+    /// The source of the prompt.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub from: String,
     /// The whole text.
     pub text: String,
 }
 
-/// The session something comes from.
+/// The session that a line or commit comes from.
 #[derive(Debug, Clone, Serialize)]
 pub struct Origin {
-    /// Its id.
+    /// The session's id.
     pub id: SessionId,
-    /// Its name; empty when nothing is known but the id.
+    /// The session's name; empty if only the id is known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its state.
+    /// The session's state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
-    /// The agent.
+    /// The agent's name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub agent: String,
     /// The model.
@@ -117,21 +117,21 @@ pub struct Origin {
     pub model: Option<String>,
     /// How it was found: `note`, `trailer`, `patch` or `worktree`.
     pub by: &'static str,
-    /// What the agent was asked.
+    /// The prompt that led to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<Asked>,
 }
 
-/// Why something is there.
+/// The origin of a line or commit.
 #[derive(Debug, Clone, Serialize)]
 pub struct Answer {
-    /// The line, if one was asked about.
+    /// The line, if the question was about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<Line>,
-    /// The commit it comes from; none when it is not committed.
+    /// Its commit; `None` if it is uncommitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<Committed>,
-    /// The sessions it comes from; several only where a commit names several. None: it was not made by one.
+    /// The sessions it comes from; several only if a commit names several. Empty if no session made it.
     pub sessions: Vec<Origin>,
 }
 
@@ -150,7 +150,7 @@ fn of_line(context: &Context<'_>, file: &Path, number: u64) -> Result<Answer> {
     let repo = context.repo;
     let top = repo.require_work_tree()?;
     let absolute = context.env.absolute(file);
-    // The file itself may be a link: only the way to it is resolved.
+    // The file itself may be a link, so only its directory is resolved.
     let parent = absolute.parent().map(std::fs::canonicalize);
     let absolute = match (parent, absolute.file_name()) {
         (Some(Ok(parent)), Some(name)) => parent.join(name),
@@ -168,7 +168,7 @@ fn of_line(context: &Context<'_>, file: &Path, number: u64) -> Result<Answer> {
         number,
         text: blamed.text.clone(),
     };
-    // A brace or a blank is in every version of a file: such a line tells nothing about its turn.
+    // A brace or a blank line is in every version of a file, so it cannot tell the turn.
     let telling = blamed.text.chars().filter(|c| c.is_alphanumeric()).count() >= TELLING;
     let wanted = telling.then(|| Wanted {
         path: blamed.path.clone(),
@@ -186,7 +186,7 @@ fn of_line(context: &Context<'_>, file: &Path, number: u64) -> Result<Answer> {
     Ok(answer)
 }
 
-/// Returns whether the commit that is checked out has a file at a path.
+/// Returns whether HEAD has a file at a path.
 fn is_committed(context: &Context<'_>, path: &Path) -> Result<bool> {
     let repo = context.repo;
     let Some(head) = repo.head()?.commit else {
@@ -197,7 +197,7 @@ fn is_committed(context: &Context<'_>, path: &Path) -> Result<bool> {
     Ok(found.is_some())
 }
 
-/// Returns a line of a file that no commit has.
+/// Returns a line of an uncommitted file.
 fn new_line(file: &Path, path: &Path, number: u64) -> Result<Blamed> {
     let shown = path.display();
     let text = std::fs::read(file).context(|| format!("cannot read '{shown}'"))?;
@@ -215,7 +215,7 @@ fn new_line(file: &Path, path: &Path, number: u64) -> Result<Blamed> {
     })
 }
 
-/// A line to be found again in a session's snapshots.
+/// A line to find in a session's snapshots.
 struct Wanted {
     path: Vec<u8>,
     text: String,
@@ -259,7 +259,7 @@ fn of_commit(context: &Context<'_>, commit: ObjectId, line: Option<&Wanted>) -> 
         };
         sessions.push(origin(context, sid, listed, by, &moment)?);
     }
-    // A line comes from one session: where a squashed commit names several, from the one in which it is found.
+    // A line comes from one session: if a squashed commit names several, choose those in which it is found.
     if line.is_some() && sessions.len() > 1 {
         let told: Vec<Origin> = sessions
             .iter()
@@ -283,7 +283,7 @@ fn of_commit(context: &Context<'_>, commit: ObjectId, line: Option<&Wanted>) -> 
     })
 }
 
-/// Returns when a commit was written first: rebasing keeps that time.
+/// Returns the author time of a commit, which a rebase keeps.
 fn author_time(context: &Context<'_>, commit: ObjectId) -> Option<Millis> {
     let answer = context
         .repo
@@ -305,7 +305,7 @@ fn notes_on(context: &Context<'_>, commit: ObjectId) -> Result<Vec<Provenance>> 
         .collect())
 }
 
-/// Returns the sessions that made the same change: one of their commits, or all of their work as one.
+/// Returns the sessions that made the same change, in one of their commits or in all of them together.
 fn by_patch(
     context: &Context<'_>,
     commit: ObjectId,
@@ -352,7 +352,7 @@ fn by_patch(
     Ok(found.into_iter().collect())
 }
 
-/// Returns the commits that were made on a branch itself: what was merged into it is somebody else's.
+/// Returns the commits made on a branch itself, without those that were merged into it.
 fn own_commits(commits: &[Picked], tip: ObjectId, most: usize) -> Vec<ObjectId> {
     let known: HashMap<ObjectId, &Picked> =
         commits.iter().map(|commit| (commit.id, commit)).collect();
@@ -367,7 +367,7 @@ fn own_commits(commits: &[Picked], tip: ObjectId, most: usize) -> Vec<ObjectId> 
     own
 }
 
-/// Returns where a session's commits begin and end, as far as they are here.
+/// Returns the first and last commit of a session, if they exist here.
 fn range(context: &Context<'_>, session: &Session) -> Option<(ObjectId, ObjectId)> {
     let repo = context.repo;
     let known = |hex: Option<&str>| {
@@ -382,7 +382,7 @@ fn range(context: &Context<'_>, session: &Session) -> Option<(ObjectId, ObjectId
     (base != tip).then_some((base, tip))
 }
 
-/// Returns the session in whose worktree an uncommitted line stands.
+/// Returns the session whose worktree contains an uncommitted line.
 fn of_worktree(context: &Context<'_>, line: Option<&Wanted>) -> Result<Vec<Origin>> {
     let top = context.repo.require_work_tree()?;
     let listing = context.store.list(Scope::Mine)?;
@@ -409,11 +409,11 @@ fn of_worktree(context: &Context<'_>, line: Option<&Wanted>) -> Result<Vec<Origi
     )?])
 }
 
-/// What tells the turn in which something was made.
+/// Facts that identify the turn in which something was made.
 struct Moment<'a> {
     commit: Option<ObjectId>,
     line: Option<&'a Wanted>,
-    /// The last event that led to it.
+    /// The last event before it.
     until: Option<u64>,
     at: Option<Millis>,
 }
@@ -448,7 +448,8 @@ fn origin(
     })
 }
 
-/// Returns the prompt of the turn in which something was made: after which it was there, or before which it was asked.
+/// Returns the prompt of the turn in which something was made: the first turn whose snapshot has it, or else the last
+/// prompt before it.
 fn prompt(context: &Context<'_>, listed: &Listed, moment: &Moment<'_>) -> Result<Option<Asked>> {
     let comparer = Comparer::new(context.repo, 4 << 20);
     let mut asked: Option<Asked> = None;
@@ -485,7 +486,7 @@ fn prompt(context: &Context<'_>, listed: &Listed, moment: &Moment<'_>) -> Result
     Ok(by_time.or(last))
 }
 
-/// Returns whether a snapshot holds what is asked about already.
+/// Returns whether a snapshot already contains it.
 fn was_there(
     context: &Context<'_>,
     comparer: &Comparer,

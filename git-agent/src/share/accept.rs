@@ -1,4 +1,4 @@
-//! Taking refs in that were fetched: each is checked to be what its name promises, and one transaction names the good ones.
+//! Accepts fetched refs: checks that the content of each fits its name, then names the good ones in one transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::store::archive;
 use crate::store::refname::RefName;
 use crate::store::sync::validate;
 
-/// A ref that the remote has in another version than its copy here.
+/// A ref whose version at the remote differs from its copy here.
 pub(super) struct Wanted {
     name: RefName,
     id: ObjectId,
@@ -26,9 +26,9 @@ pub(super) struct Wanted {
     copy: Option<ObjectId>,
     /// This clone's own ref of that name.
     own: Option<ObjectId>,
-    /// Who wrote the sessions of that name that are in archives here.
+    /// The writers of the session in archives here.
     folded_by: Vec<WriterId>,
-    /// Why it is not taken.
+    /// Why it is refused.
     refused: Option<String>,
     session: Option<Session>,
     standing: Option<Standing>,
@@ -63,7 +63,7 @@ impl Wanted {
     }
 }
 
-/// Fetches what is wanted, checks it and names what is good. Nothing is held any more afterwards.
+/// Fetches the wanted refs, checks them and names the good ones. Releases the quarantine.
 pub(super) fn take(
     quarantine: Quarantine,
     context: &Context<'_>,
@@ -110,8 +110,8 @@ fn wanted_tips(wanted: &mut [Wanted]) -> Vec<signature::Tip<'_>> {
         .collect()
 }
 
-/// Notes who wrote the sessions that have no ref because they were folded: in this clone's own archives, or else in those of
-/// the same remote.
+/// Records the writers of sessions that have no ref because they were archived, in this clone's own archives or else in
+/// those of the same remote.
 fn note_folded(
     repo: &Repo,
     own: &BTreeMap<RefName, ObjectId>,
@@ -136,7 +136,7 @@ fn note_folded(
             if !months.contains(month.as_str()) {
                 continue;
             }
-            // One that cannot be read tells nothing.
+            // Ignore an unreadable archive.
             let _ = archive::read_archive(repo, *id, month, &mut |archived| {
                 if let Some(one) = sessions.get_mut(&archived.session.sid) {
                     one.folded_by.push(archived.session.writer);
@@ -148,7 +148,7 @@ fn note_folded(
     }
 }
 
-/// Checks everything that came, on all cores.
+/// Checks all fetched refs on all cores.
 fn check_all(repo: &Repo, wanted: &mut [Wanted]) {
     let own = || repo.clone();
     let checked = cores::each(wanted, own, |repo, one| match one.refused {
@@ -163,8 +163,8 @@ fn check_all(repo: &Repo, wanted: &mut [Wanted]) {
     }
 }
 
-/// Refuses older versions of what others wrote: nobody takes back words that way, and whoever may push could take back an
-/// objection for them. Of one's own refs it is to be known what the remote lost.
+/// Refuses older versions of other writers' refs: writers only add to them, and a rollback by a third party could
+/// remove an objection. A rollback of this clone's own refs is accepted, to learn what the remote has lost.
 fn refuse_rewound(repo: &Repo, wanted: &mut [Wanted]) -> Result<()> {
     for one in wanted {
         if one.refused.is_none()
@@ -172,13 +172,13 @@ fn refuse_rewound(repo: &Repo, wanted: &mut [Wanted]) -> Result<()> {
             && let Some(copy) = one.copy
             && repo.is_ancestor(one.id, copy)?
         {
-            one.refused = Some("it is an older version of what is here".to_owned());
+            one.refused = Some("it is older than the version here".to_owned());
         }
     }
     Ok(())
 }
 
-/// Checks one ref, and returns the session that it is of.
+/// Checks one ref. Returns its session, if it is one.
 fn check_one(repo: &Repo, wanted: &Wanted) -> Result<Option<Session>> {
     let known: Vec<ObjectId> = wanted.copy.into_iter().chain(wanted.own).collect();
     validate::check(repo, &wanted.name, wanted.id, &known)?;
@@ -194,12 +194,12 @@ fn check_one(repo: &Repo, wanted: &Wanted) -> Result<Option<Session>> {
     let before = before.or_else(|| wanted.copy.and_then(writer_at));
     let known = before.map_or(wanted.folded_by.clone(), |writer| vec![writer]);
     if !known.is_empty() && !known.contains(&session.writer) {
-        return Err(Error::fatal("somebody else wrote it before"));
+        return Err(Error::fatal("its writer has changed"));
     }
     Ok(Some(session))
 }
 
-/// Names what is good, and keeps what was rewritten or deleted: all together or not at all.
+/// Names the good refs and keeps replaced or deleted versions, in one transaction.
 fn promote(
     context: &Context<'_>,
     remote: &str,
@@ -248,7 +248,7 @@ fn promote(
             _ => None,
         };
         let mut change = Change::new(ref_name, What::Gone);
-        // What its owner folded is in the archive, so that nothing is let go of but a name that costs every command.
+        // The archive has all of it, so deleting the ref loses nothing.
         if in_archive.is_some_and(|tip| repo.is_ancestor(*id, *tip).unwrap_or(false)) {
             change.what = What::Folded;
         } else if prune {
@@ -274,8 +274,7 @@ fn promote(
     }
 }
 
-/// Returns the tips of the sessions in a remote's archives, those that just came included, as far as it matters to what is
-/// gone.
+/// Returns the tips of the sessions in a remote's archives, new ones included, for the sessions whose refs are gone.
 fn folded_tips(
     repo: &Repo,
     copies: &Copies,
@@ -297,7 +296,7 @@ fn folded_tips(
             continue;
         };
         if months.contains(month.as_str()) {
-            // One that cannot be read tells nothing: then what is deleted is kept.
+            // Ignore an unreadable archive; the deleted version is then kept.
             let _ = archive::read_archive(repo, id, month, &mut |archived| {
                 tips.entry(archived.session.sid).or_insert(archived.tip);
                 true

@@ -1,11 +1,11 @@
-//! Taking in what others share: listed, fetched, checked, and only then named. Each ref is judged by itself.
+//! Fetches the refs that teammates share: lists, fetches, checks, then names them. Each ref is judged by itself.
 //!
-//! 1. The remote is asked for its refs; those that are the same as their copies here cost nothing more.
-//! 2. The objects of the others are fetched and checked by git. No ref of theirs exists here yet: one ref of our own holds
-//!    all of it together, so that nothing is cleaned away meanwhile.
-//! 3. Each is checked to be what its name promises, on all cores.
-//! 4. One transaction names the good ones, moves what was rewritten or deleted to where it is kept for 30 days, and lets
-//!    go of the rest.
+//! 1. The remote lists its refs. Refs that equal their copies here are skipped.
+//! 2. The objects of the others are fetched, and git checks them. One ref of our own holds them all against gc; they
+//!    have no names of their own yet.
+//! 3. The content of each ref is checked against its name, on all cores.
+//! 4. One transaction names the good refs, moves replaced or deleted versions to the trash for 30 days, and releases
+//!    the rest.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,47 +24,47 @@ use crate::share::remote_refs;
 use crate::store::limits;
 use crate::store::refname::{self, Month, RefName};
 
-/// How long a fetch or a push waits for another one with the same remote.
+/// How long a fetch or push waits for another one with the same remote.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// So many refs may be files of their own before they are put together.
+/// Number of loose refs that are left unpacked.
 const LOOSE: usize = 20;
-/// From so many copies on git is told not to look at them when it fetches something else: it would read the newest commit
-/// of each, every time, to learn what is here already.
+/// From this number of copies on, git is told to ignore them in other fetches: it would read the tip of each one, every
+/// time, to find common commits.
 const MANY: usize = 20;
-/// How it is told. What a fetch brings is checked all the same.
+/// The setting that does so. Fetched refs are checked all the same.
 const HIDE: &str = "fetch.hideRefs";
 
-/// What to fetch.
+/// Options of a fetch.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Lets go of copies of refs that the remote no longer has.
+    /// Delete copies of refs that the remote no longer has.
     pub prune: bool,
     /// Only sessions and archives of this month, and all notes.
     pub month: Option<Month>,
-    /// Only these sessions: ids or ends of ids, and all notes.
+    /// Only these sessions, by id or end of an id, and all notes.
     pub sessions: Vec<String>,
 }
 
-/// What a fetch did.
+/// Result of a fetch.
 #[derive(Debug, Default)]
 pub struct Fetched {
-    /// The refs that are not as they were.
+    /// The refs that changed.
     pub changes: Vec<Change>,
-    /// How many are as they were.
+    /// The number of unchanged refs.
     pub unchanged: usize,
-    /// How many refs of the remote have names that are not ours, and the first of them.
+    /// The number of remote refs with names that are not ours, and the first of them.
     pub foreign: (usize, Vec<String>),
-    /// Names that are no remotes any more, with how many copies were let go of: these are kept for a while.
+    /// Removed or renamed remotes, with the number of their copies that were moved to the trash.
     pub orphaned: Vec<(String, usize)>,
 }
 
-/// Keeps this clone's names of what is shared together in one file: as files of their own they would slow down every
-/// `git fetch` and `git push` of the user.
+/// Packs the shared refs of this clone: as loose files they would slow down every `git fetch` and `git push` of the
+/// user.
 pub(super) fn tidy(context: &Context<'_>, remote: &str) {
     let copies = refname::copies_of(remote);
     let mut prefixes = vec![copies.as_str()];
     prefixes.extend(refname::SHARED);
-    // Only a matter of speed, as is the rest.
+    // This and the rest only matter for speed.
     let repo = context.repo;
     let _ = repo.pack_refs_below(&prefixes, LOOSE);
     let hidden = refname::REMOTES.trim_end_matches('/');
@@ -82,7 +82,7 @@ pub(super) fn tidy(context: &Context<'_>, remote: &str) {
     }
 }
 
-/// Takes the lock over everything that this clone does with a remote.
+/// Takes the lock for all operations of this clone with a remote.
 pub(super) fn lock(context: &Context<'_>, remote: &str) -> Result<Lock> {
     let hash = crate::git::sha256(remote.as_bytes());
     let path = context.store.require_dir("locks")?;
@@ -90,7 +90,7 @@ pub(super) fn lock(context: &Context<'_>, remote: &str) -> Result<Lock> {
     Lock::acquire(context.env, path, PATIENCE)
 }
 
-/// Copies of a remote's refs, by the names they have there.
+/// Copies of a remote's refs, by their names at the remote.
 pub(super) type Copies = BTreeMap<RefName, ObjectId>;
 
 /// Returns this clone's copies of a remote's refs.
@@ -115,7 +115,7 @@ pub(super) fn own_refs(repo: &Repo) -> Result<BTreeMap<RefName, ObjectId>> {
     Ok(own)
 }
 
-/// Fetches from a remote: a name or an address. `audience` hears how far it is.
+/// Fetches from a remote, given by name or address. `audience` gets the progress.
 pub fn fetch(
     context: &Context<'_>,
     remote: &str,
@@ -123,16 +123,16 @@ pub fn fetch(
     audience: &mut Audience<'_>,
 ) -> Result<Fetched> {
     let repo = context.repo;
-    // Before the remote is asked: what a push of this clone puts there meanwhile would look deleted or rewritten.
+    // Lock before asking the remote, or refs pushed meanwhile would look deleted or rewritten.
     let _lock = lock(context, remote)?;
     let asking = repo.ask_remote(remote)?;
-    // Read while the remote thinks about its answer.
+    // Read the copies while the remote prepares its answer.
     let copies = copies(repo, remote)?;
     let left_behind = Quarantine::left_behind(repo, remote)?;
     let advertised = asking.finish(&interest(options), limits::REMOTE_REFS)?;
     if advertised.cut {
         return Err(Error::fatal(format!(
-            "'{}' has more than the {} refs of sessions that are looked at",
+            "'{}' has more than {} refs of sessions",
             remote,
             limits::REMOTE_REFS
         ))
@@ -149,10 +149,8 @@ pub fn fetch(
             _ => false,
         };
         if !there.keys().chain(copies.keys()).any(is_it) {
-            return Err(
-                Error::fatal(format!("'{remote}' has no ref of a session '{end}'"))
-                    .hint("git agent fetch --month YYYY-MM    when it was folded into an archive"),
-            );
+            return Err(Error::fatal(format!("'{remote}' has no session '{end}'"))
+                .hint("git agent fetch --month YYYY-MM    if it was archived"));
         }
     }
     let mut wanted = Vec::new();
@@ -191,7 +189,7 @@ pub fn fetch(
     Ok(fetched)
 }
 
-/// Takes in these versions of refs that a remote said it has, as a fetch would. What is refused stays there. The caller
+/// Accepts these versions of refs that a remote has listed, like a fetch. Refused refs stay at the remote. The caller
 /// holds the remote's lock.
 pub(super) fn take_in(
     context: &Context<'_>,
@@ -220,11 +218,10 @@ pub(super) fn take_in(
     Ok(())
 }
 
-/// Lets go of copies under names that are no remotes any more, because they were renamed or removed: nothing brings them up
-/// to date. They are kept for 30 days.
+/// Moves copies of removed or renamed remotes to the trash for 30 days: no fetch updates them any more.
 fn drop_orphaned(context: &Context<'_>, remote: &str) -> Result<Vec<(String, usize)>> {
     let mut orphaned = Vec::new();
-    // An address may only be out of reach for now.
+    // A remote given by address may only be unreachable for now.
     let is_name = |name: &String| name != remote && !name.contains(['/', ':']);
     for name in remote_refs::places(context)?
         .unknown
@@ -247,7 +244,7 @@ fn drop_orphaned(context: &Context<'_>, remote: &str) -> Result<Vec<(String, usi
                 new: None,
             });
         }
-        // What somebody else lets go of at the same moment is let go of.
+        // If another process deletes one at the same moment, nothing is left to do.
         if context.repo.swap_many(&changes)? == Swap::Done && !held.is_empty() {
             orphaned.push((name, held.len()));
         }
@@ -255,7 +252,7 @@ fn drop_orphaned(context: &Context<'_>, remote: &str) -> Result<Vec<(String, usi
     Ok(orphaned)
 }
 
-/// Returns what names of the remote are to a fetch.
+/// Returns how a fetch treats the names that the remote lists.
 fn interest(options: &Options) -> impl Fn(&str) -> Interest + '_ {
     |name| match RefName::parse(name) {
         Some(name) if is_wanted(&name, options) => Interest::Wanted,

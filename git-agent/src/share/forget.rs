@@ -1,4 +1,4 @@
-//! Deleting a session: here, and at remotes when asked to. What is deleted here is kept for 30 days.
+//! Deletes a session here and, if asked, at remotes. The deleted records are kept in the trash for 30 days.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,20 +18,20 @@ use crate::share::remote_refs;
 use crate::store::list::Listed;
 use crate::store::refname::{self, RefName};
 
-/// What was forgotten.
+/// Result of forgetting a session.
 #[derive(Debug, Default)]
 pub struct Forgotten {
-    /// Where it is kept for a while.
+    /// The refs that keep it in the trash.
     pub kept: Vec<String>,
-    /// What was done at remotes.
+    /// The changes at remotes.
     pub pushed: Vec<(String, Vec<Change>)>,
     /// Remotes that still have it.
     pub left: Vec<String>,
-    /// Remotes that could not be asked or did not do it, and why.
+    /// Remotes that could not be reached or refused, and why.
     pub unreached: Vec<(String, String)>,
 }
 
-/// Forgets a session. `everywhere` deletes it at the remotes too; that is for its owner alone.
+/// Forgets a session. `everywhere` deletes it at the remotes too, which only its owner may do.
 pub fn forget(
     context: &Context<'_>,
     listed: &Listed,
@@ -40,15 +40,15 @@ pub fn forget(
 ) -> Result<Forgotten> {
     let sid = listed.session.sid;
     let mut forgotten = Forgotten::default();
-    // Where it is says nothing: one that was deleted here alone is still this clone's, and one that was fetched by hand is
-    // not.
+    // Ownership does not depend on local refs: a session deleted only here is still this clone's, and one fetched by
+    // hand is not.
     let own = context
         .store
         .own_writers()?
         .contains(&listed.session.writer);
     if everywhere && !own {
         return Err(Error::fatal(format!(
-            "session '{}' belongs to somebody else: only its owner can delete it at a remote",
+            "session '{}' belongs to a teammate: only its owner can delete it on a remote",
             listed.session.name
         )));
     }
@@ -105,7 +105,7 @@ pub fn forget(
     Ok(forgotten)
 }
 
-/// Returns the refs that a session of this clone is in: its own, and the archives that were written here of its month.
+/// Returns the refs that contain a session of this clone: its own, and the archives written here for its month.
 fn names_with(context: &Context<'_>, listed: &Listed) -> Result<BTreeSet<RefName>> {
     let sid = listed.session.sid;
     let mut names = BTreeSet::from([RefName::Session(sid)]);
@@ -134,7 +134,7 @@ fn keep_copies(context: &Context<'_>, sid: SessionId) -> Result<Vec<String>> {
         .collect()
 }
 
-/// Lets go of the copies of a session of somebody else, and of the one that was fetched by hand.
+/// Deletes the copies of a teammate's session, and the copy that was fetched by hand.
 fn drop_copies(context: &Context<'_>, sid: SessionId, by_hand: bool) -> Result<Vec<String>> {
     let mut changes = Vec::new();
     let mut kept = Vec::new();
@@ -195,7 +195,7 @@ fn drop_own(context: &Context<'_>, listed: &Listed) -> Result<Vec<String>> {
     }
     swap(context, &changes)?;
     for name in ["spool", "scratch", "inbox", ignored_files::PLACE] {
-        // What is not there need not go; what cannot go is found by the doctor.
+        // A missing directory needs no removal; 'git agent doctor' finds one that cannot be removed.
         let _ = fs::remove_dir_all(store.dir().join(name).join(session.sid.as_str()));
     }
     let _ = fs::remove_file(store.run_file(session.sid));
@@ -203,7 +203,7 @@ fn drop_own(context: &Context<'_>, listed: &Listed) -> Result<Vec<String>> {
     Ok(kept)
 }
 
-/// Writes this clone's archive of the session's month again without it.
+/// Rewrites this clone's archive of the session's month without the session.
 fn drop_from_archive(context: &Context<'_>, sid: SessionId) -> Result<()> {
     let drop = BTreeSet::from([sid]);
     let redactor = context.redactor();
@@ -233,6 +233,6 @@ fn created(name: &str, id: crate::git::ObjectId) -> RefChange {
 fn swap(context: &Context<'_>, changes: &[RefChange]) -> Result<()> {
     match context.repo.swap_refs(changes)? {
         Swap::Done => Ok(()),
-        Swap::Stale => Err(Error::fatal("a ref changed meanwhile").hint("try again")),
+        Swap::Stale => Err(Error::fatal("a ref changed meanwhile").hint("run the command again")),
     }
 }

@@ -1,10 +1,9 @@
-//! What a remote has already, as it says itself: code that is in its branches, or in what was shared before, need not be
-//! searched again.
+//! Knows the code that a remote already has, in its branches or in earlier pushes, so that it is not searched for
+//! secrets again.
 //!
-//! What is remembered of its branches may be old. A host that was cleaned has had them rewritten or deleted since, and what
-//! was taken out of them would be published once more. So the remote is asked as soon as there is code to be searched. A
-//! branch that has moved on to a commit that is not here may hold the one that is remembered or not: if it matters, it is
-//! fetched.
+//! Remote-tracking branches may be outdated: if secrets were removed from a host by rewriting its branches, relying on
+//! them would publish the secrets again. So the remote is asked as soon as there is code to search. If a branch there
+//! has moved to a commit that is unknown here, it is fetched, but only if the answer matters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -17,34 +16,34 @@ use crate::share::fetch::Copies;
 use crate::store::limits;
 use crate::store::refname::RefName;
 
-/// Where branches are.
+/// Prefix of branches.
 const BRANCHES: &str = "refs/heads/";
-/// So many refs are listened to: those of sessions, and as many branches.
+/// Maximum number of refs that are read: those of sessions, and as many branches.
 const MOST: usize = 2 * limits::REMOTE_REFS;
 
-/// What a remote has.
+/// The commits that a remote has.
 #[derive(Debug)]
 pub(super) struct Published {
-    /// Whom to ask.
+    /// The remote to ask, if any.
     remote: Option<String>,
-    /// What counts where nobody answers.
+    /// The commits that count if the remote does not answer.
     remembered: Vec<ObjectId>,
-    /// The branches that are remembered, by their names there.
+    /// The remote-tracking branches, by their names at the remote.
     branches: BTreeMap<String, ObjectId>,
     heard: Mutex<Option<Heard>>,
 }
 
-/// What a remote said.
+/// The answer of a remote.
 #[derive(Debug)]
 struct Heard {
-    /// What it has, and is here.
+    /// Commits that it has and that are here.
     certain: BTreeSet<ObjectId>,
-    /// What its branches were, and what they are now, which is not here.
+    /// The remembered and the current tip of each branch whose current tip is not here.
     moved: Vec<(ObjectId, ObjectId)>,
 }
 
 impl Published {
-    /// Returns what is known, and asks nobody.
+    /// Returns the known commits, without a remote to ask.
     pub fn known(remembered: Vec<ObjectId>) -> Self {
         Published {
             remote: None,
@@ -54,31 +53,31 @@ impl Published {
         }
     }
 
-    /// Returns what a remote has of which these copies are here. Nothing is remembered of one that is `new`.
+    /// Returns the commits of a remote with these copies here. A `new` remote has no remembered commits.
     pub fn at(repo: &Repo, remote: &str, copies: &Copies, new: bool) -> Result<Self> {
         let mut published = Published::known(Vec::new());
         if !new {
             let branches = repo.branches_of(remote)?.into_iter();
             let named = branches.map(|(name, id)| (format!("{BRANCHES}{name}"), id));
             published.branches = named.collect();
-            // One that does not say what it has still has the code of what was pushed before: without it all of the
-            // history would be searched again every time.
+            // If the remote does not answer, the code of earlier pushes still counts; otherwise the whole history would
+            // be searched again every time.
             let copied = copies.values();
             let remembered = published.branches.values().chain(copied);
             published.remembered = remembered.copied().collect();
         }
-        // What is somewhere else than where it goes says nothing.
+        // If pushes go to another address, the fetch address proves nothing.
         let asks = repo.pushes_where_it_fetches(remote);
         published.remote = asks.then(|| remote.to_owned());
         Ok(published)
     }
 
-    /// Returns commits that are there, as far as it matters to this code.
+    /// Returns the commits at the remote that matter for this code.
     pub fn for_code(&self, repo: &Repo, code: &[ObjectId]) -> Vec<ObjectId> {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let heard = heard.get_or_insert_with(|| self.ask(repo));
         if let Some(remote) = &self.remote {
-            // One branch that should hold it does for most; the others only when that one was rewritten.
+            // One branch is usually enough; fetch the others only if that one was rewritten.
             for every in [false, true] {
                 heard.catch_up(repo, remote, code, every);
             }
@@ -93,7 +92,7 @@ impl Published {
             .map(|remote| self.listen(repo, remote));
         match answer {
             Some(Ok(heard)) => heard,
-            // A push to one that cannot be listed most likely fails, too.
+            // If listing fails, a push will most likely fail too.
             Some(Err(_)) | None => Heard {
                 certain: self.remembered.iter().copied().collect(),
                 moved: Vec::new(),
@@ -124,8 +123,8 @@ impl Published {
 }
 
 impl Heard {
-    /// Gets what branches have moved on to that held some of the history of this code when they were last seen: for each
-    /// part of it one of them, or `every` one. What cannot be had is not there.
+    /// Fetches the new tips of branches that contained a part of this code's history: one branch for each part, or
+    /// `every` one. A tip that cannot be fetched is ignored.
     fn catch_up(&mut self, repo: &Repo, remote: &str, code: &[ObjectId], every: bool) {
         let wanted = match self.moved.is_empty() {
             true => return,

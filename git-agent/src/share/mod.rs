@@ -1,23 +1,21 @@
-//! Sharing: this clone's refs given to a remote, and what others put there taken in after it was checked.
+//! Sharing: pushes this clone's refs to a remote, and fetches the refs of teammates after checking them.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `remote` | which remote is meant, and whether its readers may see sessions |
-//! | `reach` | which remotes have something of this clone's, as they say themselves |
-//! | `plan` | what a remote lacks, found by comparing refs; there is no list of what is still to be pushed |
-//! | `inspect` | a last look at what is about to leave: secrets, sizes |
-//! | `published` | what a remote has already, so that it need not be searched |
-//! | `push` | giving, in batches that go whole or not at all |
-//! | `change` | what became of one ref in a push or a fetch |
-//! | `fetch` | what a remote has that is new here, asked for and taken in |
-//! | `quarantine` | getting objects past broken ones, held until they are checked |
-//! | `take` | checking what came, and naming what is good |
-//! | `unshared` | what a session has not committed, which nobody else gets |
-//! | `sign` | the user's signature on what is shared, and what signatures of others say |
-//! | `signers` | who signed what came, remembered |
-//! | `forget` | deleting a session, here and there |
-//! | `purge` | writing one's own records again without a secret |
-//! | `probe` | what a remote allows, and what it costs |
+//! | `remote` | the choice of the remote, and the user's consent to share with it |
+//! | `remote_refs` | which remotes have refs of this clone, by asking them |
+//! | `plan` | the refs that a remote lacks, found by comparison, without a queue |
+//! | `outgoing` | the last check for secrets and sizes before a push |
+//! | `known_code` | code that a remote already has, so that it need not be searched |
+//! | `push` | the push, in atomic batches |
+//! | `outcome` | the result for one ref in a push or a fetch |
+//! | `fetch` | the fetch of new refs |
+//! | `quarantine` | fetched objects, held until they are checked; broken ones are left out |
+//! | `accept` | the check of fetched refs, and their names |
+//! | `unshared` | the number of uncommitted files, which are never shared |
+//! | `forget` | deleting a session here and at remotes |
+//! | `purge` | rewriting this clone's records without a secret |
+//! | `probe` | a test of the access that a remote gives, and its cost |
 
 mod accept;
 pub mod fetch;

@@ -1,4 +1,4 @@
-//! What became of one ref in a push or a fetch.
+//! The result for one ref in a push or a fetch.
 
 use std::fmt;
 
@@ -7,30 +7,30 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::signature::Standing;
 
-/// What became of a ref.
+/// What happened to a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
-    /// It was not there before.
+    /// Created.
     New,
-    /// It has grown.
+    /// Fast-forwarded.
     Updated,
-    /// It is not what it was: purged by a push, or changed at the remote, and then the old version is kept here.
+    /// Replaced: purged by a push, or rewritten at the remote; the old version is then kept here.
     Rewritten,
-    /// Its owner folded the session: it is in an archive now, whole.
+    /// Its owner archived the session; the archive has all of it.
     Folded,
-    /// It is gone: deleted at the remote, or here because the remote has it no longer; then the last version is kept.
+    /// Deleted at the remote, or here because the remote no longer has it; the last version is then kept.
     Deleted,
-    /// The remote has it no longer, but the copy stays until it is pruned.
+    /// The remote no longer has it, but the copy stays until it is pruned.
     Gone,
-    /// It did not go, or was not taken.
+    /// Not pushed, or not accepted.
     Refused,
-    /// The remote has all of it that may go.
+    /// The remote has everything that may be shared.
     Unchanged,
 }
 
 impl What {
-    /// Returns the word shown to people.
+    /// Returns the word shown to the user.
     pub fn as_str(self) -> &'static str {
         match self {
             What::New => "new",
@@ -45,10 +45,10 @@ impl What {
     }
 }
 
-/// Why a ref did not go, where something can be done about it. As a cause of an error it says what the error is about.
+/// Why a ref was refused, if the user can act on it. As the source of an error it tells the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// It holds a secret.
+    /// It contains a secret.
     Secret,
     /// Another clone wrote it.
     OtherWriter,
@@ -59,7 +59,7 @@ pub enum Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Cause::Secret => "it holds a secret",
+            Cause::Secret => "it contains a secret",
             Cause::OtherWriter => "another clone wrote it",
             Cause::Hidden => "the remote hides it",
         })
@@ -68,12 +68,12 @@ impl fmt::Display for Cause {
 
 impl std::error::Error for Cause {}
 
-/// Why a ref may not go, or was not taken.
+/// Why a ref was not pushed or not accepted.
 #[derive(Debug, Clone)]
 pub struct Refusal {
     /// The reason in words.
     pub text: String,
-    /// Its kind, where something can be done about it.
+    /// Its kind, if the user can act on it.
     pub cause: Option<Cause>,
 }
 
@@ -102,45 +102,45 @@ impl From<&Error> for Refusal {
     }
 }
 
-/// One ref that is not as it was, or should not have been.
+/// One ref that changed or was refused.
 #[derive(Debug, Clone, Serialize)]
 pub struct Change {
     /// Its name at the remote.
     #[serde(rename = "ref")]
     pub name: String,
-    /// What became of it.
+    /// What happened to it.
     pub what: What,
     /// The name of the session, if it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Who wrote it, as claimed.
+    /// The claimed author.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// What its signature says.
+    /// The judgement of its signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signature: Option<Standing>,
     /// Why it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The kind of reason, where something can be done about it.
+    /// The kind of reason, if the user can act on it.
     #[serde(skip)]
     pub cause: Option<Cause>,
-    /// Why its code did not go along.
+    /// Why its code was not pushed with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without_code: Option<String>,
-    /// How many files of the session are not committed, and did not go along.
+    /// How many files of the session are uncommitted and were not shared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncommitted: Option<u64>,
-    /// Whether it was not signed although that is wanted, because others wrote in it.
+    /// Whether it was left unsigned although signing is on, because other writers have added to it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_signature: bool,
-    /// Where the old version is kept.
+    /// The ref that keeps the old version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
 }
 
 impl Change {
-    /// Returns a change of which nothing more is known.
+    /// Returns a change without details.
     pub(super) fn new(name: impl ToString, what: What) -> Self {
         Change {
             name: name.to_string(),

@@ -1,5 +1,5 @@
-//! A last look at what is about to leave this machine. Records were redacted when they were made; since then more may be
-//! known, and what cannot be taken back deserves a second look.
+//! The last check before records leave this machine. They were redacted when they were written, but more secrets may be
+//! known now, and a push cannot be taken back.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,14 +20,14 @@ use crate::store::limits;
 use crate::store::refname::RefName;
 use crate::store::sync::validate::{self, Part};
 
-/// Files of code larger than this are looked into bit by bit.
+/// Larger files of code are searched in parts.
 const CODE: u64 = 8 << 20;
-/// Fewer objects of code than this are searched by one thread.
+/// Minimum number of code objects for each search thread.
 const PER_THREAD: usize = 64;
 
-/// Looks at what a remote is about to get, on all cores. What may not go is marked with the reason.
+/// Checks everything that a remote is about to get, on all cores. Marks refused items with the reason.
 pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
-    // A push gives away what is there, not what stands in for it here.
+    // A push sends the objects themselves, not their local replacements.
     let own = || repo.unreplaced();
     let looked_at = cores::each(items, own, |repo, item| match item.refused {
         None => inspect(repo, looker, item),
@@ -57,7 +57,7 @@ pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
     }
 }
 
-/// What was found in a ref that may go.
+/// The content of a ref that may be pushed.
 #[derive(Debug, Default)]
 struct Found {
     /// The commits of code that it names.
@@ -66,7 +66,7 @@ struct Found {
     title: Option<String>,
 }
 
-/// Looks at one ref, apart from the code that it names.
+/// Checks one ref, except the code that it names.
 fn inspect(repo: &Repo, looker: Looker<'_>, item: &Item) -> Result<Found> {
     let mut found = Found::default();
     let Some(new) = item.new else {
@@ -104,19 +104,19 @@ fn inspect(repo: &Repo, looker: Looker<'_>, item: &Item) -> Result<Found> {
     Ok(found)
 }
 
-/// With what one push looks.
+/// The inputs of the checks in one push.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Looker<'a> {
     pub redactor: &'a Redactor,
-    /// Under which ids this clone writes.
+    /// The writer ids of this clone.
     pub writers: &'a [WriterId],
-    /// What the remote has already.
+    /// The commits that the remote already has.
     pub published: &'a Published,
-    /// Code that this very push found to be clean.
+    /// Code that this push has found clean.
     pub code: &'a CleanCode,
-    /// How code is searched.
+    /// The search for secrets in code.
     pub search: fn(&Redactor, &[u8]) -> Option<&'static str>,
-    /// Objects that were found to hold a secret when it was known.
+    /// Objects that were found to contain a secret earlier, when the secret was known.
     pub told: &'a BTreeSet<ObjectId>,
 }
 
@@ -126,7 +126,7 @@ impl Looker<'_> {
     }
 }
 
-/// Commits of code that bring no secrets along.
+/// Commits of code without secrets.
 #[derive(Debug, Default)]
 pub(super) struct CleanCode(Mutex<BTreeSet<ObjectId>>);
 
@@ -148,7 +148,7 @@ impl Look<'_> {
         same(message.as_bytes(), clean.as_bytes(), "a message")
     }
 
-    /// Looks at a record whole: also at what this version would not read from it.
+    /// Checks the whole record, including fields that this version does not know.
     fn event(&self, line: &str, record: Value) -> Result<()> {
         let seq = record.get("seq").and_then(Value::as_u64).unwrap_or(0);
         match self.looker.redactor.found_in_event(record) {
@@ -173,7 +173,7 @@ impl Look<'_> {
         }
     }
 
-    /// Looks at everything that was noted since the remote's version, and taken back again.
+    /// Checks all notes written since the remote's version, including deleted ones.
     fn notes(&self, tip: ObjectId, copy: Option<ObjectId>) -> Result<()> {
         let mut seen: BTreeSet<ObjectId> = copy.into_iter().collect();
         let mut next = vec![tip];
@@ -225,8 +225,8 @@ impl Look<'_> {
     }
 }
 
-/// Refuses code that holds what certainly is a secret. Everything is looked at that a push of it may publish: what its
-/// session added, and what was committed before that and the remote does not have.
+/// Refuses code that certainly contains a secret. Checks everything that a push may publish: the session's own commits,
+/// and earlier ones that the remote lacks.
 pub(super) fn look_into_code(repo: &Repo, looker: Looker<'_>, code: ObjectId) -> Result<()> {
     if !looker.code.known().contains(&code) {
         search(repo, looker, &[code])?;
@@ -235,8 +235,8 @@ pub(super) fn look_into_code(repo: &Repo, looker: Looker<'_>, code: ObjectId) ->
     Ok(())
 }
 
-/// Looks into the code of several sessions together: that takes one question to git, and what they have in common is read
-/// once. Which of them a secret is in is for [`look_into_code`] to say.
+/// Searches the code of several sessions together: this takes one call of git and reads common objects once.
+/// [`look_into_code`] finds the session with the secret.
 pub(super) fn look_ahead(
     repo: &Repo,
     looker: Looker<'_>,
@@ -250,7 +250,7 @@ pub(super) fn look_ahead(
     }
 }
 
-/// Searches everything that commits reach and the remote does not have, on all cores.
+/// Searches all objects that the commits reach and the remote lacks, on all cores.
 fn search(repo: &Repo, looker: Looker<'_>, code: &[ObjectId]) -> Result<()> {
     let there = looker.published.for_code(repo, code);
     let objects = repo.unpublished_objects(code, &there)?;
@@ -264,11 +264,11 @@ fn search(repo: &Repo, looker: Looker<'_>, code: &[ObjectId]) -> Result<()> {
 
 fn search_part(repo: &Repo, looker: Looker<'_>, objects: &[(ObjectId, String)]) -> Result<()> {
     for (id, path) in objects {
-        // What is not found here git may know where to get, as it does for a push.
+        // Like a push, git may get an object that is missing here from a promisor remote.
         let (kind, size) = repo
             .object_header(*id)?
             .unwrap_or((ObjectKind::Blob, u64::MAX));
-        // A tree is looked into for the names in it.
+        // A tree is searched for the names of its files.
         let found = match kind {
             ObjectKind::Tag => None,
             _ if looker.told.contains(id) => Some(KNOWN),
@@ -290,7 +290,7 @@ fn search_part(repo: &Repo, looker: Looker<'_>, objects: &[(ObjectId, String)]) 
     Ok(())
 }
 
-/// Searches a file through git, which gets it if it is not here. Only a part of it is in memory at a time.
+/// Searches a file in parts through git, which gets it if it is missing here. Only one part is in memory.
 fn search_in_parts(repo: &Repo, looker: Looker<'_>, id: ObjectId) -> Result<Option<&'static str>> {
     let mut found = None;
     repo.stream_blob(id, &mut |part| {
@@ -300,9 +300,9 @@ fn search_in_parts(repo: &Repo, looker: Looker<'_>, id: ObjectId) -> Result<Opti
     Ok(found)
 }
 
-/// Says what was found in a text of JSON that this became of.
+/// Returns the error for a secret in a JSON text, given the redacted value.
 fn found(what: &str, before: &str, after: &Redacted<Value>) -> Error {
-    // In the same form, so that the first difference is what was found.
+    // Use the same format, so that the first difference is the secret.
     let before = serde_json::from_str(before).unwrap_or(Value::Null);
     let (before, after) = (to_ascii_json(&before), after.to_line());
     secret(what, &rule_between(before.as_bytes(), after.as_bytes()))
@@ -316,5 +316,5 @@ fn same(before: &[u8], after: &[u8], what: &str) -> Result<()> {
 }
 
 fn secret(what: &str, rule: &str) -> Error {
-    Error::fatal(format!("{what} holds what looks like a secret ({rule})")).because(Cause::Secret)
+    Error::fatal(format!("{what} seems to contain a secret ({rule})")).because(Cause::Secret)
 }

@@ -1,5 +1,5 @@
-//! What a remote lacks, found by comparing this clone's refs with its copies of the remote's. Nothing is queued, so
-//! nothing can get lost, doubled, or stuck.
+//! Finds the refs that a remote lacks, by comparing this clone's refs with its copies of the remote's refs. There is
+//! nothing queued that could be lost, doubled or stuck.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,27 +12,27 @@ use crate::share::outcome::{Cause, Refusal};
 use crate::store::archive;
 use crate::store::refname::RefName;
 
-/// One ref that a remote has in another version, or not at all.
+/// A ref that a remote lacks or has in another version.
 #[derive(Debug, Clone)]
 pub struct Item {
-    /// Its name.
+    /// The ref's name.
     pub name: RefName,
-    /// What it shall be; `None` when it shall be gone.
+    /// The version to push; `None` to delete the ref.
     pub new: Option<ObjectId>,
-    /// What the remote had when it was last heard of.
+    /// The last known version at the remote.
     pub copy: Option<ObjectId>,
-    /// What may be overwritten there: the version that is to be deleted, or that was purged.
+    /// The version that may be overwritten there: one that is deleted or was purged.
     pub over: Option<ObjectId>,
-    /// Whether it shall be gone because the session is in an archive.
+    /// Whether the ref is deleted because the session was archived.
     pub folded: bool,
-    /// Why it may not go.
+    /// Why it may not be pushed.
     pub refused: Option<Refusal>,
-    /// The name of the session, once it was looked at.
+    /// The name of the session, once the ref was checked.
     pub title: Option<String>,
 }
 
 impl Item {
-    /// Returns a ref that is to be as it is here.
+    /// Returns an item that pushes the version here.
     fn given(name: &RefName, id: ObjectId, copies: &Copies) -> Self {
         Item {
             name: name.clone(),
@@ -46,7 +46,7 @@ impl Item {
     }
 }
 
-/// Returns what a remote lacks of which these copies are here: everything, or only these sessions and all notes.
+/// Returns the refs that a remote with these copies lacks: all, or only these sessions and all notes.
 pub(super) fn unpushed(
     context: &Context<'_>,
     copies: &Copies,
@@ -75,7 +75,7 @@ pub(super) fn unpushed(
             };
             let folded = match gone.get(sid) {
                 Some(Gone::Forgotten) => false,
-                // What somebody with the same writer added there after the fold is not in the archive.
+                // Events that a copy of this clone pushed after the archiving are not in the archive.
                 Some(Gone::Folded(tip))
                     if context.repo.is_ancestor(*id, *tip).unwrap_or(false)
                         || context.store.is_replaced(*tip, *id).unwrap_or(false) =>
@@ -84,7 +84,7 @@ pub(super) fn unpushed(
                 }
                 _ => continue,
             };
-            // What somebody else wrote is theirs to delete, whatever was fetched by hand and folded or forgotten here.
+            // Only its owner may delete a ref, even if it was fetched by hand and archived or forgotten here.
             if !is_by(context, &writers, name, *id) {
                 continue;
             }
@@ -102,7 +102,7 @@ pub(super) fn unpushed(
     Ok(items)
 }
 
-/// Leaves out sessions that the remote has in an archive of this clone's writer: a copy of this clone folded them.
+/// Leaves out sessions that are in one of this clone's archives at the remote: a copy of this clone has archived them.
 fn drop_folded(context: &Context<'_>, copies: &Copies, items: &mut Vec<Item>) -> Result<()> {
     let is_new = |item: &Item| matches!(item.name, RefName::Session(_)) && item.copy.is_none();
     if !items.iter().any(is_new) {
@@ -127,15 +127,15 @@ fn drop_folded(context: &Context<'_>, copies: &Copies, items: &mut Vec<Item>) ->
         let Some(tip) = folded.get(sid) else {
             return true;
         };
-        // What was added here since is not in it.
+        // Events added here since are not in the archive.
         let inside = context.repo.is_ancestor(new, *tip).unwrap_or(false);
         !inside && !context.store.is_replaced(*tip, new).unwrap_or(false)
     });
     Ok(())
 }
 
-/// Returns what a remote has in a version that nobody here has seen, although it has all that is here: trying to push it
-/// joins the two. What is not this clone's alone to write is left to a fetch.
+/// Returns refs that the remote has in an unknown version although it has everything from here; pushing them joins the
+/// two. Refs that other writers may write too are left to a fetch.
 pub(super) fn unseen(
     context: &Context<'_>,
     copies: &Copies,
@@ -154,7 +154,8 @@ pub(super) fn unseen(
     Ok(items)
 }
 
-/// Returns whether one of these writers wrote a version of a ref: a session says so itself, of others the name does.
+/// Returns whether one of these writers wrote a version of a ref. A session records its writer; other refs have it in
+/// their names.
 pub(super) fn is_by(
     context: &Context<'_>,
     writers: &[WriterId],
@@ -171,7 +172,7 @@ pub(super) fn is_by(
     }
 }
 
-/// Returns whether a ref is among what shall be pushed.
+/// Returns whether a ref is selected for the push.
 fn is_wanted(name: &RefName, only: Option<&BTreeSet<SessionId>>) -> bool {
     match (only, name) {
         (Some(only), RefName::Session(sid)) => only.contains(sid),
@@ -180,8 +181,8 @@ fn is_wanted(name: &RefName, only: Option<&BTreeSet<SessionId>>) -> bool {
     }
 }
 
-/// Refuses what somebody fetched by hand to where this clone's own refs are, and sessions that a copy of this clone has
-/// deleted: nobody would be shown them.
+/// Refuses refs of other writers that were fetched by hand into this clone's own names, and sessions that a copy of
+/// this clone has deleted, which no clone would show.
 pub(super) fn refuse_others(context: &Context<'_>, items: &mut [Item]) -> Result<()> {
     if items.is_empty() {
         return Ok(());
@@ -199,7 +200,7 @@ pub(super) fn refuse_others(context: &Context<'_>, items: &mut [Item]) -> Result
         };
         item.refused = match (&item.name, item.name.writer()) {
             (RefName::Session(sid), _) if deleted(sid) => Some(Refusal::from(format!(
-                "it was deleted; git agent forget {sid} does so here"
+                "it was deleted by a copy of this clone; delete it here with git agent forget {sid}"
             ))),
             (_, Some(writer)) if !own.contains(writer) => {
                 Some(Refusal::of(Cause::OtherWriter, not_own(writer)))
@@ -210,7 +211,7 @@ pub(super) fn refuse_others(context: &Context<'_>, items: &mut [Item]) -> Result
     Ok(())
 }
 
-/// Says that another clone wrote something.
+/// Returns the reason for refusing a ref of another clone.
 pub(super) fn not_own(writer: &WriterId) -> String {
     format!("its writer is {writer}, not this clone")
 }
@@ -220,7 +221,7 @@ enum Gone {
     Forgotten,
 }
 
-/// Returns this clone's sessions that have no ref any more, and why.
+/// Returns this clone's sessions without a ref, and why they have none.
 fn gone(
     context: &Context<'_>,
     own: &BTreeMap<RefName, ObjectId>,

@@ -1,4 +1,4 @@
-//! What a remote allows and what it costs, found out by trying: a small ref is pushed, looked for, and deleted again.
+//! Tests the access that a remote gives and its cost: pushes a small ref, looks for it, and deletes it again.
 
 use std::time::{Duration, Instant};
 
@@ -15,48 +15,48 @@ use crate::share::remote::Remote;
 use crate::store::limits;
 use crate::store::refname::{self, RefName};
 
-/// From so many refs on every push of everybody takes noticeably longer: whoever pushes anything is told of all of them.
+/// From this number of refs on, pushes of all users slow down noticeably: every push gets the list of all refs.
 const MANY: usize = 250;
 
-/// What was found out about a remote.
+/// Result of a probe.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Probed {
-    /// Its name.
+    /// The remote's name.
     pub remote: String,
-    /// Its address.
+    /// The remote's address.
     pub address: String,
-    /// Whether sessions may be pushed there.
+    /// Whether the user agreed to push sessions there.
     pub allowed: bool,
-    /// How many of our refs it has.
+    /// The number of our refs.
     pub refs: usize,
-    /// How many refs it has in all: a push of anything is told of every one.
+    /// The number of all refs; every push gets the whole list.
     pub advertised: usize,
-    /// How many bytes its list of ours is.
+    /// The size of the list of our refs in bytes.
     pub bytes: u64,
-    /// Whether there are so many that pushes get slow.
+    /// Whether our refs are so many that pushes become slow.
     pub many: bool,
-    /// Refs beside ours whose names are not ours.
+    /// The number of refs in our namespace with unknown names.
     pub foreign: usize,
-    /// Whether it takes our refs.
+    /// Whether it accepts our refs.
     pub accepts: bool,
-    /// Whether it does not because it hides them from pushes at this address.
+    /// Whether it rejects our refs because it hides them from pushes at this address.
     pub hidden: bool,
-    /// Why not.
+    /// Why it rejects our refs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Whether several refs go together or not at all.
+    /// Whether it supports atomic pushes.
     pub atomic: bool,
-    /// Whether it shows what it took.
+    /// Whether it lists the pushed ref.
     pub shows: bool,
-    /// Whether it let go of what was pushed.
+    /// Whether it allows deleting the pushed ref.
     pub deletes: bool,
     /// How long listing took, in milliseconds.
     pub list_ms: u64,
-    /// How long a push of one small ref took, in milliseconds.
+    /// How long the push of one small ref took, in milliseconds.
     pub push_ms: u64,
 }
 
-/// Tries out a remote. Nothing of this clone's records goes there.
+/// Probes a remote. Sends none of this clone's records.
 pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
     let repo = context.repo;
     let mut probed = Probed {
@@ -91,7 +91,7 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
         tree,
         &[],
         &who,
-        "Notes of nobody, to see whether they are taken\n",
+        "Test notes, to see whether the host accepts them\n",
     );
     repo.write_batch(&batch)?;
     let writer = WriterId::draw(context.env, "probe");
@@ -107,7 +107,7 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
     probed.push_ms = millis(started.elapsed());
     probed.atomic = pushed.done;
     if !pushed.done {
-        // It may only not know how to take several together or not at all.
+        // It may only lack atomic pushes.
         pushed = repo.push_refs(&remote.name, &[update(Some(id), None)], false, &mut quiet)?;
     }
     probed.accepts = pushed.done;
@@ -129,14 +129,15 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
     probed.shows = found.refs.iter().any(|one| one.id == id);
     let deleted = repo.push_refs(&remote.name, &[update(None, Some(id))], false, &mut quiet)?;
     probed.deletes = deleted.done;
-    // Where it would stay, everybody who fetches would be told of a session that is none.
+    // If the host forbids deletion, every clone would fetch a fake session.
     if probed.deletes {
         try_session(context, &writer, &who, &mut probed)?;
     }
     Ok(probed)
 }
 
-/// Tries the ref of a session: a host may take notes and refuse these. What it may look at in one is whose it is.
+/// Tries the ref of a session, because a host may accept notes and reject sessions. A host may check the writer of a
+/// session, so it has one.
 fn try_session(
     context: &Context<'_>,
     writer: &WriterId,
@@ -151,7 +152,7 @@ fn try_session(
         kind: BLOB,
         id: state,
     }]);
-    let message = "A session of nobody, to see whether it is taken\n";
+    let message = "Test session, to see whether the host accepts it\n";
     let id = batch.commit(tree, &[], who, message);
     repo.write_batch(&batch)?;
     let name = RefName::Session(Ulid::new(context.env)).to_string();
@@ -173,13 +174,13 @@ fn try_session(
     probed.accepts = false;
     let told = pushed.outcomes.iter().find(|outcome| outcome.flag == '!');
     let told = told.map_or("", |outcome| outcome.summary.as_str());
-    probed.reason = Some(format!("it takes comments alone: {told}: {}", pushed.said));
+    probed.reason = Some(format!("it accepts only comments: {told}: {}", pushed.said));
     Ok(())
 }
 
-/// Returns how long a ref is in the list that a push begins with.
+/// Returns the length of a ref in the list that starts a push.
 fn line_length(found: &Advertised) -> u64 {
-    // Four digits of its length, a space, and the end of the line.
+    // Four digits for the length, a space, and the newline.
     (found.id.kind().len_in_hex() + found.name.len() + 6) as u64
 }
 

@@ -1,6 +1,6 @@
-//! Taking a secret out of this clone's own records, here and at every remote that has them.
+//! Removes a secret from this clone's own records, here and at every remote that has them.
 //!
-//! What this cannot reach is said, not hidden: code, snapshots, clones of others, and what a host keeps of rewritten refs.
+//! The report names what a purge cannot reach: code, snapshots, clones of teammates, and old objects that a host keeps.
 
 use std::collections::BTreeSet;
 
@@ -24,28 +24,28 @@ use crate::store::list::Scope;
 use crate::store::refname::{self, RefName};
 use crate::store::sync::purge::Rewritten;
 
-/// What was purged.
+/// Result of a purge.
 #[derive(Debug, Default)]
 pub struct Purged {
-    /// The refs that were written again.
+    /// The rewritten refs.
     pub refs: Vec<Rewritten>,
-    /// The refs that could not be written again, and why.
+    /// The refs that could not be rewritten, and why.
     pub kept: Vec<(RefName, String)>,
-    /// Old versions that are kept for a while, and were written again.
+    /// Old versions in the trash that were rewritten.
     pub kept_versions: Vec<String>,
-    /// Sessions whose code holds something, which is not touched, and where.
+    /// Sessions whose code contains a secret, and where. Code is not rewritten.
     pub code: Vec<(String, String)>,
-    /// The sessions whose commands, which this clone keeps as they were typed, held something.
+    /// The sessions whose command line, which this clone keeps as typed, contained a secret.
     pub commands: Vec<SessionId>,
-    /// What was done at remotes.
+    /// The changes at remotes.
     pub pushed: Vec<(String, Vec<Change>)>,
     /// Remotes that could not be reached, and why.
     pub unreached: Vec<(String, String)>,
-    /// What remotes still have of this clone's that holds something.
+    /// Refs of this clone at remotes that still contain a secret.
     pub left: Vec<(String, RefName)>,
 }
 
-/// Returns the versions of a ref that remotes have, as far as is known here.
+/// Returns the known versions of a ref at remotes.
 pub(super) fn versions_elsewhere(context: &Context<'_>, name: &RefName) -> Result<Vec<ObjectId>> {
     let refs = context.repo.refs_under(refname::REMOTES)?.refs;
     Ok(refs
@@ -57,8 +57,8 @@ pub(super) fn versions_elsewhere(context: &Context<'_>, name: &RefName) -> Resul
         .collect())
 }
 
-/// Writes this clone's refs again without these values and without whatever the rules of redaction find today. With
-/// `local` the remotes are left alone.
+/// Rewrites this clone's refs without these values and without everything that today's redaction rules match. With
+/// `local`, remotes are left alone.
 pub fn purge(
     context: &Context<'_>,
     secrets: &[Vec<u8>],
@@ -91,7 +91,7 @@ pub fn purge(
     }
     purged.commands = choose_agent::purge_commands(&context.store, &redactor)?;
     choose_agent::purge_texts(&context.store, &redactor)?;
-    // What plain git shows of reviews is made of the notes.
+    // The git notes that show reviews are made from the review notes.
     git_notes::refresh(context)?;
     purged.code = code_with(context, &redactor)?;
     if !local {
@@ -108,17 +108,17 @@ fn redactor(context: &Context<'_>, wanted: &[Vec<u8>]) -> Result<Redactor> {
         known.add_value(secret);
         if alone.is_empty() {
             return Err(Error::fatal(
-                "a value to be purged is too short or too common to be told from other text",
+                "a value to purge is too short or too common to be found reliably",
             ));
         }
     }
     Ok(Redactor::new(known))
 }
 
-/// Returns the names of this clone's sessions whose logs bring along code that holds something, and where.
+/// Returns the names of this clone's sessions whose logs carry code with a secret, and where.
 fn code_with(context: &Context<'_>, redactor: &Redactor) -> Result<Vec<(String, String)>> {
     let clean = CleanCode::default();
-    // Nothing goes anywhere here: what any remote's branches have is out of reach for a purge.
+    // A purge cannot change the branches of any remote, so their commits need no search.
     let published = context.repo.refs_under("refs/remotes/")?.refs;
     let published = Published::known(published.into_iter().map(|found| found.id).collect());
     let looker = Looker {
@@ -147,7 +147,7 @@ fn code_with(context: &Context<'_>, redactor: &Redactor) -> Result<Vec<(String, 
     Ok(found)
 }
 
-/// Lets go of old versions that are kept of the same refs: they hold what was to be purged.
+/// Deletes the old versions of the rewritten refs from the trash, because they contain the secret.
 fn drop_kept(context: &Context<'_>, rewritten: &[Rewritten]) -> Result<()> {
     let tails: Vec<String> = rewritten
         .iter()
@@ -164,7 +164,7 @@ fn drop_kept(context: &Context<'_>, rewritten: &[Rewritten]) -> Result<()> {
             new: None,
         })
         .collect();
-    // One that changed meanwhile is let go of when its time is over.
+    // One that changed meanwhile stays until it expires.
     let _ = context.repo.swap_refs(&changes)?;
     Ok(())
 }
@@ -188,9 +188,9 @@ fn push_all(
             })
             .collect();
         if !changes.is_empty() {
-            // They hold what was to be purged, and nothing will ever bring them up to date.
+            // The copies contain the secret, and no fetch will ever update them.
             let _ = context.repo.swap_refs(&changes)?;
-            let reason = "there is no remote of that name any more".to_owned();
+            let reason = "the remote was removed or renamed".to_owned();
             purged.unreached.push((name, reason));
         }
     }
@@ -206,7 +206,7 @@ fn push_all(
             }
         }
         for (name, id) in of_own(context, &remote.name)? {
-            // What cannot be read is refused by everybody's fetch, too.
+            // Every clone's fetch refuses an unreadable ref.
             if context.store.holds(&name, id, redactor).unwrap_or(false) {
                 purged.left.push((remote.name.clone(), name));
             }
@@ -215,7 +215,7 @@ fn push_all(
     Ok(())
 }
 
-/// Brings to a remote what was written again, now or earlier, as far as it has the version before.
+/// Pushes the refs that were rewritten now or earlier, if the remote has an old version of them.
 fn push_to(
     context: &Context<'_>,
     remote: &Remote,
@@ -240,7 +240,7 @@ fn push_to(
     if there.is_empty() {
         return Ok(None);
     }
-    // A session goes there only with the archive that has it now.
+    // Push an archived session only together with its archive.
     if there.iter().any(|name| !own.contains_key(name)) {
         let archives = own
             .into_keys()

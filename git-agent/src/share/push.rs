@@ -1,7 +1,7 @@
-//! Giving this clone's refs to a remote: the changed ones by name, in batches that go whole or not at all.
+//! Pushes this clone's changed refs to a remote, in atomic batches.
 //!
-//! What went wrong is found out by looking at the remote again, not by reading messages. A ref of this clone that has
-//! another version there was written by a copy of this clone: both versions are joined, and the push tried again.
+//! After a failure the remote is asked again for its refs; messages are not parsed. If one of this clone's refs has
+//! another version there, a copy of this clone wrote it: both versions are joined, and the push is tried again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::sync_channel;
@@ -33,29 +33,29 @@ use crate::store::sync::join::Joined;
 use crate::store::sync::sign_tip::Sealed;
 use crate::store::sync::validate;
 
-/// Refs of one push: hosts have been seen to fail on a hundred.
+/// Refs in one push: hosts were seen to fail with a hundred.
 const BATCH: usize = 50;
-/// So many refs that went are written down together: each time is a file to sync.
+/// Number of pushed refs that are recorded together, because each time syncs a file.
 const AT_ONCE: usize = 10 * BATCH;
-/// Why the code of a session comes later.
+/// Why the code of a session is not pushed yet.
 const AT_WORK: &str = "it is still at work";
-/// How often a push that met another one is tried again.
+/// How often a push that collided with another one is tried again.
 const ATTEMPTS: u32 = 8;
 
-/// What to push.
+/// Options of a push.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Only these sessions, and all notes; nothing stands for everything.
+    /// Only these sessions, and all notes; `None` for everything.
     pub sessions: Option<BTreeSet<SessionId>>,
     /// Only these refs.
     pub refs: Option<BTreeSet<RefName>>,
-    /// Only says what would be pushed.
+    /// Only report the refs that would be pushed.
     pub dry_run: bool,
-    /// Asks the remote what it has first: nobody has shared anything with this address before.
+    /// Ask the remote for its refs first, because nothing was shared with this address before.
     pub ask: bool,
 }
 
-/// Pushes what a remote lacks. `audience` hears how far it is. A remote that nobody agreed to is refused.
+/// Pushes the refs that a remote lacks. `audience` gets the progress. Refuses a remote without the user's consent.
 pub fn push(
     context: &Context<'_>,
     remote: &Remote,
@@ -64,7 +64,7 @@ pub fn push(
 ) -> Result<Vec<Change>> {
     if !options.dry_run && !remote.agreed {
         let error = Error::fatal(format!(
-            "nobody has agreed to share sessions with '{}'",
+            "you have not agreed to share sessions with '{}'",
             remote.name
         ))
         .hint(format!("git agent push --yes {}", shell_word(&remote.name)));
@@ -81,7 +81,7 @@ pub fn push(
     let told = secrets::remembered_objects(context);
     let writers = context.store.own_writers()?;
     let mut known = copies(context.repo, &remote.name)?;
-    // What is known under the name of one that is to be asked first may be of another address.
+    // Copies under this name may come from another address, so a remote to be asked counts as new.
     let published = Published::at(context.repo, &remote.name, &known, options.ask)?;
     let looker = Looker {
         redactor: &redactor,
@@ -99,7 +99,7 @@ pub fn push(
         if options.refs.is_none() {
             codeless = bring_code(context, options, looker)?;
             uncommitted = unshared::note(context, options.sessions.as_ref(), &writers)?;
-            // Only now: what an archive holds takes no code any more.
+            // Archive only now: an archived session cannot get code any more.
             if options.sessions.is_none() {
                 archive::fold_old(context)?;
             }
@@ -109,7 +109,7 @@ pub fn push(
     let mut items = plan::unpushed(context, &known, options.sessions.as_ref())?;
     let other = options.ask && !known.is_empty();
     if (items.is_empty() || other) && !options.dry_run {
-        // Somebody may have deleted it there, or the remote be another one than it was.
+        // It may have been deleted there, or the name may now mean another remote.
         let own = own_refs(context.repo)?.into_keys().collect();
         let answer = remote_refs::ask(context, &remote.name, &own)?;
         take_in(context, &remote.name, &answer.notes, audience)?;
@@ -121,7 +121,7 @@ pub fn push(
     if let Some(only) = &options.refs {
         items.retain(|item| only.contains(&item.name));
     }
-    // Archives come before what they replace, and deletions last of all.
+    // Push archives before the deletion of the sessions in them.
     items.sort_by_key(|item| item.new.is_none());
     let mut given = Given {
         context,
@@ -142,7 +142,7 @@ pub fn push(
         }
         return Ok(given.changes);
     }
-    // One batch is looked at while the one before it is on its way.
+    // Check one batch while the one before it is being pushed.
     let repo = context.repo.clone();
     let (looked_at, ready) = sync_channel(1);
     let pushed = std::thread::scope(|scope| {
@@ -154,13 +154,13 @@ pub fn push(
                 }
             }
         });
-        // What comes out of the channel is dropped with this closure: a push that fails ends the looking, too.
+        // The receiver is dropped with this closure, so a failed push also ends the checks.
         ready.into_iter().try_for_each(|batch| {
             let good = given.without_refused(batch);
             given.batch(good, audience)
         })
     });
-    // What went before something failed is there all the same.
+    // Record the refs that were pushed before a failure.
     let written = given.write_down();
     pushed.and(written)?;
     given.tell_held_back()?;
@@ -178,8 +178,7 @@ fn kind(item: &Item) -> What {
     }
 }
 
-/// Brings the code of the sessions that are about to be pushed into their logs. Returns why that of some does not go
-/// along.
+/// Adds the code of the sessions to their logs before the push. Returns why the code of some sessions is not pushed.
 fn bring_code(
     context: &Context<'_>,
     options: &Options,
@@ -192,7 +191,7 @@ fn bring_code(
             .sessions
             .as_ref()
             .is_none_or(|only| only.contains(&session.sid));
-        // One that was fetched by hand names branches of somebody else.
+        // A session fetched by hand names branches of a teammate.
         let own = looker.writers.contains(&session.writer);
         let Some(tip) = listed.tip.filter(|_| wanted && own) else {
             continue;
@@ -212,8 +211,8 @@ fn bring_code(
     Ok(codeless)
 }
 
-/// Signs what is about to be pushed, if that is wanted.
-/// Returns what is not, because others wrote in it.
+/// Signs the refs before the push, if the user wants signatures. Returns the refs that stay unsigned, because other
+/// writers have added to them.
 fn seal(context: &Context<'_>, known: &Copies, options: &Options) -> Result<BTreeSet<RefName>> {
     let mut foreign = BTreeSet::new();
     if signature::is_wanted(context)? {
@@ -229,7 +228,8 @@ fn seal(context: &Context<'_>, known: &Copies, options: &Options) -> Result<BTre
     Ok(foreign)
 }
 
-/// Makes the tip of a session's branch a parent of its log, so that the code travels with it. Returns why it does not.
+/// Makes the tip of a session's branch a parent of its log, so that the code is pushed with it. Returns why not, if it
+/// cannot.
 fn submit(
     context: &Context<'_>,
     session: &Session,
@@ -251,25 +251,25 @@ fn submit(
     Ok(None)
 }
 
-/// A push under way.
+/// A running push.
 struct Given<'c, 'a> {
     context: &'c Context<'a>,
     remote: &'c Remote,
     looker: Looker<'c>,
     changes: Vec<Change>,
     codeless: BTreeMap<SessionId, String>,
-    /// How many files of sessions are not committed.
+    /// The number of uncommitted files of each session.
     uncommitted: BTreeMap<SessionId, u64>,
-    /// What is not signed although that is wanted: others wrote in it.
+    /// Refs that stay unsigned although signing is on, because other writers have added to them.
     unsigned: BTreeSet<RefName>,
-    /// What is written down here that the remote has.
+    /// The recorded versions of the remote's refs.
     known: Copies,
-    /// What the remote has now, and is not written down here yet.
+    /// Refs that the remote has now and that are not recorded yet.
     there: Vec<Item>,
 }
 
 impl Given<'_, '_> {
-    /// Tells of code that was held back before and still is, where nothing else of its session is new.
+    /// Reports code that is still held back, for sessions without other changes.
     fn tell_held_back(&mut self) -> Result<()> {
         let told: BTreeSet<String> = self.changes.iter().map(|one| one.name.clone()).collect();
         for (sid, why) in &self.codeless {
@@ -299,7 +299,7 @@ impl Given<'_, '_> {
         Ok(())
     }
 
-    /// Notes what may not go, and returns the rest.
+    /// Records refused items and returns the others.
     fn without_refused(&mut self, items: Vec<Item>) -> Vec<Item> {
         let (refused, good): (Vec<Item>, Vec<Item>) =
             items.into_iter().partition(|item| item.refused.is_some());
@@ -341,7 +341,7 @@ impl Given<'_, '_> {
         self.note(&item, What::Refused);
     }
 
-    /// Pushes one batch, joining and trying again where a ref has another version there.
+    /// Pushes one batch. If a ref has another version at the remote, joins both and tries again.
     fn batch(&mut self, mut items: Vec<Item>, audience: &mut Audience<'_>) -> Result<()> {
         let mut atomic = true;
         for attempt in 0..ATTEMPTS {
@@ -368,7 +368,8 @@ impl Given<'_, '_> {
             if moved || atomic && went {
                 std::thread::sleep(self.pause(attempt));
             } else if atomic {
-                // The host knows no such pushes, or refuses one ref and all the others with it: each for itself tells.
+                // The host does not support atomic pushes, or one refused ref made it refuse all: push each ref by
+                // itself.
                 atomic = false;
             } else {
                 items = self.drop_refused(items, &pushed, went)?;
@@ -380,8 +381,8 @@ impl Given<'_, '_> {
         Ok(())
     }
 
-    /// Returns the version of a session that must still be there for a newer one to follow it. Where it is not, a copy of this
-    /// clone may have deleted it, and git alone would make it anew.
+    /// Returns the version of a session that must be at the remote for the new one to follow. If it is missing, a copy
+    /// of this clone may have deleted it, and git would create it anew.
     fn grown_from(&self, item: &Item) -> Option<ObjectId> {
         let (RefName::Session(_), Some(copy), Some(new)) = (&item.name, item.copy, item.new) else {
             return None;
@@ -390,7 +391,7 @@ impl Given<'_, '_> {
         grown.then_some(copy)
     }
 
-    /// Looks at what the remote has now. What it has already is done; what diverged is joined.
+    /// Asks the remote for its refs again. Refs that are there already are done; diverged ones are joined.
     fn look_again(
         &mut self,
         mut items: Vec<Item>,
@@ -439,7 +440,7 @@ impl Given<'_, '_> {
                 Ok(false) => left.push(item),
                 Ok(true) => {
                     moved = true;
-                    // More may have been added here since the last look.
+                    // Events may have been added here since the last check.
                     inspect_all(repo, self.looker, std::slice::from_mut(&mut item));
                     left.extend(self.without_refused(vec![item]));
                 }
@@ -449,7 +450,7 @@ impl Given<'_, '_> {
         Ok((left, moved))
     }
 
-    /// Makes an item fit what the remote has. Returns whether it is another push now.
+    /// Adapts an item to the remote's version. Returns whether the push has changed.
     fn settle(
         &mut self,
         item: &mut Item,
@@ -461,7 +462,7 @@ impl Given<'_, '_> {
             return Ok(false);
         }
         let Some(new) = item.new else {
-            return Err(Error::fatal("it has changed at the remote since"));
+            return Err(Error::fatal("it changed at the remote meanwhile"));
         };
         let here = repo.object_header(theirs)?.is_some();
         if here && repo.is_ancestor(theirs, new)? {
@@ -476,7 +477,7 @@ impl Given<'_, '_> {
         }
         validate::check(repo, &item.name, theirs, &[new]).map_err(|error| {
             Error::fatal(format!(
-                "what the remote has under its name is not ours: {}",
+                "the remote's version is not valid: {}",
                 error.message()
             ))
         })?;
@@ -485,18 +486,19 @@ impl Given<'_, '_> {
         let store = &self.context.store;
         let is_users = |tip| signature::is_users(self.context, tip);
         let signs = signature::is_wanted(self.context)?;
-        // What is there is the user's word, as was just made sure; a join of both is nobody's.
+        // The check above has shown that the user signed the remote's version. The joined version would have no
+        // signature.
         let own_word = signs && store.is_own_word(&item.name, &is_users)?;
         let purged_here = store.is_purged_beyond(new, theirs)?;
         let purged_there = store.is_purged_beyond(theirs, new)?;
         let joined = match purged_here == purged_there {
             true => store.join(&item.name, theirs, self.looker.redactor)?,
-            // What one side purged would come back with the history of the other.
+            // Joining would bring back the secrets that one side has purged.
             false => store.graft(&item.name, theirs, purged_there, self.looker.redactor)?,
         };
         match joined {
             Joined::Busy => Err(Error::fatal(
-                "it has another version at the remote, and is being written here",
+                "it has another version at the remote and is in use here",
             )),
             Joined::At(id) => {
                 let sealed = match (signs, own_word) {
@@ -519,7 +521,7 @@ impl Given<'_, '_> {
         }
     }
 
-    /// Takes out what a copy of this clone deleted, which the notes that are there now tell.
+    /// Removes sessions that a copy of this clone deleted, as the remote's current notes say.
     fn without_deleted(
         &mut self,
         items: Vec<Item>,
@@ -545,10 +547,10 @@ impl Given<'_, '_> {
         if writer == self.context.store.require_writer()? {
             return Ok(());
         }
-        Err(Error::fatal("somebody else wrote to it at the remote"))
+        Err(Error::fatal("another writer changed it at the remote"))
     }
 
-    /// Takes out what the remote refuses where each ref goes for itself. `went` tells whether others were taken.
+    /// Drops the refs that the remote refuses in a non-atomic push. `went` tells whether others were accepted.
     fn drop_refused(&mut self, items: Vec<Item>, pushed: &Pushed, went: bool) -> Result<Vec<Item>> {
         let refused: BTreeMap<&str, &Outcome> = pushed
             .outcomes
@@ -583,7 +585,7 @@ impl Given<'_, '_> {
         Ok(left)
     }
 
-    /// Notes what the remote has now. If this never gets written down, the next push finds out that it is there.
+    /// Notes the versions that the remote has now. If recording them fails, the next push finds them there.
     fn taken(&mut self, items: &[Item]) -> Result<()> {
         for item in items {
             self.note(item, kind(item));
@@ -595,7 +597,7 @@ impl Given<'_, '_> {
         }
     }
 
-    /// Writes down what the remote has now.
+    /// Records the versions that the remote has now.
     fn write_down(&mut self) -> Result<()> {
         let items = std::mem::take(&mut self.there);
         if items.is_empty() {
@@ -615,7 +617,7 @@ impl Given<'_, '_> {
             if self.context.repo.swap_many(&changes)? == Swap::Done {
                 break;
             }
-            // Somebody deletes copies meanwhile. What moves once more is put right by the next fetch.
+            // Another process deletes copies meanwhile. The next fetch corrects a copy that moves again.
             self.known = copies(self.context.repo, &self.remote.name)?;
         }
         for item in items {

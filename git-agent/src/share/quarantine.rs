@@ -1,5 +1,5 @@
-//! Getting the objects of others past broken ones: what git refuses costs no other ref anything, and what came is held by
-//! one ref of our own until it is checked.
+//! Fetches objects without trusting them: a broken ref does not affect others, and one ref of our own holds the new
+//! objects until they are checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,19 +13,19 @@ use crate::git::remote::{FetchFault, without_password};
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::store::refname;
 
-/// How many attempts are made to tell good refs from those that git refuses.
+/// Maximum number of tries to separate good refs from those that git refuses.
 const ATTEMPTS: usize = 400;
 
-/// Why some of what was asked for is refused.
+/// The refused ids, each with its reason.
 pub(super) type Refused = BTreeMap<ObjectId, String>;
 
-/// What was fetched and is not checked yet, held by one ref.
+/// Fetched objects that are not checked yet, held by one ref.
 pub(super) struct Quarantine {
     held: Vec<RefChange>,
 }
 
 impl Quarantine {
-    /// Returns what is still held. Only a process that died can have left it: the remote's lock is held.
+    /// Returns the objects that are still held. We have the remote's lock, so only a dead process can have left them.
     pub(super) fn left_behind(repo: &Repo, remote: &str) -> Result<Self> {
         let left = repo.refs_under(&refname::incoming_of(remote))?.refs;
         let held = left.into_iter().map(|left| RefChange {
@@ -38,7 +38,7 @@ impl Quarantine {
         })
     }
 
-    /// Fetches what is `missing` of the `wanted` commits, and returns which of these are refused and why.
+    /// Fetches the `missing` ones of the `wanted` commits. Returns the refused ones with the reasons.
     pub(super) fn fill(
         mut self,
         context: &Context<'_>,
@@ -58,7 +58,7 @@ impl Quarantine {
         };
         sorting.get(&missing, audience)?;
         let mut refused = sorting.refused;
-        // Where nothing came at all, it was not for what is there.
+        // If nothing arrived at all, the connection failed, not a ref.
         if sorting.unfinished.len() == missing.len()
             && let Some(why) = missing.first().and_then(|id| refused.get(id))
         {
@@ -88,13 +88,13 @@ impl Quarantine {
         Ok((self, refused))
     }
 
-    /// Lets go of everything: what is good has a name by now. Failing to leaves it to the next fetch.
+    /// Releases everything; the good refs have names by now. If this fails, the next fetch does it.
     pub(super) fn let_go(&self, context: &Context<'_>) {
         let _ = context.repo.swap_refs(&self.held);
     }
 }
 
-/// Makes one commit that all the others are parents of, so that nobody's gc takes them away, and returns how to let go.
+/// Makes one commit that has all others as parents, so that gc keeps them. Returns the change that releases it.
 fn hold(context: &Context<'_>, remote: &str, parents: &[ObjectId]) -> Result<RefChange> {
     let repo = context.repo;
     let nonce: String = context
@@ -124,24 +124,24 @@ fn hold(context: &Context<'_>, remote: &str, parents: &[ObjectId]) -> Result<Ref
             expected: Expected::At(id),
             new: None,
         }),
-        Swap::Stale => Err(Error::fatal(format!("ref '{name}' exists already"))),
+        Swap::Stale => Err(Error::fatal(format!("ref '{name}' already exists"))),
     }
 }
 
-/// Telling good refs from those that git refuses.
+/// Separates good refs from those that git refuses.
 struct Sorting<'a> {
     repo: &'a Repo,
     remote: &'a str,
-    /// How many attempts are left.
+    /// Tries left.
     attempts: usize,
     refused: Refused,
-    /// Those of the refused that the remote stopped to send in the middle.
+    /// The refused ones whose transfer broke off.
     unfinished: BTreeSet<ObjectId>,
 }
 
 impl Sorting<'_> {
-    /// Fetches objects. When git refuses, what it finds faults in is left out; where that cannot be told, because the remote
-    /// cannot even give it, halves are tried until it is known.
+    /// Fetches objects. If git refuses them, leaves out the faulty ones; if the remote cannot send them at all, bisects
+    /// to find the bad ones.
     fn get(&mut self, ids: &[ObjectId], audience: &mut Audience<'_>) -> Result<()> {
         if ids.is_empty() {
             return Ok(());
@@ -155,12 +155,12 @@ impl Sorting<'_> {
         let Err(failure) = self.repo.try_fetch(self.remote, ids, audience)? else {
             return Ok(());
         };
-        // A remote that cannot be reached at all refuses nothing in particular.
+        // If the remote cannot be reached, no ref is at fault.
         self.repo
             .ask_remote(self.remote)?
             .finish(&|_| Interest::None, 0)?;
         let said = failure.said;
-        // Nor does one that there is no room for.
+        // The same holds if the disk is full.
         if failure.fault == FetchFault::NoRoom {
             let remote = without_password(self.remote);
             return Err(Error::fatal(format!(
@@ -171,14 +171,14 @@ impl Sorting<'_> {
             let reason = match failure.fault {
                 FetchFault::Cut => {
                     self.unfinished.insert(*only);
-                    format!("it did not come whole: {said}")
+                    format!("the transfer broke off: {said}")
                 }
                 _ => format!("git refuses it: {said}"),
             };
             self.refused.insert(*only, reason);
             return Ok(());
         }
-        // Most of what git refuses it can name, also where there is much of it.
+        // git can usually name all objects that it refuses.
         if let Ok(faulty) = self.repo.faulty(self.remote, ids, audience)
             && !faulty.is_empty()
         {

@@ -1,6 +1,6 @@
-//! Which remote is meant, and whether a person has agreed that its readers may see sessions.
+//! Chooses the remote, and knows whether the user agreed to share sessions with its readers.
 //!
-//! Consent is kept with the address, not with the name: who can read what is pushed depends on where it goes.
+//! Consent belongs to the address, not to the name, because the address decides who can read the sessions.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -17,16 +17,16 @@ pub const CONSENT: &str = "agent.share";
 /// A remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
-    /// As git is told: the name of a remote, or an address.
+    /// The argument for git: the name of a remote, or an address.
     pub name: String,
-    /// Where pushes go, without passwords: all of these.
+    /// All addresses that pushes go to, without passwords.
     pub addresses: Vec<String>,
-    /// Whether a person has agreed that sessions are pushed there.
+    /// Whether the user agreed to push sessions there.
     pub agreed: bool,
 }
 
 impl Remote {
-    /// Returns the remote of a name or an address; without one `agent.remote`, then `origin`, then the only one there is.
+    /// Returns the remote with this name or address; without one, `agent.remote`, then `origin`, then the only remote.
     pub fn choose(context: &Context<'_>, wanted: Option<&str>) -> Result<Self> {
         let (name, known) = choose_name(context, wanted)?;
         if !known {
@@ -35,7 +35,7 @@ impl Remote {
         Remote::of(context, name, known)
     }
 
-    /// Returns the remote that something was pushed to or fetched from before.
+    /// Returns a remote that was pushed to or fetched from before.
     pub(super) fn recall(context: &Context<'_>, name: &str) -> Result<Self> {
         let (name, known) = choose_name(context, Some(name))?;
         Remote::of(context, name, known)
@@ -52,8 +52,8 @@ impl Remote {
         Ok(Remote::at(context, name, vec![address]))
     }
 
-    /// Returns what git is told for the same remote. Where pushes to it go takes a question to git, which a fetch need not
-    /// ask.
+    /// Returns the argument for git of the same remote. Finding the push addresses takes a call of git, which a fetch
+    /// does not need.
     pub fn choose_name(context: &Context<'_>, wanted: Option<&str>) -> Result<String> {
         let (name, known) = choose_name(context, wanted)?;
         if !known {
@@ -62,7 +62,7 @@ impl Remote {
         Ok(name)
     }
 
-    /// The team's file has no say in whether something is agreed.
+    /// The team's file cannot give consent, so only git's configuration is read.
     fn at(context: &Context<'_>, name: String, addresses: Vec<String>) -> Self {
         let known = context.repo.config_strings(CONSENT);
         let agreed = addresses.iter().all(|address| known.contains(address));
@@ -73,18 +73,18 @@ impl Remote {
         }
     }
 
-    /// Returns the addresses as one text, with something between them.
+    /// Returns the addresses as one text with a separator.
     pub fn address(&self, between: &str) -> String {
         self.addresses.join(between)
     }
 
-    /// Returns whether words name a remote or an address rather than a session.
+    /// Returns whether a word names a remote or an address rather than a session.
     pub fn is_meant(context: &Context<'_>, word: &str) -> bool {
         context.repo.remote_names().iter().any(|name| name == word)
             || looks_like_address(context, word)
     }
 
-    /// Remembers that sessions may be pushed there.
+    /// Records the user's consent to push sessions there.
     pub fn agree(&mut self, context: &Context<'_>) -> Result<()> {
         let known = context.repo.config_strings(CONSENT);
         for address in self.addresses.iter().filter(|one| !known.contains(one)) {
@@ -95,7 +95,7 @@ impl Remote {
     }
 }
 
-/// Returns what git is told, and whether it is the name of a remote rather than an address.
+/// Returns the argument for git, and whether it is the name of a remote rather than an address.
 fn choose_name(context: &Context<'_>, wanted: Option<&str>) -> Result<(String, bool)> {
     let name = match wanted {
         Some(name) => name.to_owned(),
@@ -106,7 +106,7 @@ fn choose_name(context: &Context<'_>, wanted: Option<&str>) -> Result<(String, b
         return Ok((name, true));
     }
     if name.starts_with('-') || name.is_empty() || !looks_like_address(context, &name) {
-        let error = Error::fatal(format!("no remote '{name}'"));
+        let error = Error::fatal(format!("remote '{name}' does not exist"));
         return Err(match known.as_slice() {
             [] => error.hint("git remote add origin <address>"),
             known => error.hint(format!("the remotes are: {}", known.join(", "))),
@@ -130,10 +130,12 @@ fn default_name(context: &Context<'_>) -> Result<String> {
     }
     match (known.pop(), known.is_empty()) {
         (Some(only), true) => Ok(only),
-        (Some(_), false) => Err(Error::fatal("several remotes, and none is called 'origin'")
-            .hint(format!("git config {KEY} <name>"))),
+        (Some(_), false) => Err(Error::fatal(
+            "there are several remotes, and none is named 'origin'",
+        )
+        .hint(format!("git config {KEY} <name>"))),
         (None, _) => {
-            Err(Error::fatal("there is no remote").hint("git remote add origin <address>"))
+            Err(Error::fatal("no remote is configured").hint("git remote add origin <address>"))
         }
     }
 }
@@ -154,17 +156,17 @@ fn require_no_password(address: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::fatal(format!(
-        "the address '{}' has a password, which would be kept in names of refs and shown",
+        "the address '{}' contains a password, which would show up in names of refs",
         without_password(address)
     ))
-    .hint("git remote add <name> <address>    gives it a name")
-    .hint("git config credential.helper <helper>    keeps passwords for git"))
+    .hint("git remote add <name> <address>    give it a name")
+    .hint("git config credential.helper <helper>    let git keep the password"))
 }
 
-/// Returns an address that means the same from everywhere.
+/// Returns an address that does not depend on the current directory.
 fn absolute(context: &Context<'_>, url: &str) -> String {
     let agreed = || context.repo.config_strings(CONSENT);
-    // What somebody agreed to as it stands is left so.
+    // An address with consent is kept as it is.
     if !is_relative(url) || agreed().iter().any(|one| one == url) {
         return url.to_owned();
     }
@@ -173,13 +175,13 @@ fn absolute(context: &Context<'_>, url: &str) -> String {
     real_path(&from.join(url)).display().to_string()
 }
 
-/// Returns whether an address is a path from somewhere: to git a colon before the first slash is the end of a host.
+/// Returns whether an address is a relative path: for git, a colon before the first slash ends a host name.
 fn is_relative(url: &str) -> bool {
     let first = url.split('/').next().unwrap_or_default();
     !first.is_empty() && !first.contains(':')
 }
 
-/// Returns a path without links and steps back, also where the end of it is not there.
+/// Returns a path without links and `..`, even if its end does not exist.
 fn real_path(path: &Path) -> PathBuf {
     let there = path
         .ancestors()

@@ -1,7 +1,7 @@
-//! Where this clone's records are: the remotes that may have them, and what each says that it has now.
+//! Asks remotes which refs of this clone they have now.
 //!
-//! Copies of refs tell what a remote had when it was last heard of. A remote that was renamed, moved to another address or
-//! cleaned up by somebody has something else: whoever deletes or purges asks, and so does a push with nothing to push.
+//! Copies of refs only tell what a remote had at the last contact. A remote that was renamed, moved or cleaned up since
+//! has other refs. So forget and purge ask, and so does a push with nothing to push.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,16 +15,16 @@ use crate::share::remote::Remote;
 use crate::store::limits;
 use crate::store::refname::{self, RefName};
 
-/// The remotes that may have something of this clone's.
+/// The remotes that may have refs of this clone.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// Those that can be asked.
+    /// The remotes that can be asked.
     pub remotes: Vec<Remote>,
-    /// Names with copies here that no longer mean anything: removed, or renamed.
+    /// Names of removed or renamed remotes that still have copies here.
     pub unknown: Vec<String>,
 }
 
-/// Returns the remotes that a person agreed to share with, and all that copies are here of.
+/// Returns the remotes with the user's consent, and those with copies here.
 pub(super) fn places(context: &Context<'_>) -> Result<Places> {
     let copied = copied_from(context)?;
     let mut names: BTreeSet<String> = context.repo.remote_names().into_iter().collect();
@@ -49,18 +49,20 @@ fn copied_from(context: &Context<'_>) -> Result<BTreeSet<String>> {
         .collect())
 }
 
-/// What a remote says about some of this clone's refs.
+/// A remote's answer about some of this clone's refs.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    /// Those that it has, in whatever version.
+    /// The refs it has, in any version.
     pub there: BTreeSet<RefName>,
-    /// Those of them that it has in a version that nobody here has seen.
+    /// Those it has in a version that is unknown here.
     pub unseen: BTreeSet<RefName>,
-    /// This clone's review notes, asked for or not, in such a version: they say what a copy of this clone deleted.
+    /// This clone's review notes in an unknown version, asked for or not: they tell which sessions a copy of this clone
+    /// deleted.
     pub notes: BTreeMap<RefName, ObjectId>,
 }
 
-/// Does what [`ask`] does once no push or fetch of this clone is under way there: what one is about to give would be missed.
+/// Calls [`ask`] while no push or fetch of this clone is running there, because refs that are being pushed would be
+/// missed.
 pub(super) fn ask_alone(
     context: &Context<'_>,
     remote: &str,
@@ -70,8 +72,8 @@ pub(super) fn ask_alone(
     ask(context, remote, names)
 }
 
-/// Asks a remote for some of this clone's refs, and brings the copies of them up to date as far as what it has is known
-/// here. Nothing is fetched. The caller holds the remote's lock.
+/// Asks a remote for some of this clone's refs, and updates the copies whose new version is known here. Fetches
+/// nothing. The caller holds the remote's lock.
 pub(super) fn ask(
     context: &Context<'_>,
     remote: &str,
@@ -120,12 +122,12 @@ pub(super) fn ask(
         if copy == now {
             continue;
         }
-        // A version that nobody here has seen is for a fetch to look at, or for a push to join.
+        // An unknown version is left to a fetch, or joined by a push.
         if now.is_some_and(|now| !known(name, now)) {
             answer.unseen.insert(name.clone());
             continue;
         }
-        // A copy of this clone may have folded it into an archive that is not here.
+        // A copy of this clone may have archived it into an archive that is not here.
         let may_hold = |(archive, id): (&RefName, &ObjectId)| {
             own_archive(archive) && archive.month() == name.month() && own.get(archive) != Some(id)
         };
@@ -133,7 +135,7 @@ pub(super) fn ask(
         if is_session && now.is_none() && there.iter().any(may_hold) {
             continue;
         }
-        // What only the copy has is not let go of without a trace.
+        // Keep a version that only the copy has.
         let own = own.get(name).copied();
         let kept = |copy: ObjectId| {
             let whole = |id| repo.is_ancestor(copy, id).unwrap_or(false);
@@ -160,7 +162,7 @@ pub(super) fn ask(
         }
         Swap::Stale => Err(
             Error::fatal(format!("copies of refs of '{remote}' changed meanwhile"))
-                .hint("try again"),
+                .hint("run the command again"),
         ),
     }
 }

@@ -1,4 +1,5 @@
-//! Uncommitted work of sessions: only commits are shared, so the log says how many files stay behind. It never names them.
+//! Counts the uncommitted files of sessions: a push shares only commits, so the log records how many files stay behind,
+//! without names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +13,8 @@ use crate::session::worktree::work::{self, Keep};
 use crate::store::list::{Listed, Scope};
 use crate::store::log::writer::SessionWriter;
 
-/// Records in the log of each session that is about to be pushed how many of its files are not committed, and returns those
-/// that have any. A session that is at work is passed over: its turn decides.
+/// Records in the log of each session how many files are uncommitted before a push. Returns the sessions that have any.
+/// A working session is skipped, because its turn may still commit.
 pub fn note(
     context: &Context<'_>,
     only: Option<&BTreeSet<SessionId>>,
@@ -29,7 +30,7 @@ pub fn note(
         }
         let files = match session.status.is_closed() {
             true => 0,
-            // Work that cannot be looked at keeps nothing else from being pushed.
+            // A worktree that cannot be read must not stop the push.
             false => count(context, &listed).unwrap_or(0),
         };
         if session.unshared().unwrap_or(0) != files && !record(context, session, files)? {
@@ -51,7 +52,7 @@ fn count(context: &Context<'_>, listed: &Listed) -> Result<u64> {
     Ok(files.len() as u64)
 }
 
-/// Writes the number down; `false` while somebody else writes to the session.
+/// Records the number. Returns `false` while another process writes to the session.
 fn record(context: &Context<'_>, session: &Session, files: u64) -> Result<bool> {
     if lock::is_held(&context.store.write_lock(session.sid))? {
         return Ok(false);

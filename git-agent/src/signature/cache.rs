@@ -1,4 +1,4 @@
-//! Who signed what was fetched, remembered: to check one signature a program is started, and listings show many.
+//! Caches the signers of fetched commits: checking one signature starts a program, and listings show many.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,32 +11,32 @@ use crate::model::review::authorship::Claim;
 use crate::signature::names;
 use crate::store::Store;
 
-/// Settings that decide whose a key is.
+/// Settings that decide who owns a key.
 const SETTINGS: [&str; 4] = [
     "gpg.format",
     "gpg.program",
     "gpg.ssh.program",
     "gpg.minTrustLevel",
 ];
-/// Files that do.
+/// Settings that name such files.
 const FILES: [&str; 2] = ["gpg.ssh.allowedSignersFile", "gpg.ssh.revocationFile"];
-/// So many commits without a signature are read soon enough each time.
+/// Up to this number, unsigned commits are read again rather than cached.
 const FEW: usize = 256;
-/// So many answers are remembered.
+/// Maximum number of cached answers.
 const MANY: usize = 50_000;
-/// For so long, because a keyring may change as well.
+/// Lifetime of the cache, because a keyring may change as well.
 const HOURS: i64 = 12;
 
-/// What is remembered.
+/// The cache file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Known {
-    /// What the answers depend on.
+    /// Fingerprint of the settings and files that the answers depend on.
     under: String,
-    /// The signer of each commit that was looked at; none that is known here for most.
+    /// The signer of each checked commit; `None` if it has no known signer.
     signers: HashMap<String, Option<String>>,
 }
 
-/// Returns who signed each of some commits, as far as the user's own keys tell. What cannot be checked nobody signed.
+/// Returns the signer of each commit, according to the user's own keys; `None` if it is unsigned or cannot be checked.
 pub fn signers(store: &Store<'_>, commits: &[ObjectId]) -> Vec<Option<String>> {
     if commits.is_empty() {
         return Vec::new();
@@ -82,7 +82,7 @@ pub fn signers(store: &Store<'_>, commits: &[ObjectId]) -> Vec<Option<String>> {
     answer
 }
 
-/// Returns what a name with this address is worth in what somebody signed.
+/// Returns whether a signer confirms this address, or it is only claimed.
 pub fn claim(signer: Option<&str>, email: &str) -> Claim {
     match signer {
         Some(signer) if names(signer, email) => Claim::Verified,
@@ -90,7 +90,7 @@ pub fn claim(signer: Option<&str>, email: &str) -> Claim {
     }
 }
 
-/// Writes down what is known. That it fails is no error.
+/// Writes the cache. A failure is ignored.
 fn keep(store: &Store<'_>, mut known: Known, commits: &[ObjectId]) {
     if known.signers.len() > MANY {
         let wanted: std::collections::HashSet<String> =
@@ -100,14 +100,14 @@ fn keep(store: &Store<'_>, mut known: Known, commits: &[ObjectId]) {
     let (Ok(dir), Ok(text)) = (store.require_dir("cache"), serde_json::to_vec(&known)) else {
         return;
     };
-    // Two that write at once may spoil this: then it cannot be read, and is made anew.
+    // Two processes that write at once may damage the file; then it is unreadable and made again.
     let new = dir.join(format!("signers.{}", std::process::id()));
     if fs::write(&new, text).is_ok() {
         let _ = fs::rename(&new, dir.join("signers"));
     }
 }
 
-/// Returns what all answers depend on, as one word.
+/// Returns a fingerprint of everything that the answers depend on.
 fn under(store: &Store<'_>) -> String {
     let repo = store.repo;
     let hours = store.env.now().seconds() / 3600 / HOURS;

@@ -1,7 +1,8 @@
-//! Signatures: the user's own on what is shared, and what those of others are worth.
+//! Signs the user's own shared refs and judges the signatures of others.
 //!
-//! Whoever may push can claim to be anybody, so an author is only claimed unless a key that this clone's user knows says
-//! the same. Keys and programs are git's own settings: `gpg.format`, `user.signingKey`, `gpg.ssh.allowedSignersFile`.
+//! Anyone with push access can write any author name, so an author counts as claimed until a key that this clone's user
+//! trusts confirms the name. Keys and programs are git's own settings: `gpg.format`, `user.signingKey`,
+//! `gpg.ssh.allowedSignersFile`.
 
 pub mod cache;
 
@@ -13,35 +14,35 @@ use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::remote::Signed;
 
-/// What a signature is worth.
+/// The judgement of a signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum Standing {
-    /// There is none: the author is only claimed.
+    /// Not signed; the author is only claimed.
     None,
-    /// Signed by the author it names.
+    /// Signed by the named author.
     Verified {
-        /// Whom the key belongs to.
+        /// The owner of the key.
         by: String,
     },
-    /// Signed by somebody known, who is not the author it names.
+    /// Signed by a known signer who is not the named author.
     Other {
-        /// Whom the key belongs to.
+        /// The owner of the key.
         by: String,
     },
-    /// Signed with a key that is nobody's here.
+    /// Signed with an unknown key.
     Stranger {
         /// The key.
         key: String,
     },
-    /// Signed, but it cannot be checked here.
+    /// Signed, but the signature cannot be checked here.
     Unchecked,
     /// The signature is wrong.
     Bad,
 }
 
 impl Standing {
-    /// Returns it in words, to stand behind an author.
+    /// Returns the judgement in words, to print after an author's name.
     pub fn words(&self) -> String {
         match self {
             Standing::None => "claimed".to_owned(),
@@ -55,7 +56,7 @@ impl Standing {
 
     fn of(signed: Signed, claimed: Option<&str>) -> Self {
         match signed {
-            // Whoever asks knows that there is one.
+            // The caller has seen a signature.
             Signed::No => Standing::Unchecked,
             Signed::Bad => Standing::Bad,
             Signed::Unknown => Standing::Unchecked,
@@ -68,7 +69,7 @@ impl Standing {
     }
 }
 
-/// Returns whether a signer, `email` or `name <email>`, is a person with this address.
+/// Returns whether a signer, `email` or `name <email>`, has this address.
 pub(crate) fn names(signer: &str, email: &str) -> bool {
     let address = match signer.rsplit_once('<') {
         Some((_, rest)) => rest.trim_end_matches('>'),
@@ -77,16 +78,16 @@ pub(crate) fn names(signer: &str, email: &str) -> bool {
     !email.is_empty() && address.trim().eq_ignore_ascii_case(email.trim())
 }
 
-/// A tip to be judged.
+/// A tip whose signature is to be judged.
 pub(crate) struct Tip<'w> {
     pub id: ObjectId,
-    /// The address of the author it names.
+    /// The address of the named author.
     pub claimed: Option<String>,
     pub refused: &'w mut Option<String>,
     pub standing: &'w mut Option<Standing>,
 }
 
-/// Judges the signatures of tips. One that is wrong is a reason to refuse; none at all is not.
+/// Judges the signatures of tips. Refuses a tip with a wrong signature, but not one without any.
 pub(crate) fn judge_all(context: &Context<'_>, tips: &mut [Tip<'_>]) -> Result<()> {
     let mut signed = Vec::new();
     for (at, tip) in tips.iter().enumerate() {
@@ -106,7 +107,7 @@ pub(crate) fn judge_all(context: &Context<'_>, tips: &mut [Tip<'_>]) -> Result<(
     Ok(())
 }
 
-/// Returns what the signature of a log's tip is worth.
+/// Judges the signature of a log's tip.
 pub fn standing(context: &Context<'_>, tip: ObjectId, claimed: &str) -> Result<Standing> {
     if !context.repo.is_signed(tip)? {
         return Ok(Standing::None);
@@ -115,8 +116,8 @@ pub fn standing(context: &Context<'_>, tip: ObjectId, claimed: &str) -> Result<S
     Ok(Standing::of(found.unwrap_or(Signed::No), Some(claimed)))
 }
 
-/// Refuses what a remote has under the name of one of this clone's refs when it is signed by somebody else or by nobody,
-/// although this clone signs: taken over, it would be signed with what is new here.
+/// If this clone signs, refuses the remote's version of one of its refs unless the user has signed it: a join would put
+/// the user's signature on it.
 pub(crate) fn require_own(context: &Context<'_>, tip: ObjectId) -> Result<()> {
     if !is_wanted(context)? {
         return Ok(());
@@ -124,17 +125,17 @@ pub(crate) fn require_own(context: &Context<'_>, tip: ObjectId) -> Result<()> {
     let (_, email) = context.repo.committer()?;
     match standing(context, tip, &email)? {
         Standing::Verified { .. } => Ok(()),
-        // Anybody can sign with a key that nobody looks at.
+        // An unverifiable signature proves nothing: anyone can make one.
         Standing::Unchecked => Err(Error::fatal(format!(
-            "what the remote has of it is signed, but by whom cannot be checked here{}",
+            "the remote's version is signed, but the signer cannot be checked here{}",
             match context.repo.config_string("gpg.format").as_deref() {
-                Some("ssh") => "; git config gpg.ssh.allowedSignersFile <file> lets it be",
+                Some("ssh") => "; set it up with git config gpg.ssh.allowedSignersFile <file>",
                 _ => "",
             }
         ))),
-        Standing::None => Err(Error::fatal("what the remote has of it is not signed")),
+        Standing::None => Err(Error::fatal("the remote's version is not signed")),
         other => Err(Error::fatal(format!(
-            "what the remote has of it is not signed by {email}: {}",
+            "the remote's version is not signed by {email}: {}",
             other.words()
         ))),
     }
@@ -147,7 +148,7 @@ pub(crate) fn is_users(context: &Context<'_>, tip: ObjectId) -> Result<bool> {
     Ok(matches!(standing, Standing::Verified { .. }))
 }
 
-/// Returns whether the user wants what is shared to be signed.
+/// Returns whether the user wants shared refs to be signed.
 pub fn is_wanted(context: &Context<'_>) -> Result<bool> {
     context.config.require(&settings::SIGN)
 }

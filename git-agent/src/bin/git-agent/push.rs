@@ -114,7 +114,7 @@ fn chosen(
         }
         if let Some(remote) = &listed.remote {
             return Err(Error::fatal(format!(
-                "session '{name}' belongs to somebody else (from '{remote}')"
+                "session '{name}' belongs to a teammate (from '{remote}')"
             )));
         }
         sids.insert(listed.session.sid);
@@ -129,7 +129,7 @@ fn agree(context: &Context<'_>, ui: &Ui, remote: &mut Remote, yes: bool) -> Resu
     }
     if !ui.may_ask() {
         return Err(Error::fatal(format!(
-            "nobody has agreed to share sessions with '{}' ({})",
+            "you have not agreed to share sessions with '{}' ({})",
             remote.name,
             remote.address(", ")
         ))

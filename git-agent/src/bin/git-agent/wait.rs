@@ -64,7 +64,7 @@ pub fn run(env: &Env, args: &Wait) -> Result<u8> {
         let chosen = choose(context, args)?;
         if let Some(listed) = chosen.iter().find(|listed| !listed.is_mine()) {
             return Err(Error::fatal(format!(
-                "session '{}' belongs to somebody else: nothing here tells when it changes",
+                "session '{}' belongs to a teammate: this clone does not see its changes",
                 listed.session.name
             )));
         }
