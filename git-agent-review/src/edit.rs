@@ -175,7 +175,7 @@ fn type_in(
         ui.narrate("nothing was typed");
         return answer::tell(ui, &[]);
     }
-    let kept = |error: Error| error.hint(format!("what was typed is kept in '{}'", path.display()));
+    let kept = |error: Error| error.hint(format!("the text is kept in '{}'", path.display()));
     let (done, ids) = write(context, listed, &work, &review, &wishes).map_err(kept)?;
     forget();
     ui.narrate(done);
@@ -209,7 +209,7 @@ fn ask(
         if nobody || shown.as_ref() == Some(&typed) {
             return Err(
                 Error::fatal(format!("line {}: {}", mistake.line + 1, mistake.what))
-                    .hint(format!("what was typed is kept in '{}'", path.display()))
+                    .hint(format!("the text is kept in '{}'", path.display()))
                     .hint(format!(
                         "git agent review edit {}",
                         shell_word(&listed.session.name)

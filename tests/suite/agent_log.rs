@@ -51,7 +51,7 @@ fn a_session_is_told_from_its_beginning() {
     );
     repo.agent(["log", "wipe", "--since", "soon"])
         .code(129)
-        .assert_says("'soon' is no time");
+        .assert_says("'soon' is not a time");
     repo.agent(["log", "wipe", "--porcelain"]).code(129);
 }
 

@@ -107,8 +107,8 @@ fn what_it_has_no_say_in_is_not_offered_for_trust() {
         "[agent]\n\tshare = /srv/elsewhere\n\twriter = somebody-abcd\n[core]\n\tpager = less\n";
     repo.write(".gitagents", file);
     let told = |run: &git_agent_tests::Output| {
-        run.assert_says("has no say in agent.share: only a person agrees");
-        run.assert_says("has no say in agent.writer");
+        run.assert_says("agent.share is ignored in '.gitagents': only a person agrees");
+        run.assert_says("agent.writer is ignored in '.gitagents'");
         assert!(!run.stderr().contains("git agent trust"), "{run}");
         assert!(!run.stderr().contains("core.pager"), "{run}");
     };
@@ -293,7 +293,7 @@ fn no_value_in_a_team_file_stops_anybodys_work() {
         .agent(["new", "--name", "told", "--", "echo x >x"])
         .success();
     run.assert_says(
-        "'.gitagents' is ignored in agent.branchPrefix: 'a..b' is not the start of a branch name",
+        "agent.branchPrefix is ignored in '.gitagents': 'a..b' is not the start of a branch name",
     );
     repo.agent(["wait", "told"]).success();
     assert_eq!(repo.refs("refs/heads/agent/told").len(), 1);

@@ -186,7 +186,7 @@ fn mistakes_are_said_and_the_text_is_kept() {
         .stdin("precious\0words")
         .run()
         .code(129);
-    said.assert_says("the comment holds a NUL byte")
+    said.assert_says("the comment contains a NUL byte")
         .assert_says("the text is kept in");
     count += 1;
     assert_eq!(kept(), count);

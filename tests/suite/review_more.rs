@@ -63,7 +63,7 @@ fn text_typed_into_the_diff_becomes_comments() {
     assert!(!draft.path().exists());
     edit(r#"sed -i -e '/+two$/a lost?' "$1"; exit 1"#)
         .code(128)
-        .assert_says("what was typed is kept");
+        .assert_says("the text is kept");
     edit("exit 0").success().assert_says("1 comment");
 }
 

@@ -110,7 +110,7 @@ fn a_draft_knows_what_it_showed_before_threads_changed() {
     )
     .code(128)
     .assert_says("was deleted")
-    .assert_says("what was typed is kept");
+    .assert_says("the text is kept");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn an_editor_that_fails_leaves_only_what_was_typed() {
         r#"sed -i -e '/+two$/a words' "$1"; exit 1"#,
     )
     .code(128)
-    .assert_says("what was typed is kept");
+    .assert_says("the text is kept");
     repo.worktree_of("s").write("f", "one\n2\n");
     edit(&sandbox, &repo, "exit 0")
         .success()
@@ -257,7 +257,7 @@ fn what_is_typed_and_no_text_stays_a_draft() {
     )
     .code(128)
     .assert_says("line 1: this line is not UTF-8")
-    .assert_says("what was typed is kept");
+    .assert_says("the text is kept");
     assert_eq!(comments(&repo).len(), 0);
     std::fs::write(&file, b"one\nmore\n").expect("ours");
     edit(&sandbox, &repo, "LC_ALL=C sed -i 's/na.ve/naive/' \"$1\"")

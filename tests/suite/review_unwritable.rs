@@ -85,7 +85,7 @@ fn what_cannot_be_written_is_shown_all_the_same() {
             for word in words {
                 assert!(shown.stdout().contains(word), "{word} in {shown}");
             }
-            let told = shown.stderr().contains("belongs to a teammate");
+            let told = shown.stderr().contains("belongs to another user");
             assert_eq!(told, closed, "{shown}");
         }
         let refused = kept_out(&repo, &["review", "approve", "made"])

@@ -71,7 +71,7 @@ fn work(stage: &mut Stage<'_, '_>) -> Result<()> {
     stage.run(
         "git agent new --name wipe 'add a command that empties the list' -- shell-agent wipe",
     )?;
-    stage.run("git agent new --name remaining 'add a command that counts what is left' -- shell-agent remaining")?;
+    stage.run("git agent new --name remaining 'add a command that counts the entries' -- shell-agent remaining")?;
     let worktrees = stage.run("git worktree list")?;
     expect(worktrees.lines().count() == 3, "three worktrees")?;
     stage.run("git agent list")?;

@@ -1,7 +1,7 @@
-//! The git commands of an agent, as git itself writes them down: who took entries out of a reflog.
+//! Reads git's own trace of an agent's commands, to see whether the agent removed reflog entries.
 //!
-//! git tells no hook of it, so the agent's git is told to trace the commands it is given. What a person runs in a
-//! terminal of their own is not among them.
+//! git runs no hook for that, so the agent's git is told to trace its commands. Commands in the user's own terminal are
+//! not traced.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -11,15 +11,15 @@ use serde::Deserialize;
 
 use crate::error::{Context, Result};
 
-/// The variable that says where git traces to.
+/// The variable that names the trace file.
 pub(super) const VARIABLE: &str = "GIT_TRACE2_EVENT";
-/// Settings of the trace: as short as git can make it.
+/// Settings that keep the trace as short as possible.
 pub(super) const SETTINGS: [(&str, &str); 2] = [
     ("GIT_TRACE2_EVENT_BRIEF", "1"),
     ("GIT_TRACE2_EVENT_NESTING", "0"),
 ];
 
-/// Commands of git, and the words after them that let them take entries out of a reflog; none: any.
+/// git commands that can remove reflog entries, with the subcommands that do; empty for any.
 const DROPPING: [(&str, &[&str]); 4] = [
     ("stash", &["drop", "pop", "clear", "branch"]),
     ("reflog", &["expire", "delete"]),
@@ -33,7 +33,7 @@ struct Traced {
     argv: Vec<String>,
 }
 
-/// Returns whether a command in a trace takes entries out of reflogs.
+/// Returns whether a command in a trace removes reflog entries.
 pub fn dropped_entries(trace: &Path) -> Result<bool> {
     let cannot = || format!("cannot read '{}'", trace.display());
     let file = match File::open(trace) {
@@ -41,7 +41,7 @@ pub fn dropped_entries(trace: &Path) -> Result<bool> {
         other => other.context(cannot)?,
     };
     for line in BufReader::new(file).split(b'\n') {
-        // A line that was cut short, or that the agent wrote itself, tells nothing.
+        // Ignore a truncated line, or one that the agent wrote itself.
         let traced = serde_json::from_slice::<Traced>(&line.context(cannot)?);
         if traced.is_ok_and(|traced| drops(&traced.argv)) {
             return Ok(true);

@@ -1,8 +1,8 @@
-//! The variables that put an agent's git under guard, and take it out again.
+//! Sets the variables that put an agent's git under guard, and removes them again.
 //!
-//! Two ways lead to the hooks. `GIT_CONFIG_PARAMETERS` outranks the repository's own `core.hooksPath`. It is taken away
-//! from the other end of a push, so a generated `GIT_CONFIG_GLOBAL` names the hooks as well. Both include them only
-//! for the session's repository: what an agent does in others (a test's fixtures, a clone) is none of our business.
+//! The hooks are set in two ways. `GIT_CONFIG_PARAMETERS` overrides the repository's own `core.hooksPath`, but git does
+//! not pass it to the receiving end of a push, so a generated `GIT_CONFIG_GLOBAL` names the hooks as well. Both apply
+//! only to the session's repository; other repositories of the agent (test fixtures, clones) are not guarded.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -27,10 +27,10 @@ use crate::guard::{
 const PARAMETERS: &str = "GIT_CONFIG_PARAMETERS";
 const GLOBAL: &str = "GIT_CONFIG_GLOBAL";
 
-/// Variables by name.
+/// Environment variables by name.
 pub type Variables = BTreeMap<OsString, OsString>;
 
-/// Everything that puts one session under guard.
+/// The guard of one session.
 #[derive(Debug, Clone)]
 pub struct Guard {
     own: Own,
@@ -41,21 +41,21 @@ pub struct Guard {
     directory: PathBuf,
 }
 
-/// What a guard is made for.
+/// The inputs of a guard.
 #[derive(Debug)]
 pub struct Options<'a> {
-    /// This program, which the hooks are links to.
+    /// This program, which the hooks link to.
     pub program: &'a Path,
-    /// What the session may move.
+    /// The refs that the session may move.
     pub own: Own,
     /// The git directory of the session's worktree.
     pub git_dir: &'a Path,
-    /// A directory of the session's own for the generated configuration and the log.
+    /// The session's directory for the generated configuration and the log.
     pub directory: &'a Path,
 }
 
 impl Guard {
-    /// Installs the hooks and makes the guard of one session, for commands that run with these variables.
+    /// Installs the hooks and makes the guard of one session, for commands with these variables.
     pub fn prepare(repo: &Repo, variables: &Variables, options: Options<'_>) -> Result<Self> {
         let hooks = hooks::install(repo.common_dir(), options.program)?;
         fs::DirBuilder::new()
@@ -73,24 +73,24 @@ impl Guard {
         })
     }
 
-    /// Returns where hooks note what they refused; [`crate::guard::log::read`] reads it.
+    /// Returns the log of refused changes; [`crate::guard::log::read`] reads it.
     pub fn log(&self) -> PathBuf {
         log(&self.directory)
     }
 
-    /// Returns what the session may move.
+    /// Returns the refs that the session may move.
     pub fn own(&self) -> &Own {
         &self.own
     }
 
-    /// Returns the generated stand-in for the user's configuration.
+    /// Returns the generated replacement of the user's configuration.
     ///
-    /// It is the session's own: `git config --global` by an agent writes here and not to the user's file.
+    /// It belongs to the session: `git config --global` of an agent writes here, not to the user's file.
     pub fn global_config(&self) -> PathBuf {
         self.directory.join("gitconfig")
     }
 
-    /// Puts these variables under guard. What another guard did to them is undone first.
+    /// Puts these variables under guard. Removes another guard first.
     pub fn enter(&self, variables: &mut Variables) -> Result<()> {
         leave(variables);
         let path = self.global_config();
@@ -140,7 +140,7 @@ impl Guard {
         }
     }
 
-    /// Returns the settings that bring the hooks in, as `GIT_CONFIG_PARAMETERS` has them.
+    /// Returns the settings that enable the hooks, in the format of `GIT_CONFIG_PARAMETERS`.
     fn settings(&self) -> impl Iterator<Item = Vec<u8>> {
         keys(&self.common_dir).map(|key| parameter(&key, self.hooks.config.as_os_str().as_bytes()))
     }
@@ -170,12 +170,12 @@ pub fn log(directory: &Path) -> PathBuf {
     directory.join("refused")
 }
 
-/// Returns where an agent's git writes its commands down, in the session's directory; [`commands`] reads it.
+/// Returns the trace file of an agent's git in the session's directory.
 pub fn trace(directory: &Path) -> PathBuf {
     directory.join("commands")
 }
 
-/// Takes variables out of guard: they are as they were before [`Guard::enter`], but for git's location.
+/// Removes the guard from variables: restores them as they were before [`Guard::enter`], except git's location.
 pub fn leave(variables: &mut Variables) {
     if !variables.contains_key(OsStr::new(OWN_VARIABLE)) {
         return;
@@ -206,7 +206,7 @@ pub fn leave(variables: &mut Variables) {
     let (Some(parameters), Some(common)) = (parameters, common) else {
         return;
     };
-    // Ours are found by their keys; what git appended after them (a `-c` on the way here) stays.
+    // Recognise ours by their keys; parameters that git appended after them (from `-c`) stay.
     let ours: Vec<Vec<u8>> = keys(Path::new(&common)).collect();
     let rest = without_parameters(parameters.as_bytes(), &ours);
     if !rest.is_empty() {
@@ -214,14 +214,14 @@ pub fn leave(variables: &mut Variables) {
     }
 }
 
-/// Returns the keys of the settings that bring the hooks in.
+/// Returns the keys of the settings that enable the hooks.
 fn keys(common_dir: &Path) -> impl Iterator<Item = Vec<u8>> + use<> {
     conditions_for(common_dir)
         .into_iter()
         .map(|condition| [b"includeif.", condition.as_slice(), b".path"].concat())
 }
 
-/// Makes git ask nobody: no editor, no pager, no password on a terminal.
+/// Keeps git from asking: no editor, no pager, no password prompt.
 pub fn ask_nobody(variables: &mut Variables) {
     for (name, value) in [
         ("GIT_EDITOR", "true"),
@@ -234,7 +234,7 @@ pub fn ask_nobody(variables: &mut Variables) {
     }
 }
 
-/// Returns the files that git reads as the user's configuration, in its order.
+/// Returns the files that git reads as the user's configuration, in order.
 fn user_configs(variables: &Variables) -> Vec<PathBuf> {
     let var = |name: &str| {
         variables
@@ -243,7 +243,7 @@ fn user_configs(variables: &Variables) -> Vec<PathBuf> {
     };
     let home = var("HOME").map(PathBuf::from);
     let files = match variables.get(OsStr::new(GLOBAL)) {
-        // Set to nothing means: no such file.
+        // An empty value means that there should be no file.
         Some(path) if path.is_empty() => Vec::new(),
         Some(path) => vec![PathBuf::from(path)],
         None => {
@@ -259,7 +259,7 @@ fn user_configs(variables: &Variables) -> Vec<PathBuf> {
             .collect()
         }
     };
-    // git passes over an unreadable file of the user, but not over an unreadable included one.
+    // git ignores an unreadable file of the user, but not an unreadable included one.
     let readable = |path: &PathBuf| match rustix::fs::access(path, rustix::fs::Access::READ_OK) {
         Ok(()) | Err(rustix::io::Errno::NOENT) => true,
         Err(_) => false,
@@ -270,8 +270,8 @@ fn user_configs(variables: &Variables) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns `core.hooksPath` as the user or the machine sets it for this repository; the repository's own is read when a
-/// hook runs, because it may change during the session.
+/// Returns the user's or the machine's `core.hooksPath` for this repository. The hook reads the repository's own value
+/// when it runs, because it may change during the session.
 fn user_hooks_path(repo: &Repo, variables: &Variables, hooks: &Hooks) -> Result<Option<PathBuf>> {
     let mut before = variables.clone();
     leave(&mut before);

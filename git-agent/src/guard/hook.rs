@@ -1,6 +1,6 @@
-//! This program as a hook: judges reference transactions, then becomes the repository's own hook of the same name.
+//! Runs as a git hook: judges reference transactions, then executes the repository's own hook of the same name.
 //!
-//! It runs several times a commit, so it opens no repository: what it needs is in variables and a few small files.
+//! It runs several times per commit, so it does not open the repository; it reads variables and a few small files.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
@@ -23,12 +23,12 @@ use crate::guard::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
     name: &'static str,
-    /// The directory it was called from, where every hook is this program.
+    /// The directory of the called hook, where every hook is this program.
     dir: Option<PathBuf>,
 }
 
 impl Hook {
-    /// Tells from the name this program was started by whether git called it as a hook.
+    /// Returns the hook if this program was started under a hook's name.
     pub fn from_program_name(program: &OsStr) -> Option<Self> {
         let path = Path::new(program);
         let name = path.file_name()?;
@@ -41,14 +41,14 @@ impl Hook {
         })
     }
 
-    /// Returns the hook of this name, for a script that wants it by word.
+    /// Returns the hook of this name, for a script that names it as an argument.
     pub fn from_word(word: &OsStr) -> Option<Self> {
         let name = hooks::NAMES.into_iter().find(|known| word == *known)?;
         Some(Hook { name, dir: None })
     }
 
-    /// Runs the hook to its end and returns its exit code. Where nothing is left to judge it becomes the repository's own
-    /// hook and does not return.
+    /// Runs the hook and returns its exit code. If there is nothing to judge, replaces this process by the repository's
+    /// own hook and does not return.
     pub fn run(&self, env: &Env, arguments: &[OsString]) -> Result<u8> {
         let here = Surroundings::of_hook(env);
         let judges = self.name == REFERENCE_TRANSACTION
@@ -69,7 +69,7 @@ impl Hook {
             let mut input = Vec::new();
             std::io::stdin()
                 .read_to_end(&mut input)
-                .context(|| "cannot read what is pushed".into())?;
+                .context(|| "cannot read the list of pushed refs".into())?;
             judge_push(env, arguments, &input)?;
             return match chained {
                 Some(program) => feed(&program, arguments, &input),
@@ -85,7 +85,7 @@ impl Hook {
             (Some(program), None) => Err(become_program(&program, arguments)),
             (None, Some(error)) => Err(error),
             (Some(program), Some(error)) => {
-                // The repository's hook comes first: it must not miss a checkout that has happened.
+                // Run the repository's hook first: the checkout has happened, and it must not miss it.
                 command(&program, arguments)
                     .status()
                     .context(|| cannot_run(&program))?;
@@ -109,35 +109,35 @@ impl Hook {
     }
 }
 
-/// Returns whether this is the session's repository: a submodule in it is not.
+/// Returns whether this is the session's repository, and not, for example, a submodule.
 fn is_guarded(env: &Env, here: &Surroundings) -> bool {
     match env.var_os(COMMON_VARIABLE) {
         Some(common) => is_same_file(Path::new(common), &here.common_dir),
-        // The hooks are only brought in for that repository, so this is it, with its variables lost on the way.
+        // Only that repository includes the hooks, so this is it, and the variables were lost.
         None => true,
     }
 }
 
-/// Returns what the session may move.
+/// Returns the refs that the session may move.
 fn own_refs(env: &Env) -> Result<Own> {
     let Some(own) = env.var_os(OWN_VARIABLE) else {
         return Err(Error::negative(format!(
-            "git-agent: cannot tell which refs this session may move: '{OWN_VARIABLE}' is not set"
+            "git-agent: the refs that this session may move are unknown: '{OWN_VARIABLE}' is not set"
         ))
-        .hint("start git with the environment the session was given"));
+        .hint("run git in the environment of the session"));
     };
     Ok(Own::parse(&own.to_string_lossy()))
 }
 
-/// Writes down what the guard decided, where something is to be said of it.
+/// Logs a decision of the guard.
 fn note(env: &Env, updates: &[Update], note: impl FnOnce(&[Update]) -> Note) {
     if let Some(log) = env.var_os(LOG_VARIABLE).filter(|_| !updates.is_empty()) {
-        // Without the log the answer is the same; the comparison of refs still sees what happened.
+        // The decision does not depend on the log; the comparison of refs still sees the change.
         let _ = note(updates).append(Path::new(log));
     }
 }
 
-/// Fails when a push takes along what the session may not push. `arguments` are the remote's name and its address.
+/// Fails if the session may not push one of these refs. `arguments` are the remote's name and its address.
 fn judge_push(env: &Env, arguments: &[OsString], input: &[u8]) -> Result<()> {
     let own = own_refs(env)?;
     let (allowed, refused): (Vec<Update>, Vec<Update>) =
@@ -161,7 +161,7 @@ fn judge_push(env: &Env, arguments: &[OsString], input: &[u8]) -> Result<()> {
     Err(push::refuse(&own, &refused))
 }
 
-/// Fails when the transaction moves what the session may not move.
+/// Fails if the transaction changes a ref that the session may not move.
 fn judge(env: &Env, here: &Surroundings, input: &[u8]) -> Result<()> {
     let own = own_refs(env)?;
     let updates: Vec<Update> = String::from_utf8_lossy(input)
@@ -173,7 +173,7 @@ fn judge(env: &Env, here: &Surroundings, input: &[u8]) -> Result<()> {
         place: Place::Own,
         verb: Verb::Other,
     };
-    // Only asked where it matters: the answer costs another look at the system.
+    // Find the calling command only where it matters, because that costs time.
     let matters = |update: &Update| update.name == "HEAD" || update.name.starts_with("refs/tags/");
     if updates
         .iter()
@@ -220,7 +220,7 @@ fn judge(env: &Env, here: &Surroundings, input: &[u8]) -> Result<()> {
     Err(policy.refuse(&refused))
 }
 
-/// Returns what to say when a checkout has left the session's branch. Before git 2.46 no hook could refuse that.
+/// Returns the message after a checkout has left the session's branch, which no hook could refuse before git 2.46.
 fn off_branch(env: &Env, here: &Surroundings) -> Option<Error> {
     let own = Own::parse(&env.var_os(OWN_VARIABLE)?.to_string_lossy());
     let is_own_worktree = is_same_file(Path::new(env.var_os(DIR_VARIABLE)?), &here.git_dir);
@@ -240,7 +240,7 @@ fn off_branch(env: &Env, here: &Surroundings) -> Option<Error> {
     )
 }
 
-/// Returns which command of git called this hook, as far as the system tells.
+/// Returns the git command that called this hook, if the system tells.
 fn calling_verb() -> Verb {
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
     let Some(parent) = parent else {
@@ -249,7 +249,7 @@ fn calling_verb() -> Verb {
     if let Ok(bytes) = std::fs::read(format!("/proc/{parent}/cmdline")) {
         return verb_of(&bytes);
     }
-    // Systems without /proc. Words with blanks in them come apart, and then the strict rules hold.
+    // On systems without /proc, arguments with spaces are split; then the strict rules apply.
     let listed = Command::new("ps")
         .args(["-o", "args=", "-p", &parent.to_string()])
         .output();
@@ -289,7 +289,7 @@ fn command(program: &Path, arguments: &[OsString]) -> Command {
     command
 }
 
-/// Returns the shell that runs a hook without a first line that names one, as git would.
+/// Returns the shell that runs a hook without a `#!` line, as git does.
 fn shell(program: &Path, arguments: &[OsString]) -> Command {
     let mut command = Command::new("/bin/sh");
     command.arg(program).args(arguments);
@@ -304,7 +304,7 @@ fn cannot_run(program: &Path) -> String {
     format!("cannot run hook '{}'", program.display())
 }
 
-/// Becomes another program; returns only when that fails.
+/// Replaces this process by another program; returns only if that fails.
 fn become_program(program: &Path, arguments: &[OsString]) -> Error {
     let mut error = command(program, arguments).exec();
     if needs_shell(&error) {
@@ -313,7 +313,7 @@ fn become_program(program: &Path, arguments: &[OsString]) -> Error {
     Error::fatal(cannot_run(program)).because(error)
 }
 
-/// Runs a program on the input that was read already.
+/// Runs a program with the input that was already read.
 fn feed(program: &Path, arguments: &[OsString], input: &[u8]) -> Result<u8> {
     let mut child = match command(program, arguments).stdin(Stdio::piped()).spawn() {
         Err(error) if needs_shell(&error) => {
@@ -323,7 +323,7 @@ fn feed(program: &Path, arguments: &[OsString], input: &[u8]) -> Result<u8> {
     }
     .context(|| cannot_run(program))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A hook need not read what it is given.
+        // A hook may ignore its input.
         let _ = stdin.write_all(input);
     }
     let status = child.wait().context(|| cannot_run(program))?;

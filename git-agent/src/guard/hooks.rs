@@ -1,8 +1,8 @@
-//! The directory of hooks: a copy of this program, and a name for every hook that git may call.
+//! Installs the directory of hooks: a copy of this program, and a link to it for every hook of git.
 //!
-//! It is a copy, so that replacing or removing the installed program takes the guard from no running session, and so that
-//! nothing that is done to files of a repository reaches the installed program, as it would through a hard link. Each piece
-//! takes its name by a rename: any number of processes may do this at once.
+//! It is a copy, so that replacing or removing the installed program does not disable the guard of running sessions,
+//! and so that changes to files in the repository cannot reach the installed program, as they would through a hard
+//! link. Every file is put in place by a rename, so any number of processes may install at once.
 
 use std::fs;
 use std::io;
@@ -15,13 +15,13 @@ use crate::git::config::quote_value;
 use crate::git::sha256;
 use crate::guard::push::PRE_PUSH;
 
-/// The hook that judges.
+/// The hook that judges changes of refs.
 pub const REFERENCE_TRANSACTION: &str = "reference-transaction";
 
-/// Every hook of git that can stand in for one that is absent by doing nothing.
+/// Every hook of git that may exist without changing what git does.
 ///
-/// Left out are those whose mere presence changes what git does: `push-to-checkout` replaces git's own update of a
-/// checkout, `proc-receive` takes over a push, and `fsmonitor-watchman` is found by another setting.
+/// Left out are hooks whose existence changes it: `push-to-checkout` replaces git's own update of a checkout,
+/// `proc-receive` takes over a push, and `fsmonitor-watchman` is found by another setting.
 pub const NAMES: [&str; 25] = [
     REFERENCE_TRANSACTION,
     "applypatch-msg",
@@ -50,9 +50,9 @@ pub const NAMES: [&str; 25] = [
     "update",
 ];
 
-/// The copy of the program, which the hooks are links to, inside their directory.
+/// Name of the program's copy in the directory, which the hooks link to.
 const PROGRAM: &str = "git-agent";
-/// The configuration that brings the hooks in, inside their directory.
+/// Name of the configuration file that enables the hooks.
 const CONFIG: &str = "config";
 
 /// An installed directory of hooks.
@@ -60,11 +60,11 @@ const CONFIG: &str = "config";
 pub struct Hooks {
     /// The directory.
     pub dir: PathBuf,
-    /// The configuration file that brings it in.
+    /// The configuration file that enables it.
     pub config: PathBuf,
 }
 
-/// Makes sure that a repository has the hooks of this version of `program`, and returns where they are.
+/// Installs the hooks of this version of `program` in a repository, if they are missing, and returns them.
 pub fn install(common_dir: &Path, program: &Path) -> Result<Hooks> {
     let cannot = || format!("cannot install hooks for '{}'", common_dir.display());
     let program = program.canonicalize().context(cannot)?;
@@ -85,9 +85,9 @@ pub fn install(common_dir: &Path, program: &Path) -> Result<Hooks> {
     let config = dir.join(CONFIG);
     let mut text = b"[core]\n\thooksPath = ".to_vec();
     text.extend(quote_value(dir.as_os_str().as_encoded_bytes()));
-    // Packing refs looks like moving them all, so git must not begin it by itself.
+    // Packing refs looks like moving them all, so git must not start it by itself.
     text.extend(b"\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n");
-    // The repository's own settings cannot switch these off (git 2.55).
+    // The repository's own settings must not disable these (git 2.55).
     for event in [REFERENCE_TRANSACTION, PRE_PUSH, "post-checkout"] {
         text.extend(format!("[hook \"{event}\"]\n\tenabled = true\n").into_bytes());
     }
@@ -104,7 +104,7 @@ pub fn install(common_dir: &Path, program: &Path) -> Result<Hooks> {
     Ok(Hooks { dir, config })
 }
 
-/// Returns where the hooks of this version of `program` are, whether they are installed or not.
+/// Returns the directory for the hooks of this version of `program`, installed or not.
 pub fn place(common_dir: &Path, program: &Path) -> Option<PathBuf> {
     let program = program.canonicalize().ok()?;
     Some(dir_of(common_dir, &program))
@@ -119,7 +119,7 @@ fn dir_of(common_dir: &Path, program: &Path) -> PathBuf {
         .join(format!("{}-{key}", env!("CARGO_PKG_VERSION")))
 }
 
-/// Makes `copy` a copy of `program`. A file system that can share the data of both does.
+/// Copies `program`, with shared data where the file system supports it.
 fn copy_program(program: &Path, copy: &Path) -> io::Result<()> {
     let original = fs::metadata(program)?;
     if is_copy(&original, copy) {
@@ -128,18 +128,18 @@ fn copy_program(program: &Path, copy: &Path) -> io::Result<()> {
     let copied = placed(copy, |fresh| {
         fs::copy(program, fresh)?;
         fs::set_permissions(fresh, fs::Permissions::from_mode(0o700))?;
-        // By its time a copy is told from one of another version.
+        // The time tells a copy from that of another version.
         let times = fs::FileTimes::new().set_modified(original.modified()?);
         fs::File::open(fresh)?.set_times(times)
     });
     if copied.is_ok() && is_executable(copy) {
         return Ok(());
     }
-    // No room, or no execution in there.
+    // No space, or the directory does not allow execution.
     placed(copy, |fresh| std::os::unix::fs::symlink(program, fresh))
 }
 
-/// Returns whether a file is a copy of the program as it is now. A hard link to it, as earlier versions made, is not one.
+/// Returns whether a file is a copy of the current program. A hard link, as earlier versions made, is not.
 fn is_copy(original: &fs::Metadata, copy: &Path) -> bool {
     let Ok(found) = fs::symlink_metadata(copy) else {
         return false;
@@ -149,7 +149,7 @@ fn is_copy(original: &fs::Metadata, copy: &Path) -> bool {
     found.is_file() && is_another && time(&found) == time(original) && is_executable(copy)
 }
 
-/// Makes something under a name of its own, then gives it its real name.
+/// Makes a file under a temporary name, then renames it.
 fn placed(path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut name = path.as_os_str().to_owned();
@@ -160,7 +160,7 @@ fn placed(path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result
     ));
     let fresh = PathBuf::from(name);
     let done = make(&fresh).and_then(|()| fs::rename(&fresh, path));
-    // Also after success: renaming one hard link over another of the same file leaves both.
+    // Also after success: a rename onto a hard link of the same file leaves both.
     let _ = fs::remove_file(&fresh);
     done
 }
@@ -202,7 +202,7 @@ mod tests {
         for name in NAMES {
             serves(name, "own program");
         }
-        // What is done to it in the repository does nothing to the program.
+        // Changes to the copy do not affect the program.
         let copy = hooks.dir.join(PROGRAM);
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o000)).expect("changed");
         assert!(is_executable(&own));
@@ -212,7 +212,7 @@ mod tests {
         fs::hard_link(&own, &copy).expect("linked");
         install(dir.path(), &own).expect("replaced");
         serves("pre-commit", "own program");
-        // A new version under the old name, a lost link, a spoilt configuration.
+        // A new version under the old name, a missing link, a damaged configuration.
         fs::remove_file(&own).expect("removed");
         assert!(
             is_executable(&hooks.dir.join("pre-commit")),

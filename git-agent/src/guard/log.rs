@@ -1,4 +1,4 @@
-//! What the guard noted during a turn: one JSON line a transaction, written by hooks, read by the supervisor.
+//! The guard's log of a turn: one JSON line for each transaction, written by hooks and read by the supervisor.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -11,24 +11,24 @@ use crate::env::Millis;
 use crate::error::{Context, Result};
 use crate::guard::policy::Update;
 
-/// How many refs of one transaction are noted by name.
+/// Maximum number of refs named for one transaction.
 const NAMED: usize = 20;
-/// How much is read at once; an agent could write the file itself.
+/// Maximum number of bytes read at once, because an agent could write the file itself.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What one transaction wanted.
+/// One transaction in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// When.
+    /// The time of the transaction.
     pub at: Millis,
-    /// Whether it was refused; otherwise it was an exception worth knowing, such as a tag that a fetch brought.
+    /// Whether it was refused; otherwise it was a notable exception, such as a tag from a fetch.
     pub refused: bool,
-    /// The refs in question, the first few.
+    /// The first few of its refs.
     pub refs: Vec<NotedRef>,
-    /// How many more there were.
+    /// The number of further refs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: usize,
-    /// Where they were to be pushed to; without it they were to be moved here.
+    /// The target of a push; `None` for a local change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
 }
@@ -36,11 +36,11 @@ pub struct Note {
 /// One ref of a [`Note`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotedRef {
-    /// Full name.
+    /// The full name.
     pub name: String,
-    /// The value git gave as old.
+    /// The old value, as git reported it.
     pub old: String,
-    /// The value it should have got.
+    /// The new value.
     pub new: String,
 }
 
@@ -49,7 +49,7 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl Note {
-    /// Returns a note on these updates.
+    /// Returns a note about these updates.
     pub fn new(at: Millis, refused: bool, updates: &[Update]) -> Self {
         Note {
             at,
@@ -68,7 +68,7 @@ impl Note {
         }
     }
 
-    /// Returns the same as a note on a push.
+    /// Turns the note into one about a push.
     pub fn pushed(self, to: String) -> Self {
         Note {
             to: Some(to),
@@ -76,19 +76,19 @@ impl Note {
         }
     }
 
-    /// Returns what happened, in words.
+    /// Describes the note in words.
     pub fn words(&self) -> String {
         let names: Vec<&str> = self.refs.iter().map(|noted| noted.name.as_str()).collect();
         let names = names.join(", ");
         match (&self.to, self.refused) {
             (None, true) => format!("the guard refused to move {names}"),
-            (None, false) => format!("the guard let pass {names}"),
+            (None, false) => format!("the guard let {names} pass"),
             (Some(to), true) => format!("the guard refused to push {names} to {to}"),
             (Some(to), false) => format!("the guard let {names} be pushed to {to}"),
         }
     }
 
-    /// Adds this note to the end of a log, in one write so that notes of several processes never mix.
+    /// Appends the note to a log in one write, so that notes of several processes never mix.
     pub fn append(&self, log: &Path) -> Result<()> {
         let cannot = || format!("cannot write '{}'", log.display());
         let mut line = serde_json::to_vec(self).context(cannot)?;
@@ -103,7 +103,7 @@ impl Note {
     }
 }
 
-/// Returns the notes from an offset on, and the offset after them. What is no note is passed over.
+/// Returns the notes after an offset, and the offset after them. Ignores invalid lines.
 pub fn read(log: &Path, offset: u64) -> Result<(Vec<Note>, u64)> {
     let cannot = || format!("cannot read '{}'", log.display());
     let mut file = match File::open(log) {
@@ -120,7 +120,7 @@ pub fn read(log: &Path, offset: u64) -> Result<(Vec<Note>, u64)> {
     let full = bytes.len() as u64 == MOST_BYTES;
     let complete = match bytes.iter().rposition(|byte| *byte == b'\n') {
         Some(last) => last + 1,
-        // A line longer than any of ours is nobody's note.
+        // A line this long is not a note; skip it.
         None if full => bytes.len(),
         None => 0,
     };
@@ -157,7 +157,7 @@ mod tests {
             .append(true)
             .open(&log)
             .and_then(|mut file| file.write_all(b"garbage\n{\"at\":3,"))
-            .expect("somebody else writes");
+            .expect("another process writes");
         let (notes, after) = read(&log, offset).expect("it is read");
         assert_eq!(notes, [second]);
         assert_eq!(read(&log, after).expect("it is read"), (Vec::new(), after));

@@ -1,13 +1,13 @@
-//! Which refs a session may move, and what it is told when it may not. Pure.
+//! Decides which refs a session may move, and writes the message if it may not. Pure.
 
 use std::fmt;
 
 use crate::error::Error;
 
-/// How many refs a message names.
+/// Maximum number of refs named in a message.
 const NAMED: usize = 5;
 
-/// The refs a session may move: full names, and prefixes that end in `/`. None at all means that it may only read.
+/// The refs a session may move: full names, and prefixes that end in `/`. An empty list means read-only.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Own(Vec<String>);
 
@@ -26,7 +26,7 @@ impl Own {
         Own::new([format!("refs/heads/{short}")])
     }
 
-    /// Returns the right to move what every worktree has for itself.
+    /// Returns the right to move the refs that belong to one worktree.
     pub fn of_worktree() -> Self {
         Own::new(["refs/worktree/"])
     }
@@ -36,7 +36,7 @@ impl Own {
         Own::default()
     }
 
-    /// Reads what [`Own`]'s text form says. No ref has a colon in its name.
+    /// Parses the text form of [`Own`]. Names of refs contain no colon.
     pub fn parse(text: &str) -> Self {
         Own::new(text.split(':'))
     }
@@ -59,7 +59,7 @@ impl Own {
         self.0.iter().map(String::as_str)
     }
 
-    /// Returns the first whole ref, which is the session's branch.
+    /// Returns the first full name, which is the session's branch.
     pub fn first(&self) -> Option<&str> {
         self.names().find(|name| !name.ends_with('/'))
     }
@@ -71,30 +71,30 @@ impl fmt::Display for Own {
     }
 }
 
-/// Whose worktree a git command works on.
+/// The worktree in which a git command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The session's own worktree.
     Own,
-    /// Another one that is on a branch of the session, or is just being made.
+    /// Another worktree that is on the session's branch, or is being created.
     OnOwnBranch,
-    /// Somebody else's.
+    /// Any other worktree.
     Foreign,
 }
 
 /// One line of a reference transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
-    /// What it was, as git says: an id, zeros for "absent" and also for "whatever it was", or `ref:<target>`.
+    /// The old value from git: an id, `ref:<target>`, or zeros for both "absent" and "any".
     pub old: String,
-    /// What it shall be: an id, zeros for a deletion, or `ref:<target>`.
+    /// The new value: an id, `ref:<target>`, or zeros for a deletion.
     pub new: String,
     /// The ref's full name.
     pub name: String,
 }
 
 impl Update {
-    /// Reads one line of the hook's standard input.
+    /// Parses one line of the hook's standard input.
     pub fn parse(line: &str) -> Option<Self> {
         let mut parts = line.splitn(3, ' ');
         Some(Update {
@@ -104,17 +104,17 @@ impl Update {
         })
     }
 
-    /// Returns whether something is there after it, and was not or may not have been before.
+    /// Returns whether the ref exists afterwards and may not have existed before.
     pub fn is_creation(&self) -> bool {
         is_zero(&self.old) && !is_zero(&self.new)
     }
 
-    /// Returns whether nothing is there after it.
+    /// Returns whether the ref is deleted.
     pub fn is_deletion(&self) -> bool {
         is_zero(&self.new)
     }
 
-    /// Returns whether the branch that a worktree is on is about to go, as it does first when it is renamed.
+    /// Returns whether HEAD is deleted, as happens first when its branch is renamed.
     pub fn removes_head(&self) -> bool {
         self.name == "HEAD" && is_zero(&self.new)
     }
@@ -128,32 +128,33 @@ fn is_zero(value: &str) -> bool {
     !value.is_empty() && value.bytes().all(|byte| byte == b'0')
 }
 
-/// Commands of git that are judged otherwise than the rest.
+/// git commands with special rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// Brings tags along.
+    /// Creates tags.
     Fetch,
-    /// Moves HEAD only after it has renamed a branch, where no hook could refuse that (reftable).
+    /// Moves HEAD only after it has renamed a branch, which no hook can refuse (reftable).
     Branch,
-    /// Any other.
+    /// Any other command.
     Other,
 }
 
-/// What a session may do with refs.
+/// The rules for a session's changes of refs.
 #[derive(Debug, Clone, Copy)]
 pub struct Policy<'a> {
-    /// What it may move.
+    /// The refs that it may move.
     pub own: &'a Own,
-    /// Where it does it.
+    /// The worktree in which the command runs.
     pub place: Place,
-    /// Which command does it.
+    /// The command.
     pub verb: Verb,
 }
 
 impl Policy<'_> {
-    /// Returns whether this change may happen.
+    /// Returns whether a change is allowed.
     ///
-    /// Equal values never make a change harmless by themselves: a deletion without a known value has zeros on both sides.
+    /// Equal old and new values do not make a change harmless: a deletion without a known value has zeros on both
+    /// sides.
     pub fn allows(&self, update: &Update) -> bool {
         if self.own.is_read_only() {
             return false;
@@ -162,9 +163,9 @@ impl Policy<'_> {
         if let Some(target) = update.symbolic_target()
             && !name.starts_with("refs/remotes/")
         {
-            // Whoever may point a ref at `main` moves `main` with the next commit.
+            // A ref that points at `main` would move `main` with the next commit.
             let movable = self.own.owns(name) || (name == "HEAD" && self.place != Place::Foreign);
-            // Half a rename would leave HEAD on a branch that is gone, and the next commit without a history.
+            // Half a rename would leave HEAD on a deleted branch, and the next commit without history.
             let renames = name == "HEAD" && self.verb == Verb::Branch;
             return movable && (self.own.owns(target) || renames);
         }
@@ -172,12 +173,12 @@ impl Policy<'_> {
             return true;
         }
         if name == "HEAD" {
-            // Making a worktree resets it to where it already is.
+            // Creating a worktree resets it to its own commit.
             let stays = update.old == update.new;
             return !update.removes_head() && (self.place != Place::Foreign || stays);
         }
         if is_root(name) {
-            // Notes of commands to themselves, such as AUTO_MERGE, which git drops even where there is none.
+            // Private files of git commands, such as AUTO_MERGE, which git deletes even if they do not exist.
             return true;
         }
         if is_per_worktree(name) {
@@ -186,7 +187,7 @@ impl Policy<'_> {
         name.starts_with("refs/tags/") && self.verb == Verb::Fetch && update.is_creation()
     }
 
-    /// Returns the error for changes that may not happen.
+    /// Returns the error for refused changes.
     pub fn refuse(&self, refused: &[Update]) -> Error {
         let mut names: Vec<String> = refused
             .iter()
@@ -199,9 +200,9 @@ impl Policy<'_> {
         let names = names.join(", ");
         if self.own.is_read_only() {
             return Error::negative(format!(
-                "git-agent: this session may only read: {names} stays as it is"
+                "git-agent: this session may only read, not move {names}"
             ))
-            .hint("report what should change instead of changing it");
+            .hint("report the change instead of making it");
         }
         let own: Vec<&str> = self.own.names().map(short).collect();
         let own = own.join("', '");
@@ -217,7 +218,7 @@ impl Policy<'_> {
     fn described(&self, update: &Update) -> String {
         match (update.name.as_str(), update.symbolic_target()) {
             ("HEAD", Some(target)) => format!("HEAD -> {}", short(target)),
-            ("HEAD", None) if update.removes_head() => "HEAD -> nowhere".to_owned(),
+            ("HEAD", None) if update.removes_head() => "HEAD -> nothing".to_owned(),
             ("HEAD", None) => "HEAD of another worktree".to_owned(),
             (name, _) => short(name).to_owned(),
         }
@@ -235,34 +236,34 @@ impl Policy<'_> {
                 short(target)
             ),
             ("HEAD", None) if update.removes_head() => {
-                format!("'{branch}' keeps its name until it is merged")
+                format!("do not rename '{branch}' before it is merged")
             }
             ("HEAD", None) => "work in this session's own worktree".to_owned(),
             _ if name.starts_with("refs/heads/") => format!(
-                "commit on '{branch}'; git agent merge brings it to other branches after review"
+                "commit on '{branch}'; after review, git agent merge merges it into other branches"
             ),
             _ if name.starts_with("refs/tags/") => {
-                "name the commit in the answer; tags are made after the merge".to_owned()
+                "name the commit in your answer; tags are made after the merge".to_owned()
             }
             _ => format!("everything but '{branch}' belongs to the repository"),
         }
     }
 }
 
-/// Returns whether this is the name of a ref at the root of a worktree's git directory, such as `ORIG_HEAD`.
+/// Returns whether this is a ref at the root of a worktree's git directory, such as `ORIG_HEAD`.
 fn is_root(name: &str) -> bool {
     name.bytes()
         .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
 }
 
-/// Returns whether every worktree has a ref of this name of its own, besides those at the root.
+/// Returns whether every worktree has its own ref of this name, apart from those at the root.
 fn is_per_worktree(name: &str) -> bool {
     ["refs/bisect/", "refs/worktree/", "refs/rewritten/"]
         .iter()
         .any(|prefix| name.starts_with(prefix))
 }
 
-/// Returns a ref's name as people say it.
+/// Returns a ref's name without `refs/heads/`.
 pub fn short(name: &str) -> &str {
     name.strip_prefix("refs/heads/").unwrap_or(name)
 }

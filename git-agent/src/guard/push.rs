@@ -1,12 +1,12 @@
-//! What a session may push: its own branch, to the branch of the same name, and nothing else. Pure.
+//! Decides which refs a session may push: only its own branch, to the branch of the same name. Pure.
 
 use crate::error::{Error, shell_word};
 use crate::guard::policy::{Own, Update, short};
 
-/// The hook that git asks before a push.
+/// The hook that git runs before a push.
 pub const PRE_PUSH: &str = "pre-push";
 
-/// Reads what the hook is told: one ref a line, as the other side will have it.
+/// Parses the hook's input: one ref per line, with its name at the remote.
 pub fn parse(input: &str) -> Vec<Update> {
     input
         .lines()
@@ -22,12 +22,12 @@ pub fn parse(input: &str) -> Vec<Update> {
         .collect()
 }
 
-/// Returns whether a session may push this. Another side's copy of its branch is not its own to delete.
+/// Returns whether a session may push this ref. It may not delete its branch at the remote.
 pub fn allows(own: &Own, update: &Update) -> bool {
     own.first() == Some(update.name.as_str()) && !update.is_deletion()
 }
 
-/// Returns the error for what may not be pushed.
+/// Returns the error for refused refs.
 pub fn refuse(own: &Own, refused: &[Update]) -> Error {
     let names: Vec<String> = refused
         .iter()
@@ -42,11 +42,11 @@ pub fn refuse(own: &Own, refused: &[Update]) -> Error {
             "git-agent: this session may push only '{branch}', not {names}"
         ))
         .hint(format!("git push <remote> {}", shell_word(branch)))
-        .hint("git agent merge brings it to other branches after review"),
+        .hint("after review, git agent merge merges it into other branches"),
         None => Error::negative(format!(
-            "git-agent: this session may push nothing: {names} stays as it is"
+            "git-agent: this session may only read, not push {names}"
         ))
-        .hint("report what should change instead of changing it"),
+        .hint("report the change instead of making it"),
     }
 }
 

@@ -1,9 +1,9 @@
-//! Refs before and after a turn: what changed that the session may not change, and what puts it back.
+//! Compares the refs before and after a turn, and restores those that the session may not change.
 //!
-//! Nothing here can tell who moved a ref. People and other sessions work at the same time, and a reflog carries no
-//! mark of ours: `GIT_REFLOG_ACTION` is ignored by the very commands the hook can't see (`branch`, `update-ref`,
-//! `symbolic-ref`, a push), and it would break `git switch -`, which reads the message it replaces. So a change is
-//! reported with its [`Evidence`] and put back only when somebody asks for it.
+//! Nothing proves who moved a ref. The user and other sessions work at the same time, and a reflog cannot carry a mark
+//! of ours: the commands that the hook cannot see (`branch`, `update-ref`, `symbolic-ref`, a push) ignore
+//! `GIT_REFLOG_ACTION`, and setting it would break `git switch -`, which reads the message it replaces. So a change is
+//! reported with its [`Evidence`], and restored only if the user asks for it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,38 +23,38 @@ const REF: &str = "ref";
 const HEAD: &str = "head";
 const SYMBOLIC: &str = "ref:";
 
-/// Every ref of a repository, and what each worktree is on.
+/// All refs of a repository, and the HEAD of each worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Refs {
     values: BTreeMap<String, Target>,
     heads: BTreeMap<PathBuf, Target>,
 }
 
-/// Whose changes are looked at.
+/// The session whose changes are compared.
 pub struct Scope<'a> {
-    /// What the session may move.
+    /// The refs that the session may move.
     pub own: &'a Own,
     /// The top of its worktree.
     pub worktree: &'a Path,
     /// The git directory of its worktree.
     pub git_dir: &'a Path,
-    /// Returns whether somebody known moved this ref: another live session, or a command of ours.
+    /// Returns whether a known process moved this ref: another live session, or a command of ours.
     pub is_known: &'a dyn Fn(&str) -> bool,
 }
 
-/// What changed.
+/// The thing that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// A ref, by its full name.
     Ref(String),
-    /// What a worktree is on, by the worktree's top. Nothing afterwards: the worktree is gone.
+    /// The HEAD of a worktree, by the worktree's top. If it has no new value, the worktree is gone.
     Head(PathBuf),
 }
 
-/// What ties a change to the session.
+/// Evidence that the session made a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evidence {
-    /// Nothing: anybody may have done it.
+    /// None: any process may have made it.
     None,
     /// The reflog says that this branch of the session was renamed to it.
     RenamedFrom(String),
@@ -67,18 +67,18 @@ pub enum Evidence {
 /// A change that the session may not make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// What changed.
+    /// The thing that changed.
     pub subject: Subject,
-    /// What it was; nothing if it is new.
+    /// The old value; `None` if it is new.
     pub before: Option<Target>,
-    /// What it is now; nothing if it is gone.
+    /// The new value; `None` if it is gone.
     pub after: Option<Target>,
-    /// What ties it to the session.
+    /// Evidence that the session made the change.
     pub evidence: Evidence,
 }
 
 impl fmt::Display for Change {
-    /// Says what happened to it; the reader says when.
+    /// Says what happened to the subject; the caller adds the time.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = match (&self.before, &self.after) {
             (None, _) => "appeared",
@@ -92,20 +92,20 @@ impl fmt::Display for Change {
     }
 }
 
-/// How putting back ended.
+/// Result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Restored {
-    /// It is as it was; what it had become is kept under this ref, if it was anything.
+    /// Restored. The ref keeps the replaced value, if there was one.
     Done(Option<String>),
     /// It has changed again since; nothing was done.
     Stale,
-    /// It can't be put back, for this reason.
+    /// It cannot be restored, for this reason.
     Kept(&'static str),
 }
 
 impl Refs {
-    /// Reads all refs and heads.
+    /// Reads all refs and HEADs.
     pub fn take(repo: &Repo) -> Result<Self> {
         Ok(Refs {
             values: values(repo)?,
@@ -180,7 +180,7 @@ impl Refs {
             .collect()
     }
 
-    /// Returns what differs in `after` that the session may not change and nobody known did.
+    /// Returns the differences in `after` that the session may not make and that no known process made.
     pub fn compare(&self, repo: &Repo, after: &Refs, scope: &Scope<'_>) -> Result<Vec<Change>> {
         let mut changes = Vec::new();
         let names = self.values.keys().chain(
@@ -228,7 +228,7 @@ impl Refs {
 }
 
 impl Change {
-    /// Puts it back, if it still is what it had become. What it had become is kept under a ref of its own first.
+    /// Restores the old value, if the ref still has the new one. A ref keeps the new value first.
     pub fn restore(&self, env: &Env, repo: &Repo, scope: &Scope<'_>) -> Result<Restored> {
         match &self.subject {
             Subject::Ref(name) => self.restore_ref(env, repo, name),
@@ -236,7 +236,7 @@ impl Change {
                 self.restore_own_head(repo, scope)
             }
             Subject::Head(_) => Ok(Restored::Kept(
-                "only whoever works in that worktree can tell what its files should be",
+                "its files may be in use there",
             )),
         }
     }
@@ -253,7 +253,7 @@ impl Change {
         if let Evidence::RenamedFrom(own) = &self.evidence
             && repo.find_ref(own)?.is_none()
         {
-            // git's own way back takes the reflog, the branch's settings and every worktree's HEAD along.
+            // git's own rename also restores the reflog, the branch's settings and every worktree's HEAD.
             let words = ["branch", "-m", short(name), short(own)];
             repo.git_common().args(words).run()?;
             return match self.before.clone() {
@@ -330,7 +330,7 @@ fn change(name: &str, expected: Option<ObjectId>, new: Option<ObjectId>) -> RefC
     }
 }
 
-/// Gives a ref a value, if it holds what is expected.
+/// Sets a ref if it has the expected value.
 fn set(repo: &Repo, name: &str, expected: Option<ObjectId>, value: &Target) -> Result<Swap> {
     match value {
         Target::Object(id) => repo.swap_refs(&[change(name, expected, Some(*id))]),
@@ -346,7 +346,7 @@ fn set(repo: &Repo, name: &str, expected: Option<ObjectId>, value: &Target) -> R
     }
 }
 
-/// Keeps an object that no ref may hold any more.
+/// Keeps an object under a ref, because no other ref may hold it now.
 fn keep(env: &Env, repo: &Repo, name: &str, id: ObjectId) -> Result<String> {
     let nonce: String = env
         .random::<4>()
@@ -356,11 +356,11 @@ fn keep(env: &Env, repo: &Repo, name: &str, id: ObjectId) -> Result<String> {
     let lost = refname::lost(env.now().seconds(), &nonce, name);
     match repo.swap_ref(&change(&lost, None, Some(id)))? {
         Swap::Done => Ok(lost),
-        Swap::Stale => Err(Error::fatal(format!("ref '{lost}' exists already"))),
+        Swap::Stale => Err(Error::fatal(format!("ref '{lost}' already exists"))),
     }
 }
 
-/// Returns what the reflog says about how a branch came to be.
+/// Returns the evidence in a branch's reflog.
 fn evidence(repo: &Repo, name: &str, now: Option<&Target>, own: &Own) -> Result<Evidence> {
     if now.is_none() || !name.starts_with("refs/heads/") {
         return Ok(Evidence::None);

@@ -1,4 +1,4 @@
-//! Options that every listing command takes: the machine formats and colour.
+//! The options of every listing command: machine formats and colour.
 
 use clap::Args;
 
@@ -6,13 +6,13 @@ use crate::output::porcelain::Version;
 use crate::output::terminal::style::When;
 use crate::output::{Format, Options};
 
-/// How to print the answer. Flatten it into a command's own arguments.
+/// Output options. Flatten them into a command's own arguments.
 #[derive(Debug, Clone, Default, Args)]
 pub struct OutputArgs {
     /// Print JSON: one object with a version
     #[arg(long, conflicts_with_all = ["porcelain", "nul"])]
     json: bool,
-    /// Print one record a line for scripts
+    /// Print one record per line for scripts
     #[arg(long, value_name = "version", num_args = 0..=1, require_equals = true, default_missing_value = "v1")]
     porcelain: Option<Version>,
     /// End records with NUL and quote nothing (implies --porcelain)
@@ -34,7 +34,7 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Returns the format asked for.
+    /// Returns the requested format.
     pub fn format(&self) -> Format {
         match (self.json, self.nul, self.porcelain) {
             (true, _, _) => Format::Json,

@@ -1,8 +1,8 @@
-//! What a shell offers when somebody presses Tab: verbs, options and their values, and the sessions there are.
+//! Completes a command line for the shell: verbs, options and their values, and the names of sessions.
 //!
-//! The shells' scripts are small and know nothing: they call `__complete` with the words of the line, the last being
-//! the one that is typed, and get a candidate a line, with a tab and its meaning behind it. No line means that the shell
-//! should do what it does elsewhere, which is to offer files.
+//! The shell scripts are small: they call `__complete` with the words of the line, the last one being incomplete, and
+//! get one candidate per line, followed by a tab and its description. Without any line, the shell offers files as
+//! usual.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -31,14 +31,14 @@ const OUR_PROGRAMS: [(&str, &str); 2] = [
     ("review", "Review what agents changed"),
 ];
 
-/// One thing to offer.
+/// One candidate.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     word: String,
     meaning: String,
 }
 
-/// Runs the hidden verb for a program: `words` are what stands after its name.
+/// Runs the hidden verb for a program with the words after its name.
 pub fn run<A: CommandFactory>(env: &Env, words: &[OsString]) -> Result<u8> {
     let words: Vec<String> = words
         .iter()
@@ -56,7 +56,7 @@ pub fn run<A: CommandFactory>(env: &Env, words: &[OsString]) -> Result<u8> {
     }
     let mut text = String::new();
     for Candidate { word, meaning } in candidates(&root, &words, &mut |wanted| known(env, wanted)) {
-        // A newline or an escape in a name would be another candidate, or worse, on somebody's terminal.
+        // A newline or an escape in a name would become another candidate or reach the terminal.
         let shown = one_line(&word).to_string();
         if shown == word {
             text += &format!("{word}\t{}\n", one_line(&meaning));
@@ -73,15 +73,15 @@ fn ask_program(verb: &str, words: &[String]) -> Result<u8> {
         .as_deref()
         .and_then(Path::parent)
         .map(|directory| directory.join(format!("git-agent-{verb}")));
-    // No answer is no error here: nobody wants to read one while typing.
+    // Ignore errors: a message would disturb the user's typing.
     let _ = program.map(|program| Process::new(program).arg(VERB).args(words).status());
     Ok(0)
 }
 
-/// What kind of value is wanted, by the name that the help gives it.
+/// The kind of value, by its name in the help.
 type Wanted<'a> = &'a str;
 
-/// Returns what could stand in the place of the last word.
+/// Returns the candidates for the last word.
 fn candidates(
     root: &Command,
     words: &[String],
@@ -97,7 +97,7 @@ fn candidates(
     };
     for word in before {
         if word == "--" && place.expects.is_none() {
-            // What follows is somebody else's command line.
+            // The rest is the command line of another program.
             return Vec::new();
         }
         place.pass(word);
@@ -128,10 +128,10 @@ fn candidates(
     found
 }
 
-/// Where in the command line the next word stands.
+/// The position of the next word in the command line.
 struct Place<'c> {
     command: &'c Command,
-    /// How many words without a dash stood there.
+    /// The number of words without a dash so far.
     position: usize,
     /// The option that waits for its value.
     expects: Option<&'c Arg>,
@@ -160,7 +160,7 @@ impl<'c> Place<'c> {
         }
     }
 
-    /// Returns the option that a word names; of letters in one word, the last.
+    /// Returns the option that a word names; the last one for combined letters.
     fn option(&self, word: &str) -> Option<&'c Arg> {
         let arguments = || self.command.get_arguments();
         match word.strip_prefix("--") {
@@ -200,7 +200,7 @@ impl<'c> Place<'c> {
         found
     }
 
-    /// Returns the words without a dash to offer: verbs, or what belongs at this position.
+    /// Returns the words without a dash to offer: verbs, or values for this position.
     fn words(&self, known: &mut dyn FnMut(Wanted<'_>) -> Vec<Candidate>) -> Vec<Candidate> {
         if self.position == 0 && self.command.has_subcommands() {
             let mut found: Vec<Candidate> = self
@@ -252,7 +252,7 @@ fn help(text: Option<&clap::builder::StyledStr>) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Returns the values an option or a place takes, where they are known.
+/// Returns the known values of an option or a position.
 fn values(arg: &Arg, known: &mut dyn FnMut(Wanted<'_>) -> Vec<Candidate>) -> Vec<Candidate> {
     let fixed: Vec<Candidate> = arg
         .get_possible_values()
@@ -273,7 +273,7 @@ fn values(arg: &Arg, known: &mut dyn FnMut(Wanted<'_>) -> Vec<Candidate>) -> Vec
         .collect()
 }
 
-/// Returns what there is of a kind. What cannot be found out is not offered.
+/// Returns the known values of a kind. Errors yield none.
 fn known(env: &Env, wanted: Wanted<'_>) -> Vec<Candidate> {
     let plain = |words: Vec<String>| -> Vec<Candidate> {
         words
@@ -337,7 +337,7 @@ fn known(env: &Env, wanted: Wanted<'_>) -> Vec<Candidate> {
     }
 }
 
-/// Returns the comments of open threads, by their whole ids: the ends that people type mean nothing to a shell.
+/// Returns the comments of open threads by their whole ids, because a shell cannot match the ends that users type.
 fn comments(env: &Env, repo: &Repo) -> Vec<Candidate> {
     let Ok(reviews) = Context::new(env, repo).and_then(|context| records::load(&context)) else {
         return Vec::new();

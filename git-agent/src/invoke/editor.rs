@@ -1,4 +1,4 @@
-//! Asking a person for text in the editor that git would open. What was typed is never lost: the file stays until it was used.
+//! Asks the user for text in git's editor. The file stays until the text was used, so that nothing typed is lost.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use crate::context::Context;
 use crate::error::{Context as _, Error, Result};
 
-/// What some editors put before a text to say that it is UTF-8. It is no part of the text.
+/// A UTF-8 mark that some editors write before a text. It does not belong to the text.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// Opens the editor on a text and returns what it was left with, without the lines that begin with `#`.
+/// Opens the editor on a text and returns the edited text without lines that begin with `#`.
 pub fn ask(context: &Context<'_>, name: &str, text: &str) -> Result<String> {
     let dir = context.store.require_dir("drafts")?;
     let path = dir.join(format!("{name}.{}", std::process::id()));
@@ -25,7 +25,7 @@ pub fn ask(context: &Context<'_>, name: &str, text: &str) -> Result<String> {
     Ok(kept.join("\n").trim().to_owned())
 }
 
-/// Reads what an editor wrote to a file, in whatever encoding.
+/// Reads the file that an editor wrote, in any encoding.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = std::fs::read(path).context(|| format!("cannot read '{}'", path.display()))?;
     if bytes.starts_with(BYTE_ORDER_MARK) {
@@ -34,12 +34,12 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a text that an editor wrote to a file.
+/// Reads the file that an editor wrote as text.
 pub fn read_text(path: &Path) -> Result<String> {
     String::from_utf8(read(path)?).context(|| format!("cannot read '{}'", path.display()))
 }
 
-/// Opens the editor on a file and returns when it was left. The file is the caller's.
+/// Opens the editor on a file and waits for it. The caller owns the file.
 pub fn open(context: &Context<'_>, path: &Path) -> Result<()> {
     let editor = context.repo.git().args(["var", "GIT_EDITOR"]).run()?.text();
     let status = Command::new("/bin/sh")
@@ -51,7 +51,7 @@ pub fn open(context: &Context<'_>, path: &Path) -> Result<()> {
         .context(|| format!("cannot start the editor '{editor}'"))?;
     if !status.success() {
         return Err(Error::fatal(format!("the editor '{editor}' failed"))
-            .hint(format!("what was typed is kept in '{}'", path.display())));
+            .hint(format!("the text is kept in '{}'", path.display())));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Commands that are programs of their own: `git agent foo` runs `git-agent-foo`, as git does for `git foo`.
+//! Runs external commands: `git agent foo` runs `git-agent-foo`, as git does for `git foo`.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -11,9 +11,10 @@ use crate::error::{Error, Kind};
 use crate::output;
 use crate::output::terminal::sanitize;
 
-/// Becomes the program `<prefix><verb>` from PATH, else from the directory of this one. Returns only when there is none, or it cannot run.
+/// Replaces this process by the program `<prefix><verb>` from PATH, or else from the directory of this one. Returns
+/// only if it is missing or cannot run.
 ///
-/// `built_in` tells the verbs that need no program, for suggestions.
+/// `built_in` lists the verbs without a program of their own, for suggestions.
 pub fn external(
     env: &Env,
     prefix: &str,
@@ -32,7 +33,7 @@ pub fn external(
 }
 
 fn find(env: &Env, prefix: &str, verb: &OsStr, own_directory: Option<&Path>) -> Option<PathBuf> {
-    // A verb is a word, never a path out of the directories that are searched.
+    // A verb is a word; a slash must not lead out of the searched directories.
     if verb.as_encoded_bytes().contains(&b'/') {
         return None;
     }
@@ -43,7 +44,7 @@ fn find(env: &Env, prefix: &str, verb: &OsStr, own_directory: Option<&Path>) -> 
         .ok()
 }
 
-/// Says, in git's words, that there is no such command, and which were meant perhaps. The exit code is 1 as git's.
+/// Reports an unknown command in git's words, with similar ones. The exit code is 1, as in git.
 fn unknown(
     env: &Env,
     prefix: &str,
@@ -90,13 +91,13 @@ fn programs(directory: &Path, prefix: &str) -> Vec<String> {
         let name = entry.file_name().into_string().ok()?;
         let verb = name.strip_prefix(prefix)?;
         let runs = rustix::fs::access(entry.path(), rustix::fs::Access::EXEC_OK).is_ok();
-        // What the build leaves beside its programs is none of them.
+        // Other build artefacts next to the programs contain a dot.
         (runs && !verb.contains('.')).then(|| verb.to_owned())
     };
     entries.flatten().filter_map(verb).collect()
 }
 
-/// Returns the words nearest to what was typed: all that begin with it, and those that a slip of the keys explains.
+/// Returns the words most similar to the typed one: all that begin with it, and those within a few typing errors.
 fn similar(typed: &str, known: BTreeSet<String>) -> Vec<String> {
     let length = typed.chars().count();
     if length > 64 {
@@ -117,7 +118,7 @@ fn similar(typed: &str, known: BTreeSet<String>) -> Vec<String> {
     scored.into_iter().map(|(_, word)| word).collect()
 }
 
-/// Returns how many letters must be put in, left out, changed or swapped with their neighbour to make one word the other.
+/// Returns the number of insertions, deletions, changes and swaps of neighbours between two words.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];

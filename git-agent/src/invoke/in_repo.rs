@@ -1,4 +1,4 @@
-//! What a verb of any of the programs begins with: the repository, its settings, and where the answer goes.
+//! The common start of every verb: opens the repository, its settings and the output.
 
 use crate::config::{TEAM_FILE, Team};
 use crate::context::Context;
@@ -9,7 +9,7 @@ use crate::output::{Options, Ui};
 use crate::session::caller;
 use crate::session::checks::dead_turns;
 
-/// Opens the repository and runs a verb in it. What the team's file may not yet decide is said once.
+/// Opens the repository and runs a verb in it. Warns once about ignored settings of the team's file.
 pub fn run(
     env: &Env,
     options: Options,
@@ -27,20 +27,20 @@ pub fn run(
             "'{TEAM_FILE}' is not trusted yet; ignored: {}",
             team.ignored.join(", ")
         ));
-        ui.hint("look at it, then: git agent trust");
+        ui.hint("read the file, then: git agent trust");
     }
     if let Some(error) = context.config.unreadable() {
         ui.warning(format!("{error}; it is ignored"));
     }
     let team = context.config.team();
     for (key, complaint) in team.into_iter().flat_map(|team| &team.broken) {
-        ui.warning(format!("'{TEAM_FILE}' is ignored in {key}: {complaint}"));
+        ui.warning(format!("{key} is ignored in '{TEAM_FILE}': {complaint}"));
     }
     for (key, why) in team.into_iter().flat_map(Team::personal) {
-        ui.warning(format!("'{TEAM_FILE}' has no say in {key}: {why}"));
+        ui.warning(format!("{key} is ignored in '{TEAM_FILE}': {why}"));
     }
     if context.store.is_closed() {
-        ui.warning("this repository belongs to somebody else: its sessions are shown as they were last recorded");
+        ui.warning("this repository belongs to another user: its sessions are shown as last recorded");
     }
     // Not from inside a session: its processes are ended with it.
     if caller::foreign(&context).is_none() {

@@ -1,5 +1,5 @@
-//! The arguments of a verb, described only once somebody typed it: describing those of all verbs takes longer than many a
-//! verb does.
+//! Describes the arguments of a verb only when it is typed, because describing those of all verbs takes longer than
+//! many verbs run.
 
 use std::ops::Deref;
 
@@ -8,8 +8,8 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use crate::invoke::parse::dress;
 
-/// The arguments of one verb among many. What the verb does in a line is said where it is named: the list of verbs shows it
-/// without the rest.
+/// The arguments of one verb among many. Its summary is given where the verb is named, so that the list of verbs needs
+/// nothing else.
 #[derive(Debug)]
 pub struct Later<T>(T);
 
@@ -31,8 +31,8 @@ impl<T: Args> Args for Later<T> {
     }
 }
 
-/// Describes the arguments of a verb. What it does was said already, and arguments that several verbs share have words of
-/// their own.
+/// Describes the arguments of a verb. Keeps the verb's summary, because shared arguments have descriptions of their
+/// own.
 fn described(verb: Command, describe: fn(Command) -> Command) -> Command {
     let about = verb.get_about().cloned().unwrap_or_default();
     describe(verb).about(about).mut_subcommands(dress)

@@ -1,4 +1,4 @@
-//! The `main` shared by the three binaries: panics, a reader that left, how errors are printed, exit codes.
+//! The `main` of the three binaries: handles panics, closed pipes, error messages and exit codes.
 
 mod args;
 pub mod complete;
@@ -31,9 +31,9 @@ pub use parse::{parse, usage};
 /// The version of all three binaries.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Runs a program: `run` gets the surroundings and the arguments without the program's name, and returns the exit code.
+/// Runs a program: `run` gets the environment and the arguments without the program's name, and returns the exit code.
 ///
-/// `--version` as the first argument is answered here, before anything else is looked at.
+/// `--version` as the first argument is answered here, before anything else.
 pub fn main(name: &str, run: impl FnOnce(&Env, &[OsString]) -> Result<u8>) -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let panicked = remember_panics();
@@ -59,7 +59,7 @@ pub fn main(name: &str, run: impl FnOnce(&Env, &[OsString]) -> Result<u8>) -> Ex
     }
 }
 
-/// Prints an error as git does and returns the exit code.
+/// Prints an error like git and returns the exit code.
 fn end(error: &Error) -> u8 {
     if output::is_reader_gone(error) {
         return 0;
@@ -75,7 +75,7 @@ fn end(error: &Error) -> u8 {
         }
     }
     if let Kind::Signal(signal @ (SIGINT | SIGTERM | SIGHUP)) = error.kind() {
-        // A shell that runs us in a loop must see that a signal ended us; if that fails the exit code says it.
+        // End by the same signal, so that a shell loop sees it; if that fails, the exit code tells it.
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
     error.kind().exit_code()
@@ -107,8 +107,8 @@ fn describe(error: &Error) -> String {
     text
 }
 
-/// Keeps the message of a panic of this thread for later, when everything that was on the screen has been taken down.
-/// Panics of other threads are printed at once: nobody may come back for them.
+/// Keeps the message of a panic in this thread until the screen is restored. Panics of other threads are printed at
+/// once, because no code may join them.
 fn remember_panics() -> Arc<Mutex<Option<String>>> {
     let kept = Arc::new(Mutex::new(None));
     let slot = Arc::clone(&kept);

@@ -1,4 +1,4 @@
-//! The command line, read by clap and answered as git answers: usage errors are 129, so is `-h`, and `--help` is 0.
+//! Parses the command line with clap and answers like git: exit code 129 for usage errors and `-h`, 0 for `--help`.
 
 use std::ffi::{OsStr, OsString};
 
@@ -9,11 +9,11 @@ use crate::error::{Error, Kind, Result};
 use crate::output;
 use crate::output::terminal::sanitize;
 
-/// Help as git lays it out: how to call it first.
+/// Help in git's layout, with the usage first.
 const TEMPLATE: &str = "usage: {usage}\n\n{about-with-newline}\n{all-args}{after-help}";
 
-/// Reads the arguments (without the program's name). Help and usage errors are printed here and come back as an error
-/// that only carries the exit code.
+/// Parses the arguments (without the program's name). Prints help and usage errors and returns them as an error that
+/// only carries the exit code.
 pub fn parse<A: Parser>(arguments: &[OsString]) -> Result<A> {
     read(arguments).map_err(|stop| match output::print(&stop.text, stop.to_stderr) {
         Ok(()) => Error::new(Kind::Exit(stop.code), ""),
@@ -21,13 +21,13 @@ pub fn parse<A: Parser>(arguments: &[OsString]) -> Result<A> {
     })
 }
 
-/// Prints what `-h` prints and returns its exit code, for a bare call that needs more than nothing.
+/// Prints the help of `-h` and returns its exit code, for a call without arguments that needs some.
 pub fn usage<A: Parser>() -> Result<u8> {
     output::print(&dress(A::command()).render_help().to_string(), false)?;
     Ok(Kind::Usage.exit_code())
 }
 
-/// Why there is nothing to run.
+/// The reason not to run.
 #[derive(Debug, PartialEq)]
 struct Stop {
     text: String,
@@ -45,7 +45,7 @@ fn read<A: Parser>(arguments: &[OsString]) -> Result<A, Stop> {
         .map_err(|error| stop(&error, arguments))
 }
 
-/// Gives a command and all below it our layout.
+/// Gives a command and its subcommands our layout.
 pub(super) fn dress(command: Command) -> Command {
     command
         .help_template(TEMPLATE)
@@ -77,7 +77,7 @@ fn stop(error: &clap::Error, arguments: &[OsString]) -> Stop {
     }
 }
 
-/// Returns whether help was asked for by `--help` rather than `-h`; clap tells both the same way.
+/// Returns whether the user typed `--help` rather than `-h`; clap reports both the same way.
 fn asks_long_help(arguments: &[OsString]) -> bool {
     arguments
         .iter()
@@ -85,9 +85,9 @@ fn asks_long_help(arguments: &[OsString]) -> bool {
         .any(|argument| argument == "--help")
 }
 
-/// Turns clap's message into git's words. It quotes what was typed, which may be anything, so all of it is escaped.
+/// Rewrites clap's message in git's words. It quotes the user's input, so all of it is escaped.
 fn complaint(text: &str) -> String {
-    // There '--' begins something else than a value, such as the command of an agent.
+    // In such a command, '--' begins another part than a value, such as the command of an agent.
     let is_begun = |line: &str| line.starts_with("Usage: ") && line.contains("-- <");
     let begun = text.lines().any(is_begun);
     let mut lines: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! The options by which a verb is told which sessions are meant.
+//! The options that select sessions.
 
 use crate::model::session::State;
 use crate::selection::Selection;
@@ -7,16 +7,16 @@ use clap::Args;
 /// Which sessions
 #[derive(Debug, Clone, Args)]
 pub struct Choice {
-    /// Sessions: names, ids, or ends of ids (default: the one of this worktree)
+    /// Sessions: names, ids, or ends of ids (default: the session of this worktree)
     #[arg(value_name = "SESSION")]
     pub names: Vec<String>,
-    /// Every session of this clone; for 'list' closed ones and those of others too
+    /// Every session of this clone; for 'list', also closed ones and those of teammates
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
     /// The sessions of a group
     #[arg(long, value_name = "GROUP", conflicts_with = "names")]
     pub group: Option<String>,
-    /// The sessions in a state; each has an option of its own too (can be repeated)
+    /// The sessions in this state (can be repeated); each state is also an option of its own
     #[arg(
         long,
         value_name = "STATE",
@@ -72,7 +72,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Returns what was said.
+    /// Returns the selection.
     pub fn selection(&self) -> Selection {
         let mut states = self.state.clone();
         for (chosen, state) in [

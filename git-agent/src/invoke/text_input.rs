@@ -1,4 +1,4 @@
-//! Text that a person gives: as words, in a file, on standard input, or in the editor.
+//! Reads text from the user: from arguments, a file, standard input, or the editor.
 
 use std::io::{IsTerminal, Read};
 use std::path::Path;
@@ -7,8 +7,7 @@ use crate::context::Context;
 use crate::error::{Context as _, Error, Result};
 use crate::invoke::editor;
 
-/// Reads text from wherever it was given; `what` names it in messages. Text that is empty, or that no program could be
-/// given, is an error.
+/// Reads text from the given source; `what` names it in messages. Fails if the text is empty or contains a NUL byte.
 pub fn read(
     context: &Context<'_>,
     what: &str,
@@ -20,7 +19,7 @@ pub fn read(
     Ok(text)
 }
 
-/// Reads text as [`read`] does, but takes also what no program could be given: for whoever keeps it before refusing it.
+/// Reads text like [`read`], but accepts NUL bytes, for callers that save the text before refusing it.
 pub fn typed(
     context: &Context<'_>,
     what: &str,
@@ -30,7 +29,7 @@ pub fn typed(
     let text = match (words, file) {
         (Some(_), Some(_)) => {
             return Err(Error::usage(format!(
-                "the {what} is given twice, as words and as a file"
+                "the {what} is given twice, as an argument and as a file"
             )));
         }
         (Some(words), None) if words != "-" => words.to_owned(),
@@ -38,7 +37,7 @@ pub fn typed(
             editor::read_text(&context.env.absolute(path))?
         }
         (None, None) if std::io::stdin().is_terminal() => {
-            let note = format!("\n# Type the {what}. Lines that begin with '#' are left out.\n");
+            let note = format!("\n# Type the {what}. Lines that begin with '#' are ignored.\n");
             editor::ask(context, &what.to_uppercase(), &note)?
         }
         _ => {
@@ -46,7 +45,7 @@ pub fn typed(
             std::io::stdin()
                 .read_to_end(&mut text)
                 .context(|| format!("cannot read the {what} from standard input"))?;
-            // Nobody types it a second time for a byte that is no letter.
+            // Replace invalid UTF-8 rather than refuse the text.
             String::from_utf8_lossy(&text).into_owned()
         }
     };
@@ -57,11 +56,11 @@ pub fn typed(
     Ok(text)
 }
 
-/// Refuses text that no program could be given.
+/// Refuses text with a NUL byte.
 pub fn require_usable(what: &str, text: &str) -> Result<()> {
-    // No argument and no variable of a program can hold one.
+    // Arguments and variables of a program cannot contain one.
     match text.contains('\0') {
-        true => Err(Error::usage(format!("the {what} holds a NUL byte"))),
+        true => Err(Error::usage(format!("the {what} contains a NUL byte"))),
         false => Ok(()),
     }
 }

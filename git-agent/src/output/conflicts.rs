@@ -1,5 +1,5 @@
-//! Conflicts as people and scripts see them: a matrix of sessions, the files of each pair with the lines of both, a record
-//! or an object for each.
+//! Prints conflicts: a matrix of sessions, the files of each pair with the lines of both sides, and the machine
+//! formats.
 
 use serde::Serialize;
 
@@ -9,13 +9,13 @@ use crate::output::human;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::terminal::style::Slot;
 
-/// A column of the matrix takes this many cells, the gap included.
+/// Cells of a matrix column, with the gap.
 const CELLS: usize = 5;
-/// What name and branch take beside the columns.
+/// Cells of name and branch next to the matrix.
 const NAMES: usize = 36;
 
-/// Returns the matrix: a row for each session, with the number of files in conflict. Columns in which nothing conflicts are left out;
-/// `None` when nothing conflicts or it does not fit.
+/// Returns the matrix: a row for each session, with the number of conflicting files. Columns without conflicts are left
+/// out. `None` if nothing conflicts or the matrix does not fit.
 pub fn matrix(matrix: &Matrix, width: Option<usize>) -> Option<Table> {
     if matrix.is_clean() {
         return None;
@@ -88,7 +88,7 @@ fn cell(verdict: &Verdict) -> Cell {
     }
 }
 
-/// Returns what is said about one pair before its files.
+/// Returns the headline of one pair.
 pub fn headline(pair: &Pair) -> String {
     let (ours, theirs) = (&pair.ours.name, &pair.theirs.name);
     match &pair.verdict {
@@ -101,7 +101,7 @@ pub fn headline(pair: &Pair) -> String {
     }
 }
 
-/// Returns the files in conflict of one pair, with the lines of both.
+/// Returns the conflicting files of one pair, with the lines of both sides.
 pub fn files(pair: &Pair) -> Table {
     let mut table = Table::new([
         Column::new(""),
@@ -128,7 +128,7 @@ pub fn files(pair: &Pair) -> Table {
     table
 }
 
-/// Returns lines as people write them: `3-5,9`; `+3` is where something is missing, before that line.
+/// Formats line ranges: `3-5,9`; `+3` means that lines are missing before line 3.
 fn ranges(clashing: &Clashing, side: fn(&Lines) -> [usize; 2]) -> String {
     let words: Vec<String> = clashing
         .lines
@@ -143,7 +143,7 @@ fn ranges(clashing: &Clashing, side: fn(&Lines) -> [usize; 2]) -> String {
     words.join(",")
 }
 
-/// Returns the records of one pair: one a file in conflict, or one without a file.
+/// Returns the records of one pair: one for each conflicting file, or one without a file.
 pub fn records(pair: &Pair) -> Vec<[String; 9]> {
     let id = |side: &Side| side.session.map(|sid| sid.to_string()).unwrap_or_default();
     let record = |clashing: Option<&Clashing>| {

@@ -1,4 +1,4 @@
-//! Values as people read them: how long ago, how long, how big, how many.
+//! Formats values for users: ages, durations, sizes, counts.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::env::Millis;
 use crate::output::terminal::style::{Painted, Palette, Slot};
 
-/// Returns how long before `now` something happened, with git's words and thresholds ("3 minutes ago").
+/// Returns the age of `then` at `now`, with git's words and thresholds ("3 minutes ago").
 pub fn ago(now: Millis, then: Millis) -> String {
     if then > now {
         return "in the future".into();
@@ -15,7 +15,7 @@ pub fn ago(now: Millis, then: Millis) -> String {
     if seconds < 90 {
         return format!("{} ago", count(seconds, "second"));
     }
-    // Each step rounds to the nearest of its unit.
+    // Each step rounds to the nearest unit.
     let minutes = (seconds + 30) / 60;
     if minutes < 90 {
         return format!("{} ago", count(minutes, "minute"));
@@ -84,7 +84,7 @@ pub fn count(number: u64, singular: &str) -> String {
 /// Returns a large number in few characters: `950`, `12.3k`, `4.0M`.
 pub fn compact(number: u64) -> String {
     for (unit, letter) in [(1_000_000_000, 'G'), (1_000_000, 'M'), (1000, 'k')] {
-        // 999,950 would round to 1000.0k, so the step up comes a little earlier.
+        // 999,950 would round to 1000.0k, so the next unit starts a little earlier.
         if number >= unit - unit / 20_000 && number >= 1000 {
             let tenths = (u128::from(number) * 10 + u128::from(unit) / 2) / u128::from(unit);
             return format!("{}.{}{letter}", tenths / 10, tenths % 10);
@@ -93,7 +93,7 @@ pub fn compact(number: u64) -> String {
     number.to_string()
 }
 
-/// Returns added and deleted lines as `+12 -3`, coloured; a side that is zero is left out, and nothing at all is empty.
+/// Returns added and deleted lines as `+12 -3`, coloured; a zero is left out.
 pub fn changes(palette: &Palette, added: u64, deleted: u64) -> Changes<'_> {
     Changes {
         added: (added > 0).then(|| palette.paint(Slot::Added, format!("+{added}"))),

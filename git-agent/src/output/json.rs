@@ -1,7 +1,7 @@
-//! `--json`: one object, `{"version":1,"<list>":[…]}`, written as it comes.
+//! Writes `--json`: one object, `{"version":1,"<list>":[…]}`, streamed.
 //!
-//! On one line, unless a person looks at it. A key that has nothing to report is absent; one that could not be determined is null.
-//! Characters that a terminal would obey are written as `\u` escapes, which any reader turns back.
+//! It is one line, or indented on a terminal. A key without a value is absent; one whose value could not be determined
+//! is null. Control characters are written as `\u` escapes, which any JSON parser decodes.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::error::{Context, Result};
 use crate::output::terminal::sanitize;
 use crate::output::{Ui, cannot_write};
 
-/// The version of every envelope written here. Keys may be added within a version, never changed or removed.
+/// The version of every envelope. Keys may be added within a version, never changed or removed.
 pub const VERSION: u32 = 1;
 
 /// Writes one envelope with a list that may be long.
@@ -73,7 +73,7 @@ impl<'a> List<'a> {
     }
 }
 
-/// Writes a whole envelope, laid out for a person when one is looking.
+/// Writes a whole envelope, indented on a terminal.
 pub fn write_list<T: Serialize>(
     ui: &Ui,
     key: &str,
@@ -87,13 +87,13 @@ pub fn write_list<T: Serialize>(
     list.end()
 }
 
-/// Writes one value on a line of its own, for streams of events.
+/// Writes one value on its own line, for streams of events.
 pub fn write_line(out: &mut dyn Write, value: &impl Serialize) -> Result<()> {
     let line = text(value, false)?;
     writeln!(out, "{line}").context(cannot_write)
 }
 
-/// Returns a value as JSON that is safe on a terminal.
+/// Returns a value as JSON that is safe for a terminal.
 fn text(value: &impl Serialize, pretty: bool) -> Result<String> {
     let json = match pretty {
         true => serde_json::to_string_pretty(value),
@@ -103,7 +103,7 @@ fn text(value: &impl Serialize, pretty: bool) -> Result<String> {
     Ok(escaped(&json).into_owned())
 }
 
-/// Escapes what JSON itself leaves raw. Such characters can stand only inside strings, so no parsing is needed.
+/// Escapes unsafe characters that JSON leaves raw. They occur only inside strings, so no parsing is needed.
 fn escaped(json: &str) -> Cow<'_, str> {
     let is_raw = |c: char| c != '\n' && sanitize::is_unsafe(c);
     if !json.chars().any(is_raw) {

@@ -1,8 +1,9 @@
 //! The only writer to stdout and stderr.
 //!
-//! stdout carries the answer, stderr everything said about it. [`Ui`] owns both: the answer goes through [`Ui::out`] (buffered, perhaps
-//! into a pager), narration through [`Ui::narrate`] and its neighbours, which escape what they are given. Whoever writes to `out`
-//! wraps foreign text in [`sanitize`] or uses a [`table`], [`json`] or [`porcelain`] writer, which do it themselves.
+//! stdout gets the answer, stderr all messages. [`Ui`] owns both: the answer goes through [`Ui::out`] (buffered,
+//! perhaps into a pager), messages through [`Ui::narrate`] and its siblings, which escape their text. Code that writes
+//! to `out` wraps foreign text in [`sanitize`] or uses a [`table`], [`json`] or [`porcelain`] writer, which do so
+//! themselves.
 
 pub mod conflicts;
 pub mod human;
@@ -27,40 +28,40 @@ pub use sink::is_reader_gone;
 pub use terminal::{closed_pipe, columns};
 pub use ui::{Out, Ui};
 
-/// How an answer is written.
+/// The format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// For a person.
+    /// For a user.
     #[default]
     Human,
     /// `--json`: one object with a version.
     Json,
-    /// `--porcelain`: a record a line, fields between tabs.
+    /// `--porcelain`: one record per line, with tabs between fields.
     Porcelain {
         /// `-z`: records end with NUL and nothing is quoted.
         nul: bool,
     },
 }
 
-/// What the user asked of the output.
+/// The user's options for the output.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// How the answer is written.
+    /// The format of the answer.
     pub format: Format,
-    /// What `--color` said.
+    /// The value of `--color`.
     pub color: Option<When>,
     /// `--quiet`: no narration and no progress; warnings stay.
     pub quiet: bool,
-    /// Whether a long answer is worth a pager. Only for people, and only where git would start one.
+    /// Whether a long answer may use a pager. Only for the human format, and only where git would start one.
     pub pager: bool,
 }
 
-/// Returns the context for a failed write of the answer.
+/// Returns the error context for a failed write of the answer.
 pub fn cannot_write() -> String {
     "cannot write the output".into()
 }
 
-/// Returns a message with its prefix, escaped; further lines are indented so that none can pose as a message of its own.
+/// Returns a message with its prefix, escaped; further lines are indented so that none looks like a message of its own.
 fn message(prefix: &str, text: &str) -> String {
     let mut lines = String::new();
     for (index, line) in text.lines().enumerate() {
@@ -75,17 +76,17 @@ fn message(prefix: &str, text: &str) -> String {
     lines
 }
 
-/// Writes a message to stderr when no [`Ui`] exists: before one is made, or after it is gone. Failure has nowhere to go.
+/// Writes a message to stderr without a [`Ui`]. A failure is ignored, because it cannot be reported.
 pub fn report(text: &str, prefix: &str) {
     let _ = io::stderr()
         .lock()
         .write_all(message(prefix, text).as_bytes());
 }
 
-/// Writes text of our own to stdout or stderr as it is, for help and versions.
+/// Writes our own text to stdout or stderr unescaped, for help and versions.
 pub fn print(text: &str, to_stderr: bool) -> Result<()> {
     if to_stderr {
-        // As with any message: a stderr that takes nothing must not change how the command ends.
+        // A failed write to stderr must not change the exit code.
         let _ = io::stderr().lock().write_all(text.as_bytes());
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Moments in the reader's own time zone, and moments as a person writes them.
+//! Formats times in the user's time zone, and parses times that a user types.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -8,17 +8,17 @@ use crate::config::parse_duration;
 use crate::env::{Env, Millis};
 use crate::error::{Error, Result};
 
-/// Where time zones are described.
+/// The directory of time zone files.
 const ZONES: &str = "/usr/share/zoneinfo";
 
-/// A clock that shows the reader's local time.
+/// A clock that shows the user's local time.
 #[derive(Debug, Clone)]
 pub struct Clock {
     zone: TimeZone,
 }
 
 impl Clock {
-    /// Returns the clock of this machine: `TZ`, else what the system is set to, else UTC.
+    /// Returns the clock of this machine: `TZ`, or else the system's zone, or else UTC.
     pub fn local(env: &Env) -> Self {
         let system = || zone_file("/etc/localtime".as_ref());
         let zone = match env.var("TZ").map(|name| name.trim_start_matches(':')) {
@@ -65,7 +65,7 @@ impl Clock {
         })
     }
 
-    /// Understands a moment: a span before now (`10m`, `2h`), a date, a date and time, or an RFC 3339 time.
+    /// Parses a time: an age (`10m`, `2h`), a date, a date and time, or an RFC 3339 time.
     pub fn parse(&self, text: &str, now: Millis) -> Result<Millis> {
         let text = text.trim();
         let span = text.strip_suffix(" ago").unwrap_or(text);
@@ -82,8 +82,8 @@ impl Clock {
         at.and_then(|at| u64::try_from(at.as_millisecond()).ok())
             .map(Millis)
             .ok_or_else(|| {
-                Error::usage(format!("'{text}' is no time"))
-                    .hint("use 10m, 2h, 3d, 2026-11-16 or 2026-11-16T04:08:45")
+                Error::usage(format!("'{text}' is not a time"))
+                    .hint("try 10m, 2h, 3d, 2026-11-16 or 2026-11-16T04:08:45")
             })
     }
 }

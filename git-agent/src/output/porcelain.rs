@@ -1,9 +1,12 @@
-//! `--porcelain[=v1]`: a record a line, its fields between tabs; with `-z` records end with NUL and nothing is quoted.
+//! Writes `--porcelain[=v1]`: one record per line, with tabs between fields; with `-z`, records end with NUL and
+//! nothing is quoted.
 //!
-//! A field with a tab, a quote, a backslash or anything a terminal would obey is quoted as git quotes odd paths:
-//! in double quotes, with `\t`, `\n`, `\"`, `\\` and octal `\ooo` for other bytes. Readable UTF-8 stays, as with `core.quotePath=false`.
-//! With `-z` fields are written raw. A tab or NUL inside one would break the record and becomes a space, but a tab in the last
-//! field may stay: the number of fields is known. So whatever may hold any byte, a path above all, comes last.
+//! A field with a tab, a quote, a backslash or a control character is quoted as git quotes unusual paths: in double
+//! quotes, with `\t`, `
+//! `, `\"`, `\\` and octal `\ooo` for other bytes. Readable UTF-8 stays, as with `core.quotePath=false`. With `-z`,
+//! fields are written raw. A tab or NUL inside a field would break the record and becomes a space, except for a tab in
+//! the last field, because the number of fields is known. So a field that may contain any byte, such as a path, comes
+//! last.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -59,7 +62,7 @@ pub fn write_record<F: AsRef<[u8]>>(
     out.write_all(&record)
 }
 
-/// Returns a field quoted as git quotes odd paths, or as it is when nothing in it is odd.
+/// Quotes a field as git quotes unusual paths; returns it unchanged if nothing needs quoting.
 pub fn quote(field: &[u8]) -> Cow<'_, [u8]> {
     let is_plain = |c: char| c != '"' && c != '\\' && !sanitize::is_unsafe(c);
     if std::str::from_utf8(field).is_ok_and(|text| text.chars().all(is_plain)) {
@@ -141,7 +144,7 @@ mod tests {
         assert!("v2".parse::<Version>().is_err());
     }
 
-    /// Reads a quoted field back, as git's `unquote_c_style` would.
+    /// Decodes a quoted field, as git's `unquote_c_style` does.
     fn unquote(field: &[u8]) -> Vec<u8> {
         let Some(inner) = field.strip_prefix(b"\"") else {
             return field.to_vec();

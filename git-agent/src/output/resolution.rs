@@ -1,4 +1,4 @@
-//! A resolved conflict as a person looks at it before it is taken.
+//! Shows a resolved conflict to the user before it is accepted.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Sessions as rows: the table for people and the record for scripts.
+//! Prints sessions: the table for users and the record for scripts.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::output::table::{Cell, Column, Table};
 use crate::output::terminal::sanitize::one_line;
 use crate::output::terminal::style::Slot;
 
-/// How the time of the last activity is told.
+/// How to show the time of the last activity.
 #[derive(Debug, Clone)]
 pub enum When {
-    /// As an age, seen from this moment.
+    /// As an age at this time.
     Ago(Millis),
-    /// As the time of day, which stays true on a screen that is not painted again.
+    /// As the time of day, which stays true on a screen that is not repainted.
     At(Clock),
 }
 
@@ -57,7 +57,7 @@ pub fn table(rows: &[Summary], when: &When) -> Table {
     table
 }
 
-/// Returns the fields of a session's record. Empty is nothing to report; `?` could not be determined.
+/// Returns the fields of a session's record. An empty field has no value; `?` could not be determined.
 pub fn record(row: &Summary) -> Vec<String> {
     let number = |found: &Finding<u64>| match found {
         Finding::Nothing => String::new(),
@@ -106,7 +106,7 @@ pub fn agent(row: &Summary) -> String {
     }
 }
 
-/// Returns how far the agent says it is.
+/// Returns the progress of the agent's own plan.
 pub fn progress(row: &Summary) -> String {
     row.progress
         .map(|progress| format!("{}/{}", progress.done, progress.total))
@@ -120,7 +120,7 @@ pub fn elapsed(row: &Summary) -> String {
         .unwrap_or_default()
 }
 
-/// Returns added and deleted lines; `*` marks what is not committed.
+/// Returns added and deleted lines; `*` marks uncommitted changes.
 pub fn changes(row: &Summary) -> String {
     match &row.changes {
         Finding::Nothing => String::new(),
@@ -157,7 +157,7 @@ pub fn commits(row: &Summary) -> String {
         .join(" ")
 }
 
-/// Returns the file that would conflict with the parent, or how many would.
+/// Returns the file that conflicts with the parent, or the number of such files.
 pub fn conflicts(row: &Summary) -> String {
     match &row.conflicts {
         Finding::Nothing => String::new(),
@@ -169,7 +169,7 @@ pub fn conflicts(row: &Summary) -> String {
     }
 }
 
-/// Returns whose a session is, and what that is worth; one's own needs no word.
+/// Returns the author, and whether the name is verified; empty for the user's own sessions.
 pub fn author(row: &Summary) -> String {
     let name = match row.session.author.name.as_str() {
         "" => row.session.author.email.as_str(),
@@ -199,7 +199,7 @@ fn age(millis: u64) -> String {
     }
 }
 
-/// Returns what the session did last, or why it is in its state when that says more.
+/// Returns the session's last activity, or the reason for its state if that says more.
 pub fn activity(row: &Summary) -> &str {
     if row.unshared.is_some() {
         return UNSHARED;
@@ -218,13 +218,13 @@ pub fn activity(row: &Summary) -> &str {
     }
 }
 
-/// What is said of a teammate's session that has more than was pushed.
+/// The activity shown for a teammate's session with uncommitted work.
 pub const UNSHARED: &str = "has uncommitted work that was not shared";
 
-/// How much of a commit's id people are shown with a verdict.
+/// Length of a commit id shown with a verdict.
 const TIP_SHOWN: usize = 10;
 
-/// Returns who decided what, about which commit and when, in one line.
+/// Returns one line with the reviewer, the verdict, the commit and the time.
 pub fn verdict(judgement: &Judgement, now: Millis) -> String {
     let does = match judgement.verdict {
         Verdict::Approve => "approves",

@@ -1,4 +1,4 @@
-//! Where bytes go in the end: a standard stream, the pager, or memory in tests.
+//! The destinations of output: a standard stream, the pager, or memory in tests.
 
 use std::fmt;
 use std::fs::File;
@@ -11,21 +11,21 @@ use crate::error::{Context, Error, Result};
 use crate::output::cannot_write;
 use crate::output::terminal::pager::Pager;
 
-/// Long answers are written in pieces of this size.
+/// Size of the buffer for long answers.
 const BUFFER: usize = 64 * 1024;
-/// About a screenful: whoever reads has something to read, and the pieces grow from there.
+/// Size of the first piece, about one screen, so that the user sees something soon; later pieces grow.
 const FIRST: usize = 4 * 1024;
 
 #[derive(Debug)]
 pub(super) enum Sink {
-    /// A terminal sees each line as it is written.
+    /// A terminal gets each line as it is written.
     Terminal(LineWriter<Stream>),
     /// A file or a program gets large pieces.
     Piped(Pieces<Stream>),
-    /// stderr holds nothing back.
+    /// stderr is not buffered.
     Direct(Stream),
     Pager(Pieces<Pager>),
-    /// After the end nothing is taken any more.
+    /// After the end, nothing is accepted.
     Closed,
     #[cfg(test)]
     Memory(Vec<u8>),
@@ -61,7 +61,7 @@ impl Sink {
         }
     }
 
-    /// Writes out what is buffered, and waits for the pager.
+    /// Flushes the buffers and waits for the pager.
     pub(super) fn finish(&mut self) -> Result<()> {
         match std::mem::replace(self, Sink::Closed) {
             Sink::Pager(mut pieces) => {
@@ -69,7 +69,7 @@ impl Sink {
                 let (pager, _) = pieces.buffer.into_parts();
                 let ended = pager.finish();
                 match flushed {
-                    // The reader has seen enough; only whether there was a reader matters.
+                    // The user left the pager early; only a pager that never ran is an error.
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ended,
                     Err(error) => Err(error).context(cannot_write),
                     Ok(()) => ended,
@@ -105,7 +105,7 @@ impl Write for Sink {
     }
 }
 
-/// A buffer that lets the first of it go soon, and gathers ever larger pieces then.
+/// A buffer that flushes the first piece soon, and then ever larger ones.
 #[derive(Debug)]
 pub(super) struct Pieces<W: Write> {
     buffer: BufWriter<W>,
@@ -140,9 +140,10 @@ impl<W: Write> Write for Pieces<W> {
     }
 }
 
-/// The reader of the answer closed its end.
+/// The reader of the answer closed its end of the pipe.
 ///
-/// A broken pipe alone doesn't say that: one to a child that died is a failure of the work, and must not pass as success.
+/// A broken pipe alone does not prove that: a broken pipe to a dead child is a failure of the work and must not count
+/// as success.
 #[derive(Debug)]
 struct ReaderGone;
 
@@ -154,7 +155,7 @@ impl fmt::Display for ReaderGone {
 
 impl std::error::Error for ReaderGone {}
 
-/// Marks a broken pipe as one of the answer's.
+/// Marks a broken pipe as that of the answer.
 pub(super) fn mark_reader_gone(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::BrokenPipe => io::Error::new(io::ErrorKind::BrokenPipe, ReaderGone),
@@ -162,7 +163,7 @@ pub(super) fn mark_reader_gone(error: io::Error) -> io::Error {
     }
 }
 
-/// Returns whether an error comes from a reader of the answer who has seen enough, which is no failure.
+/// Returns whether the reader of the answer has closed the pipe, which is not an error.
 pub fn is_reader_gone(error: &Error) -> bool {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(current) = next {
@@ -177,7 +178,7 @@ pub fn is_reader_gone(error: &Error) -> bool {
     false
 }
 
-/// A standard stream without the standard library's own buffer.
+/// A standard stream without the standard library's buffer.
 #[derive(Debug)]
 pub(super) struct Stream(File);
 
@@ -192,7 +193,7 @@ impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match self.0.write(bytes) {
-                // Some parents leave the stream they share with us non-blocking; waiting is what they would want.
+                // Some parents set the shared stream to non-blocking mode; wait for it.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let mut wanted = [PollFd::new(&self.0, PollFlags::OUT)];
                     match poll(&mut wanted, None) {

@@ -1,7 +1,7 @@
-//! Columns that fit the terminal: header in bold, numbers to the right, `…` where something was cut, no trailing spaces.
+//! Formats columns to fit the terminal: bold headers, right-aligned numbers, `…` for cut text, no trailing spaces.
 //!
-//! A width is given only for a terminal or a pager. Without one nothing is cut: `git agent list | grep` sees whole values,
-//! as it does in git's own listings.
+//! A width is given only for a terminal or a pager. Without one nothing is cut: like git's own listings, `git agent
+//! list | grep` gets whole values.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use std::io::{self, Write};
 use crate::output::terminal::sanitize;
 use crate::output::terminal::style::{Palette, Slot};
 
-/// What is between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 
-/// A column's header and how it behaves.
+/// A column's header and layout.
 #[derive(Debug, Clone)]
 pub struct Column {
     header: String,
@@ -23,7 +23,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// Returns a column that is aligned to the left and never cut.
+    /// Returns a column that is left-aligned and never cut.
     pub fn new(header: impl Into<String>) -> Self {
         Column {
             header: header.into(),
@@ -41,22 +41,22 @@ impl Column {
         self
     }
 
-    /// Lets the column be cut down to this many cells when the terminal is too narrow. The widest such column gives first.
+    /// Allows cutting the column to this many cells on a narrow terminal. The widest such column is cut first.
     #[must_use]
     pub fn shrinks_to(mut self, cells: usize) -> Self {
         self.min_width = Some(cells.max(1));
         self
     }
 
-    /// Cuts the column in the middle: names of versions differ at their end.
+    /// Cuts the column in the middle, for names that differ at the end.
     #[must_use]
     pub fn keeps_end(mut self) -> Self {
         self.keeps_end = true;
         self
     }
 
-    /// Lets the column be left out when cutting is not enough. The lowest rank goes first, and all of
-    /// a rank together.
+    /// Allows leaving the column out if cutting is not enough. The lowest rank goes first, and all columns of a rank
+    /// together.
     #[must_use]
     pub fn goes(mut self, rank: u8) -> Self {
         self.rank = Some(rank);
@@ -64,7 +64,7 @@ impl Column {
     }
 }
 
-/// One value in a table. Any text may go in: it is escaped here.
+/// One value in a table. Any text may go in, because it is escaped here.
 #[derive(Debug, Clone, Default)]
 pub struct Cell {
     text: String,
@@ -80,7 +80,7 @@ impl Cell {
         }
     }
 
-    /// Gives the cell a colour.
+    /// Sets the colour of the cell.
     #[must_use]
     pub fn in_color(mut self, slot: Slot) -> Self {
         self.slot = Some(slot);
@@ -119,19 +119,19 @@ impl Table {
         self
     }
 
-    /// Adds a row; cells that are missing are empty, surplus ones are left out.
+    /// Adds a row; missing cells are empty, surplus cells are dropped.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let mut cells: Vec<Cell> = cells.into_iter().collect();
         cells.resize_with(self.columns.len(), Cell::default);
         self.rows.push(cells);
     }
 
-    /// Returns whether there are no rows.
+    /// Returns whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Writes the table, cut to `width` cells when one is given. A table without rows writes nothing.
+    /// Writes the table, cut to `width` cells if given. Writes nothing if it has no rows.
     pub fn write(
         &self,
         out: &mut dyn Write,
@@ -156,7 +156,7 @@ impl Table {
         Ok(())
     }
 
-    /// Returns the cells each column gets; a column in which every row is empty gets none and is left out.
+    /// Returns the width of each column; 0 for a column that is empty in every row, which is left out.
     fn widths(&self, limit: Option<usize>) -> Vec<usize> {
         let mut widths: Vec<usize> = (0..self.columns.len())
             .map(|index| {
@@ -178,13 +178,13 @@ impl Table {
         };
         self.leave_out(&mut widths, limit);
         self.cut(&mut widths, limit, |column| column.min_width);
-        // Rather cut everywhere than let the terminal break every line.
+        // Cut every column rather than let the terminal wrap every line.
         self.cut(&mut widths, limit, |_| Some(4));
         self.cut(&mut widths, limit, |_| Some(1));
         widths
     }
 
-    /// Takes columns away until the rest fits when cut as far as it may be.
+    /// Leaves out columns until the rest fits after cutting.
     fn leave_out(&self, widths: &mut [usize], limit: usize) {
         loop {
             let least: Vec<usize> = widths
@@ -210,8 +210,8 @@ impl Table {
         }
     }
 
-    /// Cuts columns until they fit, none below its least width. The widest gives first, down to the next widest, so that
-    /// narrow columns stay whole as long as possible.
+    /// Cuts columns until they fit, but none below its minimum. The widest is cut first, down to the next widest, so
+    /// that narrow columns stay whole as long as possible.
     fn cut(&self, widths: &mut [usize], limit: usize, least: fn(&Column) -> Option<usize>) {
         let mut excess = total(widths).saturating_sub(limit);
         while excess > 0 {
@@ -247,7 +247,7 @@ impl Table {
         widths: &[usize],
         cells: &[Cell],
     ) -> io::Result<()> {
-        // Spaces are owed until something visible follows, which is how none trail.
+        // Spaces are written only before visible text, so that none trail.
         let mut owed = 0;
         let mut first = true;
         for ((column, &width), cell) in self.columns.iter().zip(widths).zip(cells) {
@@ -283,7 +283,7 @@ impl Table {
     }
 }
 
-/// Returns a text without a part of its middle. What takes other than one cell a character is cut at its end.
+/// Cuts a text in the middle. A text with wide or zero-width characters is cut at its end.
 pub(super) fn cut_within(text: &str, width: usize) -> Cow<'_, str> {
     let end = width.saturating_sub(1) / 3;
     if end == 0 || !text.is_ascii() {
@@ -293,7 +293,7 @@ pub(super) fn cut_within(text: &str, width: usize) -> Cow<'_, str> {
     format!("{start}…{}", &rest[rest.len() - end..]).into()
 }
 
-/// Returns the cells that columns and what is between them take.
+/// Returns the cells of all columns with their gaps.
 fn total(widths: &[usize]) -> usize {
     let shown = widths.iter().filter(|width| **width > 0).count();
     widths.iter().sum::<usize>() + shown.saturating_sub(1) * GAP

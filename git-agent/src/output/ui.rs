@@ -1,4 +1,4 @@
-//! The two streams of a command: the answer on stdout, everything said about it on stderr.
+//! The two streams of a command: the answer on stdout, messages on stderr.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, Write};
@@ -14,16 +14,16 @@ use crate::output::terminal::sanitize;
 use crate::output::terminal::style::{self, Color, Config, Palette, When};
 use crate::output::{Format, Options, cannot_write, columns, message, report};
 
-/// How often a progress line is painted at most.
+/// Minimum time between two repaints of the progress line.
 const REPAINT: Duration = Duration::from_millis(50);
 
-/// The two streams of a command and everything that decides how they look.
+/// The two streams of a command, and the settings for their look.
 #[derive(Debug)]
 pub struct Ui {
     options: Options,
     terminals: Terminals,
     width: usize,
-    /// Whether the answer ends on a screen of known width.
+    /// Whether the answer goes to a screen of known width.
     on_screen: bool,
     palette: Palette,
     hint_color: Color,
@@ -35,7 +35,7 @@ pub struct Ui {
 struct Streams {
     out: Sink,
     err: Sink,
-    /// The answer goes to a pager, and narration with it.
+    /// The answer goes to a pager, and so do messages.
     paging: bool,
     progress: Option<Progress>,
 }
@@ -47,7 +47,7 @@ struct Progress {
 }
 
 impl Ui {
-    /// Sets up the streams. `config` looks up git configuration; without a repository it may know nothing.
+    /// Sets up the streams. `config` looks up git configuration; without a repository it may return nothing.
     pub fn new(env: &Env, options: Options, config: &Config<'_>) -> Result<Self> {
         let width = columns(env);
         let mut out = Sink::stdout(env.terminals.stdout)?;
@@ -59,7 +59,7 @@ impl Ui {
                     out = Sink::pager(pager);
                     paging = true;
                 }
-                // Without its pager an answer is still an answer.
+                // If the pager fails, show the answer without it.
                 Err(error) => report(error.message(), "warning: "),
             }
         }
@@ -109,7 +109,7 @@ impl Ui {
         })
     }
 
-    /// Returns a user interface that keeps what is written, without terminals or colours.
+    /// Returns a user interface that keeps its output in memory, without terminals or colours.
     #[cfg(test)]
     pub(crate) fn in_memory(options: Options) -> Self {
         Ui {
@@ -129,14 +129,14 @@ impl Ui {
         }
     }
 
-    /// Returns what was written to stdout and stderr of an [`Ui::in_memory`].
+    /// Returns the stdout and stderr of an [`Ui::in_memory`].
     #[cfg(test)]
     pub(crate) fn written(&self) -> (String, String) {
         let streams = self.streams();
         (streams.out.kept(), streams.err.kept())
     }
 
-    /// Returns how the answer is to be written.
+    /// Returns the format of the answer.
     pub fn format(&self) -> Format {
         self.options.format
     }
@@ -146,17 +146,18 @@ impl Ui {
         &self.palette
     }
 
-    /// Returns the width of the terminal as git sees it: `COLUMNS`, else what the terminal says, else 80.
+    /// Returns the width of the terminal like git: `COLUMNS`, or else the terminal's own width, or else 80.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Returns the width a table must fit in; none when the answer goes to a file or a program, which want whole values.
+    /// Returns the width that a table must fit; `None` if the answer goes to a file or a program, which gets whole
+    /// values.
     pub fn table_width(&self) -> Option<usize> {
         self.on_screen.then_some(self.width)
     }
 
-    /// Returns the writer for the answer. Any number of them may be in use; each write is whole.
+    /// Returns a writer for the answer. Several may be used at once; each write is atomic.
     pub fn out(&self) -> Out<'_> {
         Out { ui: self }
     }
@@ -168,24 +169,24 @@ impl Ui {
             .context(cannot_write)
     }
 
-    /// Says something about what is going on, unless `--quiet`.
+    /// Prints a message about the progress of the work, unless `--quiet`.
     pub fn narrate(&self, text: impl Display) {
         if !self.options.quiet {
             self.say("", &text.to_string());
         }
     }
 
-    /// Says that something is not as it should be.
+    /// Prints a warning.
     pub fn warning(&self, text: impl Display) {
         self.say("warning: ", &text.to_string());
     }
 
-    /// Says that something failed while the command goes on.
+    /// Prints an error from which the command continues.
     pub fn error(&self, text: impl Display) {
         self.say("error: ", &text.to_string());
     }
 
-    /// Says what could be done next, unless `--quiet`.
+    /// Prints a hint for the next step, unless `--quiet`.
     pub fn hint(&self, text: impl Display) {
         if self.options.quiet {
             return;
@@ -204,7 +205,7 @@ impl Ui {
         self.put(&message(prefix, text));
     }
 
-    /// Writes narration where the person is looking. A stderr that takes nothing must not end the command.
+    /// Writes a message to the pager or stderr. A failed write to stderr must not end the command.
     fn put(&self, lines: &str) {
         let mut streams = self.streams();
         streams.clear_progress();
@@ -220,12 +221,12 @@ impl Ui {
         let _ = target.write_all(lines.as_bytes());
     }
 
-    /// Returns whether anybody would see how far the work is.
+    /// Returns whether progress would be visible.
     pub fn shows_progress(&self) -> bool {
         !self.options.quiet && self.terminals.stderr
     }
 
-    /// Shows how far the work is, on one line that is painted over; only on a terminal.
+    /// Shows the progress on one line that is repainted; only on a terminal.
     pub fn progress(&self, text: impl Display) {
         if !self.shows_progress() {
             return;
@@ -255,18 +256,18 @@ impl Ui {
         });
     }
 
-    /// Takes the progress line away.
+    /// Removes the progress line.
     pub fn clear_progress(&self) {
         self.streams().clear_progress();
     }
 
-    /// Asks a yes-or-no question; anything but yes is no. Where nobody can answer, that is an error.
+    /// Asks a yes-or-no question; anything but yes is no. Fails without a terminal.
     pub fn confirm(&self, question: &str) -> Result<bool> {
         let shown = sanitize::one_line(question);
         if !self.may_ask {
             return Err(
                 Error::fatal(format!("cannot ask '{shown}' without a terminal"))
-                    .hint("pass --yes to go ahead without being asked"),
+                    .hint("answer yes in advance: --yes"),
             );
         }
         {
@@ -289,12 +290,12 @@ impl Ui {
         ))
     }
 
-    /// Returns whether [`Ui::confirm`] can reach a person.
+    /// Returns whether [`Ui::confirm`] can ask the user.
     pub fn may_ask(&self) -> bool {
         self.may_ask
     }
 
-    /// Writes out what is buffered and waits for the pager. An answer that could not be written whole is an error.
+    /// Flushes the buffers and waits for the pager. Fails if the answer could not be written completely.
     pub fn finish(self) -> Result<()> {
         let mut streams = self
             .state
@@ -389,7 +390,7 @@ mod tests {
     #[test]
     fn nobody_to_ask_is_an_error() {
         let ui = Ui::in_memory(Options::default());
-        let error = ui.confirm("remove it?").expect_err("nobody is there");
+        let error = ui.confirm("remove it?").expect_err("stdin is not a terminal");
         assert_eq!(
             error.message(),
             "cannot ask 'remove it?' without a terminal"

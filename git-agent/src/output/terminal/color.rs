@@ -1,10 +1,10 @@
-//! git's colour words, turned into escape sequences.
+//! Turns git's colour words into escape sequences.
 
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// One colour with its attributes, as the escape sequence that turns it on; empty when it changes nothing.
+/// One colour with its attributes, as the escape sequence that turns it on; empty if it changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Color(String);
 
@@ -18,7 +18,7 @@ impl Color {
 impl FromStr for Color {
     type Err = Error;
 
-    /// Reads git's colour words: up to two colours (foreground, background), attributes, `reset`.
+    /// Parses git's colour words: up to two colours (foreground, background), attributes, `reset`.
     fn from_str(text: &str) -> Result<Self> {
         let bad = || Error::fatal(format!("invalid color value '{text}'"));
         let (mut reset, mut attributes, mut colors) = (false, 0u64, Vec::new());
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn colour_words_as_git_reads_them() {
-        // Each pair is what `git config --get-color` prints.
+        // Each pair shows the output of `git config --get-color`.
         for (words, expected) in [
             ("", ""),
             ("normal", ""),

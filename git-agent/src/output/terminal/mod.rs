@@ -1,4 +1,4 @@
-//! What the terminal is like.
+//! The properties of the terminal.
 
 pub(crate) mod color;
 pub mod pager;
@@ -13,7 +13,7 @@ use rustix::termios::tcgetwinsize;
 
 use crate::env::Env;
 
-/// Returns how many columns a line has, as git's `term_columns`: `COLUMNS`, else what the terminal says, else 80.
+/// Returns the number of columns, like git's `term_columns`: `COLUMNS`, or else the terminal's own width, or else 80.
 pub fn columns(env: &Env) -> usize {
     let named = env
         .var("COLUMNS")
@@ -26,7 +26,7 @@ pub fn columns(env: &Env) -> usize {
     named.or_else(of_terminal).unwrap_or(80)
 }
 
-/// Returns standard output when it is a pipe: polled for reading it tells when nobody reads it any more.
+/// Returns standard output if it is a pipe: polling it for input tells when its reader has gone.
 pub fn closed_pipe() -> Option<BorrowedFd<'static>> {
     let out = rustix::stdio::stdout();
     let stat = rustix::fs::fstat(out).ok()?;

@@ -1,7 +1,8 @@
-//! The pager, chosen and started as git does it.
+//! Chooses and starts the pager like git.
 //!
-//! `git agent` runs below git, which handles `--no-pager` (as `GIT_PAGER=cat`), `--paginate` and `pager.agent` itself and then says
-//! `GIT_PAGER_IN_USE`; `git-agent` run directly reads `pager.agent` here. A pager that the reader leaves early is no failure.
+//! `git agent` runs below git, which handles `--no-pager` (as `GIT_PAGER=cat`), `--paginate` and `pager.agent` itself
+//! and then sets `GIT_PAGER_IN_USE`; `git-agent` run directly reads `pager.agent` here. Leaving the pager early is not
+//! an error.
 
 use std::io::{self, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -14,13 +15,13 @@ use crate::error::{Context, Error, Result};
 use crate::output::sink::mark_reader_gone;
 use crate::output::terminal::style::{Config, parse_bool};
 
-/// Characters for which git hands a command to the shell instead of starting it itself.
+/// Characters for which git passes a command to the shell instead of starting it itself.
 const SHELL_CHARACTERS: &[char] = &[
     '|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '"', '\'', ' ', '\t', '\n', '*', '?', '[',
     '#', '~', '=', '%',
 ];
 
-/// Returns the pager's command line, or nothing when the output goes straight to where it goes.
+/// Returns the pager's command line, or `None` if no pager is used.
 pub fn choose(env: &Env, config: &Config<'_>) -> Option<String> {
     if !env.terminals.stdout || in_use(env) {
         return None;
@@ -31,7 +32,7 @@ pub fn choose(env: &Env, config: &Config<'_>) -> Option<String> {
         Some(Some(true)) | None => None,
         Some(None) => own,
     };
-    // A variable that is set to nothing is a choice: no pager.
+    // A variable with an empty value means no pager.
     let variable = |name| Some(env.var_os(name)?.to_string_lossy().into_owned());
     let command = variable("GIT_PAGER")
         .or(own)
@@ -41,13 +42,13 @@ pub fn choose(env: &Env, config: &Config<'_>) -> Option<String> {
     (!command.is_empty() && command != "cat").then_some(command)
 }
 
-/// Returns whether git, or somebody else above, already shows this output in a pager.
+/// Returns whether git or another parent already shows this output in a pager.
 pub fn in_use(env: &Env) -> bool {
     env.var("GIT_PAGER_IN_USE")
         .is_some_and(|value| parse_bool(value).unwrap_or(true))
 }
 
-/// Returns the program that runs a command line: itself when it is one plain word, else the shell.
+/// Returns the program that runs a command line: a plain word directly, anything else in the shell.
 fn program(command: &str) -> Command {
     if !command.contains(SHELL_CHARACTERS) {
         return Command::new(command);
@@ -57,14 +58,14 @@ fn program(command: &str) -> Command {
     shell
 }
 
-/// A running pager; what is written to it is shown.
+/// A running pager.
 #[derive(Debug)]
 pub struct Pager {
     command: String,
     shared: Arc<Mutex<Shared>>,
 }
 
-/// What the pager's owner and the signal watcher both need.
+/// The state shared by the pager's owner and the signal watcher.
 #[derive(Debug)]
 struct Shared {
     input: Option<ChildStdin>,
@@ -72,7 +73,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Closes the pager's input and waits until the reader has left it.
+    /// Closes the pager's input and waits until the user leaves it.
     fn wait(&mut self) -> io::Result<Option<std::process::ExitStatus>> {
         drop(self.input.take());
         self.child.take().map(|mut child| child.wait()).transpose()
@@ -84,7 +85,7 @@ impl Pager {
     pub fn start(env: &Env, command: &str, columns: usize) -> Result<Self> {
         let mut pager = program(command);
         pager.stdin(Stdio::piped()).env("GIT_PAGER_IN_USE", "true");
-        // `F` leaves when one screen is enough, `R` lets colours through, `X` keeps the text on the screen.
+        // `F` quits if one screen is enough, `R` shows colours, `X` keeps the text on the screen.
         for (name, value) in [
             ("LESS", "FRX"),
             ("LV", "-c"),
@@ -98,8 +99,9 @@ impl Pager {
             Error::fatal(format!("unable to execute pager '{command}'")).because(error)
         };
         let mut child = pager.spawn().map_err(cannot)?;
-        // The pager owns the terminal: an interrupt is for it, and ending before it would leave two readers of one keyboard.
-        // Only now that it runs: a handler can't be taken back, and without a pager an interrupt must end this program.
+        // The pager owns the terminal: an interrupt is meant for it, and if we ended first, the pager and the shell
+        // would read the same keyboard. Install the handler only now, because it cannot be removed, and without a pager
+        // an interrupt must end this program.
         let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
             .map_err(cannot)?;
         let shared = Arc::new(Mutex::new(Shared {
@@ -111,7 +113,7 @@ impl Pager {
             .name("pager-signals".into())
             .spawn(move || {
                 for signal in signals.forever() {
-                    // A failure to wait leaves nothing better to do than to end.
+                    // If waiting fails, ending is all that is left.
                     let _ = lock(&watched).wait();
                     let _ = signal_hook::low_level::emulate_default_handler(signal);
                 }
@@ -123,16 +125,16 @@ impl Pager {
         })
     }
 
-    /// Ends the output and waits until the reader has left the pager.
+    /// Ends the output and waits until the user leaves the pager.
     pub fn finish(self) -> Result<()> {
         self.wait()
             .context(|| format!("cannot end pager '{}'", self.command))
     }
 
-    /// Waits for the pager; one that never ran is an error, because nothing was shown.
+    /// Waits for the pager. A pager that never ran is an error, because nothing was shown.
     fn wait(&self) -> io::Result<()> {
         let status = lock(&self.shared).wait()?;
-        // The shell's way to say that it did not find, or could not run, the program.
+        // The shell's exit codes for a program that was not found or could not run.
         match status.and_then(|status| status.code()) {
             Some(126 | 127) => Err(io::Error::other(format!(
                 "unable to execute pager '{}'",
@@ -145,7 +147,7 @@ impl Pager {
 
 impl Drop for Pager {
     fn drop(&mut self) {
-        // Only reached on the way out of an error, which must not be printed below a living pager.
+        // Reached only after an error, which must not be printed while the pager runs.
         let _ = lock(&self.shared).wait();
     }
 }

@@ -1,19 +1,20 @@
-//! Escaping of foreign text for terminals: whatever could move a cursor, hide or reorder text becomes visible.
+//! Escapes foreign text for terminals: characters that could move the cursor, or hide or reorder text, become visible.
 //!
-//! Foreign is everything this program did not write itself: titles, transcripts, file names, what other programs say.
-//! Escapes look like `\x1b` (a control byte or a byte that is no UTF-8) and `\u{202e}` (a character). A backslash stays as it is,
-//! so clean text comes out unchanged; the result is for eyes, not for reading back (`output::porcelain` is for that).
+//! Foreign text is everything that this program did not write itself: titles, transcripts, file names, output of other
+//! programs. Escapes look like `\x1b` (a control byte, or a byte that is not UTF-8) and `\u{202e}` (a character). A
+//! backslash stays as it is, so clean text is unchanged. The result is for display and cannot be decoded; use
+//! `output::porcelain` for that.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 use unicode_width::UnicodeWidthChar;
 
-/// How many marks without a width may sit on one character before they are escaped: real scripts need three or four,
-/// and an unbounded pile paints over the neighbouring lines.
+/// Maximum number of zero-width marks on one character before they are escaped: real scripts need three or four, and a
+/// large pile paints over the neighbouring lines.
 const MARKS_PER_CHARACTER: u32 = 8;
 
-/// Returns whether a character must not reach a terminal as it is. Newline and tab count as such here.
+/// Returns whether a character must not reach a terminal unescaped. Newline and tab count as unsafe here.
 pub fn is_unsafe(c: char) -> bool {
     match c {
         ' '..='~' => false,
@@ -22,7 +23,7 @@ pub fn is_unsafe(c: char) -> bool {
     }
 }
 
-/// Returns whether a character is drawn as nothing or changes the direction of its neighbours.
+/// Returns whether a character is invisible or changes the direction of its neighbours.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -36,11 +37,11 @@ fn is_invisible(c: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}'
         | '\u{1d173}'..='\u{1d17a}'
         | '\u{e0000}'..='\u{e0fff}')
-        // The last two of every plane are no characters at all.
+        // The last two code points of every plane are not characters.
         || (c as u32) & 0xfffe == 0xfffe
 }
 
-/// Returns foreign text made safe for one line: line breaks and tabs become spaces, everything dangerous an escape.
+/// Makes foreign text safe for one line: line breaks and tabs become spaces, unsafe characters become escapes.
 pub fn one_line<T: AsRef<[u8]> + ?Sized>(text: &T) -> Safe<'_> {
     Safe {
         text: text.as_ref(),
@@ -49,7 +50,8 @@ pub fn one_line<T: AsRef<[u8]> + ?Sized>(text: &T) -> Safe<'_> {
     }
 }
 
-/// Returns foreign text made safe as it is laid out: line breaks (also `\r\n`) and tabs stay.
+/// Makes foreign text safe with its layout: line breaks (also `\r
+/// `) and tabs stay.
 pub fn block<T: AsRef<[u8]> + ?Sized>(text: &T) -> Safe<'_> {
     Safe {
         text: text.as_ref(),
@@ -58,7 +60,7 @@ pub fn block<T: AsRef<[u8]> + ?Sized>(text: &T) -> Safe<'_> {
     }
 }
 
-/// Returns how many terminal cells clean text takes.
+/// Returns the number of terminal cells of clean text.
 pub fn width(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();
@@ -75,14 +77,14 @@ pub struct Safe<'a> {
 }
 
 impl<'a> Safe<'a> {
-    /// Limits the text to this many terminal cells; what is cut is shown as `…`. Meant for one line.
+    /// Limits the text to this many terminal cells and ends cut text with `…`. Meant for one line.
     #[must_use]
     pub fn max_width(mut self, cells: usize) -> Self {
         self.max_width = Some(cells);
         self
     }
 
-    /// Returns the escaped text, borrowed when nothing had to be escaped.
+    /// Returns the escaped text, borrowed if nothing had to be escaped.
     pub fn to_text(self) -> Cow<'a, str> {
         match self.clean() {
             Some(text) => Cow::Borrowed(text),
@@ -90,7 +92,7 @@ impl<'a> Safe<'a> {
         }
     }
 
-    /// Returns the text itself when it is plain ASCII that needs nothing: by far the most common case.
+    /// Returns the text itself if it is plain ASCII without unsafe characters, by far the most common case.
     fn clean(&self) -> Option<&'a str> {
         if self.max_width.is_some_and(|max| self.text.len() > max) {
             return None;
@@ -120,7 +122,7 @@ impl fmt::Display for Safe<'_> {
                     held: String::new(),
                     over: false,
                 };
-                // An error here is how the cutter says that it has enough, or a real one that will come again.
+                // The cutter returns an error when it has enough; a real error will come again.
                 let result = escape(self.text, self.lines, &mut cut);
                 if cut.over {
                     Ok(())
@@ -132,13 +134,13 @@ impl fmt::Display for Safe<'_> {
     }
 }
 
-/// Writes text with everything dangerous escaped.
+/// Writes text with unsafe characters escaped.
 fn escape(text: &[u8], lines: bool, out: &mut dyn Write) -> fmt::Result {
     let mut marks = MARKS_PER_CHARACTER;
     let mut at = 0;
     for chunk in text.utf8_chunks() {
         let valid = chunk.valid();
-        // What is safe goes out in long runs.
+        // Write safe text in long runs.
         let mut run = 0;
         for (index, c) in valid.char_indices() {
             let next = index + c.len_utf8();
@@ -179,14 +181,14 @@ fn escape(text: &[u8], lines: bool, out: &mut dyn Write) -> fmt::Result {
     Ok(())
 }
 
-/// Passes on text until it is wider than allowed, then ends it with `…`.
+/// Passes on text until it is too wide, then ends it with `…`.
 struct Cut<'a> {
     out: &'a mut dyn Write,
     max: usize,
     used: usize,
     /// Width of the last character, which a variation selector may widen.
     last: usize,
-    /// What fits only if nothing follows, because the `…` needs its place.
+    /// Text that fits only if nothing follows, because `…` needs its place.
     held: String,
     over: bool,
 }
@@ -208,7 +210,7 @@ impl Cut<'_> {
 impl Write for Cut<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for c in text.chars() {
-            // U+FE0F asks for the emoji form, which takes two cells where the character alone may take one.
+            // U+FE0F selects the emoji form, which takes two cells where the character alone may take one.
             let cells = match c {
                 '\u{fe0f}' if self.last == 1 => 1,
                 _ => c.width().unwrap_or(1),

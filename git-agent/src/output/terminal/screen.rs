@@ -1,5 +1,5 @@
-//! A screen that is painted again and again until the reader has seen enough: the terminal's second screen, with keys
-//! read one by one. Whatever happens, the terminal is left as it was found.
+//! A full-screen view that is repainted until the user leaves it, on the terminal's alternate screen with single keys.
+//! The terminal is always restored.
 
 use std::io::Write;
 use std::os::fd::BorrowedFd;
@@ -20,12 +20,12 @@ const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 #[derive(Debug)]
 pub struct Screen<'u> {
     ui: &'u Ui,
-    /// How the keyboard was set before; none when it is no keyboard.
+    /// The keyboard settings to restore; `None` if stdin is not a terminal.
     keyboard: Option<Termios>,
 }
 
 impl<'u> Screen<'u> {
-    /// Takes the terminal over; `None` when the answer does not go to one.
+    /// Takes over the terminal; `None` if the answer does not go to one.
     pub fn enter(env: &Env, ui: &'u Ui) -> Result<Option<Self>> {
         if !env.terminals.stdout || env.var("TERM").is_none_or(|term| term == "dumb") {
             return Ok(None);
@@ -40,11 +40,11 @@ impl<'u> Screen<'u> {
         Ok(Some(screen))
     }
 
-    /// Takes the terminal over again, after the program was stopped and goes on.
+    /// Takes over the terminal again after the program was suspended and resumed.
     pub fn take(&mut self) -> Result<()> {
         if let Some(before) = &self.keyboard {
             let mut keys = before.clone();
-            // Interrupts stay signals: whoever started us shall see them too.
+            // Interrupts stay signals, so that the parent process sees them too.
             keys.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
             keys.special_codes[SpecialCodeIndex::VMIN] = 0;
             keys.special_codes[SpecialCodeIndex::VTIME] = 0;
@@ -64,7 +64,7 @@ impl<'u> Screen<'u> {
         }
     }
 
-    /// Paints lines over what was there; those that have no place are left out.
+    /// Paints lines over the previous ones; lines that do not fit are dropped.
     pub fn paint(&self, text: &str) -> Result<()> {
         let (_, rows) = self.size();
         let mut painted = String::from("\x1b[H");
@@ -84,12 +84,12 @@ impl<'u> Screen<'u> {
         self.write("\x07")
     }
 
-    /// Returns the keyboard, to be waited for.
+    /// Returns the keyboard to wait for.
     pub fn keyboard(&self) -> Option<BorrowedFd<'static>> {
         self.keyboard.as_ref().map(|_| rustix::stdio::stdin())
     }
 
-    /// Returns the keys that were pressed; `None` when the keyboard is gone.
+    /// Returns the pressed keys; `None` if the keyboard is gone.
     pub fn keys(&self) -> Option<Vec<u8>> {
         let mut keys = [0; 64];
         match rustix::io::read(rustix::stdio::stdin(), &mut keys) {
@@ -110,7 +110,7 @@ impl<'u> Screen<'u> {
 
 impl Drop for Screen<'_> {
     fn drop(&mut self) {
-        // Nothing better can be done about a terminal that takes nothing any more.
+        // If the terminal does not accept output any more, nothing can be done.
         let _ = self.write(LEAVE);
         if let Some(before) = &self.keyboard {
             let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, before);

@@ -1,7 +1,9 @@
-//! Colours, by git's rules: `color.agent` over `color.ui`, `always`/`never`/`auto`, and `color.agent.<slot>` in git's colour words.
+//! Colours by git's rules: `color.agent` over `color.ui`, `always`/`never`/`auto`, and `color.agent.<slot>` in git's
+//! colour words.
 //!
-//! `auto` means: on a terminal that is not dumb, or into a pager unless `color.pager` says no; and never when `NO_COLOR` is set.
-//! An explicit `always`, in the configuration or as `--color`, wins over `NO_COLOR`, because it was said of git and not of everything.
+//! `auto` means: on a terminal that is not dumb, or in a pager unless `color.pager` is false; and never if `NO_COLOR`
+//! is set. An explicit `always`, in the configuration or as `--color`, wins over `NO_COLOR`, because it is about git in
+//! particular.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,20 +16,20 @@ pub use crate::output::terminal::color::Color;
 /// Looks up the last value of a configuration key; a key without a value is `true`.
 pub type Config<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// When to colour.
+/// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum When {
     /// On a terminal.
     #[default]
     Auto,
-    /// Wherever the output goes.
+    /// Always.
     Always,
-    /// Nowhere.
+    /// Never.
     Never,
 }
 
 impl When {
-    /// Reads a configured value: `always`, `never`, `auto`, or a boolean, where true means `auto`.
+    /// Parses a configured value: `always`, `never`, `auto`, or a boolean, where true means `auto`.
     pub fn from_config(value: &str) -> Option<Self> {
         let value = value.trim().to_ascii_lowercase();
         match value.as_str() {
@@ -38,7 +40,7 @@ impl When {
         }
     }
 
-    /// Returns what the configuration says of the key, else of `color.ui`, else `auto`.
+    /// Returns the configured value of the key, or else of `color.ui`, or else `auto`.
     pub fn configured(config: &Config<'_>, key: &str) -> Self {
         [key, "color.ui"]
             .into_iter()
@@ -46,7 +48,7 @@ impl When {
             .unwrap_or_default()
     }
 
-    /// Decides for a stream that is a terminal or is not.
+    /// Decides for a stream that is or is not a terminal.
     pub fn decide(self, env: &Env, shown_on_terminal: bool) -> bool {
         match self {
             When::Always => true,
@@ -63,7 +65,7 @@ impl When {
 impl FromStr for When {
     type Err = Error;
 
-    /// Reads the value of `--color=<when>`.
+    /// Parses the value of `--color=<when>`.
     fn from_str(text: &str) -> Result<Self> {
         match text {
             "always" => Ok(When::Always),
@@ -76,7 +78,7 @@ impl FromStr for When {
     }
 }
 
-/// Reads a boolean as git's configuration does.
+/// Parses a boolean like git's configuration.
 pub(crate) fn parse_bool(value: &str) -> Option<bool> {
     match value.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" => Some(true),
@@ -87,7 +89,7 @@ pub(crate) fn parse_bool(value: &str) -> Option<bool> {
 
 macro_rules! slots {
     ($($(#[$doc:meta])* $name:ident = $key:literal, $default:literal;)*) => {
-        /// What a colour is for. Each can be set as `color.agent.<slot>`.
+        /// The purpose of a colour. Each can be set as `color.agent.<slot>`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Slot {
             $($(#[$doc])* $name,)*
@@ -102,7 +104,7 @@ macro_rules! slots {
                 match self { $(Slot::$name => $key),* }
             }
 
-            /// Returns the colour words used when nothing is configured.
+            /// Returns the default colour words.
             pub fn default_words(self) -> &'static str {
                 match self { $(Slot::$name => $default),* }
             }
@@ -119,30 +121,30 @@ slots! {
     Id = "id", "yellow";
     /// Branch names.
     Branch = "branch", "cyan";
-    /// Something is at work.
+    /// A working session.
     Running = "running", "blue";
-    /// Something waits for a person.
+    /// Something that waits for the user.
     Waiting = "waiting", "bold yellow";
-    /// Something went well.
+    /// Success.
     Good = "good", "green";
-    /// Something went wrong.
+    /// Failure.
     Bad = "bad", "red";
-    /// Finished, old, or of little interest.
+    /// Finished, old or less important.
     Dim = "dim", "dim";
     /// Added lines.
     Added = "added", "green";
     /// Deleted lines.
     Deleted = "deleted", "red";
-    /// Where in a file, as git colours hunk headers.
+    /// A place in a file, as git colours hunk headers.
     Place = "place", "cyan";
-    /// What a person said.
+    /// The user's prompts.
     Prompt = "prompt", "bold cyan";
-    /// What a tool did.
+    /// Tool calls.
     Tool = "tool", "magenta";
 }
 
 impl Slot {
-    /// Returns the slot a session's state is shown in.
+    /// Returns the slot for a session's state.
     pub fn of_state(state: State) -> Self {
         match state {
             State::Queued | State::Preparing | State::Running => Slot::Running,
@@ -168,7 +170,7 @@ impl Palette {
         Palette::default()
     }
 
-    /// Returns a palette with the configured colours. A value that is no colour is an error, as in git.
+    /// Returns a palette with the configured colours. An invalid colour is an error, as in git.
     pub fn load(config: &Config<'_>) -> Result<Self> {
         let mut colors = Vec::with_capacity(Slot::ALL.len());
         for slot in Slot::ALL {
@@ -190,7 +192,7 @@ impl Palette {
         self.colors.is_some()
     }
 
-    /// Returns the value in the slot's colour when displayed. The value is trusted: foreign text goes through `sanitize` first.
+    /// Returns the value in the slot's colour. The value is trusted; foreign text must go through `sanitize` first.
     pub fn paint<T: fmt::Display>(&self, slot: Slot, value: T) -> Painted<'_, T> {
         let escape = match &self.colors {
             Some(colors) => colors[slot as usize].escape(),
