@@ -169,7 +169,7 @@ fn a_fork_with_an_agent_that_is_none_is_refused_before_anything_is_made() {
     repo.await_state("s", "ready");
     repo.agent(["fork", "s", "go", "--agent", "nosuch"])
         .code(128)
-        .assert_says("there is no agent 'nosuch'");
+        .assert_says("agent 'nosuch' does not exist");
     repo.agent(["fork", "s", "go", "--agent", "command"])
         .code(129)
         .assert_says("without a command");

@@ -135,7 +135,10 @@ fn one_that_stays_after_its_turn_is_ended_and_its_word_stands() {
         repo.await_state(name, "ready");
         let told = texts(&repo, name);
         assert!(told.contains("plain words"), "{name}: {told}");
-        assert!(told.contains("did not end by itself"), "{name}: {told}");
+        assert!(
+            told.contains("did not exit after the turn"),
+            "{name}: {told}"
+        );
     }
     repo.assert_nothing_left_over();
 }

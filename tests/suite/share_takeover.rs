@@ -307,7 +307,7 @@ fn what_somebody_adds_to_ones_own_archive_runs_nothing() {
         assert_eq!(ada.repo.id(&name), added);
         // What she folded herself is as it was.
         for (called, why) in [
-            ("good", "there is no agent ''"),
+            ("good", "agent '' does not exist"),
             ("gift", "belongs to a teammate"),
         ] {
             for words in [["send", called, "go on"].as_slice(), &["restart", called]] {

@@ -1,8 +1,8 @@
-//! Any program as an agent: it gets the prompt, what it prints is the transcript, and its exit code is its claim.
+//! Runs any program as an agent: it gets the prompt, its output is the transcript, and its exit code is its claim.
 //!
-//! The prompt is in `$GIT_AGENT_PROMPT_FILE`, in `$GIT_AGENT_PROMPT` when it is short enough for a variable, and at
-//! `{prompt}` or `{prompt_file}` of the command line. A follow-up runs the program again, with the conversation so far in
-//! `$GIT_AGENT_HISTORY_FILE`.
+//! The prompt is in `$GIT_AGENT_PROMPT_FILE`, in `$GIT_AGENT_PROMPT` if it is short enough for a variable, and replaces
+//! `{prompt}` or `{prompt_file}` in the command line. A follow-up runs the program again, with the conversation so far
+//! in `$GIT_AGENT_HISTORY_FILE`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::error::{Context, Result};
 use crate::model::event::Body;
 use crate::model::session::{Exit, Usage};
 
-/// The kernel takes at most 128 KiB in one argument or variable.
+/// The kernel accepts at most 128 KiB in one argument or variable.
 const LONGEST_WORD: usize = 100 * 1024;
 
 fn fits_a_word(prompt: &str) -> bool {
@@ -99,7 +99,8 @@ impl Command {
                 };
                 let trouble = Trouble::from_exit(&exit, last_line(said));
                 Some(match self.spec.name == COMMAND {
-                    // A command of the user's own has no provider: a test that fails of a "rate limit" is not tried again.
+                    // A command of the user has no provider: a test that fails with "rate limit" in its output is not
+                    // retried.
                     true => Trouble {
                         kind: TroubleKind::Crash,
                         retry_after: None,
@@ -133,9 +134,7 @@ impl Driver for Command {
         }
         if turn.ask {
             link.event(Body::Notice {
-                text:
-                    "this agent cannot ask for permission: nobody is asked before it does something"
-                        .to_owned(),
+                text: "this agent cannot ask for permission; it acts without asking".to_owned(),
             })?;
         }
         let retold;
@@ -158,19 +157,19 @@ impl Driver for Command {
         };
         if !fits_a_word(&turn.prompt) {
             let text = format!(
-                "the prompt is too long for a variable ({} KiB at most): it is in the file that GIT_AGENT_PROMPT_FILE names",
+                "the prompt is too long for a variable (limit {} KiB); it is only in the file that GIT_AGENT_PROMPT_FILE names",
                 LONGEST_WORD / 1024
             );
             link.event(Body::Notice { text })?;
         }
         let program = self.program(turn, prompt_file, session.as_deref());
         if let (None, Some(session)) = (&turn.resume, session) {
-            // Said before the start, so that a run that is killed can still be resumed.
+            // Record it before the start, so that a killed run can still be resumed.
             link.event(Body::Vendor { session })?;
         }
         if let Err(error) = link.start(&program) {
             if error.is_io(std::io::ErrorKind::NotFound) {
-                let text = format!("'{}' cannot be started", program.argv[0].to_string_lossy());
+                let text = format!("cannot start '{}'", program.argv[0].to_string_lossy());
                 return Ok(Claim::failed(Trouble::new(TroubleKind::NotInstalled, text)));
             }
             return Err(error);
@@ -215,7 +214,7 @@ impl Driver for Command {
     }
 }
 
-/// What an agent tells of its work between the lines, in the words of aider.
+/// Figures in aider's output about its work.
 struct Told {
     usage: Usage,
     cost_before: f64,
@@ -229,7 +228,7 @@ impl Told {
         }
     }
 
-    /// Records a file that was changed, or figures: `Tokens: 1.2k sent, 20 received. Cost: $0.01 message, $0.02 session.`
+    /// Records a changed file, or usage: `Tokens: 1.2k sent, 20 received. Cost: $0.01 message, $0.02 session.`
     fn line(&mut self, line: &str, printed: &mut Printed, link: &mut dyn Link) -> Result<()> {
         if let Some(path) = line.strip_prefix("Applied edit to ") {
             printed.flush(link)?;
@@ -265,7 +264,7 @@ impl Told {
     }
 }
 
-/// Reads a number such as `512`, `1.2k` or `3M`.
+/// Parses a number such as `512`, `1.2k` or `3M`.
 fn count(text: &str) -> Option<u64> {
     let (number, factor) = match text.strip_suffix(['k', 'K']) {
         Some(number) => (number, 1e3),
@@ -368,7 +367,7 @@ mod tests {
         let scratch = tempfile::tempdir().expect("a directory");
         let mut turn = turn(&scratch, "-go on");
         let history = scratch.path().join("history.txt");
-        std::fs::write(&history, "what was said\n").expect("written");
+        std::fs::write(&history, "the history\n").expect("written");
         turn.history = Some(history);
         let started = |name: &str| {
             let mut spec = crate::agent::catalog::registry::require(name, &[]).expect("built in");
@@ -386,8 +385,8 @@ mod tests {
             panic!("{words:?}")
         };
         assert_eq!(end, "--");
-        assert!(prompt.contains("\nwhat was said\n") && prompt.ends_with("\n\n-go on"));
-        // One with a memory of its own is not told again.
+        assert!(prompt.contains("\nthe history\n") && prompt.ends_with("\n\n-go on"));
+        // An agent with a memory of its own does not get the history.
         assert_eq!(started("pi").last().map(String::as_str), Some("\n-go on"));
     }
 

@@ -1,11 +1,11 @@
-//! What an agent is, and how it is spoken to: the interface between the supervisor and the drivers. Starts nothing itself.
+//! The interface between the supervisor and the drivers of agents. It starts nothing itself.
 //!
-//! A driver knows one family of agents: what to start, what to write to it, and what its stream means in our events. It
-//! sees the world only through [`Link`], so it runs the same in the supervisor, in a test with a recorded stream, and in
-//! a bench. A driver never decides whether the work is good: it reports what the agent claims.
+//! A driver knows one family of agents: the program to start, its input, and the meaning of its output as our events.
+//! It uses the system only through [`Link`], so it runs the same in the supervisor, in a test with a recorded stream,
+//! and in a bench. A driver never judges the work; it reports the agent's claim.
 //!
-//! Who records what: the driver records what the agent says and does, and the answers that its policy gave. The
-//! supervisor records the prompt, a person's answers, changes of state, and `Body::Error` from a claim's trouble.
+//! The driver records the agent's messages and actions, and the answers that its policy gave. The supervisor records
+//! the prompt, the user's answers, changes of state, and `Body::Error` for the trouble in a claim.
 
 pub use crate::agent::catalog::spec::{AgentSpec, Family};
 pub use crate::agent::stream::text::words_end;
@@ -20,59 +20,59 @@ use crate::error::Result;
 use crate::model::event::Body;
 use crate::model::session::{Exit, Usage};
 
-/// What is answered when nobody does in time: it is refused, this once.
+/// The answer if the user does not answer in time: refuse this once.
 pub const NOBODY: &str = "reject_once";
 
-/// The words by which a person says no.
+/// Words that mean no.
 pub const REFUSALS: [&str; 5] = ["n", "no", "never", "deny", "reject"];
-/// The longest id of a conversation that an agent may give, in bytes.
+/// The longest conversation id that an agent may use, in bytes.
 pub const LONGEST_ID: usize = 512;
 
-/// What a driver is told about one turn.
+/// The inputs of one turn.
 #[derive(Debug, Clone, Default)]
 pub struct Turn {
-    /// The session's own id, as text: what ids that we choose for vendors are made from.
+    /// The session's id as text, from which ids for vendors are derived.
     pub session: String,
-    /// What to ask.
+    /// The prompt.
     pub prompt: String,
     /// The number of this turn, from 1.
     pub number: u32,
-    /// The vendor's id of the conversation to go on with, if there is one.
+    /// The vendor's id of the conversation to continue, if there is one.
     pub resume: Option<String>,
-    /// Whether to branch off that conversation instead, where the agent can.
+    /// Whether to fork that conversation instead, if the agent can.
     pub fork: bool,
-    /// The session's worktree: where the agent works.
+    /// The session's worktree, where the agent works.
     pub worktree: PathBuf,
-    /// A directory of the session's own, outside the worktree, for files handed to the agent.
+    /// A directory of the session outside the worktree, for files handed to the agent.
     pub scratch: PathBuf,
     /// The conversation so far as plain text, for agents that cannot resume.
     pub history: Option<PathBuf>,
-    /// The model, when one was chosen.
+    /// The model, if one was chosen.
     pub model: Option<String>,
-    /// Whether every request for permission goes to a person.
+    /// Whether every permission request goes to the user.
     pub ask: bool,
-    /// Whether the agent may change nothing.
+    /// Whether the agent must not change anything.
     pub read_only: bool,
-    /// MCP servers to offer, as the configuration names them.
+    /// The configured MCP servers to offer.
     pub mcp_servers: Vec<McpServer>,
-    /// The agent's environment, complete: nothing else is inherited.
+    /// The agent's complete environment; nothing else is inherited.
     pub environment: BTreeMap<OsString, OsString>,
-    /// What the session had used before this turn. `Body::Usage` carries totals of the session, not of a turn.
+    /// The session's usage before this turn. `Body::Usage` carries totals of the session, not of a turn.
     pub used: Usage,
-    /// What the agent shall know in every turn, for agents that take such words beside the prompt.
+    /// Instructions for every turn, for agents that accept them separately from the prompt.
     pub instructions: String,
 }
 
 /// An MCP server offered to an agent over stdio.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpServer {
-    /// Its name.
+    /// The server's name.
     pub name: String,
-    /// What to start.
+    /// The program to start.
     pub command: PathBuf,
-    /// Its arguments.
+    /// The program's arguments.
     pub args: Vec<String>,
-    /// Its environment.
+    /// The program's environment.
     pub env: Vec<(String, String)>,
 }
 
@@ -83,51 +83,51 @@ pub struct Program {
     pub argv: Vec<OsString>,
     /// Variables added to the turn's environment.
     pub env: Vec<(OsString, OsString)>,
-    /// Whether the driver writes to its standard input; otherwise that is empty.
+    /// Whether the driver writes to its standard input; otherwise the input is empty.
     pub stdin: bool,
 }
 
 /// Something that happened while a driver waited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// A line the agent printed, without its newline. `cut` counts bytes left out of a line that was too long.
+    /// A line of the agent's standard output, without its newline.
     Stdout {
         /// The line.
         line: Vec<u8>,
-        /// Bytes left out.
+        /// Number of bytes left out of a line that was too long.
         cut: u64,
     },
-    /// A line the agent printed on standard error.
+    /// A line of the agent's standard error.
     Stderr {
         /// The line.
         line: Vec<u8>,
-        /// Bytes left out.
+        /// Number of bytes left out of a line that was too long.
         cut: u64,
     },
-    /// The agent's process ended, and everything it printed has been given.
+    /// The agent's process ended, and all of its output was delivered.
     Exited(Exit),
-    /// A person answered a request, or nobody did in time.
+    /// The user answered a request, or the time to answer ran out.
     Answer {
         /// The request's id.
         request: String,
-        /// The chosen option's id, one of the option kinds (`allow_once`, `reject_once` …), or free text. An answer that
-        /// fits nothing makes the driver record the same request again.
+        /// The chosen option's id, one of the option kinds (`allow_once`, `reject_once` …), or free text. If it matches
+        /// nothing, the driver records the same request again.
         choice: String,
     },
-    /// The turn shall end now: the agent should be asked to cancel, if it can be.
+    /// The turn must end now: the driver asks the agent to cancel, if it can.
     Cancel,
-    /// The moment the driver wanted to be woken at has come.
+    /// The requested wake time has come.
     Woken,
 }
 
-/// How long an agent may try again by itself against a model that does not answer: after that, trying is ours to decide.
+/// How long an agent may retry by itself if the model does not answer; after that, we decide about retries.
 pub(crate) const SETBACK: Duration = Duration::from_secs(60);
 
-/// What a driver may do: record events, start the agent, write to it, and wait.
+/// The actions open to a driver: record events, start the agent, write to it, and wait.
 pub trait Link {
     /// Records an event.
     fn event(&mut self, body: Body) -> Result<()>;
-    /// Starts the agent. Only one runs at a time; an earlier one must have ended.
+    /// Starts the agent. Only one process runs at a time; an earlier one must have ended.
     fn start(&mut self, program: &Program) -> Result<()>;
     /// Returns whether the agent's process runs.
     fn is_running(&self) -> bool;
@@ -137,29 +137,29 @@ pub trait Link {
     fn close_stdin(&mut self) -> Result<()>;
     /// Waits for the next input, at most until `wake`.
     fn next(&mut self, wake: Option<Instant>) -> Result<Input>;
-    /// Ends the agent and everything it started: politely, then not.
+    /// Ends the agent and every process it started: first politely, then by force.
     fn end(&mut self) -> Result<Exit>;
-    /// Returns where text may be cut, at or before a place, so that no secret that the text holds or that may begin at
-    /// its end lies on both sides.
+    /// Returns a place at or before `at` where text may be cut without splitting a secret.
     fn cut(&self, _text: &str, at: usize) -> usize {
         at
     }
-    /// Hears of a trouble that the agent itself tries to overcome. Others who use the same provider may want to know.
+    /// Reports a trouble that the agent tries to overcome itself, so that other sessions of the same provider learn of
+    /// it.
     fn setback(&mut self, _trouble: &Trouble) -> Result<()> {
         Ok(())
     }
 }
 
-/// What an agent family can do.
+/// The capabilities of an agent family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
-    /// It can go on with a conversation after its process ended.
+    /// It can continue a conversation after its process ended.
     pub resume: bool,
-    /// It can branch off a conversation.
+    /// It can fork a conversation.
     pub fork: bool,
     /// It asks for permission in its stream.
     pub permissions: bool,
-    /// It tells what it cost.
+    /// It reports its cost.
     pub cost: bool,
     /// Its process serves further turns of the same conversation.
     pub stays: bool,
@@ -167,12 +167,12 @@ pub struct Capabilities {
 
 /// One family of agents.
 pub trait Driver {
-    /// Returns what this family can do.
+    /// Returns the capabilities of this family.
     fn capabilities(&self) -> Capabilities;
-    /// Runs one turn to its end and reports what the agent claims. Everything seen is recorded through the link.
+    /// Runs one turn and returns the agent's claim. Records everything through the link.
     fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<Claim>;
-    /// Ends the conversation's process, if one stays between turns.
+    /// Ends the process of the conversation, if it is still running.
     fn close(&mut self, link: &mut dyn Link) -> Result<()>;
-    /// Returns what opens the agent's own interface on the conversation, if it can.
+    /// Returns the command that opens the agent's own interface on the conversation, if it has one.
     fn attach(&self, turn: &Turn) -> Option<Program>;
 }

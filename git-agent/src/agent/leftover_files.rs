@@ -1,20 +1,21 @@
-//! What agents leave in a worktree for themselves, and what is neither reviewed nor committed.
+//! Hides the private files of agents in a worktree, which are neither reviewed nor committed.
 
 use std::path::Path;
 
 use crate::error::{Context as _, Result};
 
-/// How the names of directories begin that agents fill with caches at the top of a worktree.
+/// Prefixes of cache directories that agents make at the top of a worktree.
 const CACHES: [&str; 1] = [".aider.tags.cache."];
 
-/// Makes git overlook such directories, from inside: nothing of the repository or of the user's settings is touched.
+/// Hides such directories from git with an ignore file inside them, so that the repository and the user's settings are
+/// unchanged.
 pub fn hide(worktree: &Path) -> Result<()> {
     for entry in std::fs::read_dir(worktree).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let ours = CACHES
             .iter()
             .any(|cache| name.as_encoded_bytes().starts_with(cache.as_bytes()));
-        // Never through a link: only what is really here is looked into.
+        // Do not follow links: only real directories count.
         if !ours || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }

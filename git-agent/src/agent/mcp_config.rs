@@ -1,4 +1,4 @@
-//! MCP servers in a file, for agents that are told of them so.
+//! Writes files with MCP servers, for agents that read them from a file.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,16 +9,16 @@ use serde_json::{Map, Value, json};
 use crate::agent::driver::Turn;
 use crate::error::{Context, Result};
 
-/// Settings with MCP servers, which an agent reads from a file that a variable names.
+/// An agent's settings file with MCP servers, named by a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// The variable.
     pub variable: &'static str,
-    /// Where the agent looks otherwise, below the user's home.
+    /// The default path of the file, below the user's home.
     pub usual: &'static str,
 }
 
-/// Writes the servers that a turn offers, and returns where; `None` when it offers none.
+/// Writes the offered servers of a turn and returns the file; `None` if there are none.
 pub fn write(turn: &Turn) -> Result<Option<PathBuf>> {
     if turn.mcp_servers.is_empty() {
         return Ok(None);
@@ -26,8 +26,8 @@ pub fn write(turn: &Turn) -> Result<Option<PathBuf>> {
     write_file(turn, json!({"mcpServers": offered(turn)})).map(Some)
 }
 
-/// Writes the user's own settings with the servers that a turn offers, and returns the variable that names them; `None`
-/// when it offers none, and the user's own stand.
+/// Writes a copy of the user's settings with the offered servers of a turn, and returns the variable that names it;
+/// `None` if there are none, so that the user's own file is used.
 pub fn write_settings(turn: &Turn, settings: &Settings) -> Result<Option<(OsString, OsString)>> {
     if turn.mcp_servers.is_empty() {
         return Ok(None);

@@ -1,14 +1,14 @@
-//! Agents: the programs that edit code when prompted, and the drivers that speak to them.
+//! Agents: the programs that edit code on a prompt, and the drivers that talk to them.
 //!
 //! | file | owns |
 //! |---|---|
 //! | `driver` | the interface between a supervisor and a driver |
-//! | `catalog` | which agents exist, which are installed, how each is started |
+//! | `catalog` | the known agents, the installed ones, and how to start each |
 //! | `acp`, `claude`, `codex`, `command` | one driver each |
-//! | `stream` | reading an agent's output: text, tools, usage, failures |
-//! | `conversation_files`, `retell` | an agent's own files of a conversation; a conversation told again as a prompt |
-//! | `mcp_config` | MCP servers as the file an agent wants |
-//! | `leftover_files` | files that agents leave in a worktree for themselves |
+//! | `stream` | parsing an agent's output: text, tools, usage, failures |
+//! | `conversation_files`, `retell` | an agent's own files of a conversation; a conversation repeated in a prompt |
+//! | `mcp_config` | MCP servers as the file that an agent reads |
+//! | `leftover_files` | private files of agents in a worktree |
 
 pub mod acp;
 pub mod catalog;

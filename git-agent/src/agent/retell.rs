@@ -1,4 +1,4 @@
-//! The conversation so far as context of a prompt, for agents that cannot go on with it by themselves.
+//! Puts the conversation so far before a prompt, for agents that cannot resume it.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -8,30 +8,28 @@ use crate::agent::driver::{Link, Turn};
 use crate::error::Result;
 use crate::model::event::Body;
 
-/// How much of the conversation's end is put before a prompt. The whole is in the file that is named beside it.
+/// Maximum number of bytes of the conversation's end before a prompt. The prompt also names the file with all of it.
 const MOST: u64 = 64 * 1024;
 
-/// Returns the prompt of a turn that begins a conversation: with what was said before, if there was something, and that is
-/// recorded.
+/// Returns the first prompt of a conversation. If there was an earlier one, puts it before the prompt and records that.
 pub fn opening(turn: &Turn, link: &mut dyn Link) -> Result<String> {
     let text = with_history(&turn.prompt, turn.history.as_deref());
     if text != turn.prompt {
         link.event(Body::Notice {
-            text: "a new conversation begins, and the agent is told what was said before"
-                .to_owned(),
+            text: "a new conversation begins; its prompt contains the earlier one".to_owned(),
         })?;
     }
     Ok(text)
 }
 
-/// Returns the prompt with the end of the conversation before it.
+/// Returns the prompt with the end of the earlier conversation before it.
 pub fn with_history(prompt: &str, history: Option<&Path>) -> String {
     let Some((path, text)) = history.and_then(|path| Some((path, read_end(path)?))) else {
         return prompt.to_owned();
     };
     format!(
-        "This task has been worked on in an earlier conversation. What was said and done there, oldest first \
-         (the whole is in the file {path}):\n\n\
+        "An earlier conversation worked on this task. Here is its transcript, oldest first \
+         (the file {path} has all of it):\n\n\
          ----- earlier conversation -----\n{text}\n----- end of the earlier conversation -----\n\n{prompt}",
         path = path.display()
     )

@@ -1,4 +1,4 @@
-//! Tool calls as the protocol tells them: in any number of updates, in any order, each with some of the facts.
+//! Tool calls of the protocol: they come in any number of updates, in any order, each with some of the fields.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -12,16 +12,16 @@ use crate::agent::stream::tools::relative;
 use crate::error::Result;
 use crate::model::event::Body;
 
-/// The name of a call that was given none.
+/// The name of a call without one.
 const NAMELESS: &str = "tool";
-/// How much of what a terminal printed is kept.
+/// Maximum number of bytes kept of a terminal's output.
 const MOST_PRINTED: usize = 256 * 1024;
 
-/// How much may be kept of what calls were given and gave while they go on, in bytes. A turn that begins thousands and
-/// ends none must not fill the memory.
+/// Maximum number of bytes kept of the inputs and outputs of open calls. A turn that begins thousands of calls and ends
+/// none must not fill the memory.
 const MOST_OPEN: usize = 4 << 20;
 
-/// What is known of one call.
+/// One call.
 #[derive(Debug, Default)]
 struct Call {
     title: String,
@@ -30,15 +30,15 @@ struct Call {
     output: Value,
     content: Vec<Value>,
     paths: Vec<String>,
-    /// What its terminal printed, for agents that tell it piece by piece.
+    /// The output of its terminal, for agents that send it in pieces.
     printed: String,
     status: &'static str,
-    /// What was recorded of it: whether it had a name, its kind, and what its input looked like.
+    /// The recorded form: whether it had a name, its kind, and the fingerprint of its input.
     told: Option<(bool, &'static str, u64)>,
     done: bool,
-    /// What it costs to keep.
+    /// Memory used.
     weight: usize,
-    /// Whether what may be large was let go of.
+    /// Whether its input and output were dropped.
     light: bool,
 }
 
@@ -46,14 +46,14 @@ struct Call {
 #[derive(Debug, Default)]
 pub struct Calls {
     calls: BTreeMap<String, Call>,
-    /// Those that hold something, oldest first.
+    /// The calls that still use memory, oldest first.
     open: VecDeque<String>,
-    /// What those cost to keep.
+    /// Memory used by those.
     weight: usize,
 }
 
 impl Calls {
-    /// Takes in a `tool_call` or `tool_call_update`, and records what has become known.
+    /// Handles a `tool_call` or `tool_call_update`, and records new facts.
     pub fn update(&mut self, update: &Value, worktree: &Path, link: &mut dyn Link) -> Result<()> {
         let Some(id) = update
             .get("toolCallId")
@@ -64,7 +64,7 @@ impl Calls {
         let call = self.calls.entry(id.clone()).or_default();
         self.weight -= call.weight;
         call.take(update);
-        // A call that is only announced will be filled in at once: one event is enough for both.
+        // A call that is only announced will be completed at once; record one event for both.
         let announced = matches!(call.status, "" | "pending") && call.input.is_null();
         if !announced {
             call.tell(&id, link)?;
@@ -84,7 +84,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Lets go of what the oldest calls hold until little enough is held; the last one keeps what it has.
+    /// Drops the contents of the oldest calls until the memory is within the limit; the newest call keeps its contents.
     fn lighten(&mut self) {
         while self.weight > MOST_OPEN && self.open.len() > 1 {
             let oldest = self.open.pop_front();
@@ -97,7 +97,8 @@ impl Calls {
         }
     }
 
-    /// Takes in what a request for permission says about a call: only what was not known, as it may be an abridged form.
+    /// Adds facts about a call from a permission request, but does not overwrite known ones, because they may be
+    /// abridged.
     pub fn asked(&mut self, call: &Value, link: &mut dyn Link) -> Result<()> {
         let Some(id) = call.get("toolCallId").map(crate::agent::acp::wire::id_text) else {
             return Ok(());
@@ -116,7 +117,7 @@ impl Calls {
         known.tell(&id, link)
     }
 
-    /// Returns the kind of a call that was heard of.
+    /// Returns the kind of a known call.
     pub fn kind(&self, id: &str) -> Option<&str> {
         self.calls
             .get(id)
@@ -129,7 +130,7 @@ impl Calls {
         self.calls.values().any(|call| !call.done)
     }
 
-    /// Records that the turn ended before the calls that are left did.
+    /// Records that the remaining calls did not end before the turn.
     pub fn end(&mut self, link: &mut dyn Link) -> Result<()> {
         for (id, call) in std::mem::take(&mut self.calls) {
             if !call.done {
@@ -156,7 +157,7 @@ impl Call {
         if let Some(kind) = text("kind") {
             self.kind = kind_word(kind);
         }
-        // An agent that tells of the call after its end does not mean that it goes on.
+        // A late update about an ended call does not reopen it.
         if let Some(status) = text("status").filter(|_| !self.done) {
             self.status = match status {
                 "" => "",
@@ -195,12 +196,12 @@ impl Call {
 
     fn tell(&mut self, id: &str, link: &mut dyn Link) -> Result<()> {
         let input = match &self.told {
-            // It was let go of.
+            // The input was dropped.
             Some((_, _, input)) if self.light && self.input.is_null() => *input,
             _ => fingerprint(&self.input),
         };
         let named = !self.title.is_empty();
-        // A new title for what is known already says nothing: some agents rename a call whenever it moves on.
+        // A new title of a known call is not recorded: some agents rename a call with every update.
         if let Some((was_named, kind, known)) = self.told
             && (was_named || !named)
             && (kind, known) == (self.kind, input)
@@ -219,7 +220,7 @@ impl Call {
         })
     }
 
-    /// Tells the kind of a call from its input, for agents that do not say it.
+    /// Guesses the kind of a call from its input, for agents that do not send it.
     fn guessed_kind(&self) -> Option<&'static str> {
         const COMMANDS: [&str; 3] = ["command", "commands", "cmd"];
         const TEXTS: [&str; 6] = [
@@ -259,7 +260,7 @@ impl Call {
         Ok(())
     }
 
-    /// Lets go of what may be large: a turn can have thousands of calls.
+    /// Drops input and output, because a turn can have thousands of calls.
     fn forget(&mut self) {
         (self.input, self.output) = (Value::Null, Value::Null);
         (self.content, self.printed) = (Vec::new(), String::new());
@@ -322,14 +323,14 @@ impl Call {
     }
 }
 
-/// Returns a number that tells one input from another.
+/// Returns a hash of an input.
 fn fingerprint(input: &Value) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     input.to_string().hash(&mut hasher);
     hasher.finish()
 }
 
-/// Returns about how much memory a value takes.
+/// Returns an estimate of a value's memory.
 fn weight(value: &Value) -> usize {
     const EACH: usize = 64;
     if value.is_null() {
@@ -487,7 +488,7 @@ mod tests {
         }
         let held: usize = calls.calls.values().map(|call| call.weight).sum();
         assert!(held <= MOST_OPEN && held == calls.weight, "{held}");
-        // It was told before, whether or not what it was given is still held.
+        // It was recorded before, with or without its contents.
         for id in [0, 199] {
             let update = json!({"toolCallId": id, "status": "completed"});
             calls

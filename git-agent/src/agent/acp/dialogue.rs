@@ -1,4 +1,4 @@
-//! One turn's exchange: our requests and their answers, and everything that arrives while we wait for them.
+//! One turn's exchange: our requests and their answers, and everything else that arrives meanwhile.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,13 +18,13 @@ use crate::agent::stream::text::Streamed;
 use crate::error::{Error, Result};
 use crate::model::session::{Exit, Usage};
 
-/// How long the agent may take to end a turn that is cancelled.
+/// How long the agent may take to end a cancelled turn.
 const CANCEL: Duration = Duration::from_secs(10);
-/// How many times its patience an agent may keep us waiting with signs of life that are no answer.
+/// An agent that sends other messages but no answer may take this many times its patience.
 const SIGNS: u32 = 5;
-/// How long updates that belong to an answer come after it at most.
+/// How long after an answer its late updates may arrive.
 const LATEST: Duration = Duration::from_secs(1);
-/// How long the pause before such an update may be.
+/// The longest pause before such an update.
 pub(super) const AFTERMATH: Duration = Duration::from_millis(100);
 
 /// Why an exchange ended early.
@@ -34,13 +34,13 @@ pub enum Halt {
     Failed(Error),
     /// The agent refused a request.
     Fault(Fault),
-    /// The agent's process ended; with the last it printed on standard error.
+    /// The agent's process ended; with its last lines on standard error.
     Exited(Exit, String),
-    /// No answer to this method, and no other sign of life.
+    /// No answer to this method, and no other message.
     Silent(String),
     /// The turn was cancelled, and the agent did not end it by itself.
     Cancelled,
-    /// Something that cannot go on, in our words.
+    /// A trouble that ends the turn, in our words.
     Trouble(Trouble),
 }
 
@@ -56,7 +56,7 @@ pub struct Dialogue<'a> {
     pub(super) turn: &'a Turn,
     pub(super) peer: &'a mut Peer,
     pub(super) link: &'a mut dyn Link,
-    /// While a conversation is loaded, what was said in it comes again, and is not recorded again.
+    /// While a conversation is loaded, its old messages are sent again; they are not recorded again.
     pub(super) replaying: bool,
     pub(super) text: Streamed,
     pub(super) message: Option<String>,
@@ -67,17 +67,17 @@ pub struct Dialogue<'a> {
     pub(super) cancelled: Option<Instant>,
     pub(super) exited: Option<Exit>,
     pub(super) prompting: bool,
-    /// Since when the agent tries again by itself, and why.
+    /// When the agent began to retry by itself, and why.
     pub(super) setback: Option<(Instant, Trouble)>,
     pub(super) usage: Usage,
-    /// Whether the last line on standard error was of the agent's own log.
+    /// Whether the last line on standard error belongs to the agent's own log.
     pub(super) murmurs: bool,
-    /// Tokens of this turn, for agents that count each request.
+    /// Tokens of this turn, for agents that report each request.
     pub(super) requests: (u64, u64),
 }
 
 impl<'a> Dialogue<'a> {
-    /// Returns an exchange about a turn.
+    /// Returns an exchange for a turn.
     pub(super) fn new(
         spec: &'a AgentSpec,
         turn: &'a Turn,
@@ -111,14 +111,14 @@ impl<'a> Dialogue<'a> {
         self.text.last().trim()
     }
 
-    /// Records whatever still waits.
+    /// Records everything that still waits.
     pub fn finish(&mut self) -> Result<()> {
         self.text.end(self.link)?;
         self.calls.end(self.link)?;
         self.printed.finish(self.link)
     }
 
-    /// Asks, and waits until the agent says that the turn is over.
+    /// Sends the prompt and waits until the agent reports the end of the turn.
     pub fn prompt(&mut self, text: &str) -> Result<Claim, Halt> {
         let params = json!({
             "sessionId": self.conversation(),
@@ -136,7 +136,7 @@ impl<'a> Dialogue<'a> {
                 match claim.ok && self.is_unanswered(&result) {
                     true => Claim::failed(Trouble::new(
                         TroubleKind::Context,
-                        "the agent shortened the conversation, and got no answer",
+                        "the agent shortened the conversation and got no answer",
                     )),
                     false => claim,
                 }
@@ -152,7 +152,7 @@ impl<'a> Dialogue<'a> {
         Ok(claim)
     }
 
-    /// Takes what is heard from now on as about the turn's prompt.
+    /// Treats all messages from now on as part of the turn.
     pub(super) fn begin_prompt(&mut self) {
         self.prompting = true;
     }
@@ -165,7 +165,7 @@ impl<'a> Dialogue<'a> {
             .map_or("", |(id, _)| id.as_str())
     }
 
-    /// Sends a request and waits for its answer; with `patience`, only as long as the agent shows signs of life.
+    /// Sends a request and waits for its answer; with `patience`, only as long as the agent sends messages.
     pub(super) fn call(
         &mut self,
         method: &str,
@@ -195,13 +195,13 @@ impl<'a> Dialogue<'a> {
         }
     }
 
-    /// Waits for what belongs to an answer and comes after it, for as long as more of it comes.
+    /// Waits for updates that belong to an answer but arrive after it, until no more arrive.
     pub(super) fn settle(&mut self) -> Result<(), Halt> {
         let answered = Instant::now();
         let mut quiet = answered + AFTERMATH;
         while Instant::now() < quiet {
             match self.wait(Some(quiet)) {
-                // The turn is over: that the process ends now takes nothing back.
+                // The turn is over, so the end of the process does not matter.
                 Err(Halt::Exited(..)) => return Ok(()),
                 Err(halt) => return Err(halt),
                 Ok(Heard::Nothing) => {}
@@ -211,10 +211,10 @@ impl<'a> Dialogue<'a> {
         Ok(())
     }
 
-    /// Waits for one input and deals with it.
+    /// Waits for one input and handles it.
     pub(super) fn wait(&mut self, wake: Option<Instant>) -> Result<Heard, Halt> {
         if let Some(exit) = &self.exited {
-            // Nothing will come from a process that is gone, whoever noticed it first.
+            // A dead process sends nothing more, no matter who noticed its end.
             let printed = self.printed.last_stderr().to_owned();
             return Err(Halt::Exited(exit.clone(), printed));
         }
@@ -267,17 +267,17 @@ impl<'a> Dialogue<'a> {
         }
     }
 
-    /// Returns the setback that the turn may fail of. While a tool runs or a person is asked, the agent wants nothing of its
-    /// model, and what it could not reach was something else.
+    /// Returns the setback that may end the turn. While a tool runs or the user is asked, the agent does not use its
+    /// model, so the failure was about something else.
     pub(super) fn hopeless(&self) -> Option<&(Instant, Trouble)> {
         let asks_model = || self.asked.is_empty() && !self.calls.are_running();
         self.setback.as_ref().filter(|_| asks_model())
     }
 
-    /// Takes note when the agent says that it tries again. Whatever it does next shows that it overcame the trouble.
+    /// Notices when the agent says that it retries. Its next action shows that it overcame the trouble.
     fn hear_of_setback(&mut self, line: &[u8]) -> Result<bool> {
         let line = String::from_utf8_lossy(line);
-        // Without the time and the level that a log puts before its words.
+        // Strip the time and the level of a log line.
         let words = line
             .split_once("Z] [")
             .and_then(|(_, rest)| rest.split_once("] "))
@@ -295,8 +295,8 @@ impl<'a> Dialogue<'a> {
         Ok(true)
     }
 
-    /// Returns whether a line is of the agent's own log: `[2026-01-02T03:04:05.678Z] [DEBUG] …`, and what is indented
-    /// below.
+    /// Returns whether a line belongs to the agent's own log: `[2026-01-02T03:04:05.678Z] [DEBUG] …`, and the indented
+    /// lines below it.
     fn is_murmur(&mut self, line: &[u8]) -> bool {
         let dated = line.first() == Some(&b'[')
             && line.get(1).is_some_and(u8::is_ascii_digit)
@@ -306,7 +306,7 @@ impl<'a> Dialogue<'a> {
         self.murmurs
     }
 
-    /// Writes to the agent. That it has gone is heard of as its exit, not here.
+    /// Writes to the agent. If it has gone, its exit is reported later.
     pub(super) fn send(&mut self, line: &[u8]) -> Result<()> {
         match self.link.write(line) {
             Err(error) if error.is_broken_pipe() => Ok(()),
@@ -352,7 +352,7 @@ impl<'a> Dialogue<'a> {
             }
             Message::Broken { id, method } => {
                 self.printed.line(Stream::Stdout, line, 0, self.link)?;
-                return self.unread(id, method, "a message cannot be read");
+                return self.unread(id, method, "the message cannot be read");
             }
             Message::Odd(value) => self.keep(&value)?,
             Message::Noise => self.printed.line(Stream::Stdout, line, 0, self.link)?,
@@ -360,7 +360,7 @@ impl<'a> Dialogue<'a> {
         Ok(Heard::Something)
     }
 
-    /// Deals with a message that was too long to be read whole: whoever waits for it must not wait for ever.
+    /// Handles a message that was too long to read, so that neither side waits for it for ever.
     fn cut_line(&mut self, line: &[u8], cut: u64) -> Result<Heard> {
         let size = line.len() as u64 + cut;
         let (id, method) = wire::parse_head(line);
@@ -372,7 +372,7 @@ impl<'a> Dialogue<'a> {
         }
     }
 
-    /// Refuses a request that was not read, and takes an answer that was not read as a refusal.
+    /// Refuses a request that could not be read, and treats an unreadable answer as a refusal.
     fn unread(&mut self, id: Value, method: Option<String>, why: &str) -> Result<Heard> {
         if method.is_some() {
             self.send(&wire::refusal(&id, wire::INTERNAL_ERROR, why))?;
@@ -391,13 +391,13 @@ impl<'a> Dialogue<'a> {
         self.link.event(raw(message))
     }
 
-    /// Returns whether a turn that is said to be over ended without an answer of the model.
+    /// Returns whether a finished turn has no answer of the model.
     fn is_unanswered(&self, result: &Value) -> bool {
         let nothing_written = matches!(tokens_in(result), Some((read, 0)) if read > 0);
         self.spec.overflows_silently && nothing_written && !self.text.spoke_last()
     }
 
-    /// Turns the agent's word that the turn is over into a claim.
+    /// Turns the agent's result into a claim.
     fn conclude(&mut self, result: &Value) -> Result<Claim> {
         self.note_usage(tokens_in(result), None)?;
         let reason = result
@@ -408,9 +408,9 @@ impl<'a> Dialogue<'a> {
         let trouble = match reason {
             _ if cancelled => None,
             "end_turn" => None,
-            "max_tokens" => Some("the model reached its limit of tokens"),
-            "max_turn_requests" => Some("the agent reached its limit of requests in one turn"),
-            "refusal" => Some("the agent refused to go on"),
+            "max_tokens" => Some("the model reached its token limit"),
+            "max_turn_requests" => Some("the agent reached its limit of requests per turn"),
+            "refusal" => Some("the agent refused to continue"),
             "cancelled" if self.refused => Some("the agent stopped after a refused permission"),
             "cancelled" => Some("the agent stopped the turn"),
             _ => Some("the agent stopped"),
@@ -431,13 +431,13 @@ impl<'a> Dialogue<'a> {
     }
 }
 
-/// What a wait gave.
+/// Result of a wait.
 #[derive(Debug)]
 pub enum Heard {
     /// An answer to some request.
     Answer(Value, Result<Value, Fault>),
-    /// A sign of life.
+    /// Another message.
     Something,
-    /// The moment to wake has come.
+    /// The wake time has come.
     Nothing,
 }

@@ -1,4 +1,4 @@
-//! From a started process to a conversation: handshake, a new or a loaded session, the model and the mode.
+//! Opens a conversation in a started process: handshake, new or loaded session, model and mode.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -13,26 +13,27 @@ use crate::agent::driver::{LONGEST_ID, Program, Trouble, TroubleKind};
 use crate::agent::mcp_config;
 use crate::model::event::Body;
 
-/// How long an agent may take to answer while it shows no sign of life. Some need 20 s of CPU time to start.
+/// How long an agent may be silent before it answers. Some need 20 s of CPU time to start.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Modes in which agents change nothing, as they call them.
+/// Names of modes in which agents change nothing.
 const READ_ONLY_MODES: [&str; 2] = ["read-only", "plan"];
-/// The place for a file with MCP servers, in the command of an agent that takes them only so.
+/// The placeholder for a file with MCP servers, in the command of an agent that accepts them only there.
 const SERVERS: &str = "mcp_file";
 
 /// How a conversation was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opened {
-    /// It is a new one.
+    /// A new conversation.
     New,
-    /// It is the one wanted, or a branch of it.
+    /// The wanted conversation, or a fork of it.
     TakenUp,
-    /// The one wanted could not be taken up, and that was said: what was said in it must be told again.
+    /// A new conversation, because the wanted one could not be loaded. A notice says so; the prompt must repeat the
+    /// history.
     Forgotten,
 }
 
 impl Dialogue<'_> {
-    /// Opens the turn's conversation, and starts the process if none runs.
+    /// Opens the turn's conversation, and starts the process if it is not running.
     pub(super) fn open(&mut self, clock: fn() -> SystemTime) -> Result<Opened, Halt> {
         if !self.link.is_running() {
             self.start()?;
@@ -49,8 +50,8 @@ impl Dialogue<'_> {
                     Err(why) => {
                         self.link.event(Body::Notice {
                             text: format!(
-                                "the agent could not take up its conversation {wanted} ({why}): a new one begins, \
-                                 and is told what was said"
+                                "the agent could not load its conversation {wanted} ({why}): a new one begins, \
+                                 and its prompt contains the earlier one"
                             ),
                         })?;
                         self.begin(clock)?;
@@ -102,7 +103,7 @@ impl Dialogue<'_> {
         if let Some(version) = hello.get("protocolVersion").and_then(Value::as_u64)
             && version != 1
         {
-            let text = format!("the agent speaks version {version} of the protocol, not 1");
+            let text = format!("the agent uses version {version} of the protocol, not 1");
             return Err(Halt::Trouble(Trouble::new(TroubleKind::Protocol, text)));
         }
         let mut told = |key: &str| hello.get_mut(key).map(Value::take).unwrap_or_default();
@@ -119,15 +120,15 @@ impl Dialogue<'_> {
         self.enter(made, clock)
     }
 
-    /// Goes on in a conversation that the agent has just made.
+    /// Enters a conversation that the agent has just made.
     fn enter(&mut self, made: Value, clock: fn() -> SystemTime) -> Result<(), Halt> {
         let Some(id) = made.get("sessionId").map(wire::id_text) else {
-            let text = "the agent gave its new conversation no id";
+            let text = "the agent did not name its new conversation";
             return Err(Halt::Trouble(Trouble::new(TroubleKind::Protocol, text)));
         };
         if id.len() > LONGEST_ID {
             let text = format!(
-                "the agent gave its new conversation an id of {} bytes",
+                "the id of the agent's new conversation is too long ({} bytes)",
                 id.len()
             );
             return Err(Halt::Trouble(Trouble::new(TroubleKind::Protocol, text)));
@@ -139,7 +140,7 @@ impl Dialogue<'_> {
         Ok(())
     }
 
-    /// Returns whether the agent said that it can do something.
+    /// Returns whether the agent announced a capability.
     fn offers(&self, pointer: &str) -> bool {
         self.peer
             .capabilities
@@ -147,14 +148,14 @@ impl Dialogue<'_> {
             .is_some_and(|value| !value.is_null() && value != &Value::Bool(false))
     }
 
-    /// Branches off an earlier conversation; the inner error says why that cannot be.
+    /// Forks an earlier conversation; the inner error says why that is not possible.
     fn branch_off(
         &mut self,
         wanted: &str,
         clock: fn() -> SystemTime,
     ) -> Result<Result<(), String>, Halt> {
         if !self.offers("/sessionCapabilities/fork") {
-            return Ok(Err("it cannot branch off conversations".to_owned()));
+            return Ok(Err("it cannot fork conversations".to_owned()));
         }
         let mut params = self.place();
         params["sessionId"] = wanted.into();
@@ -173,7 +174,7 @@ impl Dialogue<'_> {
         }
     }
 
-    /// Takes up an earlier conversation; the inner error says why that cannot be.
+    /// Loads an earlier conversation; the inner error says why that is not possible.
     fn take_up(
         &mut self,
         wanted: &str,
@@ -213,12 +214,12 @@ impl Dialogue<'_> {
         Ok(Err(why))
     }
 
-    /// Returns whether the agent is told of MCP servers when it is started, and not with a conversation.
+    /// Returns whether the agent gets MCP servers at its start, and not with a conversation.
     fn takes_servers_by_file(&self) -> bool {
         template::has(&self.spec.argv, SERVERS)
     }
 
-    /// Returns where the agent shall work and what it is offered.
+    /// Returns the worktree and the offered MCP servers.
     fn place(&self) -> Value {
         let by_file = self.takes_servers_by_file() || self.spec.servers_settings.is_some();
         let servers: Vec<Value> = self
@@ -243,7 +244,7 @@ impl Dialogue<'_> {
         json!({"cwd": self.turn.worktree.to_string_lossy(), "mcpServers": servers})
     }
 
-    /// Sends a request, and authenticates first if the agent insists and a configured variable makes it possible.
+    /// Sends a request. If the agent demands it, authenticates first with a method that a configured variable enables.
     fn call_authenticated(&mut self, method: &str, params: &Value) -> Result<Value, Halt> {
         let fault = match self.call(method, params, Some(PATIENCE)) {
             Err(Halt::Fault(fault)) if fault.code == wire::AUTH_REQUIRED => fault,
@@ -264,7 +265,7 @@ impl Dialogue<'_> {
         self.call(method, params, Some(PATIENCE))
     }
 
-    /// Chooses the model, where the agent offers a choice.
+    /// Selects the model, if the agent offers a choice.
     fn choose_model(&mut self) -> Result<(), Halt> {
         let Some(wanted) = self.spec.model_of(self.turn).map(ToOwned::to_owned) else {
             return Ok(());
@@ -273,7 +274,9 @@ impl Dialogue<'_> {
         let Some(menu) = self.menu("model") else {
             if !by_argument {
                 self.link.event(Body::Notice {
-                    text: format!("the agent offers no choice of model: '{wanted}' is not used"),
+                    text: format!(
+                        "the agent does not let us choose a model; '{wanted}' is not used"
+                    ),
                 })?;
             }
             return Ok(());
@@ -284,7 +287,7 @@ impl Dialogue<'_> {
             None if by_argument => Ok(()),
             None => {
                 let text = format!(
-                    "the agent offers no model '{wanted}'; it offers {}",
+                    "the agent does not offer model '{wanted}'; it offers {}",
                     menu.listed()
                 );
                 Err(Halt::Trouble(Trouble::new(TroubleKind::Other, text)))
@@ -292,7 +295,7 @@ impl Dialogue<'_> {
         }
     }
 
-    /// Chooses a mode in which nothing is changed, where the agent has one and nothing may be changed.
+    /// Selects a read-only mode, if the turn is read-only and the agent has one.
     fn choose_mode(&mut self) -> Result<(), Halt> {
         if !self.turn.read_only {
             return Ok(());
@@ -327,13 +330,13 @@ impl Dialogue<'_> {
         Ok(())
     }
 
-    /// Returns the choice of models or modes that the open conversation offers.
+    /// Returns the choice of models or modes in the open conversation.
     fn menu(&self, about: &'static str) -> Option<Menu> {
         let (_, settings) = self.peer.conversation.as_ref()?;
         Menu::from_options(settings, about).or_else(|| Menu::from_list(settings, about))
     }
 
-    /// Waits until the clock minute in which a conversation was made is over, when it is not known to be.
+    /// Waits until the clock minute of a conversation's creation is over, unless it is known to be over.
     fn let_the_minute_pass(
         &mut self,
         conversation: &str,
@@ -347,8 +350,8 @@ impl Dialogue<'_> {
         let left = Duration::from_secs(61 - now.as_secs() % 60);
         self.link.event(Body::Notice {
             text: format!(
-                "waiting {} s before the conversation is loaded: this agent destroys one that is loaded in the \
-                 minute it was made",
+                "waiting {} s before loading the conversation: this agent destroys one that is loaded in the \
+                 minute of its creation",
                 left.as_secs()
             ),
         })?;
@@ -359,7 +362,7 @@ impl Dialogue<'_> {
         Ok(())
     }
 
-    /// Notes the minute in which a conversation was made or loaded. Not to know it only costs a wait.
+    /// Records the minute in which a conversation was made or loaded. If it is unknown, we only wait.
     fn note_minute(&self, conversation: &str, clock: fn() -> SystemTime) {
         if self.spec.loses_young_conversations {
             let minute = clock()
@@ -372,10 +375,10 @@ impl Dialogue<'_> {
     }
 }
 
-/// Something the agent lets us choose.
+/// A setting of the agent with its choices.
 struct Menu {
     about: &'static str,
-    /// The config option's id, when it is one.
+    /// The id of the config option, if it is one.
     option: Option<Value>,
     current: String,
     /// Values with their names.

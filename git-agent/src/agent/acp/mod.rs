@@ -1,17 +1,17 @@
-//! The Agent Client Protocol, spoken by hand over a child's standard input and output.
+//! A driver for the Agent Client Protocol over a child's standard input and output.
 //!
 //! No file system and no terminal are offered: the agent works in its worktree directly. Its process stays between
-//! turns. `end_turn` is not taken as proof of anything: some agents put a failed model's error into their text.
+//! turns. `end_turn` does not prove success: some agents put a failed model's error into their text.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `wire` | messages: JSON-RPC 2.0, one a line |
-//! | `dialogue` | one turn's exchange: requests of ours and their answers, whatever else arrives meanwhile |
-//! | `opening` | from a started process to a conversation: handshake, new or loaded session, model and mode |
-//! | `calls` | tool calls, told in any number of updates |
-//! | `told` | what the agent tells meanwhile: text, plans, what it has used |
-//! | `asking` | what the agent asks meanwhile: who answers, and what is not offered |
-//! | `permission` | one request for permission, and what may be answered |
+//! | `wire` | messages: JSON-RPC 2.0, one per line |
+//! | `dialogue` | one turn's exchange: our requests and their answers, and other messages meanwhile |
+//! | `handshake` | opening a conversation: handshake, new or loaded session, model and mode |
+//! | `calls` | tool calls, sent in any number of updates |
+//! | `updates` | the agent's reports: text, plans, usage |
+//! | `requests` | the agent's requests: who answers them, and which are not offered |
+//! | `permission` | one permission request, and the possible answers |
 
 mod calls;
 mod dialogue;
@@ -39,10 +39,10 @@ use crate::error::Result;
 use crate::model::event::Body;
 use crate::model::session::Usage;
 
-/// How long a process whose input was closed may take to end by itself.
+/// How long a process may take to end after its input was closed.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Drives any agent that speaks the protocol.
+/// Drives any agent that supports the protocol.
 #[derive(Debug)]
 pub struct Acp {
     spec: AgentSpec,
@@ -50,26 +50,26 @@ pub struct Acp {
     clock: fn() -> SystemTime,
 }
 
-/// What is known about the running process.
+/// The state of the running process.
 #[derive(Debug, Default)]
 struct Peer {
     last_id: u64,
-    /// What it said it can do.
+    /// The announced capabilities.
     capabilities: Value,
-    /// The ways to authenticate it offered.
+    /// The offered authentication methods.
     auth_methods: Vec<Value>,
-    /// The open conversation: its id, and what may be set in it.
+    /// The open conversation: its id and its settings.
     conversation: Option<(String, Value)>,
-    /// What the session had used when the process started.
+    /// The session's usage when the process started.
     used_before: Usage,
-    /// What the session had cost when the conversation began.
+    /// The session's cost when the conversation began.
     cost_before: f64,
-    /// How often something was asked, also by processes before this one.
+    /// The number of requests so far, also of earlier processes.
     asked: u64,
 }
 
 impl Peer {
-    /// Forgets what was known about a process that is gone.
+    /// Resets the state after the process ended.
     fn forget(&mut self) {
         *self = Peer {
             asked: self.asked,
@@ -77,7 +77,7 @@ impl Peer {
         };
     }
 
-    /// Returns the ways to log in that the agent told, in words.
+    /// Returns the offered login methods in words.
     fn ways_to_log_in(&self) -> String {
         let ways: Vec<&str> = self
             .auth_methods
@@ -101,7 +101,7 @@ impl Acp {
         }
     }
 
-    /// Turns the end of an exchange into a claim, and leaves no process behind that the next turn could not use.
+    /// Turns the end of an exchange into a claim, and ends a process that the next turn could not use.
     fn halted(&mut self, halt: Halt, link: &mut dyn Link) -> Result<Claim> {
         let mut claim = match halt {
             Halt::Failed(error) => return Err(error),
@@ -172,7 +172,7 @@ impl Driver for Acp {
                 ..claim
             };
         }
-        // Somebody will log in before the next try, and a process that was started before may not notice.
+        // The user will log in before the next try, and an old process may not notice.
         if let Some(trouble) = &mut claim.trouble
             && trouble.kind == TroubleKind::Auth
         {
@@ -197,7 +197,7 @@ impl Driver for Acp {
                 break;
             }
         }
-        // Also when it ended by itself: tools of some agents live on.
+        // Also after it ended by itself, because tools of some agents survive it.
         link.end()?;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Requests for permission: what may be answered, and what our policy answers when no person is asked.
+//! Permission requests: the possible answers, and the answer of our policy if the user is not asked.
 
 use serde_json::{Value, json};
 
@@ -8,16 +8,16 @@ use crate::model::event::Choice;
 /// A request that waits for its answer.
 #[derive(Debug)]
 pub struct Request {
-    /// The agent's id of the request, to be given back.
+    /// The agent's id of the request, which the answer repeats.
     pub id: Value,
-    /// What it is about.
+    /// The action in question.
     pub title: String,
-    /// What may be answered.
+    /// The possible answers.
     pub options: Vec<Choice>,
 }
 
 impl Request {
-    /// Reads a request.
+    /// Parses a request.
     pub fn from_params(id: Value, params: &Value) -> Self {
         let text = |value: &Value, key: &str| {
             value
@@ -58,7 +58,7 @@ impl Request {
                     .iter()
                     .find(|choice| choice.kind.starts_with("allow"))
             })
-            // Options without kinds are listed with the usual answer first.
+            // Options without kinds usually have the positive answer first.
             .or_else(|| self.options.first().filter(|choice| choice.kind.is_empty()))
     }
 
@@ -106,7 +106,7 @@ pub fn is_no(answer: &str) -> bool {
     answer == NOBODY || REFUSALS.contains(&answer.as_str())
 }
 
-/// Returns the protocol's words for a chosen option; without one, that nobody chose.
+/// Returns the protocol's form of a chosen option; without one, that the request was cancelled.
 pub fn outcome(choice: Option<&Choice>) -> Value {
     match choice {
         Some(choice) => json!({"outcome": {"outcome": "selected", "optionId": choice.id}}),

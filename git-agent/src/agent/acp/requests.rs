@@ -1,4 +1,4 @@
-//! Requests of the agent: for permission, which policy or a person answers, and for whatever is not offered.
+//! Handles requests of the agent: policy or the user answers permission requests; all others are refused.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ impl Dialogue<'_> {
         self.calls.asked(call, self.link)?;
         let kind = call_id.and_then(|id| self.calls.kind(&id).map(ToOwned::to_owned));
         let request = Request::from_params(id, &params);
-        // Agents use an id again once it was answered: an answer that comes late must not fit the next question.
+        // Agents reuse an id after its answer; a late answer must not match the next question.
         self.peer.asked += 1;
         let name = format!("{}.{}", self.turn.number, self.peer.asked);
         self.link.event(question(&name, &request))?;
@@ -50,8 +50,8 @@ impl Dialogue<'_> {
         self.send(&wire::answer(&request.id, &permission::outcome(choice)))
     }
 
-    /// Passes on a person's answer; one that fits nothing is asked for again. A refusal always fits: where no option
-    /// refuses, nothing is chosen.
+    /// Passes on the user's answer; if it matches nothing, asks again. A refusal always matches: if no option refuses,
+    /// none is chosen.
     pub(super) fn answered(&mut self, name: &str, answer: &str) -> Result<()> {
         let Some(request) = self.asked.remove(name) else {
             return Ok(());

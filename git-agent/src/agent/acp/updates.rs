@@ -1,4 +1,4 @@
-//! What the agent tells about its work: text, thoughts, tool calls, plans, and what it has used.
+//! Handles the agent's reports about its work: text, thoughts, tool calls, plans, and usage.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::agent::stream::usage::{Figures, Noted};
 use crate::error::Result;
 use crate::model::event::{Body, PlanEntry};
 
-/// How long an agent may take to write down what a turn used, after it said that the turn is over.
+/// How long an agent may take to write the usage file after the end of a turn.
 const NOTED: Duration = Duration::from_secs(2);
 
 impl Dialogue<'_> {
@@ -42,14 +42,14 @@ impl Dialogue<'_> {
                 }
             }
             "usage_update" => {
-                // Text goes on after it: this is not said, only counted.
+                // Text continues after it, so it must not end the message.
                 let cost = update.get("cost");
                 let dollars = cost
                     .filter(|cost| cost.get("currency").is_none_or(|unit| unit == "USD"))
                     .and_then(|cost| cost.get("amount")?.as_f64());
                 self.note_usage(None, dollars)
             }
-            // What we said ourselves, and menus for an editor.
+            // Our own messages, and menus for an editor.
             "user_message_chunk"
             | "available_commands_update"
             | "config_option_update"
@@ -65,7 +65,7 @@ impl Dialogue<'_> {
             return self.keep(update);
         };
         if let Some((input, output)) = tokens_in(update) {
-            // Figures of one request, told beside its last piece of text.
+            // Figures of one request, sent with its last piece of text.
             self.requests.0 = self.requests.0.saturating_add(input);
             self.requests.1 = self.requests.1.saturating_add(output);
             self.note_usage(Some(self.requests), None)?;
@@ -78,13 +78,13 @@ impl Dialogue<'_> {
         self.text.push(voice, text, self.link)
     }
 
-    /// Returns what the agent has written down about the conversation, where it tells its figures in no other way.
+    /// Returns the usage in the agent's file, if it reports it only there.
     pub(super) fn noted(&self) -> Option<Noted> {
         let environment = &self.turn.environment;
         self.spec.figures.noted(environment, self.conversation())
     }
 
-    /// Records what the turn used from what the agent has written down since it began, which may take it a moment.
+    /// Records the turn's usage from the agent's file, after waiting a moment for it.
     pub(super) fn take_noted(&mut self, before: Option<Noted>) -> Result<(), Halt> {
         if self.spec.figures != Figures::Cline {
             return Ok(());
@@ -110,14 +110,14 @@ impl Dialogue<'_> {
         }
     }
 
-    /// Records figures, when they say something new.
+    /// Records figures if they are new.
     pub(super) fn note_usage(
         &mut self,
         tokens: Option<(u64, u64)>,
         cost: Option<f64>,
     ) -> Result<()> {
         let mut usage = self.usage;
-        // Zeros before anything was used are no figures.
+        // Zeros before the first request are not figures.
         let cost = cost.filter(|cost| *cost > 0.0);
         if let Some((input, output)) = tokens.filter(|tokens| *tokens != (0, 0)) {
             let before = match self.spec.tokens {
@@ -147,7 +147,7 @@ fn plan_entry(entry: &Value) -> Option<PlanEntry> {
     })
 }
 
-/// Finds the tokens read and written in the answer to a prompt; agents put them in different places.
+/// Finds the input and output tokens in the answer to a prompt; agents put them in different places.
 pub(super) fn tokens_in(result: &Value) -> Option<(u64, u64)> {
     let number = |value: &Value, names: [&str; 2]| {
         names

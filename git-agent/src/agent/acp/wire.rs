@@ -1,17 +1,17 @@
-//! The messages of JSON-RPC 2.0, one a line. Read leniently: agents differ in detail, and none of it may be fatal.
+//! The messages of JSON-RPC 2.0, one per line. Parsing is lenient: agents differ in detail, and that must not be fatal.
 
 use serde_json::{Value, json};
 
 use crate::agent::driver::{Trouble, TroubleKind};
 use crate::agent::stream::bounded_json;
 
-/// The code for "that is no message".
+/// JSON-RPC's code for an invalid message.
 pub const INVALID_REQUEST: i64 = -32600;
-/// The code for "there is no such method here".
+/// JSON-RPC's code for an unknown method.
 pub const METHOD_NOT_FOUND: i64 = -32601;
-/// The code for "something went wrong inside".
+/// JSON-RPC's code for an internal error.
 pub const INTERNAL_ERROR: i64 = -32603;
-/// The code for "authenticate first".
+/// The protocol's code for a missing authentication.
 pub const AUTH_REQUIRED: i64 = -32000;
 
 /// A message from the agent.
@@ -19,37 +19,37 @@ pub const AUTH_REQUIRED: i64 = -32000;
 pub enum Message {
     /// The answer to a request of ours.
     Response {
-        /// Which request.
+        /// The request's id.
         id: Value,
-        /// What it gave, or why not.
+        /// The result, or the error.
         result: Result<Value, Fault>,
     },
     /// A request to us.
     Request {
-        /// To be given back with the answer; a number or a string.
+        /// The id to repeat in the answer; a number or a string.
         id: Value,
-        /// What is wanted.
+        /// The method.
         method: String,
-        /// With what.
+        /// The parameters.
         params: Value,
     },
-    /// Something we are told.
+    /// A notification.
     Notification {
-        /// What about.
+        /// The method.
         method: String,
-        /// The rest.
+        /// The parameters.
         params: Value,
     },
-    /// What began as a message and cannot be read: which request it is or answers, as far as that can be told.
+    /// A message that cannot be parsed, with the parts that are known.
     Broken {
         /// The request's id.
         id: Value,
-        /// What is wanted; nothing in an answer.
+        /// The method; `None` for an answer.
         method: Option<String>,
     },
-    /// JSON that is no message.
+    /// JSON that is not a message.
     Odd(Value),
-    /// No JSON.
+    /// Not JSON.
     Noise,
 }
 
@@ -58,7 +58,7 @@ pub enum Message {
 pub struct Fault {
     /// JSON-RPC's code, or sometimes an HTTP status.
     pub code: i64,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
     /// Details.
     pub data: Value,
@@ -76,7 +76,7 @@ impl Fault {
         }
     }
 
-    /// Returns everything said about it in words.
+    /// Returns message and details as one text.
     pub fn text(&self) -> String {
         let message = words_in(&self.message);
         let details = match &self.data {
@@ -94,7 +94,7 @@ impl Fault {
         }
     }
 
-    /// Returns what kind of trouble it is.
+    /// Returns the kind of trouble.
     pub fn trouble(&self) -> Trouble {
         let text = self.text();
         let by_code = match self.code {
@@ -111,7 +111,7 @@ impl Fault {
     }
 }
 
-/// Returns the words of an account that may be a provider's whole answer, in JSON.
+/// Returns the message in a text that may be a provider's whole answer in JSON.
 fn words_in(account: &str) -> String {
     let account = account.trim();
     let inner = bounded_json::parse_whole(account).and_then(|json| {
@@ -123,16 +123,16 @@ fn words_in(account: &str) -> String {
     inner.unwrap_or_else(|| account.to_owned())
 }
 
-/// Reads a line.
+/// Parses a line.
 pub fn parse(line: &[u8]) -> Message {
-    // A broken character inside a text must not cost the whole message.
+    // An invalid character inside a text must not cost the whole message.
     let text = String::from_utf8_lossy(line);
     let text = text.trim();
     if !text.starts_with(['{', '[']) {
         return Message::Noise;
     }
     let Some(mut value) = bounded_json::parse(text) else {
-        // Somebody may wait for it, or for an answer to it.
+        // One side may wait for it, or for its answer.
         return match parse_head(line) {
             (Some(id), method) => Message::Broken { id, method },
             (None, _) => Message::Noise,
@@ -161,7 +161,7 @@ pub fn parse(line: &[u8]) -> Message {
     }
 }
 
-/// Reads what can be known of a message whose end was cut off: its id and its method, if they came early enough.
+/// Parses the known part of a truncated message: its id and its method, if they came early enough.
 pub fn parse_head(line: &[u8]) -> (Option<Value>, Option<String>) {
     let text = String::from_utf8_lossy(line);
     let member = |name: &str| -> Option<Value> {
@@ -176,7 +176,7 @@ pub fn parse_head(line: &[u8]) -> (Option<Value>, Option<String>) {
     (member("id"), method)
 }
 
-/// Returns the text from where the value of a member of the outermost object begins.
+/// Returns the text that begins with the value of a member of the outermost object.
 fn top_level_value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let mut depth = 0;
     let mut rest = text;
@@ -204,7 +204,7 @@ fn top_level_value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     None
 }
 
-/// Returns whether an id in an answer is the one we gave: some agents give numbers back as strings.
+/// Returns whether an id in an answer is ours: some agents return numbers as strings.
 pub fn same_id(ours: u64, theirs: &Value) -> bool {
     theirs.as_u64() == Some(ours) || theirs.as_str().is_some_and(|text| text.parse() == Ok(ours))
 }

@@ -1,13 +1,13 @@
-//! The agents known without configuration: what starts each, what it needs, and which of its habits to turn off.
+//! The agents known without configuration: how to start each, its requirements, and the habits to turn off.
 //!
-//! Command lines, switches and peculiarities were taken from runs of the programs, not from their documentation alone.
+//! Command lines, switches and peculiarities come from runs of the programs, not only from their documentation.
 
 use crate::agent::catalog::spec::{AgentSpec, Asking, Defaults, Family, Tokens};
 use crate::agent::conversation_files::Native;
 use crate::agent::mcp_config::Settings;
 use crate::agent::stream::usage::Figures;
 
-/// Keys and addresses of model providers, for agents that speak to many of them.
+/// Keys and addresses of model providers, for agents that support many of them.
 const PROVIDERS: [&str; 20] = [
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_BASE_URL",
@@ -31,7 +31,7 @@ const PROVIDERS: [&str; 20] = [
     "OLLAMA_*",
 ];
 
-/// Returns all built-in agents, in the order in which they are listed.
+/// Returns all built-in agents, in the order of the listing.
 pub fn all() -> Vec<AgentSpec> {
     vec![
         claude(),
@@ -49,7 +49,7 @@ pub fn all() -> Vec<AgentSpec> {
     ]
 }
 
-/// Returns a built-in agent that is spoken to in another way than usual, if it can be.
+/// Returns a built-in agent for another driver than its usual one, if it supports that.
 pub fn spoken_otherwise(name: &str, family: Family) -> Option<AgentSpec> {
     (name == "qwen" && family == Family::ClaudeStream).then(qwen_stream)
 }
@@ -88,7 +88,7 @@ fn claude() -> AgentSpec {
             ("DISABLE_AUTOUPDATER", "1"),
             ("DISABLE_ERROR_REPORTING", "1"),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-            // By itself it tries for minutes, and nobody else hears of the limit meanwhile.
+            // By default it retries for minutes, and other sessions do not learn of the limit meanwhile.
             ("CLAUDE_CODE_MAX_RETRIES", "4"),
         ]),
         env_names: names(
@@ -188,7 +188,7 @@ fn gemini() -> AgentSpec {
         defaults: Some(Defaults {
             variable: "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
             usual: "/etc/gemini-cli/system-defaults.json",
-            // By itself it tries ten times, for minutes, first for the choice of a model and then again, and says nothing.
+            // By default it retries silently ten times, for minutes, first to choose a model and then again.
             content: r#"{"general":{"maxAttempts":2,"disableAutoUpdate":true,"disableUpdateNag":true},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false}}"#,
         }),
         loses_young_conversations: true,
@@ -211,7 +211,8 @@ fn qwen() -> AgentSpec {
         defaults: Some(Defaults {
             variable: "QWEN_CODE_SYSTEM_DEFAULTS_PATH",
             usual: "/etc/qwen-code/system-defaults.json",
-            // By itself it waits out a limit in silence, for a minute, two, five, and so on for more than half an hour.
+            // By default it waits silently at a limit for one, two, five minutes and so on, more than half an hour in
+            // all.
             content: r#"{"general":{"enableAutoUpdate":false,"disableAutoUpdate":true},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"model":{"generationConfig":{"maxRetries":3,"retryInitialDelayMs":3000,"retryMaxDelayMs":15000}}}"#,
         }),
         ..spec(
@@ -223,7 +224,8 @@ fn qwen() -> AgentSpec {
     }
 }
 
-/// Qwen Code speaks the stream of Claude Code, and knows other options. On that stream it refuses what it would ask about.
+/// Qwen Code supports the stream of Claude Code, with other options. On that stream it refuses actions instead of
+/// asking.
 fn qwen_stream() -> AgentSpec {
     AgentSpec {
         argv: words(
@@ -245,7 +247,7 @@ fn goose() -> AgentSpec {
         "goose acp --with-builtin developer",
         "see https://goose-docs.ai, or npm install -g @aaif/goose-binary-linux-x64",
     );
-    // These, too, are told as what the agent says, and the turn as well done.
+    // It also reports these errors as its own message in a successful turn.
     let failed = ["Network error: ", "The model returned an empty response."].map(str::to_owned);
     let failure_texts = [&acp.failure_texts[..], &failed].concat();
     AgentSpec {
@@ -265,11 +267,11 @@ fn copilot() -> AgentSpec {
     let acp = spec(
         "copilot",
         Family::Acp,
-        // It refuses servers that a conversation brings, unless they are elsewhere on the network.
+        // It refuses MCP servers of a conversation, unless they are remote.
         "copilot --acp --model {model} --additional-mcp-config @{mcp_file}",
         "npm install -g @github/copilot",
     );
-    // A request that the provider refused is told as what the agent says.
+    // It reports a request that the provider refused as its own message.
     let refused = [400, 402, 403, 404, 413, 422].map(|status| format!("Error: {status} "));
     let unknown = ["Error: Model '", "Error: Could not connect to "].map(str::to_owned);
     let failure_texts = [&acp.failure_texts[..], &refused, &unknown].concat();
@@ -287,12 +289,12 @@ fn copilot() -> AgentSpec {
 
 fn cline() -> AgentSpec {
     AgentSpec {
-        // Otherwise a process of its own stays behind after every run.
+        // Otherwise every run leaves a background process behind.
         env: pairs(&[("CLINE_SESSION_BACKEND_MODE", "local")]),
         env_names: names(&["CLINE_*"], true),
         attach: words("cline --id {session}"),
         asking: Asking::Always,
-        // It passes over those that a conversation brings, and knows only those of its own settings.
+        // It ignores MCP servers of a conversation, and reads only its own settings.
         servers_settings: Some(Settings {
             variable: "CLINE_MCP_SETTINGS_PATH",
             usual: ".cline/data/settings/cline_mcp_settings.json",
@@ -331,7 +333,7 @@ fn pi() -> AgentSpec {
         ..spec(
             "pi",
             Family::Command,
-            // It knows no end of options: after a line feed nothing is taken for one, nor for a file.
+            // It does not support `--`: after a line feed, no text counts as an option or a file.
             "pi --model {model} --session {scratch}/pi.jsonl -p \n{prompt}",
             "npm install -g @mariozechner/pi-coding-agent",
         )

@@ -1,4 +1,4 @@
-//! Which agents are on this machine: where each is, which version, and what is missing.
+//! Finds the agents on this machine: path, version, and missing requirements.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -13,39 +13,39 @@ use crate::agent::catalog::registry::{self, Entry};
 use crate::agent::driver::AgentSpec;
 use crate::env::Env;
 
-/// A program that takes longer to say its version says none.
+/// How long a program may take to print its version.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// No version is longer.
+/// Maximum length of a version.
 const LONGEST: usize = 80;
 
-/// One agent as found.
+/// One agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Found {
-    /// Its name.
+    /// The agent's name.
     pub name: String,
-    /// Which driver speaks to it.
+    /// The name of its driver.
     pub driver: &'static str,
-    /// Where its program is; absent when it is not installed.
+    /// The path of its program; absent if it is not installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// What it says its version is.
+    /// The version it reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// How it handles permissions.
     pub permissions: &'static str,
-    /// The model it uses when none is chosen.
+    /// The model it uses by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What stands in its way, in words; empty when nothing is known to.
+    /// Missing requirements, in words.
     pub missing: Vec<String>,
     /// How to install it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub install: String,
-    /// Whether it comes from the configuration alone.
+    /// Whether it is defined only in the configuration.
     pub configured: bool,
 }
 
-/// Looks for every agent, all at once. An entry that makes no sense is listed with what is wrong with it.
+/// Looks for all agents in parallel. An invalid entry is listed with its problem.
 pub fn survey(env: &Env, entries: &[Entry]) -> Vec<Found> {
     let names = registry::names(entries);
     std::thread::scope(|scope| {
@@ -96,7 +96,7 @@ fn look(env: &Env, name: &str, entries: &[Entry]) -> Found {
     }
 }
 
-/// Returns whether the program is one that is known to understand `--version`; another might begin to work.
+/// Returns whether the program is known to support `--version`; another program might start to work.
 fn may_ask_version(spec: &AgentSpec) -> bool {
     let name = Path::new(spec.program()).file_name();
     builtin::all()
@@ -128,8 +128,8 @@ fn missing(env: &Env, spec: &AgentSpec, found: bool) -> Vec<String> {
     missing
 }
 
-/// Returns the version of the npm package that a program belongs to. Most agents come in one and take seconds to start,
-/// which is longer than anybody waits when all of them are asked at once.
+/// Returns the version of the npm package that contains a program. Most agents come from npm and take seconds to start,
+/// too long when all of them are asked at once.
 fn packaged_version(program: &Path) -> Option<String> {
     let program = program.canonicalize().ok()?;
     let packages = program
@@ -160,7 +160,7 @@ fn version(env: &Env, program: &Path) -> Option<String> {
         .ok()?;
     let mut pipe = child.stdout.take()?;
     let (sender, said) = std::sync::mpsc::channel();
-    // Whatever the program starts may hold the pipe open: nobody waits for this thread.
+    // Processes that the program starts may hold the pipe open, so this thread is never joined.
     std::thread::spawn(move || {
         let mut text = vec![0; 4096];
         let count = pipe.read(&mut text).unwrap_or(0);
@@ -180,7 +180,7 @@ fn version(env: &Env, program: &Path) -> Option<String> {
     read_version(&String::from_utf8_lossy(&text))
 }
 
-/// Returns the first word with a number in what a program said about its version.
+/// Returns the first word with a number in a program's version output.
 fn read_version(text: &str) -> Option<String> {
     let line = text.lines().find(|line| !line.trim().is_empty())?;
     let words = || line.split_whitespace();

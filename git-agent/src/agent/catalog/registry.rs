@@ -1,28 +1,28 @@
-//! Which agents there are: those built in, and those that the configuration adds or changes.
+//! The known agents: the built-in ones, and those that the configuration adds or changes.
 //!
-//! An entry is a subsection of `agent`, such as `[agent "mine"]` with `command = mine --acp` and `driver = acp`. The plain
+//! An entry is a subsection of `agent`, such as `[agent "mine"]` with `command = mine --acp` and `driver = acp`. Plain
 //! keys of that section (`agent.maxParallel`) are not entries.
 
 use crate::agent::catalog::{builtin, template};
 use crate::agent::driver::{AgentSpec, Family};
 use crate::error::{Context, Error, Result, shell_word};
 
-/// One agent as configured. Every field may be absent: an entry with a built-in agent's name only changes what it says.
+/// One configured agent. Every field is optional: an entry with a built-in agent's name only changes the given fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Entry {
     /// The subsection's name.
     pub name: String,
-    /// `command`: what starts it.
+    /// `command`: the command line that starts it.
     pub command: Option<String>,
-    /// `driver`: which family it belongs to.
+    /// `driver`: its driver.
     pub driver: Option<String>,
-    /// `env` (several): a name to pass on, or `NAME=value` to set.
+    /// `env` (several): a variable to pass on, or `NAME=value` to set.
     pub env: Vec<String>,
-    /// `model`: the model to use when none is chosen.
+    /// `model`: the default model.
     pub model: Option<String>,
-    /// `attach`: what opens its own interface.
+    /// `attach`: the command line that opens its own interface.
     pub attach: Option<String>,
-    /// `provider`: whose limits on requests it shares with others.
+    /// `provider`: the provider whose request limits it shares with other agents.
     pub provider: Option<String>,
 }
 
@@ -41,12 +41,12 @@ impl Entry {
         }
     }
 
-    /// Changes an agent as the entry says.
+    /// Applies the entry to an agent.
     fn apply(&self, spec: &mut AgentSpec) -> Result<()> {
         let key = |key: &str| format!("bad config value for 'agent.{}.{key}'", self.name);
         if let Some(command) = &self.command {
             spec.argv = template::words(command).context(|| key("command"))?;
-            // What these drivers add must reach the program, not the shell that starts it.
+            // Arguments that these drivers add must reach the program, not the shell that starts it.
             if matches!(spec.family, Family::ClaudeStream | Family::CodexJson) {
                 template::pass_on(&mut spec.argv);
             }
@@ -71,7 +71,7 @@ impl Entry {
     }
 }
 
-/// Returns the names of all agents: the configured ones, then the built-in ones, each once.
+/// Returns the names of all agents, each once: the configured ones, then the built-in ones.
 pub fn names(entries: &[Entry]) -> Vec<String> {
     let mut names: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
     names.extend(
@@ -98,7 +98,7 @@ pub fn require(name: &str, entries: &[Entry]) -> Result<AgentSpec> {
         (Some(spec), driver, _) if driver.is_none_or(|driver| driver == spec.family) => spec,
         (built_in, driver, Some(entry)) if entry.command.is_some() => {
             let spec = AgentSpec::new(name, driver.unwrap_or(Family::Command), Vec::new());
-            // Spoken to in another way, the same program still needs the same variables; nothing else fits.
+            // With another driver, the same program still needs the same variables; nothing else applies.
             match built_in {
                 Some(known) => AgentSpec {
                     env: known.env,
@@ -121,9 +121,9 @@ pub fn require(name: &str, entries: &[Entry]) -> Result<AgentSpec> {
             );
         }
         (_, _, None) => {
-            return Err(Error::fatal(format!("there is no agent '{name}'"))
+            return Err(Error::fatal(format!("agent '{name}' does not exist"))
                 .hint(format!("agents: {}", names(entries).join(", ")))
-                .hint(format!("git config agent.{}.command \"...\" adds one; git config agent.{}.driver acp when it speaks ACP", shell_word(name), shell_word(name))));
+                .hint(format!("git config agent.{}.command \"...\" adds it; git config agent.{}.driver acp if it supports ACP", shell_word(name), shell_word(name))));
         }
     };
     if let Some(entry) = entry {
@@ -166,7 +166,7 @@ mod tests {
         for spec in builtin::all() {
             assert!(!spec.argv.is_empty(), "{}", spec.name);
             assert!(!spec.install.is_empty(), "{}", spec.name);
-            // What can be told to ask is not said never to.
+            // An agent that can be told to ask is not listed as "never asks".
             let asks = spec.asking != Asking::Never;
             assert!(asks || spec.ask_env.is_empty(), "{}", spec.name);
             assert_eq!(require(&spec.name, &[]).expect("it exists"), spec);

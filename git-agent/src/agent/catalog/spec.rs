@@ -1,4 +1,4 @@
-//! One agent as data: what starts it, what it needs, and how it differs from others of its family.
+//! One agent as data: how to start it, its requirements, and its differences from others of its family.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -15,14 +15,14 @@ use crate::agent::mcp_config::Settings;
 use crate::agent::stream::usage::Figures;
 use crate::error::{Error, Result};
 
-/// The families of agents.
+/// The families of agents, one for each driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// Any program that prints.
+    /// Any program that prints text.
     Command,
     /// The Agent Client Protocol over standard input and output.
     Acp,
-    /// The JSON stream of Claude Code, both ways.
+    /// The JSON stream of Claude Code, in both directions.
     ClaudeStream,
     /// The JSON events of Codex.
     CodexJson,
@@ -37,7 +37,7 @@ impl Family {
         Family::CodexJson,
     ];
 
-    /// Returns the word used in configuration.
+    /// Returns the word used in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Family::Command => "command",
@@ -47,7 +47,7 @@ impl Family {
         }
     }
 
-    /// Reads the word used in configuration.
+    /// Parses the word used in the configuration.
     pub fn parse(text: &str) -> Result<Self> {
         Family::ALL
             .into_iter()
@@ -60,19 +60,19 @@ impl Family {
     }
 }
 
-/// How an agent handles permissions when it is not told to skip them.
+/// How an agent handles permissions if it is not told to skip them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asking {
     /// It asks before it changes or runs anything.
     Always,
-    /// It asks before some things and does others unasked.
+    /// It asks before some actions only.
     Sometimes,
     /// It never asks.
     Never,
 }
 
 impl Asking {
-    /// Returns the words shown to people.
+    /// Returns the words for the user.
     pub fn as_str(self) -> &'static str {
         match self {
             Asking::Always => "asks",
@@ -82,7 +82,7 @@ impl Asking {
     }
 }
 
-/// What an agent's token figures count.
+/// The scope of an agent's token figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tokens {
     /// One turn; totals are sums.
@@ -97,7 +97,7 @@ pub enum Tokens {
 /// The name of an agent that is a command given on the command line.
 pub const COMMAND: &str = "command";
 
-/// How agents that speak ACP begin the text in which they tell of a failed model, and then end the turn as if all was well.
+/// Prefixes of texts in which ACP agents report a failed model before they end the turn as a success.
 const ACP_FAILURES: [&str; 6] = [
     "Ran into this error:",
     "Error: Failed to get response from the AI model",
@@ -107,76 +107,76 @@ const ACP_FAILURES: [&str; 6] = [
     "We’re currently experiencing high demand",
 ];
 
-/// Settings of the lowest rank: whatever the user or the machine has set outranks them.
+/// Settings of the lowest precedence: any setting of the user or the machine overrides them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Defaults {
     /// The variable that names the file.
     pub variable: &'static str,
-    /// Where the agent looks otherwise; a file there stands.
+    /// The default path of the file; an existing file is kept.
     pub usual: &'static str,
-    /// What the file says.
+    /// The content of the file.
     pub content: &'static str,
 }
 
 /// One agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSpec {
-    /// Its name.
+    /// The agent's name.
     pub name: String,
-    /// Which driver speaks to it.
+    /// Its family, which selects the driver.
     pub family: Family,
-    /// The program and its arguments, with places to fill in (see [`template::fill`]).
+    /// The program and its arguments, with placeholders (see [`template::fill`]).
     pub argv: Vec<OsString>,
-    /// Variables set for it, in every turn.
+    /// Variables set for it in every turn.
     pub env: Vec<(String, String)>,
-    /// Variables set in addition when every request goes to a person, or what changes something is refused.
+    /// Further variables if every request goes to the user, or if changes are refused.
     pub ask_env: Vec<(String, String)>,
-    /// Names of the user's variables it needs. One that ends in `*` stands for all that begin so.
+    /// Names of the user's variables that it needs. A `*` at the end matches any rest.
     pub env_names: Vec<String>,
-    /// What opens its own interface on a conversation, with places to fill in; empty when it has none.
+    /// The command that opens its own interface on a conversation, with placeholders; empty if it has none.
     pub attach: Vec<OsString>,
     /// How it handles permissions.
     pub asking: Asking,
-    /// The model to use when none was chosen.
+    /// The default model.
     pub model: Option<String>,
-    /// What its token figures count.
+    /// The scope of its token figures.
     pub tokens: Tokens,
-    /// Beginnings of a final text or a printed line that are really a failed model, told as success.
+    /// Prefixes of a final text or a printed line that report a failed model as a success.
     pub failure_texts: Vec<String>,
-    /// Whether it ends a turn in silence when the conversation stays too long for the model however it was shortened. Its
-    /// figures are then those of the shortened one, to which nothing was answered.
+    /// Whether it ends a turn silently if the conversation is too long for the model even after it was shortened. Its
+    /// figures are then those of the shortened conversation, without an answer.
     pub overflows_silently: bool,
-    /// Ways to authenticate that it offers, each with the variable that makes it possible.
+    /// The authentication methods it offers, each with the variable that enables it.
     pub auth_methods: Vec<(String, String)>,
-    /// Whether loading a conversation in the clock minute it was made in destroys it.
+    /// Whether loading a conversation within the clock minute of its creation destroys it.
     pub loses_young_conversations: bool,
-    /// Where it tells what it used.
+    /// Where it reports its usage.
     pub figures: Figures,
-    /// The variable that names a file for its own log. It gets standard error, where its troubles are heard and the rest
-    /// is passed over.
+    /// The variable that names its log file. The log is sent to standard error, which is searched for troubles and
+    /// otherwise ignored.
     pub murmurs: Option<&'static str>,
-    /// Settings that it takes only from a file, for what the user has not set otherwise.
+    /// Settings that it reads only from a file, for values that the user has not set.
     pub defaults: Option<Defaults>,
-    /// Whose limits on requests it shares with others, when that is not told by its model or its name.
+    /// The provider whose request limits it shares with other agents, if its model or name does not tell.
     pub provider: Option<String>,
-    /// Where it keeps its conversations, when one can be carried elsewhere from there.
+    /// Where it keeps its conversations, if one can be copied to another machine.
     pub native: Option<Native>,
-    /// Whether a plain program is told in its prompt what was said before: it keeps no conversation by itself.
+    /// Whether a plain program gets the earlier conversation in its prompt, because it keeps none itself.
     pub retold: bool,
-    /// Whether it can be told of MCP servers.
+    /// Whether it accepts MCP servers.
     pub takes_servers: bool,
-    /// Its settings of them, when it takes them in no other way.
+    /// Its settings file for MCP servers, if it accepts them only there.
     pub servers_settings: Option<Settings>,
-    /// Whether it really works in another worktree when it branches off a conversation there.
+    /// Whether a fork of a conversation really works in another worktree.
     pub forks: bool,
-    /// Whether git reads no configuration of the user in its commands.
+    /// Whether it hides the user's git configuration from the git commands it runs.
     pub hides_git_config: bool,
-    /// What to install, in words, when it is missing.
+    /// How to install it.
     pub install: String,
 }
 
 impl AgentSpec {
-    /// Returns an agent of a family with nothing special about it.
+    /// Returns an agent of a family without peculiarities.
     pub fn new(name: impl Into<String>, family: Family, argv: Vec<OsString>) -> Self {
         AgentSpec {
             name: name.into(),
@@ -214,7 +214,8 @@ impl AgentSpec {
         }
     }
 
-    /// Returns the agent that is a command given on the command line: one word is a script, several are run as they are.
+    /// Returns the agent for a command given on the command line: one word is a script, several are a program with
+    /// arguments.
     pub fn from_words(words: &[OsString]) -> Result<Self> {
         let argv = match words {
             [] => return Err(Error::usage("no command given")),
@@ -224,7 +225,7 @@ impl AgentSpec {
         Ok(AgentSpec::new(COMMAND, Family::Command, argv))
     }
 
-    /// Returns the driver that speaks to this agent.
+    /// Returns the driver of this agent.
     pub fn driver(&self) -> Box<dyn Driver> {
         match self.family {
             Family::Command => Box::new(Command::new(self.clone())),
@@ -234,19 +235,19 @@ impl AgentSpec {
         }
     }
 
-    /// Returns the program it is started by.
+    /// Returns the program that starts it.
     pub fn program(&self) -> &OsStr {
         self.argv
             .first()
             .map_or(OsStr::new(""), OsString::as_os_str)
     }
 
-    /// Returns where its program is, looking through `path` (the value of `PATH`); a relative one is seen from `cwd`.
+    /// Finds its program in `path` (the value of `PATH`); a relative one is resolved from `cwd`.
     pub fn find(&self, path: Option<&OsStr>, cwd: &Path) -> Option<PathBuf> {
         which::which_in(self.program(), path, cwd).ok()
     }
 
-    /// Returns whether a variable of the user is one this agent needs.
+    /// Returns whether this agent needs a variable of the user.
     pub fn needs_variable(&self, name: &str) -> bool {
         self.env_names
             .iter()
@@ -256,13 +257,13 @@ impl AgentSpec {
             })
     }
 
-    /// Returns the model of a turn: the one chosen, or the configured one.
+    /// Returns the model of a turn: the chosen one, or the configured one.
     pub fn model_of<'a>(&'a self, turn: &'a Turn) -> Option<&'a str> {
         turn.model.as_deref().or(self.model.as_deref())
     }
 
-    /// Returns whose limits on requests a session with a model shares with others. A command given on the command line
-    /// shares them with nobody.
+    /// Returns the provider whose request limits a session with this model shares. A command given on the command line
+    /// has none.
     pub fn provider(&self, model: Option<&str>) -> Option<String> {
         let by_model = || {
             let (provider, _) = model.or(self.model.as_deref())?.split_once('/')?;
@@ -282,20 +283,20 @@ impl AgentSpec {
 
     /// Returns the variables to set for a turn.
     pub(crate) fn variables(&self, turn: &Turn) -> Vec<(OsString, OsString)> {
-        // Of what is never asked about, nothing can be refused.
+        // Only an agent that asks can be refused something.
         let asks = turn.ask || turn.read_only;
         let ask = if asks { &self.ask_env[..] } else { &[] };
         let pair = |(name, value): &(String, String)| (name.into(), value.into());
         let mut variables: Vec<_> = self.env.iter().chain(ask).map(pair).collect();
         variables.extend(self.write_defaults(turn));
-        // A person who wants that log in a file has it there.
+        // If the user wants that log in a file, leave it there.
         let free = |name: &&str| !turn.environment.contains_key(OsStr::new(name));
         let murmurs = self.murmurs.filter(free);
         variables.extend(murmurs.map(|name| (name.into(), "/dev/stderr".into())));
         variables
     }
 
-    /// Writes the settings that the agent takes only from a file. An agent that cannot be given them works all the same.
+    /// Writes the settings that the agent reads only from a file. The agent also works if this fails.
     fn write_defaults(&self, turn: &Turn) -> Option<(OsString, OsString)> {
         let defaults = self.defaults.as_ref()?;
         let variable = OsString::from(defaults.variable);
@@ -307,7 +308,7 @@ impl AgentSpec {
         Some((variable, file.into()))
     }
 
-    /// Returns what opens the agent's own interface on the turn's conversation.
+    /// Returns the command that opens the agent's own interface on the turn's conversation.
     pub(crate) fn attach_argv(&self, turn: &Turn) -> Option<Vec<OsString>> {
         let values = [
             ("session", turn.resume.as_deref().map(OsStr::new)),
@@ -317,7 +318,7 @@ impl AgentSpec {
         (!self.attach.is_empty()).then(|| template::fill(&self.attach, &values))
     }
 
-    /// Says that the program is missing, if it is.
+    /// Returns the trouble of a missing program, if it is missing.
     pub(crate) fn missing(
         &self,
         environment: &BTreeMap<OsString, OsString>,
@@ -330,7 +331,7 @@ impl AgentSpec {
         let program = Path::new(self.program());
         let is_there = program.components().count() > 1 && cwd.join(program).exists();
         let mut text = match is_there {
-            true => format!("'{}' is no program that can be run", program.display()),
+            true => format!("'{}' is not an executable program", program.display()),
             false => format!("'{}' is not installed", program.display()),
         };
         if !self.install.is_empty() {
@@ -339,9 +340,9 @@ impl AgentSpec {
         Some(Trouble::new(TroubleKind::NotInstalled, text))
     }
 
-    /// Returns the trouble that a text is, when it is one told as success.
+    /// Returns the trouble in a text that reports one as a success.
     pub(crate) fn failure_in(&self, text: &str) -> Option<Trouble> {
-        // An agent that tried again several times says so first, in the same breath.
+        // An agent that retried several times says so first, in the same text.
         let text = text
             .rsplit("etrying...")
             .next()
@@ -354,10 +355,10 @@ impl AgentSpec {
     }
 }
 
-/// Returns an id for a vendor's conversation, in the form of a UUID: the same for the same session, turn and attempt.
+/// Returns an id for a vendor's conversation as a UUID: the same for the same session, turn and attempt.
 pub fn conversation_id(turn: &Turn, attempt: u8) -> String {
     let text = format!("{}/{}/{attempt}", turn.session, turn.number);
-    // FNV-1a over the text, twice from different starts. Uniqueness comes from the session's own random id.
+    // FNV-1a over the text, twice from different starts. The session's own random id makes it unique.
     let hash = |mut hash: u64| {
         for byte in text.bytes() {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

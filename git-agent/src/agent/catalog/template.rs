@@ -1,22 +1,22 @@
-//! Command lines with places to fill in, such as `tool --model {model} -- {prompt}`.
+//! Fills in command lines with placeholders, such as `tool --model {model} -- {prompt}`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::error::{Error, Result};
 
-/// What a place stands for; `None` when there is nothing to put there.
+/// A placeholder and its value; `None` if it has no value.
 pub type Value<'a> = (&'a str, Option<&'a OsStr>);
 
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
-/// Characters that only a shell understands, when they stand unquoted.
+/// Characters that need a shell if they are unquoted.
 const SHELL_CHARACTERS: &str = "|&;<>()$`*?[]#~\n";
 
 /// Fills in a command line.
 ///
-/// A word whose place has nothing to stand for is left out, together with the option before it: `--model {model}` is
-/// two words, and both go. The script of a shell (`sh -c …`) is never filled in, because what is put there would be
-/// run; it reads the environment instead.
+/// A word whose placeholder has no value is left out with the option before it: both words of `--model {model}` go. The
+/// script of a shell (`sh -c …`) is never filled in, because the inserted text would be executed; the script reads the
+/// environment instead.
 pub fn fill(words: &[OsString], values: &[Value<'_>]) -> Vec<OsString> {
     let script = script_index(words);
     let mut filled: Vec<OsString> = Vec::with_capacity(words.len());
@@ -46,7 +46,7 @@ pub fn fill(words: &[OsString], values: &[Value<'_>]) -> Vec<OsString> {
     filled
 }
 
-/// Returns whether a command line has this place.
+/// Returns whether a command line has this placeholder.
 pub fn has(words: &[OsString], name: &str) -> bool {
     let place = format!("{{{name}}}");
     let script = script_index(words);
@@ -96,7 +96,7 @@ fn fill_word(word: &[u8], values: &[Value<'_>]) -> Filled {
     Filled::With(out)
 }
 
-/// Returns which word is a script that a shell will run.
+/// Returns the index of the word that is a script for a shell.
 fn script_index(words: &[OsString]) -> Option<usize> {
     let [program, option, _, ..] = words else {
         return None;
@@ -106,9 +106,9 @@ fn script_index(words: &[OsString]) -> Option<usize> {
     (SHELLS.contains(&name) && option.starts_with('-') && option.contains('c')).then_some(2)
 }
 
-/// Splits a configured command into words, as a shell would; one that needs a shell becomes `sh -c`.
+/// Splits a configured command into words like a shell; one that needs a shell becomes `sh -c`.
 ///
-/// A place in a command that needs a shell is refused: the text put there would be run.
+/// A placeholder in a command that needs a shell is refused, because the inserted text would be executed.
 pub fn words(command: &str) -> Result<Vec<OsString>> {
     let (split, needs_shell) = split(command)?;
     if split.is_empty() {
@@ -120,7 +120,7 @@ pub fn words(command: &str) -> Result<Vec<OsString>> {
     for name in ["prompt", "prompt_file", "session", "new_session", "model"] {
         if command.contains(&format!("{{{name}}}")) {
             return Err(Error::usage(format!(
-                "'{command}' needs a shell, in which {{{name}}} cannot be filled in safely"
+                "'{command}' needs a shell, where {{{name}}} is not safe"
             ))
             .hint(
                 "use \"$GIT_AGENT_PROMPT\", \"$GIT_AGENT_PROMPT_FILE\" or \"$GIT_AGENT_MODEL\" there",
@@ -130,8 +130,8 @@ pub fn words(command: &str) -> Result<Vec<OsString>> {
     Ok(vec!["sh".into(), "-c".into(), command.into()])
 }
 
-/// Makes the script of a shell take the words that are added later: where it says `"$@"`, otherwise at its end, as git does
-/// with an alias.
+/// Makes the script of a shell accept the arguments that are added later: at `"$@"`, or else at its end, like a git
+/// alias.
 pub fn pass_on(words: &mut Vec<OsString>) {
     let [_, _, script] = &words[..] else { return };
     if script_index(words).is_none() {
@@ -141,7 +141,7 @@ pub fn pass_on(words: &mut Vec<OsString>) {
         let mut places = script.as_bytes().windows(place.len());
         places.any(|window| window == place.as_bytes())
     };
-    // Who names the first word by this counts from it.
+    // A script that uses `$0` expects the first argument there.
     if says("$0") {
         return;
     }

@@ -1,11 +1,11 @@
-//! Requests of the agent: to use a tool, or to have questions answered.
+//! Requests of the agent: to use a tool, or to answer questions.
 
 use serde_json::{Map, Value, json};
 
 use crate::agent::stream::tools::kind_of_tool;
 use crate::model::event::{Body, Choice};
 
-/// The tool by which the agent asks questions.
+/// The tool with which the agent asks questions.
 const QUESTIONS: [&str; 2] = ["AskUserQuestion", "ask_user_question"];
 
 /// A request that waits for its answer.
@@ -15,12 +15,12 @@ pub struct Request {
     tool: String,
     input: Value,
     title: String,
-    /// Questions and what was answered so far.
+    /// The answers so far, by question.
     answers: Map<String, Value>,
 }
 
 impl Request {
-    /// Reads a request; `None` when it is of a kind that is not known.
+    /// Parses a request; `None` if its kind is unknown.
     pub fn from_message(message: &Value) -> Option<Self> {
         let request = &message["request"];
         if request["subtype"] != "can_use_tool" {
@@ -52,7 +52,7 @@ impl Request {
         })
     }
 
-    /// Returns whether the agent calls the request by this id.
+    /// Returns whether the request has this id.
     pub fn is(&self, id: &Value) -> bool {
         self.id == *id
     }
@@ -62,12 +62,12 @@ impl Request {
         QUESTIONS.contains(&self.tool.as_str()) && self.open_question().is_some()
     }
 
-    /// Returns whether what it asks for changes nothing.
+    /// Returns whether the requested action changes nothing.
     pub fn is_harmless(&self) -> bool {
         matches!(kind_of_tool(&self.tool), "read" | "search" | "fetch") || self.is_question()
     }
 
-    /// Returns the event that tells it.
+    /// Returns the event for the request.
     pub fn question(&self, name: &str) -> Body {
         let (kind, title, options) = match self.open_question().filter(|_| self.is_question()) {
             Some(question) => {
@@ -96,7 +96,7 @@ impl Request {
         }
     }
 
-    /// Takes in a person's answer; returns what to write, or nothing when the request must be told again.
+    /// Handles the user's answer. Returns the message to send, or `None` if the request must be shown again.
     pub fn answer(&mut self, answer: &str) -> Option<Value> {
         let answer = answer.trim();
         if self.is_question() {
@@ -117,7 +117,7 @@ impl Request {
         }
     }
 
-    /// Returns the message that allows it.
+    /// Returns the message that allows the request.
     pub fn allowed(&self) -> Value {
         let mut input = self.input.clone();
         if let (false, Some(fields)) = (self.answers.is_empty(), input.as_object_mut()) {
@@ -126,10 +126,10 @@ impl Request {
         self.response(json!({"behavior": "allow", "updatedInput": input}))
     }
 
-    /// Returns the message that refuses it.
+    /// Returns the message that refuses the request.
     pub fn denied(&self) -> Value {
         let words = match self.is_question() {
-            true => "Nobody is there to answer: decide yourself.",
+            true => "The user is not available: decide yourself.",
             false => "This is not allowed here.",
         };
         self.response(json!({"behavior": "deny", "message": words}))
@@ -140,7 +140,7 @@ impl Request {
             {"subtype": "success", "request_id": self.id, "response": response}})
     }
 
-    /// Returns the first question that has no answer yet.
+    /// Returns the first question without an answer.
     fn open_question(&self) -> Option<&Value> {
         self.input["questions"].as_array()?.iter().find(|question| {
             !text_of(question).is_empty() && !self.answers.contains_key(text_of(question))

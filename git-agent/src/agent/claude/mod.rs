@@ -1,8 +1,9 @@
-//! The stream of Claude Code: JSON lines both ways, one process a turn. Qwen Code speaks it too.
+//! A driver for the stream of Claude Code: JSON lines in both directions, one process per turn. Qwen Code supports it
+//! too.
 //!
-//! The prompt, the answers to requests for permission and an interrupt are written to its standard input; closing that
-//! ends it after the turn. The conversation's id is ours where the agent lets us choose it, so that a run that is killed
-//! in its first moment can still be resumed.
+//! The prompt, the answers to permission requests and an interrupt are written to its standard input; closing that ends
+//! it after the turn. If the agent accepts it, we choose the conversation's id, so that a run killed in its first
+//! moment can still be resumed.
 
 mod ask;
 mod stream;
@@ -34,7 +35,7 @@ use crate::error::Result;
 use crate::model::event::Body;
 use crate::model::session::Exit;
 
-/// What makes the agent speak this stream, when the configured command does not say it itself.
+/// Options that select this stream, if the configured command does not have them.
 const STANDARD: [&str; 13] = [
     "-p",
     "--output-format",
@@ -50,22 +51,22 @@ const STANDARD: [&str; 13] = [
     "--model",
     "{model}",
 ];
-/// What makes it ask on its stream.
+/// Options that make it ask on its stream.
 const ASKING: [&str; 4] = [
     "--permission-prompt-tool",
     "stdio",
     "--permission-mode",
     "default",
 ];
-/// What makes it not ask.
+/// Options that make it not ask.
 const NOT_ASKING: [&str; 1] = ["--dangerously-skip-permissions"];
 
-/// Drives Claude Code, and agents that speak its stream.
+/// Drives Claude Code, and agents that support its stream.
 #[derive(Debug)]
 pub struct Claude {
     spec: AgentSpec,
     is_root: fn() -> bool,
-    /// How often something was asked, in all runs.
+    /// The number of requests in all runs.
     requests: u32,
 }
 
@@ -75,10 +76,10 @@ struct Run<'a> {
     link: &'a mut dyn Link,
     stream: Stream,
     printed: Printed,
-    /// Requests that wait for a person, by the names they were told by.
+    /// Requests that wait for the user, by their recorded names.
     asked: BTreeMap<String, Request>,
     requests: u32,
-    /// Until when the agent may end by itself.
+    /// When an agent that does not end by itself will be killed.
     patience: Option<Instant>,
     cancelled: bool,
 }
@@ -87,7 +88,7 @@ struct Run<'a> {
 struct Outcome {
     ending: Option<Ending>,
     hopeless: Option<Trouble>,
-    /// How the process ended, when that says something.
+    /// The exit of the process, if it says something about the turn.
     exit: Option<Exit>,
 }
 
@@ -143,9 +144,9 @@ impl Claude {
         })
     }
 
-    /// Returns whether requests for permission must come to us.
+    /// Returns whether permission requests must come to us.
     fn asks(&self, turn: &Turn) -> bool {
-        // As root the agent refuses to skip permissions, unless it is told that it is in a sandbox.
+        // As root the agent refuses to skip permissions, unless it believes that it is in a sandbox.
         let refuses = (self.is_root)() && !turn.environment.contains_key(OsStr::new("IS_SANDBOX"));
         turn.ask || turn.read_only || refuses
     }
@@ -175,7 +176,7 @@ impl Claude {
         }))?;
         let outcome = run.follow()?;
         let claim = run.claim(&outcome);
-        // An answer that comes late must not fit what the next run asks.
+        // A late answer must not match a request of the next run.
         self.requests = run.requests;
         Ok(claim)
     }
@@ -185,7 +186,7 @@ impl Run<'_> {
     fn send(&mut self, message: &Value) -> Result<()> {
         let line = format!("{message}\n");
         match self.link.write(line.as_bytes()) {
-            // That it has gone is heard of as its exit.
+            // Its exit is reported later.
             Err(error) if error.is_broken_pipe() => Ok(()),
             result => result,
         }
@@ -283,7 +284,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Forgets a request that the agent does not want an answer to any more.
+    /// Forgets a request that the agent has withdrawn.
     fn withdrawn(&mut self, id: &Value) -> Result<()> {
         let name = self.asked.iter().find(|(_, request)| request.is(id));
         let Some(name) = name.map(|(name, _)| name.clone()) else {
@@ -317,7 +318,7 @@ impl Run<'_> {
         };
         match request.answer(choice) {
             Some(message) => self.send(&message),
-            // There is more to ask, or the answer fits nothing.
+            // There are more questions, or the answer matches nothing.
             None => {
                 self.link.event(request.question(name))?;
                 self.asked.insert(name.to_owned(), request);
@@ -373,8 +374,7 @@ impl Driver for Claude {
         }
         if turn.ask && self.spec.asking == Asking::Never {
             link.event(Body::Notice {
-                text: "this agent cannot ask for permission: it refuses what it would ask about"
-                    .to_owned(),
+                text: "this agent cannot ask for permission; it refuses such actions".to_owned(),
             })?;
         }
         let mut resume = turn.resume.clone();
@@ -386,7 +386,7 @@ impl Driver for Claude {
         let mut attempt = 0;
         loop {
             if let Some(session) = &new {
-                // Said before the start, so that a run that is killed can still be resumed.
+                // Record it before the start, so that a killed run can still be resumed.
                 link.event(Body::Vendor {
                     session: session.clone(),
                 })?;
@@ -404,7 +404,7 @@ impl Driver for Claude {
             {
                 link.event(Body::Notice {
                     text: format!(
-                        "the agent has no conversation {lost}: a new one begins, and is told what was said"
+                        "the agent has no conversation {lost}: a new one begins, and its prompt contains the earlier one"
                     ),
                 })?;
                 prompt = with_history(&turn.prompt, turn.history.as_deref());
@@ -412,7 +412,7 @@ impl Driver for Claude {
             } else if is_taken(words)
                 && let Some(ours) = new.take_if(|_| !turn.fork)
             {
-                // The id was made for this very turn, so it is this turn that began before.
+                // The id was made for this turn, so an earlier attempt of this turn has begun it.
                 resume = Some(ours);
             } else {
                 return Ok(claim);

@@ -1,4 +1,4 @@
-//! What the lines of the stream mean: text, tools, plans, figures, and how the turn ended.
+//! Interprets the lines of the stream: text, tools, plans, usage, and the end of the turn.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,45 +15,46 @@ use crate::error::Result;
 use crate::model::event::Body;
 use crate::model::session::Usage;
 
-/// After so many refusals of the key the agent will not be accepted later either; by itself it tries for minutes.
+/// After this many refusals of the key, retrying is hopeless; the agent would retry for minutes.
 const HOPELESS_ATTEMPTS: u64 = 3;
-/// How much of blocks that came in pieces is kept, in bytes: longer ones cannot come whole, no line is so long.
+/// Maximum number of bytes kept of blocks that came in pieces: longer blocks cannot come whole, because no line is that
+/// long.
 const MOST_PIECES: usize = 4 << 20;
-/// How many of them are kept.
+/// Maximum number of such blocks.
 const MOST_BLOCKS: usize = 64;
 
-/// What a line asks the driver to do.
+/// The reaction that a line needs.
 #[derive(Debug)]
 pub enum Heard {
-    /// Nothing.
+    /// None.
     Nothing,
     /// The turn is over.
     Ended(Ending),
     /// A request of the agent waits for an answer.
     Asked(Value),
-    /// A request with this id needs no answer any more.
+    /// The request with this id was withdrawn.
     Withdrawn(Value),
-    /// Going on makes no sense.
+    /// Continuing is hopeless.
     Hopeless(Trouble),
 }
 
-/// How the agent says the turn ended.
+/// The agent's report about the end of the turn.
 #[derive(Debug, Default, PartialEq)]
 pub struct Ending {
-    /// What is wrong, if anything is.
+    /// The trouble, if there was one.
     pub trouble: Option<Trouble>,
-    /// The last words.
+    /// The last message.
     pub text: String,
 }
 
 /// A turn's stream.
 #[derive(Debug, Default)]
 pub struct Stream {
-    /// The vendor's id of the conversation, as last told.
+    /// The vendor's last reported id of the conversation.
     session: Option<String>,
     /// Text being gathered.
     pub text: Streamed,
-    /// Text blocks that came in pieces and will come once more, whole.
+    /// Text blocks that came in pieces and will come again as a whole.
     pieces: Vec<String>,
     calls: BTreeMap<String, String>,
     tasks: Tasks,
@@ -61,7 +62,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Returns the stream of a turn in a conversation that may be known.
+    /// Returns the stream of a turn in a new or a known conversation.
     pub fn new(session: Option<String>) -> Self {
         Stream {
             session,
@@ -69,7 +70,7 @@ impl Stream {
         }
     }
 
-    /// Takes in one message.
+    /// Handles one message.
     pub fn message(
         &mut self,
         message: &Value,
@@ -83,7 +84,7 @@ impl Stream {
             "stream_event" => self.piece(message, used, link)?,
             "assistant" => {
                 self.assistant(message, link)?;
-                // What its helpers use is no part of what the result tells.
+                // The usage of subagents is not part of the result.
                 if !is_of_helper(message) {
                     let usage = self.spending.message(&message["message"], used);
                     tell_usage(usage, link)?;
@@ -98,7 +99,7 @@ impl Stream {
             "control_cancel_request" => {
                 return Ok(Heard::Withdrawn(message["request_id"].clone()));
             }
-            // Ours was to interrupt it; it shows that it heard.
+            // The confirmation of our interrupt.
             "control_response" if message["response"]["request_id"] == "interrupt" => {}
             "keep_alive" | "tool_progress" => {}
             _ => self.keep(message, link)?,
@@ -106,7 +107,7 @@ impl Stream {
         Ok(Heard::Nothing)
     }
 
-    /// Keeps a message as it came.
+    /// Records a message as it came.
     pub fn keep(&mut self, message: &Value, link: &mut dyn Link) -> Result<()> {
         self.text.pause(link)?;
         link.event(raw_message::raw("claude-stream", message))
@@ -133,7 +134,7 @@ impl Stream {
             "compact_boundary" => {
                 self.text.pause(link)?;
                 link.event(Body::Notice {
-                    text: "the agent shortened its memory of the conversation".to_owned(),
+                    text: "the agent compacted the conversation".to_owned(),
                 })?;
             }
             _ => self.keep(message, link)?,
@@ -156,7 +157,7 @@ impl Stream {
         let attempt = number("attempt").unwrap_or(0);
         link.event(Body::Notice {
             text: format!(
-                "the model answered {words}; the agent tries again in {:.1} s ({attempt} of {})",
+                "the model answered {words}; the agent retries in {:.1} s ({attempt} of {})",
                 number("retry_delay_ms").unwrap_or(0) as f64 / 1000.0,
                 number("max_retries").unwrap_or(0)
             ),
@@ -176,7 +177,7 @@ impl Stream {
         Ok(Heard::Nothing)
     }
 
-    /// Takes in a piece of a message that will come whole later.
+    /// Handles a piece of a message that will come as a whole later.
     fn piece(&mut self, message: &Value, used: Usage, link: &mut dyn Link) -> Result<()> {
         if is_of_helper(message) {
             return Ok(());
@@ -197,7 +198,7 @@ impl Stream {
                 let (voice, text) = match delta["type"].as_str() {
                     Some("text_delta") => (Voice::Assistant, &delta["text"]),
                     Some("thinking_delta") => (Voice::Reasoning, &delta["thinking"]),
-                    // What will come whole, or is for the provider's eyes.
+                    // These come as a whole later, or are only for the provider.
                     Some("input_json_delta" | "signature_delta" | "citations_delta") => {
                         return Ok(());
                     }
@@ -217,7 +218,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Makes room for the pieces of a block; at worst, the oldest block is recorded a second time when it comes whole.
+    /// Makes room for the pieces of a block. At worst, the oldest block is recorded again when it comes as a whole.
     fn begin_block(&mut self) {
         while self.pieces.len() >= MOST_BLOCKS
             || self.pieces.iter().map(String::len).sum::<usize>() >= MOST_PIECES
@@ -228,7 +229,7 @@ impl Stream {
     }
 
     fn assistant(&mut self, message: &Value, link: &mut dyn Link) -> Result<()> {
-        // The agent's own words for a failed request; the result tells the same.
+        // The agent's own message about a failed request; the result repeats it.
         if message["is_api_error_message"] == true {
             return Ok(());
         }
@@ -256,7 +257,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Records a block of text, less what was recorded of it in pieces.
+    /// Records a block of text without the part that was recorded in pieces.
     fn say(&mut self, voice: Voice, text: Option<&str>, link: &mut dyn Link) -> Result<()> {
         let text = text.unwrap_or_default();
         let streamed = self
@@ -332,12 +333,12 @@ impl Stream {
     fn result(&mut self, message: &Value, used: Usage, link: &mut dyn Link) -> Result<Ending> {
         self.text.end(link)?;
         let text = message["result"].as_str().unwrap_or_default().to_owned();
-        // `subtype` says "success" also when the provider refused; only `is_error` tells.
+        // `subtype` is "success" even if the provider refused; only `is_error` tells.
         let error = match message["is_error"].as_bool() {
             Some(error) => error,
             None => message["subtype"] != "success",
         };
-        // Words that were not said before would be recorded nowhere.
+        // Record a message that has not come before.
         if !error && self.text.last().trim().is_empty() {
             self.say(Voice::Assistant, Some(&text), link)?;
         }
@@ -379,7 +380,7 @@ impl Stream {
     }
 }
 
-/// Returns whether a message is of an agent that the agent started, and not of itself.
+/// Returns whether a message comes from a subagent.
 fn is_of_helper(message: &Value) -> bool {
     !message["parent_tool_use_id"].is_null()
 }

@@ -1,4 +1,4 @@
-//! The agent's plan, told by tools: a list written whole, or tasks that are made and changed one by one.
+//! The agent's plan, from its tool calls: a whole list, or tasks that are created and changed one by one.
 
 use serde_json::Value;
 
@@ -12,16 +12,16 @@ pub struct Tasks {
 
 #[derive(Debug)]
 struct Task {
-    /// The vendor's id, once known.
+    /// The vendor's id, once it is known.
     id: Option<String>,
-    /// The call that made it.
+    /// The call that created it.
     call: String,
     text: String,
     status: String,
 }
 
 impl Tasks {
-    /// Takes in a tool call; returns the plan when it changed it.
+    /// Handles a tool call. Returns the plan if it changed.
     pub fn called(&mut self, call: &str, name: &str, input: &Value) -> Option<Body> {
         let text = |key: &str| input.get(key).and_then(Value::as_str);
         match name {
@@ -69,7 +69,7 @@ impl Tasks {
         Some(self.plan())
     }
 
-    /// Takes in a tool's result, which may name a task that was made; returns the plan when that changed it.
+    /// Handles a tool's result, which may contain the id of a new task. Returns the plan if it changed.
     pub fn returned(&mut self, call: &str, output: &str, result: &Value) -> Option<Body> {
         let task = self
             .tasks
@@ -80,7 +80,7 @@ impl Tasks {
             Value::Number(id) => Some(id.to_string()),
             _ => None,
         };
-        // In words it is "Task #7 created".
+        // The text is "Task #7 created".
         let said = || {
             let rest = output.split_once('#')?.1;
             let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();

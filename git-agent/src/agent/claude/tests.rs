@@ -1,4 +1,4 @@
-//! Turns against scripted streams: what recordings of the real program do not show.
+//! Turns against scripted streams, for cases that the recordings of the real program lack.
 
 use serde_json::{Value, json};
 
@@ -280,7 +280,7 @@ fn what_a_turn_uses_is_told_while_it_goes_on_and_counted_once() {
     assert_eq!(used(&same), [(110, 20), (210, 50)]);
     let more = ended(json!({"usage": usage(300, 60)}));
     assert_eq!(used(&more), [(110, 20), (210, 50), (310, 60)]);
-    // An interrupted one tells of none.
+    // An interrupted turn has no figures.
     let none = ended(json!({"is_error": true, "usage": usage(1, 0)["nothing"]}));
     assert_eq!(used(&none), [(110, 20), (210, 50)]);
     let whole = [whole("a", 20), whole("a", 20), whole("b", 30)];

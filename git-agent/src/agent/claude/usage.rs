@@ -1,4 +1,4 @@
-//! What a turn has used so far, message by message: a budget must be able to end a turn that is still going on.
+//! Counts the usage of a turn, message by message, so that a budget can end a running turn.
 
 use std::collections::VecDeque;
 
@@ -6,46 +6,46 @@ use serde_json::Value;
 
 use crate::model::session::Usage;
 
-/// How many messages are remembered: one comes in several lines, and each of them has the figures of all of it.
+/// How many messages are remembered: a message comes in several lines, and each has the figures of the whole message.
 const REMEMBERED: usize = 64;
 
-/// Tokens read and written.
+/// Input and output tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Tokens {
     input: u64,
     output: u64,
 }
 
-/// What the messages of a turn have used.
+/// The usage of a turn's messages.
 #[derive(Debug, Default)]
 pub struct Spending {
     total: Tokens,
     messages: VecDeque<(String, Tokens)>,
-    /// The message that comes in pieces and will tell its figures at its end.
+    /// The message that comes in pieces and has its figures at the end.
     begun: Option<String>,
-    /// What was last told.
+    /// The last reported usage.
     told: Option<Usage>,
 }
 
 impl Spending {
-    /// Takes in the beginning of a message that comes in pieces.
+    /// Handles the beginning of a message that comes in pieces.
     pub fn begin(&mut self, message: &Value) {
         self.begun = message["id"].as_str().map(ToOwned::to_owned);
-        // Who tells none here tells them with the whole message.
+        // An agent without figures here sends them with the whole message.
         self.begun.take_if(|_| !message["usage"].is_object());
         if let Some(id) = self.begun.clone() {
             self.note(&id, &message["usage"]);
         }
     }
 
-    /// Takes in the end of it. Returns what the session has used now, if that is new.
+    /// Handles the end of that message. Returns the session's usage if it changed.
     pub fn end(&mut self, event: &Value, used: Usage) -> Option<Usage> {
         let id = self.begun.take()?;
         self.note(&id, &event["usage"]);
         self.news(used)
     }
 
-    /// Takes in a whole message, or a part of one. Returns what the session has used now, if that is new.
+    /// Handles a whole message or a part of one. Returns the session's usage if it changed.
     pub fn message(&mut self, message: &Value, used: Usage) -> Option<Usage> {
         let id = message["id"].as_str()?;
         self.note(id, &message["usage"]);
@@ -55,15 +55,16 @@ impl Spending {
         }
     }
 
-    /// Takes in a result, whose figures are those of the whole turn. Returns what the session has used now, if that is new.
+    /// Handles a result, whose figures are those of the whole turn. Returns the session's usage if it changed.
     pub fn result(&mut self, message: &Value, used: Usage) -> Option<Usage> {
         let tokens = Tokens::read(&message["usage"]);
-        // One that was interrupted may tell of none.
+        // An interrupted turn may have no figures.
         if tokens != Tokens::default() {
             self.total = tokens;
         }
         let mut usage = self.usage(used);
-        // The total counts the whole conversation, also its part before a resume; the other figure only this run.
+        // The total counts the whole conversation, also its part before a resume; the other figure counts only this
+        // run.
         let run = message["model_usage_since_last_result"]
             .as_object()
             .map(|models| {
@@ -78,7 +79,7 @@ impl Spending {
         self.tell(usage, used)
     }
 
-    /// Adds what is new in a message's figures.
+    /// Adds the new part of a message's figures.
     fn note(&mut self, id: &str, figures: &Value) {
         let told = Tokens::read(figures);
         let known = self.messages.iter_mut().find(|(known, _)| known == id);
@@ -110,7 +111,7 @@ impl Spending {
         (usage != before).then_some(usage)
     }
 
-    /// Returns what the session has used with this turn.
+    /// Returns the session's usage with this turn.
     fn usage(&self, used: Usage) -> Usage {
         if self.total == Tokens::default() {
             return used;

@@ -1,7 +1,8 @@
-//! Codex: `codex exec --json`, one process a turn, JSON lines out and nothing but the prompt in.
+//! A driver for Codex: `codex exec --json`, one process per turn, with the prompt as its only input and JSON lines as
+//! its output.
 //!
-//! It cannot ask for permission in this form. When every request should go to a person, its own sandbox keeps it in the
-//! worktree instead, and that is said.
+//! It cannot ask for permission in this mode. If every request should go to the user, its own sandbox confines it to
+//! the worktree instead, and a notice says so.
 
 mod stream;
 #[cfg(test)]
@@ -26,7 +27,7 @@ use crate::error::Result;
 use crate::model::event::Body;
 use crate::model::session::Exit;
 
-/// Habits that are turned off.
+/// Settings that turn off unwanted habits.
 const QUIET: [&str; 4] = [
     "-c",
     "check_for_update_on_startup=false",
@@ -94,7 +95,7 @@ impl Codex {
         let mut stream = Stream::new(known.map(ToOwned::to_owned));
         let mut printed = Printed::default();
         let (mut cancelled, mut hopeless) = (false, None);
-        // Until when the agent may end by itself.
+        // When an agent that does not end by itself will be killed.
         let mut patience: Option<Instant> = None;
         let exit = loop {
             let given_up = stream.gives_up().map(|(at, _)| at);
@@ -156,8 +157,8 @@ impl Codex {
     }
 }
 
-/// Returns the setting that offers an MCP server. What the server shall find in its environment is named there and put
-/// into the agent's: the words of a command are for everybody on the machine to read.
+/// Returns the setting that offers an MCP server. The server's variables are only named there and put into the agent's
+/// environment, because every user of the machine can read command lines.
 fn offer(server: &McpServer, turn: &Turn, env: &mut Vec<(OsString, OsString)>) -> String {
     let (mut passed, mut given) = (Vec::new(), Vec::new());
     for (name, value) in &server.env {
@@ -173,14 +174,14 @@ fn offer(server: &McpServer, turn: &Turn, env: &mut Vec<(OsString, OsString)>) -
             }
         }
     }
-    // A name with anything else in it is not taken for one, in whatever way it is quoted.
+    // Codex rejects other characters in a name, however it is quoted.
     let plain = |c: char| match c {
         '-' => c,
         _ if c.is_ascii_alphanumeric() => c,
         _ => '_',
     };
     let name: String = server.name.chars().map(plain).collect();
-    // Strings and lists are written alike in JSON and TOML; a table is not.
+    // Strings and lists look the same in JSON and TOML; tables do not.
     format!(
         "mcp_servers.{name}={{command={},args={},env_vars={},env={{{}}}}}",
         json!(server.command.to_string_lossy()),
@@ -225,7 +226,7 @@ impl Driver for Codex {
         }
         if turn.ask && !turn.read_only {
             link.event(Body::Notice {
-                text: "this agent cannot ask for permission: its own sandbox keeps it in its worktree instead"
+                text: "this agent cannot ask for permission; its own sandbox confines it to the worktree instead"
                     .to_owned(),
             })?;
         }
@@ -239,7 +240,7 @@ impl Driver for Codex {
             Some(lost) if claim.trouble.as_ref().is_some_and(forgotten) => {
                 link.event(Body::Notice {
                     text: format!(
-                        "the agent has no conversation {lost}: a new one begins, and is told what was said"
+                        "the agent has no conversation {lost}: a new one begins, and its prompt contains the earlier one"
                     ),
                 })?;
                 let prompt = with_history(&turn.prompt, turn.history.as_deref());

@@ -1,4 +1,4 @@
-//! What the events of `codex exec --json` mean.
+//! Interprets the events of `codex exec --json`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,9 +17,9 @@ use crate::model::session::Usage;
 /// How the turn ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Well, says the agent.
+    /// The agent reports success.
     Completed,
-    /// Badly, in its words.
+    /// The agent reports a failure, in its words.
     Failed(String),
 }
 
@@ -34,14 +34,14 @@ pub struct Stream {
     resumed: bool,
     /// Items that began and have not ended.
     open: BTreeSet<String>,
-    /// Whether the agent said that the turn is over.
+    /// Whether the agent reported the end of the turn.
     over: bool,
-    /// Since when the agent tries to reach its model again, and why.
+    /// When the agent began to retry its model, and why.
     setback: Option<(Instant, Trouble)>,
 }
 
 impl Stream {
-    /// Returns the stream of a turn in a conversation that may be known.
+    /// Returns the stream of a turn in a new or a known conversation.
     pub fn new(thread: Option<String>) -> Self {
         Stream {
             resumed: thread.is_some(),
@@ -54,20 +54,20 @@ impl Stream {
         }
     }
 
-    /// Returns when the turn has failed of a setback unless something happens, and of which. It tries for ever when the
-    /// network is gone.
+    /// Returns when and why the turn fails if the agent's retries do not succeed; without a network it would retry for
+    /// ever.
     pub fn gives_up(&self) -> Option<(Instant, &Trouble)> {
         let (since, trouble) = self.setback.as_ref()?;
         let waits = self.open.is_empty() && !self.over;
         waits.then_some((*since + SETBACK, trouble))
     }
 
-    /// Returns whether the agent said that the turn is over; an error alone may be followed by more.
+    /// Returns whether the agent reported the end of the turn; more may follow after an error.
     pub fn is_over(&self) -> bool {
         self.over
     }
 
-    /// Takes in one event.
+    /// Handles one event.
     pub fn event(
         &mut self,
         event: &Value,
@@ -124,7 +124,7 @@ impl Stream {
         }
     }
 
-    /// Records what the end of the stream left open.
+    /// Records results for items that the end of the stream left open.
     pub fn end(&mut self, link: &mut dyn Link) -> Result<()> {
         for call in std::mem::take(&mut self.open) {
             link.event(Body::ToolResult {
@@ -147,7 +147,7 @@ impl Stream {
                 text: words.to_owned(),
             });
         }
-        // The same words follow as the reason of the failed turn; alone, they are all there is.
+        // Usually the failed turn repeats these words as its reason; if not, they are the only report.
         self.ending = Some(Ending::Failed(words.to_owned()));
         Ok(())
     }
@@ -229,7 +229,7 @@ impl Stream {
         }
     }
 
-    /// Records a call when it is first heard of.
+    /// Records a call when it first appears.
     fn call(
         &mut self,
         item: &Value,

@@ -1,4 +1,4 @@
-//! Turns against scripted streams: what recordings of the real program do not show.
+//! Turns against scripted streams, for cases that the recordings of the real program lack.
 
 use serde_json::{Value, json};
 

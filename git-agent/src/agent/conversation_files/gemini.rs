@@ -1,18 +1,18 @@
-//! Where Gemini CLI keeps the conversations of a worktree, and its trap in the minute in which it made one.
+//! Finds Gemini CLI's conversation files of a worktree, and avoids its bug in the minute of their creation.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Where the minute is noted in which a conversation was last made or loaded.
+/// The file with the minute in which a conversation was last made or loaded.
 const MINUTE_FILE: &str = "conversation-minute";
-/// The file that says whose a project's directory is.
+/// The file that names the owner of a project directory.
 const MARKER: &str = ".project_root";
 /// How many directories of the same name are tried.
 const TRIES: usize = 1000;
 
-/// Returns the directory of a worktree's conversations below Gemini's own. It finds the one that it made before by its
-/// register or by a mark in it, and gives a new one the worktree's name and a number, where others have that name.
+/// Returns the directory of a worktree's conversations below Gemini's own. Gemini finds its directory by a register or
+/// by a mark in it, and names a new one after the worktree, with a number if the name is taken.
 pub fn project(home: &Path, worktree: &Path) -> Option<PathBuf> {
     let register = std::fs::read_to_string(home.join("projects.json")).unwrap_or_default();
     let register: Value = serde_json::from_str(&register).unwrap_or_default();
@@ -46,7 +46,7 @@ pub fn project(home: &Path, worktree: &Path) -> Option<PathBuf> {
         .find(|dir| is_free(dir))
 }
 
-/// Marks a project's directory as a worktree's, so that Gemini looks for conversations there.
+/// Marks a project directory as that of a worktree, so that Gemini looks for conversations there.
 pub fn mark(dir: &Path, worktree: &Path) -> std::io::Result<()> {
     let marker = dir.join(MARKER);
     match marker.exists() {
@@ -60,7 +60,7 @@ fn owner(dir: &Path) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// Returns a worktree's name the way Gemini writes it.
+/// Returns a worktree's name in Gemini's form.
 fn slug(name: &str) -> String {
     let plain = |c: char| match c.to_ascii_lowercase() {
         c if c.is_ascii_alphanumeric() => c,
@@ -74,7 +74,7 @@ fn slug(name: &str) -> String {
     }
 }
 
-/// Notes the minute in which a conversation was made or loaded. Not to know it only costs a wait.
+/// Records the minute in which a conversation was made or loaded. If it is unknown, we only wait.
 pub fn note_minute(scratch: &Path, conversation: &str, minute: u64) {
     std::fs::write(
         scratch.join(MINUTE_FILE),
@@ -101,7 +101,7 @@ mod tests {
         let tmp = home.join("tmp");
         let ours = Path::new("/a/repo-worktrees/Fix.it_");
         assert_eq!(project(home, ours), Some(tmp.join("fix-it")));
-        // Somebody else's, by its mark; and one that only the register knows of.
+        // One of another worktree, by its mark; and one that only the register has.
         std::fs::create_dir_all(tmp.join("fix-it")).expect("made");
         mark(&tmp.join("fix-it"), Path::new("/b/fix-it")).expect("marked");
         std::fs::write(

@@ -1,5 +1,5 @@
-//! The agents' own files of conversations: where each keeps one, where it finds one again that came from elsewhere, and
-//! what of it cannot travel.
+//! The agents' own files of conversations: where each agent keeps them, where it finds a copied one, and which parts
+//! cannot be copied.
 
 pub mod gemini;
 
@@ -16,12 +16,12 @@ type Environment = BTreeMap<OsString, OsString>;
 
 /// How deep below an agent's directory its conversations may be.
 const DEPTH: usize = 4;
-/// How many files are looked at in search of one.
+/// Maximum number of files searched.
 const FILES: usize = 200_000;
-/// How many characters of an exported id say when it was made; what was said is put into order by them.
+/// Number of characters of an exported id that encode its time; messages are ordered by them.
 const TIME: usize = 12;
 
-/// Ways in which agents keep conversations that have been seen to go on elsewhere.
+/// Formats of conversations that can be continued on another machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Native {
     /// `~/.claude/projects/<path>/<id>.jsonl`
@@ -30,7 +30,7 @@ pub enum Native {
     Codex,
     /// `~/.gemini/tmp/<project>/chats/session-<minute>-<start of id>.jsonl`
     Gemini,
-    /// A database: the program's own `export` and `import` carry a conversation.
+    /// A database: the program's own `export` and `import` copy a conversation.
     Exported,
 }
 
@@ -45,7 +45,7 @@ impl Native {
         }
     }
 
-    /// Returns the file of a conversation, if the agent keeps it in one and it is there.
+    /// Returns the file of a conversation, if the agent keeps it in one and it exists.
     pub fn find(self, environment: &Environment, worktree: &Path, id: &str) -> Option<PathBuf> {
         is_safe(id).then_some(())?;
         let home = self.home(environment)?;
@@ -75,8 +75,8 @@ impl Native {
         }
     }
 
-    /// Returns where the agent looks for a conversation in a worktree. Made from the id alone: a record that came from
-    /// elsewhere names no path here.
+    /// Returns where the agent looks for a conversation in a worktree. It is made from the id alone, so a foreign
+    /// record cannot name a path here.
     pub fn place(
         self,
         environment: &Environment,
@@ -112,8 +112,8 @@ impl Native {
         })
     }
 
-    /// Returns the time that a file is named by. Codex remembers names, and its ids tell it; Gemini destroys what is named
-    /// by the minute that it is.
+    /// Returns the time in a file's name. Codex ids contain it, and Codex remembers names; Gemini destroys a file named
+    /// after the current minute.
     pub fn made(self, id: &str, now: Millis) -> Millis {
         match self {
             Native::Claude | Native::Exported => now,
@@ -127,7 +127,7 @@ impl Native {
         }
     }
 
-    /// Makes the agent look for a file where it was put.
+    /// Makes the agent look for a file at its new place.
     pub fn settle(self, place: &Path, worktree: &Path) -> std::io::Result<()> {
         let project = place.parent().and_then(Path::parent);
         match (self, project) {
@@ -136,13 +136,13 @@ impl Native {
         }
     }
 
-    /// Returns whether a session that branches off gets a copy of the conversation. The agent's own way to branch off
-    /// would go on in the old place, or there is none.
+    /// Returns whether a forked session gets a copy of the conversation, because the agent cannot fork or would
+    /// continue in the old worktree.
     pub fn is_copied(self) -> bool {
         self != Native::Codex
     }
 
-    /// Returns the id of a copy. A database wants its own kind of ids.
+    /// Returns the id of a copy. A database needs its own kind of ids.
     pub fn copied_id(self, old: &str, new: &str) -> String {
         match self {
             Native::Exported => renamed(old, new),
@@ -150,7 +150,7 @@ impl Native {
         }
     }
 
-    /// Makes one record of a conversation one of its copy in another worktree, where it is not only a matter of words.
+    /// Adapts one record of a conversation for a copy in another worktree, where more than text must change.
     pub fn transplant(self, record: &mut Value, worktree: &Path, new: &str) {
         match self {
             Native::Claude | Native::Codex => {}
@@ -159,13 +159,13 @@ impl Native {
                     *hash = crate::git::sha256(worktree.to_string_lossy().as_bytes()).into();
                 }
             }
-            // The same thing cannot be in a database twice.
+            // A database cannot contain the same id twice.
             Native::Exported => rename(record, new),
         }
     }
 
-    /// Removes empty doubles of a conversation's file. Gemini leaves one when it loads a conversation, and when it starts the
-    /// next time it takes the double for damage and removes the conversation with it.
+    /// Removes empty duplicates of a conversation's file. Gemini leaves one when it loads a conversation; at its next
+    /// start it takes the duplicate for damage and removes the conversation with it.
     pub fn tidy(self, environment: &Environment, id: &str) {
         if self != Native::Gemini || !is_safe(id) {
             return;
@@ -183,11 +183,11 @@ impl Native {
                 text.contains(id).then_some((text.len(), answered, path))
             })
             .collect();
-        // The longest is the conversation; one that nobody answered in was only opened.
+        // The longest is the conversation; one without answers was only opened.
         doubles.sort();
         doubles.pop();
         for (_, _, path) in doubles.iter().filter(|(_, answered, _)| !answered) {
-            // One that cannot be removed costs the conversation, which is retold then.
+            // If one cannot be removed, the conversation is lost and will be repeated in a prompt.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -205,8 +205,8 @@ impl Native {
         }
     }
 
-    /// Takes out of one record of a conversation what only the provider can read, and only unchanged: redaction would
-    /// break its seal, and the provider would refuse the whole. `false` when nothing of the record is left.
+    /// Removes the parts of a record that only the provider can read and only unchanged: redaction would break their
+    /// signature, and the provider would refuse the whole. Returns `false` if nothing of the record is left.
     pub fn unseal(self, record: &mut Value) -> bool {
         match self {
             Native::Claude => {
@@ -228,7 +228,7 @@ impl Native {
     }
 }
 
-/// Removes a key wherever it stands.
+/// Removes a key at any depth.
 fn forget(value: &mut Value, key: &str) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| forget(item, key)),
@@ -240,7 +240,7 @@ fn forget(value: &mut Value, key: &str) {
     }
 }
 
-/// Gives everything that was exported an id of its own.
+/// Gives every exported object a new id.
 fn rename(value: &mut Value, new: &str) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| rename(item, new)),
@@ -256,7 +256,7 @@ fn rename(value: &mut Value, new: &str) {
     }
 }
 
-/// Returns another id for the same thing, which says the same time.
+/// Returns a new id for the same object, with the same time.
 fn renamed(old: &str, new: &str) -> String {
     let (kind, rest) = old.split_once('_').unwrap_or(("ses", old));
     let hash = crate::git::sha256(format!("{old}/{new}").as_bytes());
@@ -264,7 +264,7 @@ fn renamed(old: &str, new: &str) -> String {
     format!("{kind}_{time}{}", &hash[..26 - TIME])
 }
 
-/// Returns whether an id can be part of a file's name.
+/// Returns whether an id can be part of a file name.
 fn is_safe(id: &str) -> bool {
     (1..=80).contains(&id.len())
         && !id.starts_with('-')
@@ -273,7 +273,7 @@ fn is_safe(id: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
-/// Returns a path as a file name, the way Claude Code writes it.
+/// Returns a path as a file name, in Claude Code's form.
 fn slug(path: &Path) -> String {
     path.to_string_lossy()
         .chars()
@@ -281,7 +281,7 @@ fn slug(path: &Path) -> String {
         .collect()
 }
 
-/// Finds a file by its name; the newest, where there are several.
+/// Finds a file by its name; the newest, if there are several.
 fn search(top: &Path, wanted: &dyn Fn(&str) -> bool) -> Option<PathBuf> {
     files(top, wanted).pop()
 }
@@ -297,7 +297,7 @@ fn files(top: &Path, wanted: &dyn Fn(&str) -> bool) -> Vec<PathBuf> {
             if seen > FILES {
                 break;
             }
-            // Links are not followed.
+            // Do not follow links.
             let Ok(meta) = entry.metadata() else { continue };
             if meta.is_dir() && depth > 0 {
                 todo.push((entry.path(), depth - 1));
@@ -387,7 +387,7 @@ mod tests {
     fn what_was_exported_is_renamed_in_the_same_order() {
         let mut record = json!({"info": {"id": "ses_0123456789abAAAAAAAAAAAAAA"}, "messages": [
             {"id": "msg_fe0000000001AAAAAAAAAAAAAA", "sessionID": "ses_0123456789abAAAAAAAAAAAAAA"},
-            {"id": "msg_fe0000000002AAAAAAAAAAAAAA", "text": "ses_ is no id, nor is msg_ this one"}]});
+            {"id": "msg_fe0000000002AAAAAAAAAAAAAA", "text": "neither ses_ nor msg_ is an id here"}]});
         let old = record.clone();
         Native::Exported.transplant(&mut record, Path::new("/w"), "new");
         let new = Native::Exported.copied_id("ses_0123456789abAAAAAAAAAAAAAA", "new");

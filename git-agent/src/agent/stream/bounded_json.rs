@@ -1,30 +1,30 @@
-//! JSON read in bounded memory: a message of a few megabytes may hold a million little values, each of which costs a
-//! hundred times the bytes it was written in.
+//! Parses JSON in bounded memory: a message of a few megabytes may contain a million small values, each of which takes
+//! a hundred times its size in memory.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Shorter messages are read as they are.
+/// Shorter messages are parsed without limits.
 const SHORT: usize = 32 * 1024;
-/// How many values inside its members a message may have.
+/// Maximum number of nested values in a message.
 const MOST: usize = 20_000;
 
-/// Reads a message. Of one that has too many values the first ones are kept, and all members of the outermost object that
-/// are no lists or objects; `cut` then tells its size. Returns nothing for what is no JSON.
+/// Parses a message. If it has too many values, the first ones are kept, and all scalar members of the outermost
+/// object; `cut` then holds its size. Returns `None` if it is not JSON.
 pub fn parse(text: &str) -> Option<Value> {
     parse_as_written(text).or_else(|| parse_as_written(&mended(text)?))
 }
 
-/// Reads JSON of an agent's own, whatever its size.
+/// Parses JSON from an agent's own file, of any size.
 pub(crate) fn parse_whole(text: &str) -> Option<Value> {
     let read = |text: &str| serde_json::from_str(text).ok();
     read(text).or_else(|| read(&mended(text)?))
 }
 
-/// Returns JSON with a replacement for every half of a character, if it has any. Programs in JavaScript write one where
-/// they cut a text in the middle of an emoji, and it must not cost the whole message.
+/// Replaces unpaired surrogates in JSON, if there are any. JavaScript programs write one when they cut a text in the
+/// middle of an emoji, and it must not cost the whole message.
 fn mended(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut copied = 0;
@@ -42,7 +42,7 @@ fn mended(text: &str) -> Option<String> {
                 copied
             }
             Some(_) => from + 6,
-            // Whatever follows a backslash is no beginning of an escape.
+            // A character after a backslash does not begin an escape.
             None => text.ceil_char_boundary(from + 2),
         };
     }
@@ -50,7 +50,7 @@ fn mended(text: &str) -> Option<String> {
     (copied > 0).then_some(out)
 }
 
-/// Returns the number in an escape such as `\u00e4` at a place.
+/// Returns the number in an escape such as `\u00e4` at a position.
 fn unit(text: &str, at: usize) -> Option<u32> {
     let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
     let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -81,7 +81,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Returns how to read a value inside this one; nothing when there were too many.
+    /// Returns the reader for a nested value; `None` if there were too many.
     fn inner(&mut self) -> Option<Reading<'_>> {
         if self.depth > 0 {
             *self.left = self.left.saturating_sub(1);

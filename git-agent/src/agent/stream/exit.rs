@@ -1,4 +1,4 @@
-//! The end of a process after its turn: how long it is waited for, and what it means.
+//! The end of a process after its turn: how long to wait for it, and what it means.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use crate::error::Result;
 use crate::model::event::Body;
 use crate::model::session::Exit;
 
-/// How long an agent may take to end a turn that is cancelled, or itself after the turn.
+/// How long an agent may take to end a cancelled turn, or its process after the turn.
 pub const FAREWELL: Duration = Duration::from_secs(10);
 
-/// Returns how a process ended whose turn was over, if that says anything about the turn: that it had to be ended does not.
+/// Returns the exit of a process after its turn, if it says something about the turn; that we had to end it does not.
 pub fn after_turn(exit: Exit, link: &mut dyn Link) -> Result<Option<Exit>> {
     if exit.signal.is_none() && exit.reason.is_empty() {
         return Ok(Some(exit));
     }
     link.event(Body::Notice {
-        text: "the agent did not end by itself after the turn, and was ended".to_owned(),
+        text: "the agent did not exit after the turn and was ended".to_owned(),
     })?;
     Ok(None)
 }

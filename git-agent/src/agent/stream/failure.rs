@@ -1,16 +1,16 @@
-//! Telling kinds of trouble apart from what agents say about it: a status, an error code, or only words.
+//! Classifies failures from an agent's output: a status, an error code, or only words.
 //!
-//! This is the one place where words of agents decide something. They are foreign data: where a program gives a status or a
-//! code, that decides, but most print a sentence for a person and end, and there is nothing else to go by.
+//! This is the only place where an agent's words decide something. A status or a code takes precedence, but most
+//! programs only print a sentence for the user and exit.
 
 use crate::agent::driver::{Trouble, TroubleKind};
 use crate::model::session::Exit;
 
-/// The longest account of a trouble that is kept; what an agent printed is in the transcript anyway.
+/// Maximum length of a trouble's text; the transcript has the whole output.
 const LONGEST: usize = 2_000;
 
-/// Words by which each kind is known, tried in this order: a message about an exceeded context often also says "limit",
-/// and one about a limit often also carries a number that looks like a server's failure.
+/// Words for each kind, tried in this order: a message about an exceeded context often also says "limit", and one about
+/// a limit often contains a number that looks like a server error.
 const WORDS: [(TroubleKind, &[&str]); 4] = [
     (
         TroubleKind::Context,
@@ -90,11 +90,11 @@ const WORDS: [(TroubleKind, &[&str]); 4] = [
 ];
 
 impl TroubleKind {
-    /// Returns the kind that an HTTP status stands for, if it stands for one.
+    /// Returns the kind for an HTTP status.
     pub fn from_status(status: u64) -> Option<Self> {
         match status {
             401 | 403 => Some(TroubleKind::Auth),
-            // 529 is a provider's "overloaded": waiting helps, as with a limit.
+            // 529 means "overloaded": waiting helps, as with a limit.
             429 | 529 => Some(TroubleKind::RateLimit),
             413 => Some(TroubleKind::Context),
             500..=599 => Some(TroubleKind::Model),
@@ -102,7 +102,7 @@ impl TroubleKind {
         }
     }
 
-    /// Returns the kind that words stand for, if they stand for one.
+    /// Returns the kind for a text.
     pub fn from_words(text: &str) -> Option<Self> {
         let text = text.to_ascii_lowercase();
         let by_words = WORDS
@@ -130,13 +130,13 @@ impl Trouble {
         }
     }
 
-    /// Returns the trouble that words stand for, or one of the given kind when they are not understood.
+    /// Returns the trouble for a text, with the given kind if the text is not understood.
     pub fn from_words(text: impl Into<String>, otherwise: TroubleKind) -> Self {
         let text = text.into();
         Trouble::new(TroubleKind::from_words(&text).unwrap_or(otherwise), text)
     }
 
-    /// Returns the trouble that an agent tells of while it tries again by itself, if a line it printed does that.
+    /// Returns the trouble in a line that an agent prints while it retries by itself.
     pub fn in_passing(line: &str) -> Option<Self> {
         const AGAIN: [&str; 5] = ["retry", "attempt", "reconnect", "backoff", "try again"];
         let lower = line.to_ascii_lowercase();
@@ -149,7 +149,7 @@ impl Trouble {
         passing.then(|| Trouble::new(kind, line))
     }
 
-    /// Returns the trouble of a process that ended when it should not have, with what it printed last.
+    /// Returns the trouble of a process that ended unexpectedly, with its last output.
     pub fn from_exit(exit: &Exit, printed: &str) -> Self {
         if !exit.reason.is_empty() {
             return Trouble::new(TroubleKind::Protocol, exit.reason.as_str());
@@ -163,10 +163,10 @@ impl Trouble {
         if printed.is_empty() {
             return Trouble::new(TroubleKind::Crash, how);
         }
-        // Only what was said last explains the end: earlier lines may talk of errors that were overcome.
+        // Only the last lines explain the end; earlier ones may be about errors that were overcome.
         let kind = match exit.signal {
             Some(_) => TroubleKind::Crash,
-            // The words of a help text are about everything.
+            // A help text mentions all kinds of words.
             None if is_help(printed) => TroubleKind::Crash,
             None => TroubleKind::from_words(printed).unwrap_or(TroubleKind::Crash),
         };
@@ -174,7 +174,8 @@ impl Trouble {
     }
 }
 
-/// Returns whether words say that there is no conversation to go on with: Claude Code prints the first two, Codex the last.
+/// Returns whether a text says that the conversation does not exist: the first two are from Claude Code, the last is
+/// from Codex.
 pub fn is_forgotten(words: &str) -> bool {
     const WORDS: [&str; 3] = [
         "no conversation found",
@@ -185,17 +186,17 @@ pub fn is_forgotten(words: &str) -> bool {
     WORDS.iter().any(|known| words.contains(known))
 }
 
-/// Returns whether words say that the id of a new conversation is in use, as Claude Code does.
+/// Returns whether a text says that the id of a new conversation is in use, as Claude Code does.
 pub fn is_taken(words: &str) -> bool {
     words.contains("is already in use")
 }
 
-/// Returns whether an error of Codex only says that it tries again.
+/// Returns whether an error of Codex only reports a retry.
 pub fn is_reconnecting(words: &str) -> bool {
     words.starts_with("Reconnecting")
 }
 
-/// Returns whether a program printed how it is to be used: several lines that begin with an option, or a word that says so.
+/// Returns whether a program printed its usage: several lines that begin with an option, or a typical word.
 fn is_help(printed: &str) -> bool {
     const WORDS: [&str; 4] = [
         "usage:",
@@ -210,7 +211,7 @@ fn is_help(printed: &str) -> bool {
     options.count() > 3 || WORDS.iter().any(|word| said.contains(word))
 }
 
-/// Finds an HTTP status in words: a number from 400 to 599 that stands alone, in the neighbourhood of a word for it.
+/// Finds an HTTP status in a text: a separate number from 400 to 599 near a typical word.
 fn status_in(text: &str) -> Option<u64> {
     const NEAR: [&str; 8] = [
         "status", "http", "error", "code", "api", "failed", "response", "request",
@@ -225,7 +226,7 @@ fn status_in(text: &str) -> Option<u64> {
         .find(|number| (400..600).contains(number))
 }
 
-/// Finds how many seconds the provider wants to be left alone: a number of them, a span in words, or a date.
+/// Finds the number of seconds to wait for the provider: from a number, a duration in words, or a date.
 fn retry_after(text: &str) -> Option<u64> {
     const WORDS: [&str; 6] = [
         "retry-after",
@@ -242,7 +243,7 @@ fn retry_after(text: &str) -> Option<u64> {
     until(&text[at..]).or_else(|| span(&lower[at..]))
 }
 
-/// Reads a moment, as headers and logs write it, and returns how many seconds are left until then.
+/// Parses a time in the format of headers and logs. Returns the number of seconds until then.
 fn until(text: &str) -> Option<u64> {
     let text = text.trim_start_matches([' ', ':', '=', '"', '\'']);
     let first = text.split(['\n', '"', '\'']).next().unwrap_or_default();
@@ -253,13 +254,13 @@ fn until(text: &str) -> Option<u64> {
     let word = first.split_whitespace().next().unwrap_or_default();
     let moment = header.or_else(|| word.trim_end_matches(['.', ',', ';', ')']).parse().ok())?;
     let left = moment.as_second() - jiff::Timestamp::now().as_second();
-    // A moment that is over has been waited for.
+    // For a time in the past, the wait is over.
     Some(u64::try_from(left).unwrap_or(0))
 }
 
-/// Reads a span, such as `17`, `1.5s`, `2h15m` or `4 days 3 hours and 6 minutes`, and returns its seconds.
+/// Parses a duration, such as `17`, `1.5s`, `2h15m` or `4 days 3 hours and 6 minutes`, into seconds.
 fn span(text: &str) -> Option<u64> {
-    // Without a unit, more than a day is a number that meant something else.
+    // Without a unit, a number above a day means something else.
     const DAY: f64 = 86_400.0;
     let line = text.lines().next().unwrap_or_default();
     let mut rest = line.trim_start_matches(|c: char| !c.is_ascii_digit());
@@ -292,7 +293,7 @@ fn span(text: &str) -> Option<u64> {
         rest = after.trim_start_matches([' ', ',']);
         rest = rest.strip_prefix("and ").unwrap_or(rest);
     }
-    // A year is more than anybody waits, and less than what a clock cannot hold.
+    // A year is longer than any wait, and still fits the clock.
     total
         .filter(|seconds| *seconds <= 365.0 * DAY)
         .map(|seconds| seconds.ceil() as u64)

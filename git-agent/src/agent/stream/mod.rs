@@ -1,4 +1,4 @@
-//! Reading an agent's output: pieces become events of a readable size, and failures are told apart.
+//! Parses an agent's output: gathers pieces into events of a readable size, and classifies failures.
 
 pub(crate) mod bounded_json;
 pub(crate) mod exit;

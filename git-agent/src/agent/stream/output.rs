@@ -1,4 +1,4 @@
-//! Lines that a program printed, gathered into bounded events: what arrives together is one event.
+//! Gathers printed lines into events of bounded size: lines that arrive together become one event.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -10,20 +10,20 @@ use crate::agent::stream::text::keep_tail;
 use crate::error::Result;
 use crate::model::event::Body;
 
-/// The largest event.
+/// Maximum size of an event.
 const LARGEST: usize = 16 * 1024;
-/// How much of one line is recorded, in bytes as they were printed: those that are no text are told in four letters each.
+/// Maximum number of bytes recorded of one line, as printed; an invalid byte is recorded with four characters.
 const LINE: usize = 1024 * 1024;
 /// How long a line may wait for others.
 const WAIT: Duration = Duration::from_millis(10);
-/// How much of one turn's output is recorded before only its end is.
+/// Maximum number of bytes recorded of one turn's output; after that, only its end is.
 const HEAD: u64 = 4 * 1024 * 1024;
-/// How much of the end is recorded then.
+/// Maximum number of bytes recorded of the end.
 const TAIL: usize = 64 * 1024;
-/// How much of the end is kept to tell what the program said at last.
+/// Maximum number of bytes kept of the last output, to explain a failure.
 const LAST: usize = 4 * 1024;
 
-/// Where a line was printed.
+/// The stream of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -55,7 +55,7 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// Takes in a line of which `cut` bytes were left out.
+    /// Handles a line of which `cut` bytes were left out.
     pub fn line(
         &mut self,
         stream: Stream,
@@ -67,7 +67,7 @@ impl Printed {
         let mut cut = cut + rest.len() as u64;
         let mut text = readable(line);
         if cut > 0 {
-            // The last word has lost its end: half a secret would not be known as one.
+            // The last word is truncated, and half a secret would not be recognised.
             let end = split::place(&text, text.len(), link);
             cut += (text.len() - end) as u64;
             text.truncate(end);
@@ -134,13 +134,13 @@ impl Printed {
         }
     }
 
-    /// Records what is left when the program ended or the turn is over.
+    /// Records the rest when the program ended or the turn is over.
     pub fn finish(&mut self, link: &mut dyn Link) -> Result<()> {
         self.flush(link)?;
         if self.left_out > 0 {
             link.event(Body::Notice {
                 text: format!(
-                    "{} bytes of output were not recorded; what follows is the end of it",
+                    "{} bytes of output were not recorded; the end follows",
                     self.left_out
                 ),
             })?;
@@ -152,12 +152,12 @@ impl Printed {
         Ok(())
     }
 
-    /// Returns the last lines printed to standard output that were not blank.
+    /// Returns the last non-blank lines on standard output.
     pub fn last_stdout(&self) -> &str {
         self.last_stdout.trim_end()
     }
 
-    /// Returns the last lines printed to standard error that were not blank.
+    /// Returns the last non-blank lines on standard error.
     pub fn last_stderr(&self) -> &str {
         self.last_stderr.trim_end()
     }
@@ -194,7 +194,7 @@ fn output(stream: Stream, text: String) -> Body {
     }
 }
 
-/// Returns bytes as text; what is not UTF-8 is shown as `\xNN`.
+/// Returns bytes as text; invalid UTF-8 is shown as `\xNN`.
 pub(crate) fn readable(bytes: &[u8]) -> String {
     let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
     let mut text = String::with_capacity(bytes.len());
@@ -315,7 +315,7 @@ mod tests {
         printed.finish(&mut link).expect("recorded");
         let outputs = outputs(&link);
         let size: usize = outputs.iter().map(|(_, text)| text.len()).sum();
-        // Half a word at the end is left out, too.
+        // A truncated word at the end is left out, too.
         assert!((4 * LINE - 1024..4 * LINE + 100).contains(&size), "{size}");
         let left = " more bytes in this line]";
         assert!(outputs.last().is_some_and(|(_, text)| text.ends_with(left)));

@@ -1,15 +1,15 @@
-//! Foreign messages that have no place of their own, kept as they came.
+//! Records unknown messages as they came.
 
 use serde_json::{Value, json};
 
 use crate::model::event::Body;
 
-/// The largest foreign message that is kept whole.
+/// Maximum size of a message that is recorded whole.
 const LARGEST: usize = 64 * 1024;
-/// How much of a larger one is kept.
+/// Number of bytes recorded of a larger one.
 const HEAD: usize = 1024;
 
-/// Returns a foreign message as an event, cut down when it is very large.
+/// Returns an unknown message as an event, truncated if it is very large.
 pub fn raw(driver: &str, data: &Value) -> Body {
     let text = data.to_string();
     let data = if text.len() > LARGEST {
@@ -23,7 +23,7 @@ pub fn raw(driver: &str, data: &Value) -> Body {
     }
 }
 
-/// Returns what is known of a message that was too long to be read whole.
+/// Returns the known part of a message that was too long to read.
 pub fn cut_message(line: &[u8], cut: u64) -> Value {
     let head = String::from_utf8_lossy(&line[..line.len().min(HEAD)]);
     json!({"cut": line.len() as u64 + cut, "head": head})

@@ -1,15 +1,15 @@
-//! Where text that goes on may be cut: every event is redacted by itself, so no secret may lie across two of them.
+//! Finds places to cut running text: every event is redacted separately, so no secret may span two of them.
 
 use crate::agent::driver::Link;
 
-/// How far back a line end or a blank is looked for.
+/// How far back to look for a line end or a blank.
 const WINDOW: usize = 4 * 1024;
-/// How much of a word without an end is kept back: a longer token is rare.
+/// Maximum length of an unfinished word that is held back: longer tokens are rare.
 const HELD: usize = 512;
-/// From this length on, the start of a token counts as one.
+/// From this length on, a word may be the start of a token.
 const TOKEN: usize = 8;
 
-/// Returns where to cut at or before `limit`, with what follows in view; 0 if all of it should wait for more.
+/// Returns where to cut at or before `limit`, given the text after it; 0 if all of it should wait for more.
 pub(crate) fn place(text: &str, limit: usize, link: &dyn Link) -> usize {
     let limit = text.floor_char_boundary(limit);
     let seen = &text[..text.floor_char_boundary(limit + WINDOW)];
@@ -18,8 +18,8 @@ pub(crate) fn place(text: &str, limit: usize, link: &dyn Link) -> usize {
     link.cut(seen, at)
 }
 
-/// Returns where the end of text begins that may be half a secret: it waits for more with the word it is in, while any
-/// other word is shown.
+/// Returns the start of a tail that may be half a secret: it waits for more, with the word it is in. Any other word is
+/// shown.
 pub(crate) fn half(text: &str, link: &dyn Link) -> usize {
     let known = begun(text, link);
     let word = word(text);
@@ -29,12 +29,12 @@ pub(crate) fn half(text: &str, link: &dyn Link) -> usize {
     }
 }
 
-/// Returns where the beginning of a known secret starts that is the end of text, or its length.
+/// Returns the start of a tail that begins a known secret, or the length of the text.
 pub(crate) fn begun(text: &str, link: &dyn Link) -> usize {
     link.cut(text, text.len())
 }
 
-/// Returns where a token starts that may go on after the text.
+/// Returns the start of a token that may continue after the text.
 pub(crate) fn token(text: &str) -> Option<usize> {
     let word = word(text);
     let token = &text.as_bytes()[word..];
@@ -44,20 +44,20 @@ pub(crate) fn token(text: &str) -> Option<usize> {
     running.then_some(word)
 }
 
-/// Returns where the last word of text starts.
+/// Returns the start of the last word.
 fn word(text: &str) -> usize {
     text.len() - text.bytes().rev().take_while(u8::is_ascii_graphic).count()
 }
 
-/// Returns the end of the last line near the end of a text, otherwise of the last word; what a name stands before is
-/// kept with it.
+/// Returns the end of the last line near the end of a text, or else of the last word. A name stays together with its
+/// value.
 fn last_break(text: &str) -> Option<usize> {
     let from = text.ceil_char_boundary(text.len().saturating_sub(WINDOW));
     let near = &text[from..];
     if let Some(newline) = near.rfind('\n') {
         return Some(from + newline + 1);
     }
-    // No token has other letters than these, and many languages have no blanks.
+    // Tokens contain only ASCII, and many languages have no blanks.
     let ends = |letter: char| letter.is_whitespace() || !letter.is_ascii();
     near.char_indices()
         .rev()

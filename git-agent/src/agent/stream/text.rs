@@ -1,9 +1,8 @@
-//! Text that arrives in pieces of a few letters, gathered into events of a readable size.
+//! Gathers text that arrives in small pieces into events of a readable size.
 //!
-//! The events of one message, put together, are exactly what was said. The first words of a message are recorded at once,
-//! and the rest a few times a second: whoever watches sees the agent speak, and a transcript does not become one event for
-//! each token. A piece ends at a newline where that is possible, or else where a word does, so that whoever shows one event
-//! a line shows it well.
+//! The events of one message, joined, are exactly its text. The first words of a message are recorded at once, and the
+//! rest a few times a second, so that the user sees the agent write without one event per token. An event ends at a
+//! newline if possible, or else at a word, so that a viewer can show one event per line.
 
 use std::time::{Duration, Instant};
 
@@ -12,26 +11,26 @@ use crate::agent::stream::split;
 use crate::error::Result;
 use crate::model::event::Body;
 
-/// From this size on, a newline ends a piece.
+/// From this size on, a newline ends an event.
 const FULL: usize = 2 * 1024;
-/// At this size a piece ends, newline or not.
+/// At this size an event ends, newline or not.
 const LARGEST: usize = 16 * 1024;
-/// How long the first words of a message may wait: whoever watches sees at once that the agent speaks.
+/// How long the first words of a message may wait, so that the user sees at once that the agent writes.
 const FIRST: Duration = Duration::from_millis(10);
 /// How long text may wait to be recorded.
 const WAIT: Duration = Duration::from_millis(250);
-/// How much of the last message is kept to tell what the agent said at the end.
+/// Maximum number of bytes kept of the last message.
 const KEPT: usize = 64 * 1024;
-/// From this many letters on, the beginning of a secret waits for the rest also while something else happens. Fewer begin
-/// some secret in nearly every word, and are remembered only.
+/// From this many characters on, the start of a secret waits for the rest even while something else happens. Shorter
+/// starts occur in nearly every word, and are only remembered.
 const HIDDEN: usize = 3;
 
-/// Who or what speaks.
+/// The kind of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Voice {
-    /// The agent, to the person.
+    /// The agent's message to the user.
     Assistant,
-    /// The agent, thinking aloud.
+    /// The agent's thoughts.
     Reasoning,
 }
 
@@ -42,16 +41,16 @@ pub struct Streamed {
     text: String,
     last: String,
     ended: bool,
-    /// What may be half a secret, said before another voice spoke or something else happened.
+    /// Text that may be half a secret, from before another voice or event.
     held: Vec<(Voice, String)>,
-    /// The few letters recorded last that may begin a secret.
+    /// The last recorded characters, if they may begin a secret.
     lead: Option<(Voice, String)>,
-    /// Whether something of the message was recorded.
+    /// Whether some of the message was recorded.
     told: bool,
 }
 
 impl Streamed {
-    /// Takes in the next piece; a change of voice records what the other said.
+    /// Handles the next piece; a change of voice records the text of the other one.
     pub fn push(&mut self, voice: Voice, text: &str, link: &mut dyn Link) -> Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -106,14 +105,14 @@ impl Streamed {
                 0 => split::half(&self.text, link),
                 end => end,
             };
-            // What waits for the rest of a word has no hurry any more.
+            // The rest of an unfinished word can wait.
             self.told = true;
             self.record(end, link)?;
         }
         Ok(())
     }
 
-    /// Records what waits because something else happened; the agent may go on in the middle of a word.
+    /// Records waiting text because something else happened; the agent may continue in the middle of a word.
     pub fn pause(&mut self, link: &mut dyn Link) -> Result<()> {
         match self.pending {
             Some((voice, _)) => self.part(voice, self.text.len(), link),
@@ -121,7 +120,7 @@ impl Streamed {
         }
     }
 
-    /// Records all that waits: nothing more is said.
+    /// Records all waiting text, because no more will come.
     pub fn end(&mut self, link: &mut dyn Link) -> Result<()> {
         self.end_voice(link)?;
         self.lead = None;
@@ -131,7 +130,7 @@ impl Streamed {
         Ok(())
     }
 
-    /// Records what a voice said, up to `end` at most, but keeps the beginning of a secret.
+    /// Records the text of a voice, at most up to `end`, but holds back the start of a secret.
     fn part(&mut self, voice: Voice, end: usize, link: &mut dyn Link) -> Result<()> {
         let lead = self.lead.take_if(|(speaker, _)| *speaker == voice);
         let lead = lead.map(|(_, letters)| letters).unwrap_or_default();
@@ -143,7 +142,7 @@ impl Streamed {
             false => end.min(self.text.len().saturating_sub(begun.len())),
         };
         let half = self.text.split_off(end);
-        // Of what waits, the letters before it are remembered; else those that were recorded now.
+        // Remember the characters before the held text, or else the last recorded ones.
         let letters = match (half.is_empty(), few) {
             (true, true) => begun.to_owned(),
             (false, false) => begun[..begun.len().saturating_sub(half.len())].to_owned(),
@@ -159,7 +158,7 @@ impl Streamed {
         Ok(())
     }
 
-    /// Puts the letters recorded before with what followed them if together they are a secret, and returns whether they
+    /// Joins the remembered characters with the text after them if they form a secret together. Returns whether they
     /// may still become one.
     fn follows_lead(&mut self, voice: Voice, link: &mut dyn Link) -> bool {
         let Some((_, lead)) = self.lead.take_if(|(speaker, _)| *speaker == voice) else {
@@ -171,7 +170,7 @@ impl Streamed {
             return true;
         }
         if link.cut(&said, lead.len()) < lead.len() {
-            // Recorded once more, as part of what is cut out.
+            // Recorded once more, as part of the redacted text.
             self.text = said;
         }
         false
@@ -189,7 +188,7 @@ impl Streamed {
         !self.ended && !self.last.trim().is_empty()
     }
 
-    /// Returns the last message of the assistant, or its end when it is very long.
+    /// Returns the last message of the assistant, or its end if it is very long.
     pub fn last(&self) -> &str {
         &self.last
     }
@@ -216,8 +215,8 @@ fn said_by(voice: Voice, text: String) -> Body {
     }
 }
 
-/// Returns where a piece of unfinished text may end: after its last newline, or else after its last blank. The word after
-/// that may not be whole yet.
+/// Returns where unfinished text may be cut: after its last newline, or else after its last blank. The word after that
+/// may be incomplete.
 pub fn words_end(text: &[u8]) -> Option<usize> {
     let after = |found: usize| found + 1;
     let newline = text.iter().rposition(|byte| *byte == b'\n');
@@ -227,7 +226,7 @@ pub fn words_end(text: &[u8]) -> Option<usize> {
 
 /// Shortens text to its last `limit` bytes.
 pub(crate) fn keep_tail(text: &mut String, limit: usize) {
-    // Cutting only when it is twice too long keeps the cost of many small pieces linear.
+    // Cut only when it is twice too long, so that many small pieces cost linear time.
     if text.len() > 2 * limit {
         let start = text.ceil_char_boundary(text.len() - limit);
         text.drain(..start);
@@ -309,7 +308,7 @@ mod tests {
         assert!(due <= Instant::now() + Duration::from_millis(20));
         text.flush_due(due, &mut link).expect("recorded");
         assert_eq!(said(&link), ["I will "]);
-        // A word that is not whole yet waits, and so does what follows.
+        // An incomplete word waits, and so does the text after it.
         text.push(Voice::Assistant, "ok at it", &mut link)
             .expect("recorded");
         let due = text.due().expect("something waits");

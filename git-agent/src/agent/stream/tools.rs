@@ -1,8 +1,8 @@
-//! What is told about tools in the same way for several families: their kind, and the files they touch.
+//! Facts about tools that are the same for several families: their kind, and their files.
 
 use std::path::Path;
 
-/// Returns our word for what a tool does, by the vendor's name of it.
+/// Returns our word for a tool's kind, by the vendor's name of the tool.
 pub fn kind_of_tool(name: &str) -> &'static str {
     match name {
         "Write" | "Edit" | "MultiEdit" | "NotebookEdit" | "write_file" | "edit" | "replace"
@@ -18,7 +18,7 @@ pub fn kind_of_tool(name: &str) -> &'static str {
     }
 }
 
-/// Returns a path as seen from the worktree; one outside stays as it is.
+/// Returns a path relative to the worktree; a path outside stays absolute.
 pub fn relative(path: &str, worktree: &Path) -> String {
     match Path::new(path).strip_prefix(worktree) {
         Ok(inside) if !inside.as_os_str().is_empty() => inside.to_string_lossy().into_owned(),

@@ -1,4 +1,4 @@
-//! What a conversation has used, where an agent does not say it in its stream: in words between its lines, or in a file.
+//! Finds the usage of a conversation if an agent does not report it in its stream: in its printed text, or in a file.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,34 +9,34 @@ use serde_json::Value;
 
 use crate::agent::stream::bounded_json;
 
-/// How much of an agent's file is read.
+/// Maximum number of bytes read from an agent's file.
 const LARGEST: u64 = 4 << 20;
 
-/// Where an agent tells what it used.
+/// Where an agent reports its usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Figures {
     /// In its stream, or nowhere.
     #[default]
     Stream,
-    /// Between the lines it prints, in the words of aider.
+    /// In the text it prints, in aider's format.
     Words,
     /// In `~/.cline/data/sessions/<id>/<id>.json`.
     Cline,
 }
 
-/// What a conversation has used, as its file says.
+/// The usage of a conversation, from its file.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Noted {
-    /// Tokens read.
+    /// Input tokens.
     pub input: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output: u64,
-    /// Dollars; 0 where the agent knows no price.
+    /// Dollars; 0 if the agent does not know the price.
     pub cost: f64,
 }
 
 impl Figures {
-    /// Returns what the agent has written down about a conversation; `None` when it writes nothing down, or not yet.
+    /// Returns the usage in the agent's file of a conversation; `None` if there is none yet.
     pub fn noted(self, environment: &BTreeMap<OsString, OsString>, id: &str) -> Option<Noted> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
         if self != Figures::Cline || id.is_empty() || !id.chars().all(plain) {

@@ -1,8 +1,9 @@
-//! Recorded exchanges with real agents, played back: every mapping is tried without the agents being installed.
+//! Replays recorded exchanges with real agents, so that every mapping is tested without installing the agents.
 //!
-//! A recording under `tests/corpus/streams/<agent>/` is what `drive-agent --record` wrote, made small: a header, what was
-//! started (`$`), written (`>`), printed (`<`, `!`), how it ended (`=`), and what a person did (`a` answered, `x` cancelled).
-//! Beside it stands what must be recorded and claimed. `GIT_AGENT_TEST_BLESS=1` writes that anew.
+//! A recording under `tests/corpus/streams/<agent>/` is the output of `drive-agent --record`, made smaller: a header,
+//! the started program (`$`), its input (`>`), its output (`<`, `!`), its exit (`=`), and the user's actions (`a`
+//! answered, `x` cancelled). The expected events and claims are in a file next to it. `GIT_AGENT_TEST_BLESS=1` rewrites
+//! that file.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -88,7 +89,7 @@ fn read(path: &Path) -> Recording {
     recording
 }
 
-/// Plays a recording; returns the claims and what was recorded.
+/// Replays a recording; returns the claims and the events.
 fn play(recording: &Recording, link: &mut Script) -> Vec<Claim> {
     let header = &recording.header;
     let text = |key: &str| header[key].as_str().map(ToOwned::to_owned);
@@ -176,7 +177,7 @@ fn claim_text(claim: &Claim) -> String {
     to_ascii_json(&json!([state, trouble, claim.final_text]))
 }
 
-/// Puts together what was said without anything in between.
+/// Joins consecutive pieces of text.
 fn whole(events: &[Body]) -> Vec<Body> {
     let mut whole: Vec<Body> = Vec::new();
     for event in events {
@@ -191,8 +192,8 @@ fn whole(events: &[Body]) -> Vec<Body> {
     whole
 }
 
-/// Returns what was recorded, one line an event. What is said in pieces is told whole, and printed lines stand alone: both
-/// come together as they happen to arrive.
+/// Returns the recorded events, one per line. Text in pieces is joined, and printed lines are split, because both
+/// depend on timing.
 fn told(events: &[Body]) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut printed: Vec<String> = Vec::new();
@@ -342,7 +343,8 @@ fn unknown_messages_between_the_known_change_nothing() {
                 recording.name
             );
         }
-        // Text may come in more pieces, and figures between them; nothing else differs but what is kept of the strangers.
+        // Text may come in more pieces, with figures between them; apart from the unknown messages, nothing else
+        // differs.
         let known = |script: &Script| -> Vec<&'static str> {
             let mut kinds = Vec::new();
             for event in &script.events {

@@ -1,4 +1,4 @@
-//! A link that follows a script, for tests: what the agent prints is written down, what is written to it is checked.
+//! A link that follows a script, for tests: it contains the agent's output and checks its input.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -25,7 +25,7 @@ pub enum Step {
 /// A link that follows a script.
 #[derive(Debug, Default)]
 pub struct Script {
-    /// What is to come.
+    /// The remaining steps.
     pub steps: VecDeque<Step>,
     /// Everything recorded.
     pub events: Vec<Body>,
@@ -37,11 +37,11 @@ pub struct Script {
     pub stdin_closed: bool,
     /// Whether the driver ended the agent.
     pub ended: bool,
-    /// Whether what the driver writes and starts is not checked, and the agent dies when the script is over.
+    /// Whether the driver's input and programs are not checked, and the agent dies at the end of the script.
     pub lenient: bool,
     /// Whether the agent runs.
     pub running: bool,
-    /// What redacts the events later.
+    /// The redactor that later handles the events.
     pub redactor: Option<Redactor>,
 }
 
@@ -55,7 +55,7 @@ impl Script {
         script
     }
 
-    /// Returns a script whose events are redacted by one who knows a secret.
+    /// Returns a script whose events are redacted with a known secret.
     pub fn knowing(secret: &str) -> Self {
         let mut known = KnownSecrets::new();
         known.add_value(secret.as_bytes());
@@ -148,7 +148,7 @@ impl Link for Script {
                 }
                 Some(Step::Wrote(expected)) => match (self.written.pop_front(), wake) {
                     (Some(line), _) => assert_same_message(&line, expected),
-                    // Whoever wants to be woken has not written yet, and may do so then.
+                    // A driver that wants to be woken has not written yet, and may do so then.
                     (None, Some(wake)) => return Ok(sleep_until(wake)),
                     (None, None) => panic!("not written: {expected}"),
                 },
@@ -175,7 +175,7 @@ impl Link for Script {
     fn end(&mut self) -> Result<Exit> {
         self.ended = true;
         self.running = false;
-        // What the agent still said is not heard any more.
+        // The agent's remaining output is lost.
         while let Some(step) = self.steps.pop_front() {
             if let Step::Gives(Input::Exited(exit)) = step {
                 return Ok(exit);

@@ -1,4 +1,4 @@
-//! How conversations are opened: new, taken up, with a model, with servers.
+//! Tests how conversations are opened: new, loaded, with a model, with servers.
 
 use crate::agent::acp::tests::*;
 
@@ -143,7 +143,7 @@ fn servers_are_offered_in_the_protocols_form() {
             {"name": "docs", "command": "/bin/docs", "args": ["-x"], "env": [{"name": "A", "value": "b"}]}]}}))
         .input(Input::Cancel)
         .run(&mut Acp::new(spec()), &turn);
-    // One that refuses them in this form takes them from a file, when it is started.
+    // An agent that refuses them in this form gets them from a file at its start.
     let scratch = tempfile::tempdir().expect("a directory");
     turn.scratch = scratch.path().into();
     let mut spec = spec();

@@ -1,4 +1,4 @@
-//! Whole turns against scripted agents: what is written to them, what is recorded, what is claimed.
+//! Whole turns against scripted agents: checks the messages to them, the events and the claims.
 
 mod handshake;
 mod requests;
@@ -31,7 +31,7 @@ fn turn(number: u32, resume: Option<&str>) -> Turn {
     }
 }
 
-/// A script in the notation of the tests: `>` must have been written, `<` is given.
+/// A script in the notation of the tests: `>` must have been written, `<` is the agent's output.
 #[derive(Default)]
 struct Play(Script);
 

@@ -1,4 +1,4 @@
-//! Requests for permission, and what cancelling does to them.
+//! Tests permission requests, and the effect of cancelling on them.
 
 use crate::agent::acp::tests::*;
 
@@ -127,7 +127,7 @@ fn an_id_that_is_used_again_is_another_question() {
         .input(answer("1.1", "yes"))
         .wrote(chosen(json!(0), "once"))
         .gives(ask_permission(json!(0)))
-        // Late, and not about this.
+        // Late, and for another request.
         .input(answer("1.1", "yes"))
         .input(answer("1.3", "no"))
         .wrote(chosen(json!(0), "no"))
@@ -172,7 +172,7 @@ fn files_and_terminals_are_not_offered_wherever_they_are() {
         (2, "terminal/create"),
         (3, "terminal/wait_for_exit"),
     ] {
-        // An id of theirs may be one of ours: it is still a request.
+        // An id of the agent may equal one of ours: it is still a request.
         play = play
             .gives(json!({"id": id, "method": method, "params": {"sessionId": "c1", "path": "/etc/passwd"}}))
             .wrote(refused(id, method));

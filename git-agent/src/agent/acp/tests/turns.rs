@@ -1,4 +1,4 @@
-//! Turns from the prompt to the claim, also with agents that misbehave.
+//! Tests turns from the prompt to the claim, also with agents that misbehave.
 
 use crate::agent::acp::tests::*;
 
@@ -301,7 +301,7 @@ fn an_answer_that_cannot_be_read_ends_the_wait() {
             .prompted(3)
             .line(r#"{"id":9,"method":"fs/read_text_file","params":{"path":"#)
             .wrote(
-                json!({"id": 9, "error": {"code": -32603, "message": "a message cannot be read"}}),
+                json!({"id": 9, "error": {"code": -32603, "message": "the message cannot be read"}}),
             )
             .line(line)
             .run(&mut Acp::new(spec()), &turn(1, None));
@@ -332,7 +332,7 @@ fn what_others_are_told_and_told_too_late_is_kept_apart() {
     assert!(claim.ok);
     assert_eq!(claim.final_text, "Ours. And this.");
     let mut kinds = link.kinds();
-    // What is said may come in pieces.
+    // A message may come in pieces.
     kinds.dedup_by(|one, other| one == other && *one == "assistant");
     assert_eq!(kinds, ["vendor", "raw", "raw", "assistant"]);
     // The end of the last turn is not the end of this one.
