@@ -235,9 +235,7 @@ impl Change {
             Subject::Head(_) if self.evidence == Evidence::OwnWorktree => {
                 self.restore_own_head(repo, scope)
             }
-            Subject::Head(_) => Ok(Restored::Kept(
-                "its files may be in use there",
-            )),
+            Subject::Head(_) => Ok(Restored::Kept("its files may be in use there")),
         }
     }
 

@@ -40,7 +40,9 @@ pub fn run(
         ui.warning(format!("{key} is ignored in '{TEAM_FILE}': {why}"));
     }
     if context.store.is_closed() {
-        ui.warning("this repository belongs to another user: its sessions are shown as last recorded");
+        ui.warning(
+            "this repository belongs to another user: its sessions are shown as last recorded",
+        );
     }
     // Not from inside a session: its processes are ended with it.
     if caller::foreign(&context).is_none() {

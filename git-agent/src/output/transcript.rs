@@ -1,6 +1,7 @@
-//! Transcripts for people: who said what when, tools in one line, their output indented and cut.
+//! Prints transcripts for users: prompts, answers and state changes with their time, and tool calls in one line with their
+//! output indented and cut.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use serde_json::Value;
@@ -15,30 +16,32 @@ use crate::output::terminal::sanitize;
 use crate::output::terminal::style::Slot;
 use crate::output::{Ui, cannot_write, human};
 
-/// Lines of a tool's output that are shown unless all are asked for.
+/// Maximum number of lines of a tool's output, without `--full`.
 const OUTPUT_LINES: usize = 6;
-/// Cells of one line of a tool's output, or of its arguments, that are shown unless all are asked for.
+/// Maximum width of one line of a tool's output, and of its arguments, without `--full`.
 const OUTPUT_CELLS: usize = 400;
 const INPUT_CELLS: usize = 120;
 
-/// Writes events one after the other.
+/// Writes events in order.
 #[derive(Debug)]
 pub struct Writer<'u> {
     ui: &'u Ui,
     clock: Clock,
     full: bool,
-    /// Cells of the column with the session's name; none when there is only one session.
+    /// Width of the column with the session's name; 0 for a single session.
     names: usize,
     day: String,
-    /// What each session has used, as far as it was told and not shown yet.
+    /// Reported usage of each session that is not shown yet.
     used: BTreeMap<String, Usage>,
+    /// Sessions whose merge was just shown, so that the change of state need not repeat it.
+    merged: BTreeSet<String>,
 }
 
-/// One line of an event: how it is coloured, and its text, which is clean already.
+/// One line of an event: its colour and its escaped text.
 type Line = (Option<Slot>, String);
 
 impl<'u> Writer<'u> {
-    /// Returns a writer. Days other than today are named.
+    /// Returns a writer. It prints the date of events that are not of today.
     pub fn new(ui: &'u Ui, clock: Clock, now: Millis) -> Self {
         Writer {
             ui,
@@ -47,17 +50,18 @@ impl<'u> Writer<'u> {
             full: false,
             names: 0,
             used: BTreeMap::new(),
+            merged: BTreeSet::new(),
         }
     }
 
-    /// Shows everything: each kind of event, and outputs whole.
+    /// Shows every kind of event, with the whole output of tools.
     #[must_use]
     pub fn full(mut self, full: bool) -> Self {
         self.full = full;
         self
     }
 
-    /// Names the session in each line, in a column wide enough for these.
+    /// Adds a column with the session's name, wide enough for these names.
     #[must_use]
     pub fn with_names<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
         let widths = names
@@ -70,7 +74,7 @@ impl<'u> Writer<'u> {
         self
     }
 
-    /// Returns whether an event is shown at all, or makes what follows say more.
+    /// Returns whether an event is shown, or adds to a later one.
     pub fn shows(&self, event: &Event) -> bool {
         self.full || is_worth_showing(&event.body) || matches!(event.body, Body::Usage { .. })
     }
@@ -83,11 +87,14 @@ impl<'u> Writer<'u> {
         if let Body::Usage { usage } = &event.body
             && !self.full
         {
-            // Some agents count every request: once a turn is enough.
+            // Some agents report usage after every request; show it once per turn.
             self.used.entry(name.to_owned()).or_default().update(usage);
             return Ok(());
         }
-        let mut lines = self.lines(&event.body);
+        let mut lines = match self.is_said(name, &event.body) {
+            true => Vec::new(),
+            false => self.lines(&event.body),
+        };
         if let Body::Status { to, .. } = &event.body
             && !to.is_working()
             && let Some(usage) = self.used.remove(name)
@@ -109,7 +116,7 @@ impl<'u> Writer<'u> {
             0 => String::new(),
             width => {
                 let clean = sanitize::one_line(name).to_text();
-                // Versions of a task differ at the end. What a program reads is whole.
+                // Names of one group differ at the end, so cut the middle; a program gets the whole name.
                 let cut = match self.ui.table_width() {
                     Some(_) if sanitize::width(&clean) > width => cut_within(&clean, width),
                     _ => clean.as_ref().into(),
@@ -138,6 +145,20 @@ impl<'u> Writer<'u> {
             .context(cannot_write)?;
         }
         self.ui.out().write_all(&out).context(cannot_write)
+    }
+
+    /// Returns whether an event only repeats the one before: the state `merged` after the merge itself.
+    fn is_said(&mut self, name: &str, body: &Body) -> bool {
+        match body {
+            Body::Merged { .. } => {
+                self.merged.insert(name.to_owned());
+                false
+            }
+            Body::Status {
+                to: State::Merged, ..
+            } => self.merged.remove(name),
+            _ => false,
+        }
     }
 
     fn lines(&self, body: &Body) -> Vec<Line> {
@@ -182,10 +203,6 @@ impl<'u> Writer<'u> {
             Body::Answer { choice, by, .. } => {
                 one(Some(Slot::Prompt), "> ", &format!("{choice} [{by}]"))
             }
-            // The event of the merge stands before it, and says where to.
-            Body::Status {
-                to: State::Merged, ..
-            } => Vec::new(),
             Body::Status {
                 to, reason, exit, ..
             } => status(*to, reason, exit.as_ref()),
@@ -269,7 +286,7 @@ impl<'u> Writer<'u> {
     }
 }
 
-/// Returns whether an event says something to a person who did not ask for everything.
+/// Returns whether an event is shown without `--full`.
 pub fn is_worth_showing(body: &Body) -> bool {
     !matches!(
         body,
@@ -289,7 +306,7 @@ fn one(slot: Option<Slot>, mark: &str, text: &str) -> Vec<Line> {
     vec![line(slot, mark, text)]
 }
 
-/// Returns the lines of a text, each with a mark before it. An empty text is one empty line.
+/// Returns the lines of a text, each with a mark before it. An empty text yields one empty line.
 fn block(slot: Option<Slot>, mark: &str, text: &str) -> Vec<Line> {
     let safe = sanitize::block(text).to_text();
     let mut lines: Vec<Line> = safe
@@ -335,13 +352,14 @@ fn status(to: State, reason: &str, exit: Option<&Exit>) -> Vec<Line> {
         _ => String::new(),
     };
     let text = match reason {
-        "" => format!("{to}{ended}"),
+        // Older versions recorded the state as its own reason.
+        reason if reason.is_empty() || reason == to.as_str() => format!("{to}{ended}"),
         reason => format!("{to}: {reason}{ended}"),
     };
     one(Some(Slot::of_state(to)), "-- ", &text)
 }
 
-/// Returns what was used, in few words.
+/// Returns tokens and cost in a few words.
 pub fn used(usage: &Usage) -> String {
     let mut words = Vec::new();
     if let Some(tokens) = usage.input_tokens {
@@ -356,7 +374,7 @@ pub fn used(usage: &Usage) -> String {
     words.join(", ")
 }
 
-/// Returns a tool's arguments as a person would write them: the one that matters, or all of them.
+/// Returns a tool's main argument, or else all of its arguments.
 fn arguments(input: &Value) -> String {
     const TELLING: [&str; 9] = [
         "command",
@@ -395,215 +413,4 @@ fn inline(value: &Value) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::env::{Env, Terminals};
-    use crate::model::event::Choice;
-    use crate::model::session::Ulid;
-    use crate::output::Options;
-
-    fn shown(full: bool, names: &[&str], bodies: Vec<Body>) -> String {
-        let env = Env::new(
-            "/".into(),
-            [("TZ".into(), "UTC".into())],
-            Terminals::default(),
-        );
-        let ui = Ui::in_memory(Options::default());
-        let now = Millis(1_794_000_000_000);
-        let mut writer = Writer::new(&ui, Clock::local(&env), now)
-            .full(full)
-            .with_names(names.iter().copied());
-        for body in bodies {
-            let event = Event {
-                id: Ulid::from_parts(now, [7; 10]),
-                seq: 1,
-                lc: 1,
-                ts: now,
-                turn: 1,
-                body,
-            };
-            writer.event("wipe", &event).expect("memory takes all");
-        }
-        drop(writer);
-        ui.written().0
-    }
-
-    #[test]
-    fn a_conversation_reads_well() {
-        let output: String = (1..=9).map(|n| format!("line {n}\n")).collect();
-        let bodies = vec![
-            Body::Prompt {
-                text: "add a wipe command\nand test it".into(),
-                from: "user".into(),
-            },
-            Body::Assistant {
-                text: "I'll look.\n".into(),
-            },
-            Body::ToolCall {
-                call: "1".into(),
-                name: "bash".into(),
-                kind: "execute".into(),
-                input: serde_json::json!({"command": "cargo test", "timeout": 5}),
-            },
-            Body::ToolResult {
-                call: "1".into(),
-                ok: false,
-                output,
-                attachment: None,
-            },
-            Body::Permission {
-                request: "r".into(),
-                kind: "permission".into(),
-                title: "Run rm?".into(),
-                options: vec![Choice {
-                    id: "once".into(),
-                    label: "Allow once".into(),
-                    kind: "allow_once".into(),
-                }],
-            },
-            Body::Set {
-                key: "port".into(),
-                value: 1.into(),
-            },
-            Body::Status {
-                from: State::Running,
-                to: State::Failed,
-                reason: "no work".into(),
-                exit: Some(Exit {
-                    code: Some(3),
-                    ..Exit::default()
-                }),
-            },
-        ];
-        assert_eq!(
-            shown(false, &[], bodies),
-            "\
-21:20:00 > add a wipe command
-         > and test it
-21:20:00 I'll look.
-21:20:00 * bash cargo test
-21:20:00     line 1
-             line 2
-             line 3
-             line 4
-             line 5
-             line 6
-             … 3 more lines
-             failed
-21:20:00 ? Run rm?
-             1. Allow once (once)
-21:20:00 -- failed: no work (exit 3)
-"
-        );
-    }
-
-    #[test]
-    fn what_was_used_is_told_once_at_the_end_of_a_turn() {
-        let usage = |tokens, cost_usd| Body::Usage {
-            usage: Usage {
-                input_tokens: Some(tokens),
-                output_tokens: Some(20),
-                cost_usd,
-            },
-        };
-        let status = |from, to| Body::Status {
-            from,
-            to,
-            reason: String::new(),
-            exit: None,
-        };
-        let bodies = vec![
-            usage(100, None),
-            status(State::Preparing, State::Running),
-            usage(1200, Some(0.25)),
-            status(State::Running, State::Ready),
-            status(State::Ready, State::Discarded),
-        ];
-        assert_eq!(
-            shown(false, &[], bodies),
-            "\
-21:20:00 -- running
-21:20:00 -- used so far: 1.2k tokens in, 20 tokens out, $0.25
-         -- ready
-21:20:00 -- discarded
-"
-        );
-    }
-
-    #[test]
-    fn nothing_foreign_reaches_the_terminal() {
-        let evil = "a\u{1b}[2Jb\u{202e}\rc\u{7}";
-        let text = || evil.to_owned();
-        let bodies = vec![
-            Body::Prompt {
-                text: text(),
-                from: text(),
-            },
-            Body::Assistant { text: text() },
-            Body::Reasoning { text: text() },
-            Body::ToolCall {
-                call: text(),
-                name: text(),
-                kind: text(),
-                input: serde_json::json!({"x": evil}),
-            },
-            Body::ToolResult {
-                call: text(),
-                ok: true,
-                output: text(),
-                attachment: None,
-            },
-            Body::Edit {
-                path: text(),
-                change: text(),
-            },
-            Body::Plan {
-                entries: vec![PlanEntry {
-                    text: text(),
-                    status: text(),
-                }],
-            },
-            Body::Permission {
-                request: text(),
-                kind: text(),
-                title: text(),
-                options: vec![Choice {
-                    id: text(),
-                    label: text(),
-                    kind: text(),
-                }],
-            },
-            Body::Answer {
-                request: text(),
-                choice: text(),
-                by: text(),
-            },
-            Body::Error {
-                kind: text(),
-                text: text(),
-            },
-            Body::Output {
-                stream: text(),
-                text: text(),
-            },
-            Body::Notice { text: text() },
-            Body::Submit { commit: text() },
-            Body::Merged {
-                into: text(),
-                commit: text(),
-            },
-            Body::Vendor { session: text() },
-            Body::Set {
-                key: text(),
-                value: text().into(),
-            },
-        ];
-        for full in [false, true] {
-            let shown = shown(full, &["a\u{1b}"], bodies.clone());
-            assert!(
-                !shown.chars().any(|c| c != '\n' && sanitize::is_unsafe(c)),
-                "{shown:?}"
-            );
-        }
-    }
-}
+mod tests;

@@ -390,7 +390,9 @@ mod tests {
     #[test]
     fn nobody_to_ask_is_an_error() {
         let ui = Ui::in_memory(Options::default());
-        let error = ui.confirm("remove it?").expect_err("stdin is not a terminal");
+        let error = ui
+            .confirm("remove it?")
+            .expect_err("stdin is not a terminal");
         assert_eq!(
             error.message(),
             "cannot ask 'remove it?' without a terminal"
