@@ -36,7 +36,7 @@ pub fn run(context: &Context<'_>, ui: &Ui, yes: bool) -> Result<u8> {
         let must_agree = matches!(what, Undoable::Revert(_));
         if must_agree && !ui.may_ask() {
             return Err(Error::fatal(format!(
-                "the last merge has commits on top of it: it can only {words}"
+                "the last merge has commits on top of it: undoing it would {words}"
             ))
             .hint("git agent merge --undo --yes"));
         }
