@@ -1,13 +1,12 @@
 //! `git agent review edit`: the whole diff in the editor, to type comments into; or new words for an own comment.
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use git_agent::context::Context;
 use git_agent::env::Env;
-use git_agent::error::{Context as _, Error, Result, shell_word};
+use git_agent::error::{Error, Result, shell_word};
+use git_agent::file::{self, Durability};
 use git_agent::git::ObjectId;
 use git_agent::invoke::{OutputArgs, editor, in_repo};
 use git_agent::model::review::path::unquote;
@@ -156,8 +155,8 @@ fn type_in(
     };
     match left {
         None => {
-            save(&first, page.text.as_bytes())?;
-            save(path, page.text.as_bytes())?;
+            file::replace(&first, &page.text, Durability::Synced)?;
+            file::replace(path, &page.text, Durability::Synced)?;
         }
         Some(_) => page.recall(&std::fs::read_to_string(&first).unwrap_or_default()),
     }
@@ -203,7 +202,7 @@ fn ask(
             Err(mistake) => mistake,
         };
         let again = marked(&typed, &mistake);
-        save(path, &again)?;
+        file::replace(path, &again, Durability::Synced)?;
         // Without a person there is nobody who could mend it.
         let nobody = !context.env.terminals.stdin;
         if nobody || shown.as_ref() == Some(&typed) {
@@ -219,23 +218,6 @@ fn ask(
         ui.warning(format!("line {}: {}", mistake.line + 1, mistake.what));
         shown = Some(again);
     }
-}
-
-/// Writes a file so that it is there whole or as it was.
-fn save(path: &Path, text: &[u8]) -> Result<()> {
-    let cannot = || format!("cannot write '{}'", path.display());
-    let temporary = path.with_extension("new");
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&temporary)
-        .context(cannot)?;
-    file.write_all(text)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| std::fs::rename(&temporary, path))
-        .context(cannot)
 }
 
 /// Takes the trees over that a draft was made of, if they are still there.

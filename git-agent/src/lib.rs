@@ -11,7 +11,7 @@
 //!
 //! | room | owns |
 //! |---|---|
-//! | `error`, `fault`, `cores`, `env` | leaves: failures as values; points where tests make a write fail; work on all cores; clock, variables and randomness as a value |
+//! | `error`, `fault`, `file`, `cores`, `env` | leaves: failures as values; points where tests make a write fail; files replaced as a whole; work on all cores; clock, variables and randomness as a value |
 //! | `model` | the words of the product as types: session, event, review, merge. Pure |
 //! | `process` | starting, limiting, reading and ending processes; locks and slots |
 //! | `git` | the only door to git: the only room that starts `git` or names a git library. It knows no product words |
@@ -109,6 +109,7 @@ pub mod doctor;
 pub mod env;
 pub mod error;
 pub mod fault;
+pub mod file;
 pub mod git;
 pub mod guard;
 pub mod install;

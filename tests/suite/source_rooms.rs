@@ -3,9 +3,10 @@
 use crate::source::{Source, has_word, none, sources};
 
 /// The rooms of the library, lowest first. A file may name its own room and those before it.
-const ROOMS: [&str; 25] = [
+const ROOMS: [&str; 26] = [
     "error",
     "fault",
+    "file",
     "cores",
     "env",
     "model",

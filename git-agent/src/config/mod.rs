@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::{Context, Error, Result};
+use crate::file::{self, Durability};
 use crate::git::config::ConfigFile;
 use crate::git::{Repo, sha256};
 
@@ -225,12 +226,9 @@ fn trusted_hashes(repo: &Repo) -> Result<Vec<String>> {
 pub fn trust(repo: &Repo, hash: Option<&str>) -> Result<()> {
     let path = trust_file(repo);
     let cannot = || format!("cannot write '{}'", path.display());
-    let dir = path.parent().unwrap_or(&path).to_owned();
-    std::fs::create_dir_all(&dir).context(cannot)?;
-    let temporary = dir.join(format!("trust.{}", std::process::id()));
+    std::fs::create_dir_all(path.parent().unwrap_or(&path)).context(cannot)?;
     let text = hash.map(|hash| format!("{hash}\n")).unwrap_or_default();
-    std::fs::write(&temporary, text).context(cannot)?;
-    std::fs::rename(&temporary, &path).context(cannot)
+    file::replace(&path, text, Durability::Synced)
 }
 
 /// Parses a boolean; a key without a value is true.

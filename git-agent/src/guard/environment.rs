@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::env::GIT_LOCATION_VARIABLES;
 use crate::error::{Context, Result};
+use crate::file::{self, Durability};
 use crate::git::Repo;
 use crate::git::config::{
     conditions_for, parameter, quote_subsection, quote_value, without_parameters,
@@ -94,12 +95,7 @@ impl Guard {
     pub fn enter(&self, variables: &mut Variables) -> Result<()> {
         leave(variables);
         let path = self.global_config();
-        let fresh = self
-            .directory
-            .join(format!("gitconfig.{}", std::process::id()));
-        fs::write(&fresh, self.global_text(variables))
-            .and_then(|()| fs::rename(&fresh, &path))
-            .context(|| format!("cannot write '{}'", path.display()))?;
+        file::replace(&path, self.global_text(variables), Durability::Volatile)?;
         self.set(variables);
         Ok(())
     }

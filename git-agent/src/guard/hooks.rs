@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Context, Error, Result};
+use crate::file::{self, Durability};
 use crate::git::config::quote_value;
 use crate::git::sha256;
 use crate::guard::push::PRE_PUSH;
@@ -92,7 +93,7 @@ pub fn install(common_dir: &Path, program: &Path) -> Result<Hooks> {
         text.extend(format!("[hook \"{event}\"]\n\tenabled = true\n").into_bytes());
     }
     if fs::read(&config).ok().as_deref() != Some(&text) {
-        placed(&config, |fresh| fs::write(fresh, &text)).context(cannot)?;
+        file::replace(&config, text, Durability::Volatile)?;
     }
     if !is_executable(&dir.join(REFERENCE_TRANSACTION)) {
         return Err(Error::fatal(format!(

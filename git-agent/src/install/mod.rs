@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::env::Env;
 use crate::error::{Context, Error, Result};
+use crate::file::{self, Durability};
 use crate::git::sha256;
 use crate::process::detach::own_program;
 
@@ -218,15 +218,7 @@ fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let cannot = || format!("cannot write '{}'", path.display());
     let directory = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(directory).context(cannot)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = directory.join(format!(".{name}.{}", std::process::id()));
-    let written = fs::write(&temporary, bytes)
-        .and_then(|()| fs::set_permissions(&temporary, fs::Permissions::from_mode(mode)))
-        .and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written.context(cannot)
+    file::replace_with_mode(path, bytes, mode, Durability::Volatile)
 }
 
 fn read_list(prefix: &Path) -> Result<BTreeMap<String, String>> {

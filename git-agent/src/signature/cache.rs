@@ -5,6 +5,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
+use crate::file::{self, Durability};
 use crate::git::ObjectId;
 use crate::git::remote::Signed;
 use crate::model::review::authorship::Claim;
@@ -100,11 +101,7 @@ fn keep(store: &Store<'_>, mut known: Known, commits: &[ObjectId]) {
     let (Ok(dir), Ok(text)) = (store.require_dir("cache"), serde_json::to_vec(&known)) else {
         return;
     };
-    // Two processes that write at once may damage the file; then it is unreadable and made again.
-    let new = dir.join(format!("signers.{}", std::process::id()));
-    if fs::write(&new, text).is_ok() {
-        let _ = fs::rename(&new, dir.join("signers"));
-    }
+    let _ = file::replace(&dir.join("signers"), text, Durability::Volatile);
 }
 
 /// Returns a fingerprint of everything that the answers depend on.

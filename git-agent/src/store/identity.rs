@@ -1,10 +1,9 @@
 //! This clone's identity as author of records: random, and kept in a file.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
+use crate::file;
 use crate::model::session::WriterId;
 use crate::store::Store;
 
@@ -21,30 +20,11 @@ impl Store<'_> {
         if let Some(known) = self.writer()? {
             return Ok(known);
         }
-        let dir = self.require_dir("tmp")?;
+        self.require_dir("")?;
         let user = self.env.var("USER").unwrap_or_default();
         let drawn = WriterId::draw(self.env, user);
         let path = self.dir().join("writer");
-        // A complete file is linked to its name: of several processes one wins, and none ever reads half a file.
-        let temporary = dir.join(format!("writer-{}", std::process::id()));
-        let write = || -> std::io::Result<()> {
-            let mut file = fs::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&temporary)?;
-            file.write_all(format!("{drawn}\n").as_bytes())?;
-            file.sync_all()?;
-            match fs::hard_link(&temporary, &path) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-                Err(_) => fs::rename(&temporary, &path),
-                Ok(()) => Ok(()),
-            }
-        };
-        let written = write();
-        let _ = fs::remove_file(&temporary);
-        written.context(|| format!("cannot write '{}'", path.display()))?;
+        file::create_once(&path, format!("{drawn}\n").as_bytes())?;
         self.writer()?
             .ok_or_else(|| Error::fatal("this clone's writer id is missing"))
     }

@@ -163,7 +163,7 @@ impl Scratch {
         let dir = parent.join(format!(
             "merges-{}-{:x}",
             std::process::id(),
-            crate::git::object::jitter()
+            crate::file::jitter()
         ));
         std::fs::create_dir_all(&dir).context(|| format!("cannot create '{}'", dir.display()))?;
         let alternates = quoted(&repo.objects_dir());

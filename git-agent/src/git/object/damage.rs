@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Context, Error, Result};
-use crate::git::object::sync_dir;
+use crate::file::sync_dir;
 use crate::git::phrases::unreachable_commit;
 use crate::git::{ObjectId, ObjectKind, RefBackend, Repo};
 

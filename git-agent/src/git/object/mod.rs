@@ -11,17 +11,16 @@ pub(crate) mod quarantine;
 pub(crate) mod stream;
 
 use std::collections::{BTreeSet, HashSet};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use gix::bstr::{BString, ByteSlice};
 pub use gix::objs::tree::EntryKind;
 
 use crate::error::{Context, Error, Result};
 use crate::fault;
+use crate::file::{Temporary, sync_dir};
 use crate::git::object::loose::Loose;
 use crate::git::{ObjectId, ObjectKind, Repo};
 
@@ -416,69 +415,4 @@ fn name_object(
     fault::point("object.named")?;
     touched.insert(dir.to_owned());
     Ok(())
-}
-
-/// A file that removes itself unless it gets a final name.
-#[derive(Debug)]
-pub(in crate::git) struct Temporary {
-    pub(in crate::git) file: File,
-    path: PathBuf,
-}
-
-impl Temporary {
-    /// Creates a file with a unique name.
-    pub(in crate::git) fn create(dir: &Path, prefix: &str, mode: u32) -> io::Result<Self> {
-        static COUNTER: AtomicU64 = AtomicU64::new(0);
-        loop {
-            let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-            let path = dir.join(format!(
-                "{prefix}{}-{:x}{count:x}",
-                std::process::id(),
-                jitter()
-            ));
-            match OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(mode)
-                .open(&path)
-            {
-                Ok(file) => return Ok(Temporary { file, path }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Returns where it is.
-    pub(in crate::git) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Renames the file to its final name, replacing an existing one.
-    pub(in crate::git) fn persist(mut self, path: &Path) -> io::Result<()> {
-        fs::rename(&self.path, path)?;
-        self.path = PathBuf::new();
-        Ok(())
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.path.as_os_str().is_empty() {
-            let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Makes the names in a directory durable.
-pub(in crate::git) fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
-}
-
-/// Returns a number that differs between processes and calls, for file names and delays.
-pub(in crate::git) fn jitter() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new()
-        .build_hasher()
-        .finish()
 }

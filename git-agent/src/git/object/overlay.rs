@@ -14,7 +14,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 use crate::env::Env;
-use crate::git::object::jitter;
+use crate::file::jitter;
 
 /// A temporary directory in place of one that cannot be written, removed on drop.
 #[derive(Debug)]

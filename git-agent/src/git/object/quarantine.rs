@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Context, Result};
-use crate::git::object::{jitter, sync_dir};
+use crate::file::{jitter, sync_dir};
 use crate::git::{Git, Repo};
 
 /// The prefix of these directories.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::error::{Context, Error, Result};
 use crate::fault;
-use crate::git::object::{Temporary, jitter, sync_dir};
+use crate::file::{Temporary, jitter, sync_dir};
 use crate::git::{ObjectId, RefBackend, Repo};
 
 /// How often a busy lock is retried. With the delays below that takes about two seconds.

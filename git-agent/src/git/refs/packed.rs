@@ -12,7 +12,7 @@ use std::path::Path;
 
 use crate::error::{Context, Error, Result};
 use crate::fault;
-use crate::git::object::{Temporary, sync_dir};
+use crate::file::{Temporary, sync_dir};
 use crate::git::refs::{Expected, RefChange, Swap, lock_path, pause, take_lock};
 use crate::git::{ObjectId, ObjectKind, RefBackend, Repo};
 use crate::process::lock::lock_unsigned;

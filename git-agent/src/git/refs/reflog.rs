@@ -9,8 +9,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Context, Error, Result};
+use crate::file::{Temporary, sync_dir};
 use crate::git::object::damage::files_below;
-use crate::git::object::{Temporary, sync_dir};
 use crate::git::refs::{ATTEMPTS, lock_path, pause, take_lock};
 use crate::git::{ObjectId, RefBackend, Repo};
 

@@ -19,7 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::{Context, Result};
 use crate::fault;
-use crate::git::object::Temporary;
+use crate::file::Temporary;
 use crate::git::refs::{lock_path, pause};
 use crate::git::snapshot::capture::Checkout;
 use crate::git::{Git, RefBackend, Repo};

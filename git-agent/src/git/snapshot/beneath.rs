@@ -130,11 +130,7 @@ impl Disk {
         let Some(dir) = self.dir(parent)? else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let temporary = format!(
-            ".tmp-{}-{:x}",
-            std::process::id(),
-            crate::git::object::jitter()
-        );
+        let temporary = format!(".tmp-{}-{:x}", std::process::id(), crate::file::jitter());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mut file = File::from(rustix::fs::openat(dir, &temporary, flags, mode)?);
         let written = file

@@ -9,7 +9,8 @@ use gix::index::entry::{Flags, Mode, Stage};
 use gix::objs::tree::EntryKind;
 
 use crate::error::{Context, Error, Result};
-use crate::git::object::{Batch, Temporary, TreeEntry};
+use crate::file::Temporary;
+use crate::git::object::{Batch, TreeEntry};
 use crate::git::snapshot::beneath::is_safe;
 use crate::git::{ObjectId, Repo};
 

@@ -15,7 +15,7 @@ use rustix::fs::FileType;
 
 use crate::error::{Context, Error, Result};
 use crate::fault;
-use crate::git::object::{Temporary, sync_dir};
+use crate::file::{Temporary, sync_dir};
 use crate::git::snapshot::Snapshot;
 use crate::git::snapshot::beneath::{Content, Disk};
 use crate::git::snapshot::capture::{Captured, Checkout, is_sparse};

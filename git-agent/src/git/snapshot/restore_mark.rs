@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Context, Error, Result};
 use crate::fault;
-use crate::git::object::{Signature, Temporary, sync_dir};
+use crate::file::{Temporary, sync_dir};
+use crate::git::object::Signature;
 use crate::git::snapshot::capture::{Captured, Checkout};
 use crate::git::snapshot::scan::Hidden;
 use crate::git::{ObjectId, Repo};

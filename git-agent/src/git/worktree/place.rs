@@ -11,8 +11,8 @@ use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
 use crate::error::{Context, Error, Result};
+use crate::file::jitter;
 use crate::git::Repo;
-use crate::git::object::jitter;
 use crate::git::worktree::finish::INITIALIZING;
 
 /// Resolves `.` and `..` without the file system, for paths whose end does not exist.

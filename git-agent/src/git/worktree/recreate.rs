@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::error::{Context, Error, Result};
 use crate::fault;
+use crate::file::{self, Durability};
 use crate::git::snapshot::Snapshot;
 use crate::git::snapshot::capture::Checkout;
 use crate::git::snapshot::restore::Target;
@@ -54,7 +55,7 @@ impl Again {
         let admin_dir = match by_git {
             Some(_) => {
                 let admin_dir = register_by_git(repo.git_common(), &mut undo, &aside, branch)?;
-                name_place(&admin_dir, &aside, &place).context(cannot)?;
+                name_place(&admin_dir, &aside, &place)?;
                 admin_dir
             }
             None => {
@@ -155,9 +156,9 @@ impl Again {
 }
 
 /// Changes a record that git wrote for the temporary folder to name the final one.
-fn name_place(admin_dir: &Path, aside: &Path, place: &Path) -> std::io::Result<()> {
-    let file = admin_dir.join("gitdir");
-    let text = fs::read(&file)?;
+fn name_place(admin_dir: &Path, aside: &Path, place: &Path) -> Result<()> {
+    let record = admin_dir.join("gitdir");
+    let text = fs::read(&record).context(|| format!("cannot read '{}'", record.display()))?;
     let name = |path: &Path| {
         let name = path.file_name().unwrap_or_default().as_bytes().to_vec();
         [b"/", name.as_slice(), b"/.git"].concat()
@@ -165,11 +166,14 @@ fn name_place(admin_dir: &Path, aside: &Path, place: &Path) -> std::io::Result<(
     let (from, to) = (name(aside), name(place));
     let end = text.trim_ascii_end();
     let Some(above) = end.strip_suffix(from.as_slice()) else {
-        return Err(std::io::ErrorKind::InvalidData.into());
+        return Err(Error::fatal(format!(
+            "'{}' does not name '{}'",
+            record.display(),
+            aside.display()
+        )));
     };
-    let new = admin_dir.join("gitdir.new");
-    fs::write(&new, [above, &to, b"\n"].concat())?;
-    fs::rename(new, file)
+    let text = [above, &to, b"\n"].concat();
+    file::replace_with_mode(&record, &text, 0o644, Durability::Volatile)
 }
 
 /// The remains of a worktree whose creator died.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::file::{self, Durability};
 use crate::git::ObjectId;
 use crate::merge::conflicts::{Clashing, Verdict};
 use crate::store::Store;
@@ -121,16 +122,8 @@ impl Memory {
         }
         lines.reverse();
         // This is only a cache: a failed write costs time later.
-        let Ok(dir) = store.require_dir("cache") else {
-            return;
-        };
-        let temporary = dir.join(format!("{FILE}.{}", std::process::id()));
-        let written = std::fs::write(&temporary, lines.concat());
-        if written
-            .and_then(|()| std::fs::rename(&temporary, &self.path))
-            .is_err()
-        {
-            let _ = std::fs::remove_file(&temporary);
+        if store.require_dir("cache").is_ok() {
+            let _ = file::replace(&self.path, lines.concat(), Durability::Volatile);
         }
     }
 }

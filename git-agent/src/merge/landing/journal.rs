@@ -2,8 +2,6 @@
 //! undone.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +11,7 @@ use crate::context::Context;
 use crate::env::Millis;
 use crate::error::{Context as _, Error, Result};
 use crate::fault;
+use crate::file::{self, Durability};
 use crate::git::snapshot::capture::Checkout;
 use crate::model::merge::{Style, Tested};
 use crate::model::session::{SessionId, Ulid};
@@ -304,20 +303,5 @@ fn read(path: &Path) -> Result<Option<Journal>> {
 pub fn write_durably(path: &Path, value: &impl Serialize) -> Result<()> {
     let cannot = || format!("cannot write '{}'", path.display());
     let bytes = serde_json::to_vec_pretty(value).context(cannot)?;
-    let temporary = path.with_extension("tmp");
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&temporary)
-        .context(cannot)?;
-    file.write_all(&bytes)
-        .and_then(|()| file.sync_all())
-        .context(cannot)?;
-    fs::rename(&temporary, path).context(cannot)?;
-    let parent = path.parent().unwrap_or(path);
-    fs::File::open(parent)
-        .and_then(|dir| dir.sync_all())
-        .context(cannot)
+    file::replace(path, bytes, Durability::Synced)
 }

@@ -1,12 +1,13 @@
 //! Resolves a conflict by hand: opens it in a temporary worktree until the user continues or aborts.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::error::{Context as _, Error, Result, shell_word};
+use crate::file::{self, Durability};
 use crate::git::snapshot::capture::Checkout;
 use crate::git::{Git, ObjectId, worktree};
 use crate::merge::resolve::{Case, check, land};
@@ -276,11 +277,9 @@ fn record(context: &Context<'_>, sid: SessionId) -> PathBuf {
 }
 
 fn write(context: &Context<'_>, sid: SessionId, open: &Open) -> Result<()> {
-    let dir = context.store.require_dir("resolve")?;
+    context.store.require_dir("resolve")?;
     let path = record(context, sid);
     let cannot = || format!("cannot write '{}'", path.display());
     let bytes = serde_json::to_vec(open).context(cannot)?;
-    let temporary: &Path = &dir.join(format!("{sid}.tmp"));
-    std::fs::write(temporary, bytes).context(cannot)?;
-    std::fs::rename(temporary, &path).context(cannot)
+    file::replace(&path, bytes, Durability::Synced)
 }

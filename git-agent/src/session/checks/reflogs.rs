@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 use crate::context::Context;
 use crate::error::{Context as _, Result, shell_word};
+use crate::file::{self, Durability};
 use crate::git::ObjectId;
 use crate::git::object::Signature;
 use crate::git::refs::reflog::{Entry, PutBack, Reflogs, STASH, missing};
@@ -46,15 +46,7 @@ pub fn keep(context: &Context<'_>, session: &Session, own: &Own) -> Result<()> {
     }
     let held = context.repo.unreached(&logs.ids())?;
     hold(context, session.sid, &held)?;
-    let cannot = || format!("cannot write '{}'", path.display());
-    let fresh = path.with_extension("new");
-    let write = || -> std::io::Result<()> {
-        let mut file = fs::File::create(&fresh)?;
-        file.write_all(&logs.to_text())?;
-        file.sync_all()?;
-        fs::rename(&fresh, &path)
-    };
-    write().context(cannot)
+    file::replace(&path, logs.to_text(), Durability::Synced)
 }
 
 /// Looks at the reflogs after a turn that [`keep`] was called before, and puts back what the agent took out of them. Does

@@ -4,8 +4,7 @@
 //! finds it.
 
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::env::{Env, Millis};
 use crate::error::{Context, Result};
+use crate::file::{self, Durability};
 use crate::model::session::{SessionId, Ulid};
 use crate::process::lock::Lock;
 use crate::process::slots::doorbell::{self, Doorbell};
@@ -141,20 +141,8 @@ impl Inbox {
     fn put_as(&self, id: Ulid, message: &Message) -> Result<Ulid> {
         let cannot = || format!("cannot leave a message in '{}'", self.dir.display());
         let bytes = serde_json::to_vec(message).context(cannot)?;
-        let temporary = self.dir.join(format!(".{id}"));
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary)
-            .context(cannot)?;
-        file.write_all(&bytes)
-            .and_then(|()| file.sync_all())
-            .context(cannot)?;
-        fs::rename(&temporary, self.dir.join(format!("{id}.json"))).context(cannot)?;
-        fs::File::open(&self.dir)
-            .and_then(|dir| dir.sync_all())
-            .context(cannot)?;
+        let path = self.dir.join(format!("{id}.json"));
+        file::replace(&path, bytes, Durability::Synced)?;
         doorbell::ring(&self.bell());
         Ok(id)
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::Context;
 use crate::error::{Context as _, Result};
 use crate::fault;
+use crate::file::{self, Durability};
 use crate::model::session::{Session, SessionId, State, Ulid};
 use crate::process::detach::{self, own_program};
 use crate::process::identity::{Handle, ProcessId};
@@ -170,10 +171,8 @@ impl Held {
 pub fn write_run_file(store: &Store<'_>, sid: SessionId, run: &RunFile) -> Result<()> {
     let path = store.run_file(sid);
     let cannot = || format!("cannot write '{}'", path.display());
-    let temporary = path.with_extension("json.tmp");
     let bytes = serde_json::to_vec(run).context(cannot)?;
-    std::fs::write(&temporary, bytes).context(cannot)?;
-    std::fs::rename(&temporary, &path).context(cannot)
+    file::replace(&path, bytes, Durability::Volatile)
 }
 
 /// Says that a session is about to get its supervisor, until dropped: its state needs one already, and nobody died.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::env::Millis;
-use crate::error::{Context as _, Result};
+use crate::error::Result;
+use crate::file::{self, Durability};
 use crate::model::session::SessionId;
 use crate::store::Store;
 
@@ -22,10 +23,7 @@ pub fn note(store: &Store<'_>, provider: &str, wait: Duration) -> Result<Millis>
         return Ok(known);
     }
     let path = file(store, provider)?;
-    let cannot = || format!("cannot write '{}'", path.display());
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    std::fs::write(&temporary, format!("{}\n", until.0)).context(cannot)?;
-    std::fs::rename(&temporary, &path).context(cannot)?;
+    file::replace(&path, format!("{}\n", until.0), Durability::Volatile)?;
     Ok(until)
 }
 

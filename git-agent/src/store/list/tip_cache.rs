@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::ops::Range;
 
+use crate::file::{self, Durability};
 use crate::git::ObjectId;
 use crate::store::Store;
 
@@ -99,12 +100,8 @@ impl States {
         let Ok(dir) = store.require_dir("cache") else {
             return;
         };
-        // Two concurrent writers may damage each other's lines. Their checksums show it, and the next listing rewrites
-        // them.
-        let new = dir.join("states.new");
-        if fs::write(&new, &bytes).is_ok() {
-            let _ = fs::rename(&new, dir.join("states"));
-        }
+        // Only a cache: the next listing writes it again.
+        let _ = file::replace(&dir.join("states"), bytes, Durability::Volatile);
     }
 }
 

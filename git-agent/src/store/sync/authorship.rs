@@ -12,13 +12,11 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 
 use serde_json::Value;
 
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
+use crate::file::{self, Durability};
 use crate::git::object::Commit;
 use crate::git::{ObjectId, sha256};
 use crate::model::review::fold::CLOCK_JUMP;
@@ -215,20 +213,8 @@ impl<'a> Store<'a> {
             return Ok(key);
         }
         self.check_key()?;
-        let dir = self.require_dir("tmp")?;
+        self.require_dir("")?;
         let before = self.before()?;
-        let new = |name: &str, text: &str| -> std::io::Result<std::path::PathBuf> {
-            let path = dir.join(format!("{name}-{}", std::process::id()));
-            let mut file = fs::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&path)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            Ok(path)
-        };
         let path = self.dir().join(KEY);
         let drawn: String = self
             .env
@@ -236,14 +222,11 @@ impl<'a> Store<'a> {
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        let write = || -> std::io::Result<()> {
-            // Written first, so that every record is always covered by the list or the key.
-            if !before.is_empty() {
-                fs::rename(new(BEFORE, &before)?, self.dir().join(BEFORE))?;
-            }
-            link(&new(KEY, &drawn)?, &path)
-        };
-        write().context(|| format!("cannot write '{}'", path.display()))?;
+        // Written first, so that every record is always covered by the list or the key.
+        if !before.is_empty() {
+            file::replace(&self.dir().join(BEFORE), before, Durability::Synced)?;
+        }
+        file::create_once(&path, drawn.as_bytes())?;
         self.check_key()?;
         self.key()
             .ok_or_else(|| Error::fatal(format!("'{}' disappeared", path.display())))
@@ -318,18 +301,6 @@ impl<'a> Store<'a> {
             marked || !before.is_empty() && before.contains(&sha256(line.as_bytes()))
         }
     }
-}
-
-/// Gives a complete file its name, unless another process was faster.
-fn link(new: &Path, path: &Path) -> std::io::Result<()> {
-    let linked = fs::hard_link(new, path);
-    let done = match linked {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(_) => fs::rename(new, path),
-        Ok(()) => Ok(()),
-    };
-    let _ = fs::remove_file(new);
-    done
 }
 
 #[cfg(test)]
