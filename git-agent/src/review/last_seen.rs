@@ -4,13 +4,11 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::merge::Merged;
-use crate::git::refs::{Expected, RefChange, Swap};
 use crate::model::session::SessionId;
 use crate::session::worktree::work::Work;
 use crate::store::refname;
 
 const BASE: &str = "Looked-Base";
-const ATTEMPTS: usize = 4;
 
 /// A session's work as a person last saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,12 +35,10 @@ pub struct Since {
 /// Remembers that this work was looked at.
 pub fn remember(context: &Context<'_>, sid: SessionId, work: &Work) -> Result<()> {
     let repo = context.repo;
-    let name = refname::looked_at(sid);
-    for _ in 0..ATTEMPTS {
-        let before = repo.find_ref(&name)?;
+    repo.update_ref(&refname::looked_at(sid), |before| {
         let known = before.and_then(|id| read(context, id).ok());
         if known.is_some_and(|known| known.tree == work.tree && known.base == work.base) {
-            return Ok(());
+            return Ok(None);
         }
         let mut batch = repo.batch();
         let message = format!("looked at\n\nAgent-Session: {sid}\n{BASE}: {}\n", work.base);
@@ -50,16 +46,9 @@ pub fn remember(context: &Context<'_>, sid: SessionId, work: &Work) -> Result<()
         parents.extend((work.tip != work.base).then_some(work.tip));
         let id = batch.commit(work.tree, &parents, &context.store.signature(), &message);
         repo.write_batch(&batch)?;
-        let change = RefChange {
-            name: name.clone(),
-            expected: before.map_or(Expected::Absent, Expected::At),
-            new: Some(id),
-        };
-        if repo.swap_ref(&change)? == Swap::Done {
-            return Ok(());
-        }
-    }
-    Err(Error::fatal(format!("ref '{name}' changes all the time")))
+        Ok(Some(id))
+    })?;
+    Ok(())
 }
 
 /// Returns what was last looked at.

@@ -15,7 +15,6 @@ use crate::store::{Store, limits, refname};
 
 const SESSION: &str = "Agent-Session";
 const TURN: &str = "Agent-Turn";
-const ATTEMPTS: usize = 8;
 
 /// The result of taking a snapshot.
 #[derive(Debug)]
@@ -52,21 +51,16 @@ impl Store<'_> {
         let _lock = self.lock_snapshots(sid)?;
         let mut captured = self.repo.capture(checkout, Hidden::Look)?;
         let left_out = std::mem::take(&mut captured.left_out);
-        for _ in 0..ATTEMPTS {
-            let previous = self.repo.find_ref(&name)?;
+        let mut is_new = false;
+        let id = self.repo.update_ref(&name, |previous| {
             // An unreadable last snapshot must not prevent new ones.
             let last = previous.and_then(|id| self.repo.read_snapshot(id).ok());
             if let (Some(unreadable), None) = (previous, &last) {
                 self.keep_lost(&name, unreadable)?;
             }
-            if let Some(last) = &last
-                && last.is_state(&captured)
-            {
-                return Ok(Taken {
-                    id: last.id,
-                    is_new: false,
-                    left_out,
-                });
+            is_new = !last.as_ref().is_some_and(|last| last.is_state(&captured));
+            if !is_new {
+                return Ok(None);
             }
             let mut trailers = vec![(SESSION, sid.to_string())];
             trailers.extend(turn.map(|turn| (TURN, turn.to_string())));
@@ -77,22 +71,14 @@ impl Store<'_> {
                 &format!("snapshot {reason}"),
                 &trailers,
             )?;
-            let change = RefChange {
-                name: name.clone(),
-                expected: previous.map_or(Expected::Absent, Expected::At),
-                new: Some(id),
-            };
-            if self.repo.swap_ref(&change)? == Swap::Done {
-                return Ok(Taken {
-                    id,
-                    is_new: true,
-                    left_out,
-                });
-            }
-        }
-        Err(Error::fatal(format!(
-            "ref '{name}' moved during the snapshot, {ATTEMPTS} times in a row"
-        )))
+            Ok(Some(id))
+        })?;
+        let id = id.ok_or_else(|| Error::fatal(format!("ref '{name}' is gone")))?;
+        Ok(Taken {
+            id,
+            is_new,
+            left_out,
+        })
     }
 
     /// Returns the last snapshot of a session.

@@ -21,6 +21,8 @@ use crate::git::{ObjectId, RefBackend, Repo};
 
 /// How often a busy lock is retried. With the delays below that takes about two seconds.
 pub(in crate::git) const ATTEMPTS: u32 = 24;
+/// How often a new value is made for a ref that another process moved meanwhile.
+const UPDATES: u32 = 8;
 /// How often refs are read again after a concurrent packing, before git is asked.
 const PACKING: u32 = 3;
 
@@ -285,6 +287,37 @@ impl Repo {
         }
     }
 
+    /// Moves a ref that only we write to the commit that `next` makes from its current one, and starts over when another
+    /// process was faster. The ref stays as it is where `next` returns `None`. Returns where the ref is then.
+    ///
+    /// The caller holds a lock as for [`Self::swap_ref`], so only a user with plain git, or a copy of this clone, can
+    /// be faster: a few attempts are enough.
+    pub fn update_ref(
+        &self,
+        name: &str,
+        mut next: impl FnMut(Option<ObjectId>) -> Result<Option<ObjectId>>,
+    ) -> Result<Option<ObjectId>> {
+        for attempt in 0..UPDATES {
+            let old = self.find_ref(name)?;
+            let Some(new) = next(old)? else {
+                return Ok(old);
+            };
+            let change = RefChange {
+                name: name.to_owned(),
+                expected: old.map_or(Expected::Absent, Expected::At),
+                new: Some(new),
+            };
+            if self.swap_ref(&change)? == Swap::Done {
+                return Ok(Some(new));
+            }
+            std::thread::sleep(pause(attempt));
+        }
+        Err(
+            Error::fatal(format!("ref '{name}' moved {UPDATES} times in a row"))
+                .hint("git agent doctor"),
+        )
+    }
+
     fn swap_file(&self, change: &RefChange, new: ObjectId) -> Result<Swap> {
         let cannot = || format!("cannot update ref '{}'", change.name);
         let scratch = self.scratch_dir();
@@ -483,6 +516,8 @@ pub(in crate::git) fn pause(attempt: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::env::{Env, Terminals};
+    use crate::git::object::Signature;
 
     #[test]
     fn refs_that_are_packed_while_they_are_read_are_read_again() {
@@ -505,5 +540,60 @@ mod tests {
             fs::write(&packed, more).context(|| "cannot pack".into())
         });
         assert_eq!(restless.expect("can be read"), None);
+    }
+
+    #[test]
+    fn an_update_starts_over_on_the_value_of_a_faster_process() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let made = std::process::Command::new("git")
+            .args(["init", "-q"])
+            .arg(dir.path())
+            .status();
+        assert!(made.expect("git runs").success());
+        let env = Env::new(dir.path().to_owned(), [], Terminals::default());
+        let repo = Repo::discover(&env).expect("a repository");
+        let commit = |parent: Option<ObjectId>, message: &str| {
+            let mut batch = repo.batch();
+            let tree = batch.tree([]);
+            let who = Signature {
+                name: "A".to_owned(),
+                email: "a@example.com".to_owned(),
+                seconds: 0,
+            };
+            let id = batch.commit(tree, parent.as_slice(), &who, message);
+            repo.write_batch(&batch).expect("written");
+            id
+        };
+        let name = "refs/agents/test";
+        let interfere = |old: Option<ObjectId>| {
+            let change = RefChange {
+                name: name.to_owned(),
+                expected: old.map_or(Expected::Absent, Expected::At),
+                new: Some(commit(old, "faster")),
+            };
+            assert_eq!(repo.swap_ref(&change).expect("swapped"), Swap::Done);
+        };
+        let mut calls = Vec::new();
+        let new = repo.update_ref(name, |old| {
+            calls.push(old);
+            if calls.len() == 1 {
+                interfere(old);
+            }
+            Ok(Some(commit(old, "ours")))
+        });
+        let new = new.expect("updated");
+        assert_eq!(calls, [None, Some(commit(None, "faster"))]);
+        assert_eq!(new, Some(commit(calls[1], "ours")));
+        assert_eq!(repo.find_ref(name).expect("readable"), new);
+        // Nothing to do.
+        let same = repo.update_ref(name, |_| Ok(None)).expect("left");
+        assert_eq!(same, new);
+        // A ref that moves every time.
+        let error = repo.update_ref(name, |old| {
+            interfere(old);
+            Ok(Some(commit(old, "ours")))
+        });
+        let error = error.expect_err("given up");
+        assert!(error.message().contains(name), "{}", error.message());
     }
 }

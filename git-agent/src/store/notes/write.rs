@@ -9,7 +9,6 @@ use crate::error::{Context, Error, Result};
 use crate::fault;
 use crate::git::ObjectId;
 use crate::git::object::{Batch, EntryKind, Signature};
-use crate::git::refs::{Expected, RefChange, Swap};
 use crate::process::lock::Lock;
 use crate::redact::Redacted;
 use crate::store::notes::record_set::{Line, Lines};
@@ -18,8 +17,6 @@ use crate::store::notes::{Kind, merge};
 use crate::store::refname::RefName;
 use crate::store::{Store, limits};
 
-/// How often a write is retried because another process moved the ref.
-const ATTEMPTS: u32 = 8;
 /// How long a write waits for others of this clone.
 const PATIENCE: Duration = Duration::from_secs(60);
 const ADDED: &str = "Notes added by git-agent\n";
@@ -319,30 +316,22 @@ impl Store<'_> {
         let cannot = || format!("cannot update ref '{name}'");
         let _lock = self.lock_notes(name)?;
         fault::point("notes.locked").context(cannot)?;
-        let name = name.to_string();
-        for attempt in 0..ATTEMPTS {
-            let tip = self.repo.find_ref(&name)?;
+        let mut changed = false;
+        let tip = self.repo.update_ref(&name.to_string(), |tip| {
             fault::point("notes.tip.read").context(cannot)?;
             let Some(version) = next(tip)? else {
-                return Ok(tip);
+                return Ok(None);
             };
             fault::point("notes.commit.built").context(cannot)?;
             self.repo.write_batch(&version.batch)?;
             fault::point("notes.objects.written").context(cannot)?;
-            let swapped = self.repo.swap_ref(&RefChange {
-                name: name.clone(),
-                expected: tip.map_or(Expected::Absent, Expected::At),
-                new: Some(version.commit),
-            })?;
+            changed = true;
+            Ok(Some(version.commit))
+        })?;
+        if changed {
             fault::point("notes.ref.swapped").context(cannot)?;
-            if swapped == Swap::Done {
-                return Ok(Some(version.commit));
-            }
-            std::thread::sleep(self.pause(attempt));
         }
-        Err(Error::fatal(format!(
-            "ref '{name}' moved during the update, {ATTEMPTS} times in a row"
-        )))
+        Ok(tip)
     }
 
     pub(in crate::store) fn lock_notes(&self, name: &RefName) -> Result<Lock> {
@@ -368,13 +357,6 @@ impl Store<'_> {
             email,
             seconds: self.env.now().seconds(),
         })
-    }
-
-    /// Returns the delay before a retry: growing, with jitter.
-    fn pause(&self, attempt: u32) -> Duration {
-        let ceiling = 4u64 << attempt.min(5);
-        let [random] = self.env.random::<1>();
-        Duration::from_millis(ceiling / 2 + u64::from(random) % ceiling)
     }
 }
 

@@ -30,8 +30,6 @@ use crate::store::{Store, limits};
 
 const NAME: &str = "git-agent";
 const EMAIL: &str = "merge@git-agent.invalid";
-/// How often a lost race is retried.
-const ATTEMPTS: u32 = 8;
 
 /// The result of a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,34 +147,23 @@ impl Store<'_> {
         theirs: ObjectId,
         join: &dyn Fn(ObjectId, ObjectId) -> Result<Version>,
     ) -> Result<Joined> {
-        for _ in 0..ATTEMPTS {
-            let tip = self.repo.find_ref(&name.to_string())?;
-            let mut new = match tip {
-                None => theirs,
-                Some(ours) if self.repo.is_ancestor(theirs, ours)? => return Ok(Joined::At(ours)),
-                Some(ours) if self.repo.is_ancestor(ours, theirs)? => theirs,
-                Some(ours) => {
-                    let version = join(ours.min(theirs), ours.max(theirs))?;
-                    self.repo.write_batch(&version.batch)?;
-                    version.commit
-                }
+        let name_text = name.to_string();
+        let joined = self.repo.update_ref(&name_text, |tip| {
+            let Some(ours) = tip else {
+                return Ok(Some(theirs));
             };
-            if let Some(ours) = tip {
-                new = self.keep_own(name, ours, new)?;
-            }
-            let change = RefChange {
-                name: name.to_string(),
-                expected: tip.map_or(Expected::Absent, Expected::At),
-                new: Some(new),
+            let new = if self.repo.is_ancestor(theirs, ours)? {
+                return Ok(None);
+            } else if self.repo.is_ancestor(ours, theirs)? {
+                theirs
+            } else {
+                let version = join(ours.min(theirs), ours.max(theirs))?;
+                self.repo.write_batch(&version.batch)?;
+                version.commit
             };
-            if self.repo.swap_ref(&change)? == Swap::Done {
-                return Ok(Joined::At(new));
-            }
-        }
-        Err(
-            Error::fatal(format!("ref '{name}' moved {ATTEMPTS} times in a row"))
-                .hint("git agent doctor"),
-        )
+            self.keep_own(name, ours, new).map(Some)
+        })?;
+        Ok(Joined::At(joined.unwrap_or(theirs)))
     }
 
     /// Restores on top of a log the fields of this clone's version that no other may change. Returns the tip.
