@@ -58,14 +58,15 @@ pub struct Options<'a> {
 impl Guard {
     /// Installs the hooks and makes the guard of one session, for commands with these variables.
     pub fn prepare(repo: &Repo, variables: &Variables, options: Options<'_>) -> Result<Self> {
-        let hooks = hooks::install(repo.common_dir(), options.program)?;
+        let (user_hooks, theirs) = hooks_paths(repo, variables, options.git_dir)?;
+        let hooks = hooks::install(repo.common_dir(), options.program, &theirs)?;
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(options.directory)
             .context(|| format!("cannot create '{}'", options.directory.display()))?;
         Ok(Guard {
-            user_hooks: user_hooks_path(repo, variables, &hooks)?,
+            user_hooks,
             own: options.own,
             git_dir: options.git_dir.to_owned(),
             common_dir: repo.common_dir().to_owned(),
@@ -266,9 +267,14 @@ fn user_configs(variables: &Variables) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the user's or the machine's `core.hooksPath` for this repository. The hook reads the repository's own value
-/// when it runs, because it may change during the session.
-fn user_hooks_path(repo: &Repo, variables: &Variables, hooks: &Hooks) -> Result<Option<PathBuf>> {
+/// Returns `core.hooksPath` as the user or the machine sets it for this repository, and where the hooks are that run in
+/// the worktree of `git_dir` now. The repository's own setting is read again when a hook runs, because it may change
+/// during the session.
+fn hooks_paths(
+    repo: &Repo,
+    variables: &Variables,
+    git_dir: &Path,
+) -> Result<(Option<PathBuf>, PathBuf)> {
     let mut before = variables.clone();
     leave(&mut before);
     let mut git = repo.git_common().with_hooks();
@@ -283,12 +289,26 @@ fn user_hooks_path(repo: &Repo, variables: &Variables, hooks: &Hooks) -> Result<
         .arg("core.hooksPath")
         .answer()?;
     let fields: Vec<&[u8]> = answer.stdout.split(|byte| *byte == 0).collect();
-    let path = fields
-        .chunks_exact(2)
-        .filter(|pair| matches!(pair[0], b"system" | b"global" | b"command"))
-        .map(|pair| PathBuf::from(OsStr::from_bytes(pair[1])))
-        .rfind(|path| !path.as_os_str().is_empty());
-    Ok(path.filter(|path| !path.starts_with(hooks.dir.parent().unwrap_or(&hooks.dir))))
+    let ours = repo.common_dir().join("agents").join("hooks");
+    let last = |scopes: &[&[u8]]| {
+        fields
+            .chunks_exact(2)
+            .filter(|pair| scopes.contains(&pair[0]))
+            .map(|pair| PathBuf::from(OsStr::from_bytes(pair[1])))
+            .rfind(|path| !path.as_os_str().is_empty())
+            .filter(|path| !path.starts_with(&ours))
+    };
+    let user = last(&[b"system", b"global", b"command"]);
+    let theirs = match last(&[b"local"]).or_else(|| user.clone()) {
+        // Relative to the top of the worktree, whose file `.git` is named here.
+        Some(path) => fs::read(git_dir.join("gitdir"))
+            .ok()
+            .map(|link| PathBuf::from(OsStr::from_bytes(link.trim_ascii_end())))
+            .and_then(|link| Some(git_dir.join(link).parent()?.join(&path)))
+            .unwrap_or(path),
+        None => repo.common_dir().join("hooks"),
+    };
+    Ok((user, theirs))
 }
 
 #[cfg(test)]

@@ -41,10 +41,13 @@ impl Hook {
         })
     }
 
-    /// Returns the hook of this name, for a script that names it as an argument.
-    pub fn from_word(word: &OsStr) -> Option<Self> {
+    /// Returns the hook of this name, for the script that starts `program` by it.
+    pub fn from_word(program: &OsStr, word: &OsStr) -> Option<Self> {
         let name = hooks::NAMES.into_iter().find(|known| word == *known)?;
-        Some(Hook { name, dir: None })
+        let dir = Path::new(program).parent()?;
+        let ours = dir.parent()?.ends_with("agents/hooks");
+        let dir = ours.then(|| dir.to_owned());
+        Some(Hook { name, dir })
     }
 
     /// Runs the hook and returns its exit code. If there is nothing to judge, replaces this process by the repository's
@@ -53,13 +56,15 @@ impl Hook {
         let here = Surroundings::of_hook(env);
         let judges = self.name == REFERENCE_TRANSACTION
             && arguments.first().is_some_and(|state| state == "prepared");
-        let chained = self.chained(env, &here);
+        let theirs = here.hooks_dir(env, env.var_os(HOOKS_VARIABLE), env.var_os(GLOBAL_VARIABLE));
+        let chained = self.chained(&theirs);
         if judges && is_guarded(env, &here) {
             let mut input = Vec::new();
             std::io::stdin()
                 .read_to_end(&mut input)
                 .context(|| "cannot read the reference transaction".into())?;
-            judge(env, &here, &input)?;
+            let updates = judge(env, &here, &input)?;
+            self.take_in(&theirs, &updates)?;
             return match chained {
                 Some(program) => feed(&program, arguments, &input),
                 None => Ok(0),
@@ -95,17 +100,35 @@ impl Hook {
     }
 
     /// Returns the repository's own hook, if git would run it.
-    fn chained(&self, env: &Env, here: &Surroundings) -> Option<PathBuf> {
-        let dir = here.hooks_dir(env, env.var_os(HOOKS_VARIABLE), env.var_os(GLOBAL_VARIABLE));
+    fn chained(&self, dir: &Path) -> Option<PathBuf> {
         let path = dir.join(self.name);
         let loops = self
             .dir
             .as_deref()
-            .is_some_and(|own| is_same_file(own, &dir))
+            .is_some_and(|own| is_same_file(own, dir))
             || dir
                 .parent()
                 .is_some_and(|parent| parent.ends_with("agents/hooks"));
         (!loops && is_executable(&path)).then_some(path)
+    }
+
+    /// Makes git call the hooks that the repository has got since ours were installed. Fails when one of them should have
+    /// been asked before this commit.
+    fn take_in(&self, theirs: &Path, updates: &[Update]) -> Result<()> {
+        let Some(dir) = &self.dir else {
+            return Ok(());
+        };
+        let mut new = hooks::link(dir, theirs)
+            .context(|| format!("cannot add hooks to '{}'", dir.display()))?;
+        new.retain(|name| name.starts_with("pre-") || name.ends_with("-msg"));
+        if new.is_empty() || !updates.iter().any(|update| update.name == "HEAD") {
+            return Ok(());
+        }
+        Err(Error::negative(format!(
+            "git-agent: this repository has new hooks, which did not run: {}",
+            new.join(", ")
+        ))
+        .hint("run the same command again"))
     }
 }
 
@@ -161,8 +184,8 @@ fn judge_push(env: &Env, arguments: &[OsString], input: &[u8]) -> Result<()> {
     Err(push::refuse(&own, &refused))
 }
 
-/// Fails if the transaction changes a ref that the session may not move.
-fn judge(env: &Env, here: &Surroundings, input: &[u8]) -> Result<()> {
+/// Fails when the transaction moves what the session may not move. Returns what it moves.
+fn judge(env: &Env, here: &Surroundings, input: &[u8]) -> Result<Vec<Update>> {
     let own = own_refs(env)?;
     let updates: Vec<Update> = String::from_utf8_lossy(input)
         .lines()
@@ -205,11 +228,12 @@ fn judge(env: &Env, here: &Surroundings, input: &[u8]) -> Result<()> {
             ..policy
         };
         let exceptions: Vec<Update> = allowed
-            .into_iter()
+            .iter()
             .filter(|update| !strict.allows(update))
+            .cloned()
             .collect();
         note(false, &exceptions);
-        return Ok(());
+        return Ok(allowed);
     }
     note(true, &refused);
     if refused.iter().any(Update::removes_head)

@@ -1,4 +1,9 @@
-//! Installs the directory of hooks: a copy of this program, and a link to it for every hook of git.
+//! The directory of hooks: a copy of this program, a script that starts it, and a link to the script for every hook that
+//! has something to do.
+//!
+//! git starts a process for every name that it finds here, and a commit looks for up to ten: so only the guard's own hooks
+//! and those that the repository has are there, and the program is started only for the phase of a transaction that it
+//! judges.
 //!
 //! It is a copy, so that replacing or removing the installed program does not disable the guard of running sessions,
 //! and so that changes to files in the repository cannot reach the installed program, as they would through a hard
@@ -19,7 +24,10 @@ use crate::guard::push::PRE_PUSH;
 /// The hook that judges changes of refs.
 pub const REFERENCE_TRANSACTION: &str = "reference-transaction";
 
-/// Every hook of git that may exist without changing what git does.
+/// The hooks that the guard needs.
+const OWN: [&str; 3] = [REFERENCE_TRANSACTION, PRE_PUSH, "post-checkout"];
+
+/// Every hook of git that can stand in for one that is absent by doing nothing.
 ///
 /// Left out are hooks whose existence changes it: `push-to-checkout` replaces git's own update of a checkout,
 /// `proc-receive` takes over a push, and `fsmonitor-watchman` is found by another setting.
@@ -51,9 +59,47 @@ pub const NAMES: [&str; 25] = [
     "update",
 ];
 
-/// Name of the program's copy in the directory, which the hooks link to.
+/// The copy of the program, inside the directory.
 const PROGRAM: &str = "git-agent";
-/// Name of the configuration file that enables the hooks.
+/// The script that the hooks are links to, inside their directory.
+const SCRIPT: &str = "hook";
+/// Starts the program for a hook that the guard judges by, and for one that the repository has of its own.
+///
+/// The program finds out where those are. The script only rules them out in the plain case: a linked worktree of this
+/// repository, and a short configuration that neither names a directory of hooks nor includes other files.
+const SCRIPT_TEXT: &str = r#"#!/bin/sh
+name=${0##*/}
+dir=${0%/*}
+common=${dir%/agents/hooks/*}
+start() {
+	exec "$dir/git-agent" __hook "$name" "$@"
+}
+case "$name $1" in
+"reference-transaction prepared" | "pre-push "* | "post-checkout "*) start "$@" ;;
+esac
+case ${GIT_COMMON_DIR+set}$GIT_DIR in
+"$common"/worktrees/*) ;;
+*) start "$@" ;;
+esac
+count=0
+plain=yes
+for file in "$common/config" "$GIT_DIR/config.worktree"; do
+	[ -r "$file" ] || continue
+	while IFS= read -r line || [ -n "$line" ]; do
+		count=$((count + 1))
+		case $count:$line in
+		100:* | *[Hh][Oo][Oo][Kk][Ss][Pp][Aa][Tt][Hh]* | *[Ii][Nn][Cc][Ll][Uu][Dd][Ee]*)
+			plain=
+			break 2
+			;;
+		esac
+	done <"$file"
+done
+if [ -z "$plain" ] || [ -x "${GIT_AGENT_GUARD_HOOKS:-$common/hooks}/$name" ]; then
+	start "$@"
+fi
+"#;
+/// The configuration that brings the hooks in, inside their directory.
 const CONFIG: &str = "config";
 
 /// An installed directory of hooks.
@@ -65,8 +111,9 @@ pub struct Hooks {
     pub config: PathBuf,
 }
 
-/// Installs the hooks of this version of `program` in a repository, if they are missing, and returns them.
-pub fn install(common_dir: &Path, program: &Path) -> Result<Hooks> {
+/// Makes sure that a repository, whose own hooks are in `theirs`, has the hooks of this version of `program`, and returns
+/// where they are.
+pub fn install(common_dir: &Path, program: &Path, theirs: &Path) -> Result<Hooks> {
     let cannot = || format!("cannot install hooks for '{}'", common_dir.display());
     let program = program.canonicalize().context(cannot)?;
     let dir = dir_of(common_dir, &program);
@@ -75,21 +122,21 @@ pub fn install(common_dir: &Path, program: &Path) -> Result<Hooks> {
         .mode(0o700)
         .create(&dir)
         .context(cannot)?;
-    copy_program(&program, &dir.join(PROGRAM)).context(cannot)?;
-    for name in NAMES {
-        let path = dir.join(name);
-        if fs::read_link(&path).is_ok_and(|target| target == Path::new(PROGRAM)) {
-            continue;
-        }
-        placed(&path, |fresh| std::os::unix::fs::symlink(PROGRAM, fresh)).context(cannot)?;
+    let script = dir.join(SCRIPT);
+    if !fs::read(&script).is_ok_and(|text| text == SCRIPT_TEXT.as_bytes())
+        || !is_executable(&script)
+    {
+        file::replace_with_mode(&script, SCRIPT_TEXT.as_bytes(), 0o700, Durability::Volatile)?;
     }
+    copy_program(&program, &dir.join(PROGRAM)).context(cannot)?;
+    link(&dir, theirs).context(cannot)?;
     let config = dir.join(CONFIG);
     let mut text = b"[core]\n\thooksPath = ".to_vec();
     text.extend(quote_value(dir.as_os_str().as_encoded_bytes()));
     // Packing refs looks like moving them all, so git must not start it by itself.
     text.extend(b"\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n");
-    // The repository's own settings must not disable these (git 2.55).
-    for event in [REFERENCE_TRANSACTION, PRE_PUSH, "post-checkout"] {
+    // The repository's own settings cannot switch these off (git 2.55).
+    for event in OWN {
         text.extend(format!("[hook \"{event}\"]\n\tenabled = true\n").into_bytes());
     }
     if fs::read(&config).ok().as_deref() != Some(&text) {
@@ -105,7 +152,33 @@ pub fn install(common_dir: &Path, program: &Path) -> Result<Hooks> {
     Ok(Hooks { dir, config })
 }
 
-/// Returns the directory for the hooks of this version of `program`, installed or not.
+/// Adds the hooks that are missing in our directory, and returns those of them that the repository has in `theirs`.
+///
+/// None is taken away: another session may have it. A directory that is set as `core.hooksPath` may be filled later, as
+/// husky does, so all names are there from the start.
+pub(super) fn link(dir: &Path, theirs: &Path) -> io::Result<Vec<&'static str>> {
+    // Without execution in there the program is a link out of it, and tells the hook by the name it is started by.
+    let target = match is_executable(&dir.join(SCRIPT)) {
+        true => SCRIPT,
+        false => PROGRAM,
+    };
+    let usual = dir.ancestors().nth(3).map(|common| common.join("hooks"));
+    let is_usual = usual.is_some_and(|usual| usual == theirs || is_same_file(&usual, theirs));
+    let mut added = Vec::new();
+    for name in NAMES {
+        let path = dir.join(name);
+        let has = is_executable(&theirs.join(name));
+        let is_wanted = has || !is_usual || OWN.contains(&name);
+        if !is_wanted || fs::read_link(&path).is_ok_and(|found| found == Path::new(target)) {
+            continue;
+        }
+        placed(&path, |fresh| std::os::unix::fs::symlink(target, fresh))?;
+        added.extend(has.then_some(name));
+    }
+    Ok(added)
+}
+
+/// Returns where the hooks of this version of `program` are, whether they are installed or not.
 pub fn place(common_dir: &Path, program: &Path) -> Option<PathBuf> {
     let program = program.canonicalize().ok()?;
     Some(dir_of(common_dir, &program))
@@ -180,6 +253,7 @@ pub(super) fn is_executable(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::HOOKS_VARIABLE;
 
     fn program(dir: &Path, name: &str) -> PathBuf {
         let path = dir.join(name);
@@ -192,26 +266,30 @@ mod tests {
     fn installed_once_and_repaired() {
         let dir = tempfile::tempdir().expect("a directory");
         let own = program(dir.path(), "own program");
-        let hooks = install(dir.path(), &own).expect("installed");
-        assert_eq!(install(dir.path(), &own).expect("again"), hooks);
+        let theirs = dir.path().join("set by hooksPath");
+        let hooks = install(dir.path(), &own, &theirs).expect("installed");
+        assert_eq!(install(dir.path(), &own, &theirs).expect("again"), hooks);
+        let copy = hooks.dir.join(PROGRAM);
         let serves = |name: &str, text: &str| {
             let path = hooks.dir.join(name);
             assert!(!is_same_file(&path, &own), "{name} is the program itself");
-            assert_eq!(fs::read(&path).expect("a program"), text.as_bytes());
+            assert_eq!(fs::read(&path).expect("a script"), SCRIPT_TEXT.as_bytes());
             assert!(is_executable(&path), "{name}");
+            assert!(!is_same_file(&copy, &own), "the copy is the program");
+            assert_eq!(fs::read(&copy).expect("a program"), text.as_bytes());
+            assert!(is_executable(&copy));
         };
         for name in NAMES {
             serves(name, "own program");
         }
-        // Changes to the copy do not affect the program.
-        let copy = hooks.dir.join(PROGRAM);
+        // What is done to it in the repository does nothing to the program.
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o000)).expect("changed");
         assert!(is_executable(&own));
-        install(dir.path(), &own).expect("repaired");
+        install(dir.path(), &own, &theirs).expect("repaired");
         // A hard link of an earlier version is replaced.
         fs::remove_file(&copy).expect("removed");
         fs::hard_link(&own, &copy).expect("linked");
-        install(dir.path(), &own).expect("replaced");
+        install(dir.path(), &own, &theirs).expect("replaced");
         serves("pre-commit", "own program");
         // A new version under the old name, a missing link, a damaged configuration.
         fs::remove_file(&own).expect("removed");
@@ -223,29 +301,42 @@ mod tests {
         fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).expect("a mode");
         fs::remove_file(hooks.dir.join("pre-commit")).expect("removed");
         fs::write(&hooks.config, "").expect("spoilt");
-        assert_eq!(install(dir.path(), &own).expect("repaired"), hooks);
+        assert_eq!(install(dir.path(), &own, &theirs).expect("repaired"), hooks);
         serves("pre-commit", "a newer program");
         assert!(
             fs::read_to_string(&hooks.config).is_ok_and(|text| text.contains("hooksPath")),
             "the configuration is back"
         );
         let left = fs::read_dir(&hooks.dir).expect("readable").count();
-        assert_eq!(left, NAMES.len() + 2, "no file on its way is left");
+        assert_eq!(left, NAMES.len() + 3, "no file on its way is left");
+    }
+
+    #[test]
+    fn the_script_knows_the_names_of_the_program() {
+        for name in [PROGRAM, HOOKS_VARIABLE, REFERENCE_TRANSACTION, PRE_PUSH] {
+            assert!(SCRIPT_TEXT.contains(name), "{name}");
+        }
     }
 
     #[test]
     fn many_install_at_once() {
         let dir = tempfile::tempdir().expect("a directory");
         let own = program(dir.path(), "program");
+        let theirs = dir.path().join("hooks");
         std::thread::scope(|scope| {
             for _ in 0..16 {
-                scope.spawn(|| install(dir.path(), &own).expect("installed"));
+                scope.spawn(|| install(dir.path(), &own, &theirs).expect("installed"));
             }
         });
-        let hooks = install(dir.path(), &own).expect("installed");
-        assert_eq!(
-            fs::read_dir(&hooks.dir).expect("readable").count(),
-            NAMES.len() + 2
-        );
+        let hooks = install(dir.path(), &own, &theirs).expect("installed");
+        let count = || fs::read_dir(&hooks.dir).expect("readable").count();
+        assert_eq!(count(), OWN.len() + 3);
+        // A hook that the repository gets.
+        fs::create_dir(&theirs).expect("a directory");
+        program(&theirs, "pre-commit");
+        fs::write(theirs.join("commit-msg"), "not executable").expect("a file");
+        assert_eq!(link(&hooks.dir, &theirs).expect("linked"), ["pre-commit"]);
+        assert!(link(&hooks.dir, &theirs).expect("linked").is_empty());
+        assert_eq!(count(), OWN.len() + 4);
     }
 }

@@ -53,16 +53,15 @@ use args::{Cli, Verb};
 
 fn main() -> ExitCode {
     // git finds this program under the names of hooks and wants an answer in a millisecond: nothing comes before it.
-    let hook = std::env::args_os()
-        .next()
-        .and_then(|program| Hook::from_program_name(&program));
+    let program = std::env::args_os().next().unwrap_or_default();
+    let hook = Hook::from_program_name(&program);
     invoke::main("git-agent", |env, arguments| {
         if let Some(hook) = hook {
             return hook.run(env, arguments);
         }
         if let [verb, name, rest @ ..] = arguments
             && verb == "__hook"
-            && let Some(hook) = Hook::from_word(name)
+            && let Some(hook) = Hook::from_word(&program, name)
         {
             return hook.run(env, rest);
         }
