@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use jiff::Timestamp;
+use jiff::tz::Offset;
 use serde::{Deserialize, Serialize};
 
 use crate::env::{Env, Millis};
@@ -62,40 +64,18 @@ impl Ulid {
         )
     }
 
-    /// Returns the UTC month in which the id was made, as `YYYY-MM`.
+    /// Returns the UTC month in which the id was made, as `YYYY-MM`; 9999-12 for an id that claims a later one.
     pub fn month(&self) -> String {
-        let (year, month) = civil_month(self.time());
-        format!("{year:04}-{month:02}")
+        let millis = i64::try_from(self.time().0).unwrap_or(i64::MAX);
+        let time = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX);
+        let date = Offset::UTC.to_datetime(time);
+        format!("{:04}-{:02}", date.year(), date.month())
     }
 
     /// Returns whether the id was made in a month, given as `YYYY-MM`.
     pub fn is_of(&self, text: &str) -> bool {
-        let (year, month) = civil_month(self.time());
-        if year > 9999 {
-            return self.month() == text;
-        }
-        let digit = |value: u64| b"0123456789"[usize::try_from(value % 10).unwrap_or(0)];
-        let year = [1000, 100, 10, 1].map(|place| digit(year / place));
-        let month = [digit(month / 10), digit(month)];
-        matches!(text.as_bytes(), [y @ .., b'-', one, two] if *y == year && [*one, *two] == month)
+        self.month() == text
     }
-}
-
-/// Returns the UTC year and month of a time.
-fn civil_month(time: Millis) -> (u64, u64) {
-    // Days to civil date, for days since 1970 only (Howard Hinnant's published algorithm).
-    let days = time.0 / 86_400_000 + 719_468;
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let month = if shifted < 10 {
-        shifted + 3
-    } else {
-        shifted - 9
-    };
-    (year_of_era + era * 400 + u64::from(month <= 2), month)
 }
 
 impl FromStr for Ulid {
@@ -261,7 +241,7 @@ mod tests {
             (951_868_800_000, "2000-03"),
             (1_798_761_599_999, "2026-12"),
             (1_798_761_600_000, "2027-01"),
-            (0xffff_ffff_ffff, "10889-08"),
+            (0xffff_ffff_ffff, "9999-12"),
         ] {
             let id = Ulid::from_parts(Millis(millis), [0; 10]);
             assert_eq!(id.month(), expected, "{millis}");
