@@ -96,6 +96,30 @@ impl Error {
         &self.message
     }
 
+    /// Returns the message with its causes, each once: `cannot open 'x': Permission denied`.
+    pub fn with_causes(&self) -> String {
+        let mut text = self.message.clone();
+        if text.is_empty() {
+            return text;
+        }
+        for cause in self.causes().skip(1) {
+            let mut words = cause.to_string();
+            let code = cause
+                .downcast_ref::<std::io::Error>()
+                .and_then(std::io::Error::raw_os_error);
+            if let Some(code) = code {
+                let suffix = format!(" (os error {code})");
+                words.truncate(words.strip_suffix(&suffix).map_or(words.len(), str::len));
+            }
+            // Many libraries repeat their cause in their own message.
+            if !words.is_empty() && !text.contains(&words) {
+                text += ": ";
+                text += &words;
+            }
+        }
+        text
+    }
+
     /// Returns the next steps, if any are known.
     pub fn hints(&self) -> &[String] {
         &self.hints
@@ -212,5 +236,30 @@ mod tests {
         }
         assert_eq!(shell_path(Path::new("/a b")), "'/a b'");
         assert_eq!(shell_word(b"a\xff'"), "$'a\\377\\047'");
+    }
+
+    #[test]
+    fn causes_follow_the_message_once() {
+        let missing = || std::io::Error::from_raw_os_error(2);
+        let error = Error::fatal("cannot open 'x'").because(missing());
+        assert_eq!(
+            error.with_causes(),
+            "cannot open 'x': No such file or directory"
+        );
+        let outer: Result<()> = Err(error).context(|| "cannot list".into());
+        let outer = outer.expect_err("it failed");
+        assert_eq!(
+            outer.with_causes(),
+            "cannot list: cannot open 'x': No such file or directory"
+        );
+        let twice =
+            Error::fatal("cannot list: nothing there").because(Error::fatal("nothing there"));
+        assert_eq!(twice.with_causes(), "cannot list: nothing there");
+        assert_eq!(
+            Error::new(Kind::Exit(3), "")
+                .because(missing())
+                .with_causes(),
+            ""
+        );
     }
 }

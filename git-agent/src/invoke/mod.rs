@@ -68,7 +68,7 @@ fn end(error: &Error) -> u8 {
         Kind::Negative | Kind::Usage | Kind::Exit(_) => "error: ",
         Kind::Fatal | Kind::Signal(_) => "fatal: ",
     };
-    output::report(&describe(error), prefix);
+    output::report(&error.with_causes(), prefix);
     for hint in error.hints() {
         for line in hint.lines() {
             output::report(line, "hint: ");
@@ -79,32 +79,6 @@ fn end(error: &Error) -> u8 {
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
     error.kind().exit_code()
-}
-
-/// Returns the message with its causes, each once: `cannot open 'x': Permission denied`.
-fn describe(error: &Error) -> String {
-    let mut text = error.message().to_owned();
-    if text.is_empty() {
-        return text;
-    }
-    let mut next = std::error::Error::source(error);
-    while let Some(cause) = next {
-        let mut words = cause.to_string();
-        let code = cause
-            .downcast_ref::<std::io::Error>()
-            .and_then(std::io::Error::raw_os_error);
-        if let Some(code) = code {
-            let suffix = format!(" (os error {code})");
-            words.truncate(words.strip_suffix(&suffix).map_or(words.len(), str::len));
-        }
-        // Many libraries repeat their cause in their own message.
-        if !words.is_empty() && !text.contains(&words) {
-            text += ": ";
-            text += &words;
-        }
-        next = cause.source();
-    }
-    text
 }
 
 /// Keeps the message of a panic in this thread until the screen is restored. Panics of other threads are printed at
@@ -147,33 +121,7 @@ fn report_panic(message: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use super::*;
-    use crate::error::Context;
-
-    #[test]
-    fn causes_follow_the_message_once() {
-        let missing = || io::Error::from_raw_os_error(2);
-        let error = Error::fatal("cannot open 'x'").because(missing());
-        assert_eq!(
-            describe(&error),
-            "cannot open 'x': No such file or directory"
-        );
-        let outer: Result<()> = Err(error).context(|| "cannot list".into());
-        let outer = outer.expect_err("it failed");
-        assert_eq!(
-            describe(&outer),
-            "cannot list: cannot open 'x': No such file or directory"
-        );
-        let twice =
-            Error::fatal("cannot list: nothing there").because(Error::fatal("nothing there"));
-        assert_eq!(describe(&twice), "cannot list: nothing there");
-        assert_eq!(
-            describe(&Error::new(Kind::Exit(3), "").because(missing())),
-            ""
-        );
-    }
 
     #[test]
     fn kinds_become_exit_codes() {

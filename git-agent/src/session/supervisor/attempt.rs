@@ -14,7 +14,7 @@ use crate::session::conversation::keep::{self, Origin};
 use crate::session::supervisor::limits::WhenStuck;
 use crate::session::supervisor::turn::Ending;
 use crate::session::supervisor::turn::retry::{self, Patience};
-use crate::session::supervisor::{Supervisor, describe, rate_limit};
+use crate::session::supervisor::{Supervisor, rate_limit};
 use crate::session::worktree::setup;
 
 /// Tells the id of a branched-off conversation from those that drivers choose.
@@ -46,7 +46,7 @@ impl Supervisor<'_, '_> {
             // Without it the agent is told what was said.
             Err(error) => format!(
                 "the agent's conversation cannot be put back: {}",
-                describe(&error)
+                error.with_causes()
             ),
         };
         self.live.writer.append(Body::Notice { text })?;
@@ -64,7 +64,7 @@ impl Supervisor<'_, '_> {
             }
             Ok(None) => {}
             Err(error) => {
-                let why = describe(&error);
+                let why = error.with_causes();
                 let text = format!("the conversation cannot be branched off: {why}");
                 self.live.writer.append(Body::Notice { text })?;
             }
@@ -199,7 +199,7 @@ impl Supervisor<'_, '_> {
         if let Err(error) = kept {
             let text = format!(
                 "the agent's conversation cannot be kept: {}",
-                describe(&error)
+                error.with_causes()
             );
             let _ = self.live.writer.append(Body::Notice { text });
         }
@@ -213,7 +213,7 @@ fn failed_claim(error: &Error) -> Claim {
     };
     let trouble = Trouble {
         kind,
-        text: describe(error),
+        text: error.with_causes(),
         retry_after: None,
     };
     Claim {

@@ -110,7 +110,7 @@ fn cannot_begin(context: &Context<'_>, sid: SessionId, error: &Error) {
         return;
     };
     if writer.session().status.needs_supervisor() {
-        let _ = writer.set_status(State::Failed, &describe(error));
+        let _ = writer.set_status(State::Failed, &error.with_causes());
     }
     let _ = writer.close();
 }
@@ -333,7 +333,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             let error = Error::fatal(message).hint("git worktree repair");
             return Err(match repaired {
                 Ok(()) => error,
-                Err(cause) => error.hint(describe(&cause)),
+                Err(cause) => error.hint(cause.with_causes()),
             });
         }
         let text = "the repository was moved: the worktree was made to lead here again".to_owned();
@@ -532,7 +532,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     /// Records that the supervisor itself failed.
     fn give_up(&mut self, error: &Error) {
-        let text = describe(error);
+        let text = error.with_causes();
         let _ = self.live.writer.append(Body::Error {
             kind: "other".to_owned(),
             text: text.clone(),
@@ -557,15 +557,4 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         }
         closed
     }
-}
-
-/// Returns an error and its causes in one line.
-fn describe(error: &Error) -> String {
-    let mut text = error.message().to_owned();
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        text.push_str(&format!(": {next}"));
-        cause = next.source();
-    }
-    text
 }
