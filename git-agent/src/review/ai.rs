@@ -201,18 +201,10 @@ fn free_name(context: &Context<'_>, subject: &str) -> Result<String> {
     let taken = context.store.list(crate::store::list::Scope::Mine)?;
     let stem = crate::model::name::from_task(&format!("review {subject}"));
     let is_taken = |name: &str| {
-        taken
-            .sessions
-            .iter()
-            .any(|listed| listed.session.name == name)
+        let mut names = taken.sessions.iter().map(|listed| &listed.session.name);
+        names.any(|taken| taken == name)
     };
-    let mut name = stem.clone();
-    let mut number = 2;
-    while is_taken(&name) {
-        name = format!("{stem}-{number}");
-        number += 1;
-    }
-    Ok(name)
+    Ok(crate::model::name::make_unique(&stem, is_taken))
 }
 
 fn prompt(context: &Context<'_>, subject: &Subject, before: ObjectId) -> Result<String> {
