@@ -159,17 +159,7 @@ fn find_start(
 ) -> Result<Start> {
     let repo = context.repo;
     let of_session = |session: &Session, called: &str| -> Result<Start> {
-        let branch = session.branch.clone();
-        let tip = branch
-            .as_deref()
-            .map(|branch| repo.branch_tip(branch))
-            .transpose()?
-            .flatten();
-        let code = session
-            .code
-            .as_deref()
-            .and_then(|hex| repo.parse_id(hex).ok());
-        let commit = tip.or(code).ok_or_else(|| {
+        let commit = work::branch_or_code(repo, session)?.ok_or_else(|| {
             Error::fatal(format!(
                 "session '{}' has no commit to start from",
                 session.name
@@ -178,7 +168,7 @@ fn find_start(
         Ok(Start {
             commit,
             called: called.to_owned(),
-            parent: branch,
+            parent: session.branch.clone(),
         })
     };
     if let Some(host) = host {

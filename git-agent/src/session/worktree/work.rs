@@ -284,19 +284,12 @@ pub fn tip(context: &Context<'_>, listed: &Listed) -> Result<ObjectId> {
 /// Returns the last commit of a session without a worktree here.
 fn last_commit(context: &Context<'_>, listed: &Listed) -> Result<ObjectId> {
     let (repo, session) = (context.repo, &listed.session);
-    let branch = match (listed.is_mine(), session.branch.as_deref()) {
-        (true, Some(branch)) => repo.branch_tip(branch)?,
-        _ => None,
+    let tip = match listed.is_mine() {
+        true => branch_or_code(repo, session)?,
+        false => code(repo, session),
     };
-    let recorded = || {
-        session
-            .code
-            .as_deref()
-            .and_then(|hex| repo.parse_id(hex).ok())
-    };
-    let tip = branch
-        .or_else(recorded)
-        .ok_or_else(|| Error::fatal(format!("session '{}' has made no commit", session.name)))?;
+    let tip =
+        tip.ok_or_else(|| Error::fatal(format!("session '{}' has made no commit", session.name)))?;
     match repo.object_header(tip)? {
         Some(_) => Ok(tip),
         None => Err(Error::fatal(format!(
@@ -304,6 +297,19 @@ fn last_commit(context: &Context<'_>, listed: &Listed) -> Result<ObjectId> {
             session.name
         ))),
     }
+}
+
+/// Returns the tip of the branch of a session of this clone, or the last commit that its record names.
+pub fn branch_or_code(repo: &Repo, session: &Session) -> Result<Option<ObjectId>> {
+    let tip = match session.branch.as_deref() {
+        Some(branch) => repo.branch_tip(branch)?,
+        None => None,
+    };
+    Ok(tip.or_else(|| code(repo, session)))
+}
+
+fn code(repo: &Repo, session: &Session) -> Option<ObjectId> {
+    repo.parse_id(session.code.as_deref()?).ok()
 }
 
 /// Returns where a session's work begins: where it left its parent, or where its record says that it began. The records of
