@@ -13,6 +13,7 @@ use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::model::review::findings::{self, Finding};
 use git_agent::model::review::{Action, Place, Severity, Side};
 use git_agent::output::human::count;
+use git_agent::output::review::report::{self, Form};
 use git_agent::output::terminal::sanitize::{block, one_line};
 use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
@@ -24,8 +25,6 @@ use git_agent::selection;
 use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::list::Listed;
 use serde::Serialize;
-
-use crate::report::{self, Form};
 
 #[derive(Debug, Args)]
 pub struct Ai {

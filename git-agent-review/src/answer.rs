@@ -14,7 +14,7 @@ use git_agent::review::git_notes;
 use git_agent::review::records::{self, Found, Reviews};
 use git_agent::session::caller::{self, Act};
 
-use crate::{draft, threads};
+use crate::draft;
 
 #[derive(Debug, Args)]
 pub struct Reply {
@@ -85,7 +85,7 @@ pub fn reply(env: &Env, args: &Reply) -> Result<u8> {
             Ok(ids[0])
         })?;
         git_notes::refresh(context)?;
-        ui.narrate(format!("reply {}", threads::short(id)));
+        ui.narrate(format!("reply {}", records::short_id(id)));
         tell(ui, &[id])?;
         Ok(0)
     })
@@ -115,7 +115,7 @@ fn close(env: &Env, args: &Close, resolved: bool) -> Result<u8> {
         }
         let ids: Vec<Ulid> = found.iter().map(|found| found.comment.id).collect();
         for found in found {
-            let short = threads::short(found.comment.id);
+            let short = records::short_id(found.comment.id);
             let target = found.comment.id;
             if found.thread.is_open() != resolved {
                 let word = if resolved { "resolved" } else { "open" };
@@ -146,7 +146,7 @@ pub fn delete(env: &Env, args: &Delete) -> Result<u8> {
         }
         let ids: Vec<Ulid> = found.iter().map(|found| found.comment.id).collect();
         for found in found {
-            let short = threads::short(found.comment.id);
+            let short = records::short_id(found.comment.id);
             if found.comment.deleted {
                 ui.narrate(format!("{short} is deleted already"));
                 continue;
@@ -181,7 +181,7 @@ pub fn tell(ui: &Ui, ids: &[Ulid]) -> Result<()> {
 
 /// Returns what to say when a comment was taken back: that stays so, whatever is done with it.
 pub fn deleted(found: &Found<'_>) -> Error {
-    let short = threads::short(found.comment.id);
+    let short = records::short_id(found.comment.id);
     Error::fatal(format!("comment {short} was deleted")).hint("git agent review list")
 }
 
@@ -210,7 +210,7 @@ pub fn require_own(context: &Context<'_>, found: &Found<'_>) -> Result<()> {
     if records::is_own(found.comment, writer.as_ref(), &speaker) {
         return Ok(());
     }
-    let short = threads::short(found.comment.id);
+    let short = records::short_id(found.comment.id);
     Err(Error::fatal(format!(
         "comment {short} is by '{}': only its author may change it",
         found.comment.who.name

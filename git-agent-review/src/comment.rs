@@ -23,7 +23,7 @@ use git_agent::session::events;
 use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::list::Listed;
 
-use crate::{answer, draft, send, threads};
+use crate::{answer, draft, send};
 
 /// How much of a line is told.
 const SHOWN: usize = 60;
@@ -88,7 +88,7 @@ pub fn run(env: &Env, args: &Comment) -> Result<u8> {
         })?;
         git_notes::refresh(context)?;
         let name = one_line(&listed.session.name).to_string();
-        let short = threads::short(id);
+        let short = records::short_id(id);
         ui.narrate(format!("comment {short} on '{name}'{about}"));
         if ui.format() == Format::Human
             && let Some(step) = send::next_step(context, &listed, &work)

@@ -15,6 +15,8 @@ use git_agent::merge::bisect::Colour;
 use git_agent::merge::testing;
 use git_agent::model::known::Finding;
 use git_agent::model::review::path::to_text;
+use git_agent::output::review::emphasis::marked;
+use git_agent::output::review::weave::{Manner, Weaver};
 use git_agent::output::table::{Cell, Column, Table};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::terminal::style::Slot;
@@ -24,9 +26,7 @@ use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::list::{Listed, Scope};
 use serde::Serialize;
 
-use crate::emphasis::marked;
 use crate::table::spoken;
-use crate::weave::{Manner, Weaver};
 
 #[derive(Debug, Args)]
 pub struct Compare {

@@ -14,17 +14,18 @@ use git_agent::model::review::{Action, Place, Review};
 use git_agent::model::session::Ulid;
 use git_agent::output::Ui;
 use git_agent::output::human::count;
-use git_agent::output::terminal::sanitize::one_line;
+use git_agent::output::terminal::sanitize::{block, one_line};
 use git_agent::process::lock::Lock;
 use git_agent::review::anchors::{self, Placed};
+use git_agent::review::diff_text::form::{self, Form, Line, Named, Wish, marked};
+use git_agent::review::diff_text::outline::Hunk;
+use git_agent::review::records::short_id;
 use git_agent::review::{git_notes, records};
 use git_agent::selection;
 use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::list::Listed;
 
-use crate::outline::Hunk;
-use crate::page::{self, Line, Named, Page, Wish, marked};
-use crate::{answer, draft, send, threads};
+use crate::{answer, draft, send};
 
 #[derive(Debug, Args)]
 pub struct Edit {
@@ -76,7 +77,7 @@ fn reword(context: &Context<'_>, ui: &Ui, wanted: &str, words: &str) -> Result<(
     let target = found.comment.id;
     let body = words.to_owned();
     answer::write(context, &found, Action::Edit { target, body })?;
-    ui.narrate(format!("edited {}", threads::short(target)));
+    ui.narrate(format!("edited {}", short_id(target)));
     answer::tell(ui, &[target])
 }
 
@@ -146,7 +147,7 @@ fn type_in(
         work.tip,
         work.tree
     );
-    let mut page = Page::new(&head, &lines, &placed);
+    let mut form = Form::new(&head, &lines, &placed, escaped);
     // What the page was at first tells later what of a draft was typed.
     let first = path.with_file_name(format!("page-{}", listed.session.sid));
     let forget = || {
@@ -155,13 +156,13 @@ fn type_in(
     };
     match left {
         None => {
-            file::replace(&first, &page.text, Durability::Synced)?;
-            file::replace(path, &page.text, Durability::Synced)?;
+            file::replace(&first, &form.text, Durability::Synced)?;
+            file::replace(path, &form.text, Durability::Synced)?;
         }
-        Some(_) => page.recall(&std::fs::read_to_string(&first).unwrap_or_default()),
+        Some(_) => form.recall(&std::fs::read_to_string(&first).unwrap_or_default()),
     }
-    let wishes = ask(context, ui, listed, path, &page).map_err(|error| {
-        let untouched = std::fs::read(path).is_ok_and(|typed| typed == page.text.as_bytes());
+    let wishes = ask(context, ui, listed, path, &form).map_err(|error| {
+        let untouched = std::fs::read(path).is_ok_and(|typed| typed == form.text.as_bytes());
         if !untouched {
             return error;
         }
@@ -191,13 +192,13 @@ fn ask(
     ui: &Ui,
     listed: &Listed,
     path: &Path,
-    page: &Page,
+    form: &Form,
 ) -> Result<Vec<Wish>> {
     let mut shown: Option<Vec<u8>> = None;
     loop {
         editor::open(context, path)?;
         let typed = editor::read(path)?;
-        let mistake = match page::plain(&typed).and_then(|typed| page.read(typed)) {
+        let mistake = match form::plain(&typed).and_then(|typed| form.read(typed)) {
             Ok(wishes) => return Ok(wishes),
             Err(mistake) => mistake,
         };
@@ -220,12 +221,17 @@ fn ask(
     }
 }
 
+/// Returns foreign text as an editor may show it.
+fn escaped(text: &str) -> String {
+    block(text).to_text().into_owned()
+}
+
 /// Takes the trees over that a draft was made of, if they are still there.
 fn take_over(context: &Context<'_>, work: &mut Work, draft: &[u8]) {
     let repo = context.repo;
     let draft = String::from_utf8_lossy(draft);
     // Something may have been typed, or a mistake marked, above it.
-    let head = draft.lines().find(|line| page::is_head(line));
+    let head = draft.lines().find(|line| form::is_head(line));
     let head = head.unwrap_or_default();
     let ids: Vec<ObjectId> = head
         .split(' ')

@@ -14,6 +14,7 @@ use git_agent::model::review::path::to_text;
 use git_agent::model::review::{Place, Review, Side};
 use git_agent::model::session::Ulid;
 use git_agent::output::human::count;
+use git_agent::output::review::threads::Look;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
@@ -25,8 +26,6 @@ use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::list::{Listed, Scope};
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-use crate::threads::{self, Look};
 
 #[derive(Debug, Args)]
 pub struct List {
@@ -220,7 +219,7 @@ impl List {
     }
 
     fn wants(&self, placed: &Placed<'_>) -> bool {
-        let state = threads::state(placed);
+        let state = placed.state();
         let none = !self.open && !self.resolved && !self.outdated;
         match state {
             "resolved" => self.everything || self.resolved,
@@ -333,7 +332,7 @@ pub fn row(listed: &Listed, placed: &Placed<'_>, sent: &BTreeMap<Ulid, Sent>) ->
             .unwrap_or_default(),
         session: listed.session.sid.to_string(),
         name: listed.session.name.clone(),
-        state: threads::state(placed),
+        state: placed.state(),
         path: None,
         side: None,
         line: None,

@@ -1,6 +1,5 @@
 //! `git agent review`: the command line.
 
-mod ahead;
 mod ai;
 mod answer;
 mod args;
@@ -9,19 +8,11 @@ mod compare;
 mod diff;
 mod draft;
 mod edit;
-mod emphasis;
 mod into;
 mod list;
-mod outline;
-mod page;
-mod pathspec;
-mod report;
-mod screen;
 mod send;
 mod table;
-mod threads;
 mod verdict;
-mod weave;
 
 use std::process::ExitCode;
 

@@ -17,6 +17,7 @@ use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::model::review::Verdict;
 use git_agent::model::session::State;
 use git_agent::output::human::count;
+use git_agent::output::review::left_out;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
 use git_agent::review::state::Regard;
@@ -26,7 +27,7 @@ use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::list::Listed;
 use serde::Serialize;
 
-use crate::{diff, draft, into, send};
+use crate::{draft, into, send};
 
 #[derive(Debug, Args)]
 pub struct Judge {
@@ -258,7 +259,7 @@ fn give(context: &Context<'_>, ui: &Ui, case: &Case, verdict: Verdict, why: &str
         None => unseen(context, listed, &work)?,
     };
     last_seen::remember(context, listed.session.sid, &work)?;
-    diff::warn_left_out(context, ui, &work);
+    left_out::warn(context, ui, &work);
     let name = one_line(&listed.session.name).to_string();
     let tip = work.tip.to_string();
     let rest = match work.is_committed() {

@@ -11,6 +11,7 @@ pub mod json;
 pub mod moment;
 pub mod porcelain;
 pub mod resolution;
+pub mod review;
 pub mod sessions;
 mod sink;
 pub mod table;

@@ -72,6 +72,15 @@ impl Placed<'_> {
             _ => None,
         }
     }
+
+    /// Returns the state of the thread in a word: `open`, `outdated` or `resolved`.
+    pub fn state(&self) -> &'static str {
+        match (self.thread.is_open(), &self.spot) {
+            (false, _) => "resolved",
+            (true, Spot::Outdated) => "outdated",
+            (true, _) => "open",
+        }
+    }
 }
 
 /// What a person points at.

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::merge::Merged;
 use crate::model::session::SessionId;
+use crate::session::caller;
 use crate::session::worktree::work::Work;
 use crate::store::refname;
 
@@ -49,6 +50,15 @@ pub fn remember(context: &Context<'_>, sid: SessionId, work: &Work) -> Result<()
         Ok(Some(id))
     })?;
     Ok(())
+}
+
+/// Remembers that a reviewer saw this work. An agent that reads a diff, its own say, is not the reviewer.
+pub fn remember_shown(context: &Context<'_>, sid: SessionId, work: &Work) -> Result<()> {
+    let by_agent = context.env.var(caller::MARK).is_some();
+    if by_agent || context.repo.is_read_only() || caller::session(context)?.is_some() {
+        return Ok(());
+    }
+    remember(context, sid, work)
 }
 
 /// Returns what was last looked at.

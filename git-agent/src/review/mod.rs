@@ -9,6 +9,7 @@
 //! | `approvers` | sessions whose approval counts |
 //! | `send` | comments become a prompt |
 //! | `ai` | a review by an agent |
+//! | `diff_text` | the text of a diff: its outline, the form to comment in, typed paths |
 //! | `diff_scope`, `last_seen` | which part of the work is shown, and what was shown last |
 //! | `git_notes` | reviews as plain git shows them |
 //! | `moved_meanwhile` | refs and verdicts that changed while foreign code ran |
@@ -17,6 +18,7 @@ pub mod ai;
 pub mod anchors;
 pub mod approvers;
 pub mod diff_scope;
+pub mod diff_text;
 pub mod git_notes;
 pub mod last_seen;
 pub mod moved_meanwhile;

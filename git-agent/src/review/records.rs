@@ -18,6 +18,8 @@ use crate::store::notes::{Kind, NotesRef, Problem, Texts};
 
 /// The longest text of a comment: what it becomes in a record must fit.
 pub const LONGEST: usize = 8 << 10;
+/// How many characters of an id a person sees.
+const SHORT: usize = 8;
 
 /// The reviews of all sessions.
 #[derive(Debug, Default)]
@@ -89,6 +91,12 @@ impl Reviews {
             }
         }
     }
+}
+
+/// Returns the end of an id, which is random: a person names a comment by it.
+pub fn short_id(id: Ulid) -> String {
+    let text = id.as_str();
+    text[text.len() - SHORT..].to_owned()
 }
 
 /// A comment, and what it belongs to.

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use git_agent::error::Result;
-use git_agent::git::Git;
-use git_agent::git::diff::Delta;
-use git_agent::model::review::Side;
+use crate::error::Result;
+use crate::git::Git;
+use crate::git::diff::Delta;
+use crate::model::review::Side;
 
 /// The way a file's heading begins.
 pub const HEADING: &[u8] = b"diff --git ";

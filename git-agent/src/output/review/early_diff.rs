@@ -8,78 +8,78 @@
 use std::collections::HashSet;
 use std::io::Write;
 
-use git_agent::error::{Context as _, Result};
-use git_agent::git::Repo;
-use git_agent::git::diff::Delta;
-use git_agent::git::snapshot::capture::Checkout;
-use git_agent::model::review::Review;
-use git_agent::output::cannot_write;
-use git_agent::review::anchors::{Placed, Spot};
-use git_agent::session::worktree::work::{self, Work};
-use git_agent::store::list::Listed;
+use crate::error::{Context as _, Result};
+use crate::git::Repo;
+use crate::git::diff::Delta;
+use crate::git::snapshot::capture::Checkout;
+use crate::model::review::Review;
+use crate::output::cannot_write;
+use crate::review::anchors::{Placed, Spot};
+use crate::session::worktree::work::{self, Work};
+use crate::store::list::Listed;
 
-use crate::diff::{look_apart, warn_left_out};
-use crate::screen::{Gathering, Screen, Trees};
-use crate::weave::Weaver;
+use crate::output::review::diff_view::{DiffView, Gathering, Trees, look_apart};
+use crate::output::review::left_out;
+use crate::output::review::weave::Weaver;
 
 /// So many files fill any screen.
 const MOST: usize = 50;
 
 /// Shows all of a session's work and returns it.
-pub fn show(screen: &Screen<'_>, listed: &Listed, gathering: Gathering<'_>) -> Result<Work> {
-    let (context, ui) = (screen.context, screen.ui);
+pub fn show(view: &DiffView<'_>, listed: &Listed, gathering: Gathering<'_>) -> Result<Work> {
+    let (context, ui) = (view.context, view.ui);
     let guess = work::committed(context, listed)?;
     let before = trees(context.repo, &guess)?;
-    let mut stream = screen.program(before, &[])?.stream()?;
+    let mut stream = view.program(before, &[])?.stream()?;
     std::thread::scope(|scope| {
         let look = || {
             let (env, repo) = (context.env, context.repo.clone());
             scope.spawn(move || look_apart(env, &repo, listed))
         };
-        let at = guess.checkout.as_ref().filter(|_| is_plain(screen));
+        let at = guess.checkout.as_ref().filter(|_| is_plain(view));
         // What is shown at once must not wait for a processor.
         let looking = at.is_none().then(look);
-        let review = screen.said(listed, gathering)?;
-        let placed = screen.placed(&guess, &review)?;
+        let review = view.said(listed, gathering)?;
+        let placed = view.placed(&guess, &review)?;
         let looking = looking.unwrap_or_else(look);
 
-        let mut weaver = screen.begin(before, &placed)?;
+        let mut weaver = view.begin(before, &placed)?;
         let mut gate = Gate::new(context.repo, at);
         let mut line = Vec::new();
         let mut more = stream.next_line(&mut line)?;
         while more && gate.lets(&weaver, &line)? {
-            screen.line(&mut weaver, &line)?;
+            view.line(&mut weaver, &line)?;
             more = stream.next_line(&mut line)?;
         }
         ui.out().flush().context(cannot_write)?;
         let work = looking
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        warn_left_out(context, ui, &work);
+        left_out::warn(context, ui, &work);
         if trees(context.repo, &work)? != before {
             weaver.end_file()?;
             let shown = &weaver.deltas()[..gate.files];
-            rest(screen, &work, shown, &placed, &review)?;
+            rest(view, &work, shown, &placed, &review)?;
             return Ok(work);
         }
         while more {
-            screen.line(&mut weaver, &line)?;
+            view.line(&mut weaver, &line)?;
             more = stream.next_line(&mut line)?;
         }
-        screen.finish(weaver, &placed)?;
+        view.finish(weaver, &placed)?;
         Ok(work)
     })
 }
 
 /// Shows what was not shown yet: after files of which some may have changed meanwhile, and threads among them.
 fn rest(
-    screen: &Screen<'_>,
+    view: &DiffView<'_>,
     work: &Work,
     shown: &[Delta],
     placed: &[Placed<'_>],
     review: &Review,
 ) -> Result<()> {
-    let repo = screen.context.repo;
+    let repo = view.context.repo;
     let mut done: HashSet<&[u8]> = HashSet::new();
     for delta in shown {
         let entry = repo.entry_at(work.tree, &delta.path)?;
@@ -96,12 +96,12 @@ fn rest(
         .filter(was_shown)
         .map(|placed| std::ptr::from_ref(placed.thread))
         .collect();
-    let mut left = screen.placed(work, review)?;
+    let mut left = view.placed(work, review)?;
     left.retain(|placed| !said.contains(&std::ptr::from_ref(placed.thread)));
     let done: Vec<&[u8]> = done.into_iter().collect();
     let now = trees(repo, work)?;
-    let stream = screen.program(now, &done)?.stream()?;
-    screen.show(now, stream, &left)
+    let stream = view.program(now, &done)?.stream()?;
+    view.show(now, stream, &left)
 }
 
 /// Returns what is compared.
@@ -115,8 +115,8 @@ fn trees(repo: &Repo, work: &Work) -> Result<Trees> {
 }
 
 /// Returns whether git shows each file under a heading and by itself, so that one can be shown without the others.
-fn is_plain(screen: &Screen<'_>) -> bool {
-    let (context, args) = (screen.context, screen.args);
+fn is_plain(view: &DiffView<'_>) -> bool {
+    let (context, options) = (view.context, view.options);
     let set = |key: &str| {
         context
             .repo
@@ -130,10 +130,10 @@ fn is_plain(screen: &Screen<'_>) -> bool {
         .is_some_and(|program| !program.is_empty());
     let drivers = context.repo.config_subsections("diff");
     let command = |name: &String| set(&format!("diff.{name}.command")).is_some();
-    !args.stat
-        && !args.name_only
-        && !args.word_diff
-        && args.paths.is_empty()
+    !options.stat
+        && !options.name_only
+        && !options.word_diff
+        && options.paths.is_empty()
         && !external
         && set("diff.external").is_none()
         // A copy may be of any file.

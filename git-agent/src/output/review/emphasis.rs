@@ -7,9 +7,9 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
-use git_agent::git::Git;
-use git_agent::output::terminal::sanitize;
-use git_agent::output::terminal::style::Color;
+use crate::git::Git;
+use crate::output::terminal::sanitize;
+use crate::output::terminal::style::Color;
 
 /// The colours of git's diff and what they are unless somebody configured them.
 const COLORS: [(&str, &str); 22] = [

@@ -1,10 +1,9 @@
-//! Reading a page back, line by line: what was typed, and what it belongs to.
+//! Reading a form back, line by line: what was typed, and what it belongs to.
 
-use git_agent::review::anchors::Pointed;
-
-use super::{
-    HEADING, Meaning, Mistake, NO_ANSWER, NO_BOX, NO_FILE, NO_LINE, NO_PLACE, NO_THREAD, Named,
-    Page, Wish, is_mark, is_ours, quotes,
+use crate::review::anchors::Pointed;
+use crate::review::diff_text::form::{
+    Form, HEADING, Meaning, Mistake, NO_ANSWER, NO_BOX, NO_FILE, NO_LINE, NO_PLACE, NO_THREAD,
+    Named, Wish, is_mark, is_ours, quotes,
 };
 
 /// What typed text belongs to.
@@ -16,10 +15,10 @@ enum Target {
 }
 
 pub(super) struct Reader<'p> {
-    page: &'p Page,
+    form: &'p Form,
     next: usize,
     target: Target,
-    /// Which of the threads that the page showed the target is.
+    /// Which of the threads that the form showed the target is.
     shown: Option<usize>,
     /// The lines under the target.
     lines: Vec<(usize, String)>,
@@ -27,9 +26,9 @@ pub(super) struct Reader<'p> {
 }
 
 impl<'p> Reader<'p> {
-    pub(super) fn new(page: &'p Page) -> Self {
+    pub(super) fn new(form: &'p Form) -> Self {
         Reader {
-            page,
+            form,
             next: 0,
             target: Target::At(None),
             shown: None,
@@ -51,7 +50,7 @@ impl<'p> Reader<'p> {
         if line.starts_with('|') {
             self.settle(None)?;
             let bar = line.trim_end();
-            let coming = &self.page.bars[self.next..];
+            let coming = &self.form.bars[self.next..];
             let mut fitting = (0..coming.len()).filter(|at| coming[*at].0 == bar);
             let Some(found) = fitting.next() else {
                 return Err(mistake(NO_LINE.to_owned()));
@@ -64,7 +63,7 @@ impl<'p> Reader<'p> {
                 return Err(mistake(NO_FILE.to_owned()));
             }
             self.next += found + 1;
-            self.target = match &self.page.bars[self.next - 1].1 {
+            self.target = match &self.form.bars[self.next - 1].1 {
                 Meaning::At(at) => Target::At(Some(at.clone())),
                 Meaning::Nothing => Target::Nothing,
             };
@@ -72,9 +71,9 @@ impl<'p> Reader<'p> {
         }
         if let Some((mark, rest)) = boxed(line) {
             let name = rest.split(' ').next().unwrap_or_default();
-            let mut threads = self.page.shown.iter();
+            let mut threads = self.form.shown.iter();
             let shown = threads.position(|thread| thread.name == name);
-            if let Some(named) = self.page.threads.get(name) {
+            if let Some(named) = self.form.threads.get(name) {
                 self.settle(shown)?;
                 match mark {
                     ' ' => {}
@@ -87,7 +86,7 @@ impl<'p> Reader<'p> {
                 self.shown = shown;
                 return Ok(());
             }
-            if self.page.gone.contains(name) {
+            if self.form.gone.contains(name) {
                 self.settle(shown)?;
                 self.target = Target::Gone;
                 self.shown = shown;
@@ -103,8 +102,8 @@ impl<'p> Reader<'p> {
     fn typed(&mut self, next: Option<usize>) -> Option<(usize, String)> {
         let lines = std::mem::take(&mut self.lines);
         let shown = match self.shown.take() {
-            Some(at) => quotes::under(&self.page.shown, at, next),
-            None => quotes::boxless(&self.page.shown, self.next, next),
+            Some(at) => quotes::under(&self.form.shown, at, next),
+            None => quotes::boxless(&self.form.shown, self.next, next),
         };
         let plain: Vec<&str> = lines.iter().map(|(_, line)| line.trim_end()).collect();
         let mut first = None;
@@ -116,7 +115,7 @@ impl<'p> Reader<'p> {
                 }
                 typed.push(line);
             } else if typed.last().is_some_and(|line| !line.trim().is_empty()) {
-                // What was typed above and below the page's own words stays apart.
+                // What was typed above and below the form's own words stays apart.
                 typed.push("");
             }
         }

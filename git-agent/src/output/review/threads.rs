@@ -1,35 +1,17 @@
 //! Threads as people read them: in a diff under the line they are about, or in a list.
 
-use git_agent::env::Millis;
-use git_agent::listing::verdicts::Judgement;
-use git_agent::model::review::{Place, Thread, Verdict, authorship};
-use git_agent::model::session::Ulid;
-use git_agent::output::terminal::sanitize::{block, one_line};
-use git_agent::output::terminal::style::{Palette, Slot};
-use git_agent::output::{human, sessions};
-use git_agent::review::anchors::{Placed, Spot};
-use git_agent::review::send;
-
-/// How many characters of an id are shown: the end, which is random.
-const SHOWN: usize = 8;
+use crate::env::Millis;
+use crate::listing::verdicts::Judgement;
+use crate::model::review::{Place, Thread, Verdict, authorship};
+use crate::output::terminal::sanitize::{block, one_line};
+use crate::output::terminal::style::{Palette, Slot};
+use crate::output::{human, sessions};
+use crate::review::anchors::{Placed, Spot};
+use crate::review::records::short_id;
+use crate::review::send;
 
 /// How many characters of one line of a comment are shown.
 const LINE_SHOWN: usize = 1000;
-
-/// Returns the end of an id, by which a person names it.
-pub fn short(id: Ulid) -> String {
-    let text = id.as_str();
-    text[text.len() - SHOWN..].to_owned()
-}
-
-/// Returns what a thread is waiting for, in a word.
-pub fn state(placed: &Placed<'_>) -> &'static str {
-    match (placed.thread.is_open(), &placed.spot) {
-        (false, _) => "resolved",
-        (true, Spot::Outdated) => "outdated",
-        (true, _) => "open",
-    }
-}
 
 /// Returns a line of a comment; one that would fill the screen is cut, and says so.
 fn shown(line: &str) -> String {
@@ -74,7 +56,7 @@ impl Look<'_> {
             }
             let mut head = format!(
                 "{} {}, {}",
-                short(comment.id),
+                short_id(comment.id),
                 one_line(&authorship::shown(&comment.who.name, comment.claim)),
                 human::ago(self.now, comment.ts)
             );

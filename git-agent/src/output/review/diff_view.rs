@@ -5,73 +5,176 @@ use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::thread::ScopedJoinHandle;
 
-use git_agent::context::Context;
-use git_agent::error::{Context as _, Result};
-use git_agent::git::diff::Stream;
-use git_agent::git::{Git, ObjectId};
-use git_agent::model::review::Review;
-use git_agent::output::terminal::style::{Slot, When};
-use git_agent::output::{Ui, cannot_write};
-use git_agent::review::anchors::{self, Placed, Spot};
-use git_agent::review::diff_scope::Scope;
-use git_agent::review::records;
-use git_agent::session::worktree::work::Work;
-use git_agent::store::list::Listed;
-use git_agent::store::notes::Texts;
-
-use crate::diff::Diff;
-use crate::emphasis::marked;
-use crate::outline::Outline;
-use crate::threads::Look;
-use crate::weave::{Manner, Weaver};
+use crate::context::Context;
+use crate::env::Env;
+use crate::error::{Context as _, Result};
+use crate::git::diff::Stream;
+use crate::git::{Git, ObjectId, Repo};
+use crate::model::review::Review;
+use crate::output::review::emphasis::marked;
+use crate::output::review::threads::Look;
+use crate::output::review::weave::{Manner, Weaver};
+use crate::output::review::{diff_files, early_diff, left_out};
+use crate::output::terminal::sanitize::one_line;
+use crate::output::terminal::style::{Slot, When};
+use crate::output::{Format, Ui, cannot_write, sessions};
+use crate::review::anchors::{self, Placed, Spot};
+use crate::review::diff_scope::{self, Scope};
+use crate::review::diff_text::outline::Outline;
+use crate::review::{last_seen, records};
+use crate::session::worktree::work::{self, Keep, Work};
+use crate::store::Store;
+use crate::store::list::Listed;
+use crate::store::notes::Texts;
 
 /// Pagers that find what changed within a line by themselves.
 const CLEVER_PAGERS: [&str; 4] = ["delta", "diff-so-fancy", "diff-highlight", "riff"];
 
 /// All that was said, while it is fetched by another thread; nothing where it is not asked for.
-pub type Gathering<'s> = Option<ScopedJoinHandle<'s, Result<Texts>>>;
+pub(crate) type Gathering<'s> = Option<ScopedJoinHandle<'s, Result<Texts>>>;
 
 /// The trees that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Trees {
-    pub old: ObjectId,
-    pub new: ObjectId,
+pub(crate) struct Trees {
+    pub(crate) old: ObjectId,
+    pub(crate) new: ObjectId,
     /// Where the work begins: attributes are read from there, because an agent could hide its lines with its own.
-    pub attributes: ObjectId,
+    pub(crate) attributes: ObjectId,
+}
+
+/// What part of a session's work is shown, and how.
+#[derive(Debug, Clone, Default)]
+pub struct DiffOptions {
+    /// The part.
+    pub scope: Scope,
+    /// Only how many lines changed in each file.
+    pub stat: bool,
+    /// Only the names of the files.
+    pub name_only: bool,
+    /// Changed words within lines.
+    pub word_diff: bool,
+    /// Without the comments.
+    pub no_comments: bool,
+    /// With resolved comments.
+    pub resolved: bool,
+    /// What was said about colours, if anything was.
+    pub color: Option<When>,
+    /// Only these paths, as seen from the top of the worktree.
+    pub paths: Vec<OsString>,
+}
+
+impl DiffOptions {
+    /// Returns whether all that was not seen before is shown.
+    fn shows_all_news(&self) -> bool {
+        matches!(self.scope, Scope::Branch | Scope::SinceReview)
+            && !self.stat
+            && !self.name_only
+            && self.paths.is_empty()
+    }
 }
 
 /// What is shown, to whom, and how.
 #[derive(Clone, Copy)]
-pub struct Screen<'a> {
-    pub context: &'a Context<'a>,
-    pub ui: &'a Ui,
-    pub args: &'a Diff,
+pub(crate) struct DiffView<'a> {
+    pub(crate) context: &'a Context<'a>,
+    pub(crate) ui: &'a Ui,
+    pub(crate) options: &'a DiffOptions,
 }
 
-impl<'a> Screen<'a> {
+/// Shows a session's work, for a person or a program. `select` finds the session: meanwhile the comments are fetched, which
+/// takes a while and is the same for every session.
+pub fn show(
+    context: &Context<'_>,
+    ui: &Ui,
+    options: &DiffOptions,
+    select: impl FnOnce() -> Result<Listed>,
+) -> Result<()> {
+    std::thread::scope(|scope| {
+        let gathering = (!options.no_comments).then(|| {
+            let (env, repo) = (context.env, context.repo.clone());
+            scope.spawn(move || records::gather(&Store::new(env, &repo)))
+        });
+        let view = DiffView {
+            context,
+            ui,
+            options,
+        };
+        view.run(&select()?, gathering)
+    })
+}
+
+impl<'a> DiffView<'a> {
+    fn run(&self, listed: &Listed, gathering: Gathering<'_>) -> Result<()> {
+        let (context, ui, options) = (self.context, self.ui, self.options);
+        let human = ui.format() == Format::Human;
+        if human && !listed.is_mine() && listed.session.unshared().is_some() {
+            let name = one_line(&listed.session.name);
+            ui.warning(format!("'{name}' {}", sessions::UNSHARED));
+        }
+        let work = if human && options.scope == Scope::Branch {
+            early_diff::show(self, listed, gathering)?
+        } else {
+            let (work, review) = self.look(listed, gathering)?;
+            let compared = diff_scope::compared(context, listed, &work, options.scope)?;
+            let placed = self.placed(&work, &review)?;
+            if !human {
+                return diff_files::write(context, ui, &options.paths, &compared, &placed);
+            }
+            if let Some(note) = &compared.note {
+                ui.narrate(note);
+            }
+            left_out::warn(context, ui, &work);
+            let trees = Trees {
+                old: compared.old,
+                new: compared.new,
+                attributes: context.repo.tree_of(work.base)?,
+            };
+            self.show(trees, self.program(trees, &[])?.stream()?, &placed)?;
+            work
+        };
+        if options.shows_all_news() {
+            last_seen::remember_shown(context, listed.session.sid, &work)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the files while what was said is read.
+    fn look(&self, listed: &Listed, gathering: Gathering<'_>) -> Result<(Work, Review)> {
+        // Reading what was said takes many small pieces of memory, which are cheapest in the first thread.
+        std::thread::scope(|scope| {
+            let (env, repo) = (self.context.env, self.context.repo.clone());
+            let looking = scope.spawn(move || look_apart(env, &repo, listed));
+            let review = self.said(listed, gathering)?;
+            let work = looking
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            Ok((work, review))
+        })
+    }
+
     /// Returns git's diff of two trees, as it is asked for, without some files that were shown already.
     pub fn program(&self, trees: Trees, shown: &[&[u8]]) -> Result<Git> {
-        let (args, ui) = (self.args, self.ui);
-        let mut options = vec![match self.is_colored() {
+        let (options, ui) = (self.options, self.ui);
+        let mut arguments = vec![match self.is_colored() {
             true => "--color=always",
             false => "--color=never",
         }];
         let stat = format!("--stat={}", ui.width());
-        if args.stat {
-            options.push(&stat);
-        } else if args.name_only {
-            options.push("--name-only");
+        if options.stat {
+            arguments.push(&stat);
+        } else if options.name_only {
+            arguments.push("--name-only");
         } else {
-            options.extend(["--patch-with-raw", "--no-abbrev"]);
+            arguments.extend(["--patch-with-raw", "--no-abbrev"]);
         }
-        if args.word_diff {
-            options.push("--word-diff");
+        if options.word_diff {
+            arguments.push("--word-diff");
         }
         // What is read by a program may be applied.
-        if args.no_comments && ui.table_width().is_none() && !args.word_diff {
-            options.push("--binary");
+        if options.no_comments && ui.table_width().is_none() && !options.word_diff {
+            arguments.push("--binary");
         }
-        self.diff(trees, &options, shown)
+        self.diff(trees, &arguments, shown)
     }
 
     fn diff(&self, trees: Trees, options: &[&str], shown: &[&[u8]]) -> Result<Git> {
@@ -81,7 +184,7 @@ impl<'a> Screen<'a> {
         if repo.config_string("diff.renames").is_none() {
             options.push("-M".to_owned());
         }
-        let mut paths = self.args.paths(self.context);
+        let mut paths = self.options.paths.clone();
         paths.extend(
             shown.iter().map(|path| {
                 OsString::from_vec([b":(top,exclude,literal)".as_slice(), path].concat())
@@ -104,7 +207,7 @@ impl<'a> Screen<'a> {
         let configured = self.context.repo.config_string("color.diff");
         let configured = configured.and_then(|value| When::from_config(&value));
         // As in git an option beats the configuration, and 'always' means pipes too.
-        match self.args.color().or(configured) {
+        match self.options.color.or(configured) {
             Some(When::Always) => true,
             Some(When::Never) => false,
             _ => self.ui.palette().is_colored(),
@@ -112,7 +215,7 @@ impl<'a> Screen<'a> {
     }
 
     fn is_summary(&self) -> bool {
-        self.args.stat || self.args.name_only
+        self.options.stat || self.options.name_only
     }
 
     /// Shows git's diff of two trees with the threads that hang in it.
@@ -136,7 +239,7 @@ impl<'a> Screen<'a> {
     /// Finds the places of the threads that are asked for.
     pub fn placed<'r>(&self, work: &Work, review: &'r Review) -> Result<Vec<Placed<'r>>> {
         let mut placed = anchors::place_all(self.context, work, review)?;
-        placed.retain(|placed| self.args.resolved || placed.thread.is_open());
+        placed.retain(|placed| self.options.resolved || placed.thread.is_open());
         Ok(placed)
     }
 
@@ -145,13 +248,13 @@ impl<'a> Screen<'a> {
     where
         'a: 'p,
     {
-        let (context, args) = (self.context, self.args);
+        let (context, options) = (self.context, self.options);
         let colored = self.is_colored();
         let manner = Manner {
             on_screen: self.ui.table_width().is_some(),
             colored,
-            emphasis: colored && !args.word_diff && !has_clever_pager(context),
-            words: args.word_diff,
+            emphasis: colored && !options.word_diff && !has_clever_pager(context),
+            words: options.word_diff,
         };
         let mut weaver = Weaver::new(context, self.ui, placed, manner);
         if self.is_summary() {
@@ -164,7 +267,7 @@ impl<'a> Screen<'a> {
             }
             _ => context.repo.shown_converted(trees.attributes, &paths)?,
         });
-        if args.word_diff && !paths.is_empty() {
+        if options.word_diff && !paths.is_empty() {
             // The same with a sign before every line.
             let signed = self.diff(trees, &["--color=never", "--word-diff=none"], &[])?;
             weaver.set_outline(Outline::read(signed)?);
@@ -189,7 +292,7 @@ impl<'a> Screen<'a> {
             return Ok(());
         }
         // Only a part is shown: what hangs elsewhere has no place in it.
-        if !self.args.paths.is_empty() || self.args.scope() != Scope::Branch {
+        if !self.options.paths.is_empty() || self.options.scope != Scope::Branch {
             return weaver.end();
         }
         weaver.finish()?;
@@ -221,6 +324,12 @@ impl<'a> Screen<'a> {
         }
         Ok(())
     }
+}
+
+/// Looks at the files from another thread.
+pub(crate) fn look_apart(env: &Env, repo: &Repo, listed: &Listed) -> Result<Work> {
+    let context = Context::new(env, repo)?;
+    work::look(&context, listed, Keep::Nothing)
 }
 
 /// Returns the files that threads hang on.

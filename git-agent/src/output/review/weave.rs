@@ -4,18 +4,18 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write;
 
-use git_agent::context::Context;
-use git_agent::error::{Context as _, Result};
-use git_agent::git::diff::Delta;
-use git_agent::git::{ObjectId, ObjectKind};
-use git_agent::model::review::Side;
-use git_agent::model::review::path::unquote;
-use git_agent::output::{Ui, cannot_write};
-use git_agent::review::anchors::{Placed, Spot};
+use crate::context::Context;
+use crate::error::{Context as _, Result};
+use crate::git::diff::Delta;
+use crate::git::{ObjectId, ObjectKind};
+use crate::model::review::Side;
+use crate::model::review::path::unquote;
+use crate::output::{Ui, cannot_write};
+use crate::review::anchors::{Placed, Spot};
 
-use crate::emphasis::{Escapes, differing};
-use crate::outline::{self, Hunk, Outline};
-use crate::threads::Look;
+use crate::output::review::emphasis::{Escapes, differing};
+use crate::output::review::threads::Look;
+use crate::review::diff_text::outline::{self, Hunk, Outline};
 
 /// Changes longer than this are shown as they come, without looking for what changed within lines.
 const LONGEST_RUN: usize = 200;

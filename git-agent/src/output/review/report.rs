@@ -1,11 +1,14 @@
 //! Findings in the forms that other tools read: SARIF, GitHub's workflow commands, GitLab's code quality report.
 
-use git_agent::error::{Error, Result};
-use git_agent::git::sha256;
-use git_agent::invoke::VERSION;
-use git_agent::model::review::Severity;
-use git_agent::model::review::findings::Finding;
+use crate::error::{Error, Result};
+use crate::git::sha256;
+use crate::model::review::Severity;
+use crate::model::review::findings::Finding;
+use crate::output::terminal::sanitize::is_unsafe;
 use serde_json::{Value, json};
+
+/// The version that a report names.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A form of report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,7 +169,7 @@ fn escaped(text: &str, property: bool) -> String {
             '\n' => out.push_str("%0A"),
             ':' if property => out.push_str("%3A"),
             ',' if property => out.push_str("%2C"),
-            c if git_agent::output::terminal::sanitize::is_unsafe(c) && c != '\t' => out.push(' '),
+            c if is_unsafe(c) && c != '\t' => out.push(' '),
             c => out.push(c),
         }
     }

@@ -4,8 +4,20 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
+use crate::context::Context;
+
+/// Returns paths as seen from the top of the worktree: they are typed as seen from the current directory.
+pub fn all_from_top(context: &Context<'_>, typed: &[OsString]) -> Vec<OsString> {
+    let Some(top) = context.repo.work_tree() else {
+        return typed.to_vec();
+    };
+    let below = context.env.cwd.strip_prefix(top).unwrap_or(Path::new(""));
+    let seen = |path: &OsString| from_top(path, below, top);
+    typed.iter().map(seen).collect()
+}
+
 /// Returns a path that was typed in the directory `below` the worktree `top`, as seen from there.
-pub fn from_top(typed: &OsStr, below: &Path, top: &Path) -> OsString {
+fn from_top(typed: &OsStr, below: &Path, top: &Path) -> OsString {
     let bytes = typed.as_bytes();
     let Some(magic) = bytes.strip_prefix(b":") else {
         return joined(typed, below, top);

@@ -1,10 +1,10 @@
-//! What threads say on a page: which lines under a box the page showed itself, and which were typed.
+//! What threads say on a form: which lines under a box the form showed itself, and which were typed.
 
 use std::collections::HashMap;
 
-use super::reader::boxed;
+use crate::review::diff_text::form::reader::boxed;
 
-/// A thread as a page showed it.
+/// A thread as a form showed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shown {
     /// The name in its box.
@@ -15,11 +15,11 @@ pub(super) struct Shown {
     says: Vec<String>,
 }
 
-/// Returns the threads of a page that nothing was typed into.
-pub(super) fn shown(page: &str) -> Vec<Shown> {
+/// Returns the threads of a form that nothing was typed into.
+pub(super) fn shown(form: &str) -> Vec<Shown> {
     let mut threads: Vec<Shown> = Vec::new();
     let mut bars = 0;
-    for line in page.lines() {
+    for line in form.lines() {
         if line.starts_with('|') {
             bars += 1;
         } else if let Some((_, rest)) = boxed(line) {
@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn threads_without_their_box_are_known() {
-        let page = "#: x\n[ ] aa here\n> 1\n| bar\n[ ] bb there\n> 2\n[ ] cc there\n> 3\n";
-        let threads = shown(page);
+        let form = "#: x\n[ ] aa here\n> 1\n| bar\n[ ] bb there\n> 2\n[ ] cc there\n> 3\n";
+        let threads = shown(form);
         assert_eq!(under(&threads, 0, None), ["> 1"]);
         assert_eq!(under(&threads, 1, Some(2)), ["> 2"]);
         assert_eq!(under(&threads, 1, None), ["> 2", "> 3"]);

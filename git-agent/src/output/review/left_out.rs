@@ -1,0 +1,39 @@
+//! What in a worktree is neither shown nor judged.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use crate::context::Context;
+use crate::error::shell_path;
+use crate::git::snapshot::scan::Reason;
+use crate::output::Ui;
+use crate::session::worktree::work::Work;
+
+/// Says what in the worktree is neither shown nor judged.
+pub fn warn(context: &Context<'_>, ui: &Ui, work: &Work) {
+    for left in &work.left_out {
+        let at = work.checkout.as_ref();
+        let loose = match left.reason {
+            Reason::Submodule => at.and_then(|at| context.repo.has_loose_work(at, &left.path)),
+            _ => {
+                ui.warning(format!("{left}: it is not part of this"));
+                continue;
+            }
+        };
+        match loose {
+            Some(false) => {}
+            Some(true) => {
+                ui.warning(format!(
+                    "{left} holds work that is not committed in it, which is not part of this"
+                ));
+                let top = at.map(|at| at.top.join(OsStr::from_bytes(&left.path)));
+                if let Some(top) = top {
+                    ui.hint(format!("git -C {} status", shell_path(&top)));
+                }
+            }
+            None => ui.warning(format!(
+                "{left}: what is not committed in it is not part of this"
+            )),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Reviews as people see them.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `diff_view` | git's diff with the comments in their places |
+//! | `early_diff` | the same diff, begun before all files were looked at |
+//! | `weave` | comments between the lines of git's diff |
+//! | `emphasis` | lines of git's diff made fit for a terminal |
+//! | `diff_files` | changed files for programs |
+//! | `left_out` | files that are neither shown nor judged |
+//! | `threads` | comment threads and verdicts as blocks of text |
+//! | `report` | findings in the forms that other tools read |
+
+pub mod diff_files;
+pub mod diff_view;
+mod early_diff;
+pub mod emphasis;
+pub mod left_out;
+pub mod report;
+pub mod threads;
+pub mod weave;
