@@ -16,9 +16,9 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub verb: Option<Verb>,
-    /// Without a command: the table.
+    /// Without a command: the overview.
     #[command(flatten)]
-    pub table: crate::table::Table,
+    pub overview: crate::overview::Overview,
 }
 
 /// The commands.
@@ -31,15 +31,15 @@ pub enum Verb {
     /// Comment on lines, a file, a turn or a session
     Comment(Later<crate::comment::Comment>),
     /// Answer a comment
-    Reply(Later<crate::answer::Reply>),
+    Reply(Later<crate::reply::Reply>),
     /// Close threads
-    Resolve(Later<crate::answer::Close>),
+    Resolve(Later<crate::reply::Close>),
     /// Open threads again
-    Reopen(Later<crate::answer::Close>),
+    Reopen(Later<crate::reply::Close>),
     /// Comment in the editor, in the whole diff of a session; or give an own comment new words
     Edit(Later<crate::edit::Edit>),
     /// Take back own comments
-    Delete(Later<crate::answer::Delete>),
+    Delete(Later<crate::reply::Delete>),
     /// Send open comments back to a session's agent, as one prompt
     Send(Later<crate::send::Send>),
     /// Say that the work may land exactly as it is

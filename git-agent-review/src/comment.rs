@@ -1,29 +1,23 @@
 //! `git agent review comment`: a remark on lines, a file, a turn, or the session as a whole.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
 use git_agent::invoke::{OutputArgs, in_repo};
-use git_agent::model::event::Body;
-use git_agent::model::review::path::unquote;
-use git_agent::model::review::{Action, Place, Severity, Side};
-use git_agent::model::session::Ulid;
+use git_agent::model::review::{Place, Severity, Side};
 use git_agent::model::session::fold::shorten;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui};
-use git_agent::review::send::path_shown;
-use git_agent::review::{anchors, git_notes, records};
+use git_agent::review::comment::{self, Target, Written};
+use git_agent::review::prompt::path_shown;
+use git_agent::review::records::short_id;
+use git_agent::review::send;
 use git_agent::selection;
-use git_agent::session::events;
-use git_agent::session::worktree::work::{self, Keep, Work};
-use git_agent::store::list::Listed;
 
-use crate::{answer, draft, send};
+use crate::{draft, reply};
 
 /// How much of a line is told.
 const SHOWN: usize = 60;
@@ -55,55 +49,49 @@ pub struct Comment {
     output: OutputArgs,
 }
 
+impl Comment {
+    /// Returns what the comment is about.
+    fn target(&self) -> Target<'_> {
+        let side = if self.old { Side::Old } else { Side::New };
+        match (self.turn, &self.at) {
+            (Some(turn), _) => Target::Turn(turn),
+            (None, Some(at)) => Target::Code(at, side),
+            (None, None) => Target::Session,
+        }
+    }
+}
+
 /// Runs the verb.
 pub fn run(env: &Env, args: &Comment) -> Result<u8> {
     in_repo::run(env, args.output.options(), |context, ui| {
         let listed = selection::select_one(context, Some(&args.session));
-        // Before somebody types: there is no use in asking for a text about nothing.
+        // No one is asked for a text about nothing.
         if args.message.is_none() && args.file.is_none() {
             let listed = listed.as_ref().map_err(again)?;
-            place(context, listed, args)?;
+            comment::require_target(context, listed, args.target())?;
         }
-        let body = draft::read(
-            context,
-            "comment",
-            args.message.as_deref(),
-            args.file.as_deref(),
-        )?;
-        let (id, listed, work, about) = draft::keeping(context, "comment", &body, || {
-            let listed = listed?;
-            let (work, at) = place(context, &listed, args)?;
-            let about = about(context, ui, &listed, at.as_ref());
-            let action = Action::Comment {
-                target: None,
-                of: None,
-                at,
-                body: body.clone(),
-                severity: args.severity,
-            };
-            let who = records::author(context)?;
-            let sid = listed.session.sid;
-            let ids = records::write(context, sid, work.tip, &who, vec![action])?;
-            Ok((ids[0], listed, work, about))
-        })?;
-        git_notes::refresh(context)?;
+        let (message, file) = (args.message.as_deref(), args.file.as_deref());
+        let body = draft::read(context, "comment", message, file)?;
+        let listed = draft::keeping(context, "comment", &body, || listed)?;
+        let written = comment::add(context, &listed, args.target(), &body, args.severity)?;
         let name = one_line(&listed.session.name).to_string();
-        let short = records::short_id(id);
+        let about = about(ui, &written);
+        let short = short_id(written.id);
         ui.narrate(format!("comment {short} on '{name}'{about}"));
         if ui.format() == Format::Human
-            && let Some(step) = send::next_step(context, &listed, &work)
+            && let Some(step) = send::next_step(context, &listed, &written.work)
         {
             ui.hint(step);
         }
-        answer::tell(ui, &[id])?;
+        reply::tell(ui, &[written.id])?;
         Ok(0)
     })
 }
 
-/// Returns the line that a comment is about, so that a wrong number is noticed. Numbers come from what somebody saw last:
-/// if the line was another one then, that is said.
-fn about(context: &Context<'_>, ui: &Ui, listed: &Listed, at: Option<&Place>) -> String {
-    let Some(Place::Code(code)) = at else {
+/// Returns the line that a comment is about, so that a wrong number is noticed. Numbers come from the last look: if the line
+/// was another one then, that is said.
+fn about(ui: &Ui, written: &Written) -> String {
+    let Some(Place::Code(code)) = &written.at else {
         return String::new();
     };
     let (Some(line), Some(path), Some(text)) = (code.line, &code.path, code.text.first()) else {
@@ -119,11 +107,8 @@ fn about(context: &Context<'_>, ui: &Ui, listed: &Listed, at: Option<&Place>) ->
         None => format!("{}:{line}", one_line(&path)),
     };
     let is = shorten(text.trim(), SHOWN);
-    if code.side == Side::New
-        && let Some(was) = anchors::line_last_seen(context, listed.session.sid, code)
-        && was != *text
-    {
-        let was = shorten(was.trim(), SHOWN);
+    if let Some(before) = &written.line_before {
+        let was = shorten(before.trim(), SHOWN);
         ui.warning(format!(
             "{place} was '{}' when it was last shown",
             one_line(&was)
@@ -142,87 +127,4 @@ fn again(error: &Error) -> Error {
         .hints()
         .iter()
         .fold(copy, |copy, hint| copy.hint(hint))
-}
-
-/// Works out what the comment is about.
-fn place(context: &Context<'_>, listed: &Listed, args: &Comment) -> Result<(Work, Option<Place>)> {
-    let work = work::look(context, listed, Keep::Snapshot)?;
-    if let Some(turn) = args.turn {
-        let event = prompt_of(context, listed, turn)?;
-        let turn = Some(turn);
-        return Ok((work, Some(Place::Event { event, turn })));
-    }
-    let Some(text) = &args.at else {
-        return Ok((work, None));
-    };
-    let side = if args.old { Side::Old } else { Side::New };
-    let tree = anchors::side_tree(context.repo, &work, side)?;
-    let exists = |path: &[u8]| matches!(context.repo.entry_at(tree, path), Ok(Some(_)));
-    let typed = typed_path(context, text, &exists);
-    let pointed = anchors::parse(&typed, side, &exists)?;
-    let code = anchors::point(context, &listed.session, &work, &pointed)?;
-    Ok((work, Some(Place::Code(code))))
-}
-
-/// Returns what was typed as seen from the top of the repository: from there, or from the current directory.
-fn typed_path(context: &Context<'_>, text: &OsString, exists: &dyn Fn(&[u8]) -> bool) -> Vec<u8> {
-    let typed = text.as_bytes();
-    let file = |text: &[u8]| -> Vec<u8> {
-        anchors::parse(text, Side::New, exists).map_or_else(|_| text.to_vec(), |at| at.path)
-    };
-    if exists(&file(typed)) {
-        return typed.to_vec();
-    }
-    if let Some(plain) = unquoted(typed)
-        && exists(&file(&plain))
-    {
-        return plain;
-    }
-    let below = context
-        .repo
-        .work_tree()
-        .and_then(|top| context.env.cwd.strip_prefix(top).ok())
-        .filter(|below| *below != Path::new(""));
-    if let Some(below) = below {
-        let joined = without_dots(&below.join(Path::new(text)));
-        if exists(&file(&joined)) {
-            return joined;
-        }
-    }
-    typed.strip_prefix(b"./").unwrap_or(typed).to_vec()
-}
-
-/// Reads a file's name as git and we write odd ones, with what follows it.
-fn unquoted(typed: &[u8]) -> Option<Vec<u8>> {
-    let end = typed.iter().rposition(|byte| *byte == b'"')? + 1;
-    let mut plain = unquote(&typed[..end])?;
-    plain.extend_from_slice(&typed[end..]);
-    Some(plain)
-}
-
-/// Returns a path without steps back to where it came from.
-fn without_dots(path: &Path) -> Vec<u8> {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir if plain.pop() => {}
-            part => plain.push(part),
-        }
-    }
-    plain.into_os_string().into_vec()
-}
-
-/// Returns the event that began a turn.
-fn prompt_of(context: &Context<'_>, listed: &Listed, turn: u32) -> Result<Ulid> {
-    for event in events::all(context, listed)? {
-        let event = event?;
-        if event.turn == turn && matches!(event.body, Body::Prompt { .. }) {
-            return Ok(event.id);
-        }
-    }
-    let (name, turns) = (&listed.session.name, listed.session.turns);
-    Err(Error::fatal(format!(
-        "session '{name}' has no turn {turn}: it has had {turns}"
-    )))
 }

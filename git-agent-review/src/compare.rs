@@ -26,7 +26,7 @@ use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::list::{Listed, Scope};
 use serde::Serialize;
 
-use crate::table::spoken;
+use crate::overview::spoken;
 
 #[derive(Debug, Args)]
 pub struct Compare {

@@ -19,7 +19,7 @@ use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
 use git_agent::review::anchors::{self, Placed, Spot};
-use git_agent::review::send::{self, Sent};
+use git_agent::review::prompt::{self, Sent};
 use git_agent::review::{records, state};
 use git_agent::selection;
 use git_agent::session::worktree::work::{self, Keep, Work};
@@ -166,7 +166,7 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
                         judgement,
                     };
                     verdicts.extend(judgements.into_iter().map(judged));
-                    let sent = send::sent(context, &listed)?;
+                    let sent = prompt::sent(context, &listed)?;
                     rows.extend(wanted.iter().map(|placed| row(&listed, placed, &sent)));
                 }
             }

@@ -1,7 +1,6 @@
 //! `git agent review`: the command line.
 
 mod ai;
-mod answer;
 mod args;
 mod comment;
 mod compare;
@@ -10,8 +9,9 @@ mod draft;
 mod edit;
 mod into;
 mod list;
+mod overview;
+mod reply;
 mod send;
-mod table;
 mod verdict;
 
 use std::process::ExitCode;
@@ -31,15 +31,15 @@ fn main() -> ExitCode {
         }
         let cli: Cli = invoke::parse(arguments)?;
         match cli.verb {
-            None => table::run(env, &cli.table),
+            None => overview::run(env, &cli.overview),
             Some(Verb::Diff(args)) => diff::run(env, &args),
             Some(Verb::List(args)) => list::run(env, &args),
             Some(Verb::Comment(args)) => comment::run(env, &args),
-            Some(Verb::Reply(args)) => answer::reply(env, &args),
-            Some(Verb::Resolve(args)) => answer::resolve(env, &args),
-            Some(Verb::Reopen(args)) => answer::reopen(env, &args),
+            Some(Verb::Reply(args)) => reply::reply(env, &args),
+            Some(Verb::Resolve(args)) => reply::resolve(env, &args),
+            Some(Verb::Reopen(args)) => reply::reopen(env, &args),
             Some(Verb::Edit(args)) => edit::run(env, &args),
-            Some(Verb::Delete(args)) => answer::delete(env, &args),
+            Some(Verb::Delete(args)) => reply::delete(env, &args),
             Some(Verb::Send(args)) => send::run(env, &args),
             Some(Verb::Approve(args)) => verdict::run(env, &args, Verdict::Approve),
             Some(Verb::RequestChanges(args)) => verdict::run(env, &args, Verdict::RequestChanges),

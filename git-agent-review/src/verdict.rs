@@ -21,13 +21,13 @@ use git_agent::output::review::left_out;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
 use git_agent::review::state::Regard;
-use git_agent::review::{git_notes, last_seen, records, verdict};
+use git_agent::review::{git_notes, last_seen, records, send, verdict};
 use git_agent::selection;
 use git_agent::session::worktree::work::{self, Keep, Work};
 use git_agent::store::list::Listed;
 use serde::Serialize;
 
-use crate::{draft, into, send};
+use crate::{draft, into};
 
 #[derive(Debug, Args)]
 pub struct Judge {
@@ -352,6 +352,5 @@ fn next_steps(context: &Context<'_>, ui: &Ui, verdict: Verdict, judged: &[(&List
 
 /// Returns how whoever is to make the changes gets to know of them.
 fn changes_next(context: &Context<'_>, listed: &Listed, work: &Work) -> String {
-    let name = shell_word(&listed.session.name);
-    send::next_step(context, listed, work).unwrap_or_else(|| send::comment_on(&name))
+    send::next_step(context, listed, work).unwrap_or_else(|| send::comment_on(&listed.session.name))
 }

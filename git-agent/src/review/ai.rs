@@ -247,7 +247,7 @@ fn prompt(context: &Context<'_>, subject: &Subject, before: ObjectId) -> Result<
     let diff = String::from_utf8_lossy(&diff).into_owned();
     let ticks = diff
         .lines()
-        .map(crate::review::send::longest_run)
+        .map(crate::review::prompt::longest_run)
         .max()
         .unwrap_or(0);
     let fence = "`".repeat(3.max(ticks + 1));

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::git::{ObjectId, ObjectKind};
 use crate::model::review::authorship::shown;
 use crate::model::review::{Comment, Place, Side, Thread, Verdict};
+use crate::review::prompt::{path_shown, plain};
 use crate::review::records;
-use crate::review::send::{path_shown, plain};
 use crate::session::worktree::work;
 use crate::store::refname;
 

@@ -7,7 +7,11 @@
 //! | `verdict` | giving a verdict, and which verdicts count |
 //! | `state` | a session's state and verdict, given its work as it is now |
 //! | `approvers` | sessions whose approval counts |
-//! | `send` | comments become a prompt |
+//! | `comment` | commenting, replying, resolving, reopening, deleting, rewording |
+//! | `edit` | comments typed into a form in the editor |
+//! | `send` | sending a review back to the agent |
+//! | `prompt` | comments as a prompt, and which were sent |
+//! | `draft` | typed text that could not be used |
 //! | `ai` | a review by an agent |
 //! | `diff_text` | the text of a diff: its outline, the form to comment in, typed paths |
 //! | `diff_scope`, `last_seen` | which part of the work is shown, and what was shown last |
@@ -17,11 +21,15 @@
 pub mod ai;
 pub mod anchors;
 pub mod approvers;
+pub mod comment;
 pub mod diff_scope;
 pub mod diff_text;
+pub mod draft;
+pub mod edit;
 pub mod git_notes;
 pub mod last_seen;
 pub mod moved_meanwhile;
+pub mod prompt;
 pub mod records;
 pub mod send;
 pub mod state;

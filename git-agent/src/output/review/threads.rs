@@ -7,8 +7,8 @@ use crate::output::terminal::sanitize::{block, one_line};
 use crate::output::terminal::style::{Palette, Slot};
 use crate::output::{human, sessions};
 use crate::review::anchors::{Placed, Spot};
+use crate::review::prompt;
 use crate::review::records::short_id;
-use crate::review::send;
 
 /// How many characters of one line of a comment are shown.
 const LINE_SHOWN: usize = 1000;
@@ -117,7 +117,7 @@ impl Look<'_> {
 
     /// Returns where a thread hangs, for a heading.
     pub fn place(placed: &Placed<'_>) -> String {
-        send::place(placed)
+        prompt::place(placed)
     }
 }
 

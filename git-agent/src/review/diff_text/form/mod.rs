@@ -19,8 +19,8 @@ use crate::model::session::{Ulid, WriterId};
 use crate::review::anchors::{Placed, Pointed, Spot};
 use crate::review::diff_text::form::quotes::Shown;
 use crate::review::diff_text::form::reader::Reader;
+use crate::review::prompt;
 use crate::review::records::short_id;
-use crate::review::send;
 
 /// Makes foreign text visible as it is, so that an editor shows all of it.
 pub type Escape = fn(&str) -> String;
@@ -248,7 +248,7 @@ impl Form {
         if self.threads.insert(name.clone(), named).is_some() {
             return;
         }
-        let place = self.clean(&send::place(placed));
+        let place = self.clean(&prompt::place(placed));
         let _ = writeln!(self.text, "[ ] {name} {place}");
         for comment in placed
             .thread

@@ -14,7 +14,7 @@ use git_agent::listing::row::{self, Summary};
 use git_agent::merge::conflicts::{self, Pair, Verdict};
 use git_agent::model::known::Finding;
 use git_agent::model::session::State;
-use git_agent::output::table::{Cell, Column, Table as Grid};
+use git_agent::output::table::{Cell, Column, Table};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain, sessions};
@@ -23,14 +23,14 @@ use git_agent::session::worktree::work;
 use git_agent::store::list::{Listed, Scope};
 use serde::Serialize;
 
-use crate::send;
+use git_agent::review::send;
 
 /// So many sessions are asked whether there is something to send to them.
 const ASKED: usize = 5;
 
 /// Which sessions
 #[derive(Debug, Args)]
-pub struct Table {
+pub struct Overview {
     #[command(flatten)]
     choice: Choice,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub struct Table {
 }
 
 /// Runs it.
-pub fn run(env: &Env, args: &Table) -> Result<u8> {
+pub fn run(env: &Env, args: &Overview) -> Result<u8> {
     in_repo::run(env, args.output.options(), |context, ui| {
         let chosen = chosen(context, args)?;
         let rows = row::summarize(context, &chosen);
@@ -113,7 +113,7 @@ fn with_conflicts(
 }
 
 /// Returns the sessions that were asked for, otherwise those that wait for a reviewer: this clone's and teammates'.
-fn chosen(context: &Context<'_>, args: &Table) -> Result<Vec<Listed>> {
+fn chosen(context: &Context<'_>, args: &Overview) -> Result<Vec<Listed>> {
     let selection = args.choice.selection();
     if !selection.is_empty() {
         return selection::select(context, &selection);
@@ -198,7 +198,7 @@ fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
         ui.hint("git agent list");
         return Ok(());
     }
-    let mut grid = Grid::new([
+    let mut grid = Table::new([
         Column::new("SESSION").shrinks_to(16).keeps_end(),
         Column::new("FILES").right().goes(2),
         Column::new("+").right().goes(5),
