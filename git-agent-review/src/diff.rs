@@ -6,12 +6,11 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::merge::candidates;
 use git_agent::output::review::diff_view::{self, DiffOptions};
 use git_agent::review::diff_scope::Scope;
 use git_agent::review::diff_text::pathspec;
 use git_agent::selection;
-
-use crate::into;
 
 #[derive(Debug, Args)]
 pub struct Diff {
@@ -92,7 +91,7 @@ pub fn run(env: &Env, args: &Diff) -> Result<u8> {
         };
         diff_view::show(context, ui, &options, || {
             let listed = selection::select_one(context, args.session.as_deref())?;
-            into::towards(context, listed, args.into.as_deref())
+            candidates::towards(context, listed, args.into.as_deref())
         })?;
         Ok(0)
     })

@@ -7,7 +7,6 @@ mod compare;
 mod diff;
 mod draft;
 mod edit;
-mod into;
 mod list;
 mod overview;
 mod reply;

@@ -61,6 +61,16 @@ pub struct Choice {
     pub look_only: bool,
 }
 
+/// Returns a session as if it had been made from the branch that was named, if one was: its work is then what a merge into
+/// that branch would bring. Nothing is recorded.
+pub fn towards(context: &Context<'_>, mut listed: Listed, into: Option<&str>) -> Result<Listed> {
+    if let Some(into) = into {
+        let target = target(context, Some(into), &Choice::default())?;
+        listed.session.parent = Some(target.branch);
+    }
+    Ok(listed)
+}
+
 /// Finds the branch to merge into: the named one, or else the common parent of the chosen sessions, or else the current
 /// branch.
 pub fn target(context: &Context<'_>, wanted: Option<&str>, choice: &Choice) -> Result<Target> {

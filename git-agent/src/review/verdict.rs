@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
+use crate::git::ObjectId;
 use crate::model::review::standing::{Opinion, counts, is_unnamed, judge, session_of};
 use crate::model::review::{Action, Review, Verdict};
 use crate::model::session::{Person, Session, SessionId, State};
-use crate::review::records;
+use crate::review::state::Regard;
+use crate::review::{draft, git_notes, last_seen, records};
 use crate::session::control::state;
 use crate::session::worktree::work::{self, Keep, Work};
 use crate::session::{caller, control};
@@ -22,11 +24,239 @@ pub fn about(review: &Review, sid: SessionId, work: &Work) -> Opinion {
     judge(review, sid, &work.tip.to_string(), &work.tree.to_string())
 }
 
+/// The sessions that a verdict is about.
+#[derive(Debug)]
+pub enum Chosen {
+    /// Sessions that were named: they are judged as they are, together or not at all as far as that can be told before.
+    Named(Vec<Listed>),
+    /// Sessions that a filter found: those that wait for the verdict are shown, and judged exactly as they were shown.
+    Found(Vec<Listed>),
+}
+
+/// A session that a filter found and that waits for a verdict.
+#[derive(Debug)]
+pub struct Waiting {
+    /// The session.
+    pub listed: Listed,
+    /// Its work, which is judged only as it is here.
+    pub work: Work,
+    /// How many files changed.
+    pub files: u64,
+    /// How many lines were added.
+    pub added: u64,
+    /// How many lines were deleted.
+    pub deleted: u64,
+    /// How many comments are open.
+    pub open_comments: u64,
+}
+
+/// A verdict that was given.
+#[derive(Debug)]
+pub struct Decision {
+    /// The session.
+    pub listed: Listed,
+    /// The work that was judged.
+    pub work: Work,
+    /// The files as they were last shown, and how many differ from those; nothing where all of it was shown.
+    pub unseen: Option<(ObjectId, u64)>,
+}
+
+/// What came of judging some sessions.
+#[derive(Debug)]
+pub struct Decided {
+    /// The verdicts that were given.
+    pub decisions: Vec<Decision>,
+    /// Whether some sessions were not judged.
+    pub incomplete: bool,
+    /// The session in which the verdicts were given, if its approval does not count.
+    pub unheard: Option<String>,
+    /// The failure that ended it after some verdicts were given.
+    pub failure: Option<Error>,
+}
+
+/// What happens while sessions are judged, and the question whether they shall be.
+pub trait Reporter {
+    /// A session that a filter found cannot be judged.
+    fn left_out(&mut self, session: &Session, why: &Error);
+
+    /// Shows a session before it is judged.
+    fn show(&mut self, waiting: &Waiting) -> Result<()>;
+
+    /// Asks whether so many sessions shall be judged as they were shown.
+    fn agrees(&mut self, sessions: usize) -> Result<bool>;
+
+    /// A verdict was given.
+    fn decided(&mut self, decision: &Decision);
+
+    /// A session that was shown could not be judged.
+    fn failed(&mut self, error: &Error);
+}
+
+/// Gives a verdict on sessions, and says what came of it. A reason that could not be given is kept.
+pub fn decide(
+    context: &Context<'_>,
+    chosen: Chosen,
+    verdict: Verdict,
+    why: &str,
+    reporter: &mut dyn Reporter,
+) -> Result<Decided> {
+    let cases = draft::keeping(context, "message", why, || match chosen {
+        Chosen::Named(named) => named_cases(context, named, verdict),
+        Chosen::Found(found) => found_cases(context, found, verdict, reporter),
+    })?;
+    let many = cases.len();
+    let mut decisions = Vec::new();
+    let mut failure = None;
+    for (listed, seen) in cases {
+        let was_shown = seen.is_some();
+        let given = draft::keeping(context, "message", why, || {
+            decide_one(context, listed, verdict, why, seen.as_ref())
+        });
+        match given {
+            Ok(decision) => {
+                reporter.decided(&decision);
+                decisions.push(decision);
+            }
+            // Sessions that a filter found are judged as far as it goes.
+            Err(error) if was_shown => reporter.failed(&error),
+            Err(error) if decisions.is_empty() => return Err(error),
+            // The verdicts before it are told all the same.
+            Err(error) => {
+                failure = Some(error);
+                break;
+            }
+        }
+    }
+    let unheard = match decisions.first() {
+        Some(decision) => unheard(context, decision.listed.session.sid)?,
+        None => None,
+    };
+    let failure = failure.or(git_notes::refresh(context).err());
+    Ok(Decided {
+        incomplete: decisions.len() < many,
+        decisions,
+        unheard,
+        failure,
+    })
+}
+
+/// A session to judge, and its work if that was shown.
+type Case = (Listed, Option<Work>);
+
+fn named_cases(context: &Context<'_>, named: Vec<Listed>, verdict: Verdict) -> Result<Vec<Case>> {
+    if named.len() > 1 {
+        for listed in &named {
+            require(context, listed, verdict)?;
+        }
+    }
+    Ok(named.into_iter().map(|listed| (listed, None)).collect())
+}
+
+/// Returns the sessions that wait for a verdict, once they were shown and agreed to.
+fn found_cases(
+    context: &Context<'_>,
+    found: Vec<Listed>,
+    verdict: Verdict,
+    reporter: &mut dyn Reporter,
+) -> Result<Vec<Case>> {
+    let reviews = records::load(context)?;
+    let mut cases = Vec::new();
+    for listed in found {
+        if listed.session.resolves().is_some() {
+            continue;
+        }
+        let review = reviews.of(listed.session.sid);
+        let work = match work::look(context, &listed, Keep::Nothing) {
+            Ok(work) => work,
+            Err(_) if !waits(listed.session.status, verdict) => continue,
+            Err(error) => {
+                reporter.left_out(&listed.session, &error);
+                continue;
+            }
+        };
+        let regard = Regard::of_work(context.repo, &listed.session, &review, &work);
+        if waits(regard.state, verdict) {
+            let waiting = waiting(context, listed, work, &review)?;
+            reporter.show(&waiting)?;
+            cases.push((waiting.listed, Some(waiting.work)));
+        }
+    }
+    if cases.is_empty() {
+        return Err(
+            Error::negative("none of these sessions waits for this verdict")
+                .hint("git agent review"),
+        );
+    }
+    if !reporter.agrees(cases.len())? {
+        return Err(Error::negative("nothing was decided"));
+    }
+    Ok(cases)
+}
+
+/// Returns whether a session that was not named is one for a verdict: only what is ready is approved.
+fn waits(state: State, verdict: Verdict) -> bool {
+    match verdict {
+        Verdict::Approve => state == State::Ready,
+        Verdict::RequestChanges | Verdict::Reject => {
+            matches!(
+                state,
+                State::Ready | State::Approved | State::ChangesRequested
+            )
+        }
+    }
+}
+
+/// Counts the work that a session is about to be judged on.
+fn waiting(context: &Context<'_>, listed: Listed, work: Work, review: &Review) -> Result<Waiting> {
+    let base = context.repo.tree_of(work.base)?;
+    let counts = context.repo.numstat(base, work.tree)?;
+    let lines = || counts.iter().filter_map(|counted| counted.lines);
+    let open = review.threads.iter().filter(|thread| thread.is_open());
+    Ok(Waiting {
+        files: counts.len() as u64,
+        added: lines().map(|(added, _)| added).sum(),
+        deleted: lines().map(|(_, deleted)| deleted).sum(),
+        open_comments: open.count() as u64,
+        listed,
+        work,
+    })
+}
+
+fn decide_one(
+    context: &Context<'_>,
+    listed: Listed,
+    verdict: Verdict,
+    why: &str,
+    seen: Option<&Work>,
+) -> Result<Decision> {
+    let work = give(context, &listed, verdict, why, seen)?;
+    let unseen = match seen {
+        Some(_) => None,
+        None => unseen(context, &listed, &work)?,
+    };
+    last_seen::remember(context, listed.session.sid, &work)?;
+    Ok(Decision {
+        listed,
+        work,
+        unseen,
+    })
+}
+
+/// Returns the files as they were when the work was last shown, and how many are not like that any more.
+fn unseen(context: &Context<'_>, listed: &Listed, work: &Work) -> Result<Option<(ObjectId, u64)>> {
+    let Some(seen) = last_seen::last(context, listed.session.sid)? else {
+        return Ok(None);
+    };
+    let since = last_seen::since(context, &seen, work)?;
+    let files = context.repo.numstat(since.tree, work.tree)?.len() as u64;
+    Ok((files > 0).then_some((since.tree, files)))
+}
+
 /// Gives a verdict on exactly the work as it is now, and returns that work.
 ///
 /// What is judged stays in the session's snapshots. The state of one's own session follows the verdict. Where somebody was
 /// shown the work before, only what was `seen` is judged: if it has changed meanwhile, that is an error.
-pub fn give(
+fn give(
     context: &Context<'_>,
     listed: &Listed,
     verdict: Verdict,
@@ -70,7 +300,7 @@ pub fn give(
 }
 
 /// Returns the session in which this command gives verdicts, if its approval of a session does not count.
-pub fn unheard(context: &Context<'_>, sid: SessionId) -> Result<Option<String>> {
+fn unheard(context: &Context<'_>, sid: SessionId) -> Result<Option<String>> {
     let who = records::author(context)?;
     let (Some(_), Some(writer)) = (session_of(&who), context.store.writer()?) else {
         return Ok(None);
@@ -119,7 +349,7 @@ fn follow(context: &Context<'_>, session: &Session, who: &Person) -> Result<()> 
 }
 
 /// Makes sure that a verdict can be given, as far as that can be told before.
-pub fn require(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Result<()> {
+fn require(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Result<()> {
     require_open(context, listed, verdict)?;
     work::look(context, listed, Keep::Nothing)?;
     Ok(())

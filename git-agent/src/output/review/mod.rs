@@ -9,6 +9,7 @@
 //! | `diff_files` | changed files for programs |
 //! | `left_out` | files that are neither shown nor judged |
 //! | `threads` | comment threads and verdicts as blocks of text |
+//! | `verdicts` | verdicts as they are given |
 //! | `report` | findings in the forms that other tools read |
 
 pub mod diff_files;
@@ -18,4 +19,5 @@ pub mod emphasis;
 pub mod left_out;
 pub mod report;
 pub mod threads;
+pub mod verdicts;
 pub mod weave;
