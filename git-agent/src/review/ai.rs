@@ -7,15 +7,23 @@ use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
 use crate::git::ObjectId;
 use crate::git::refs::{Expected, RefChange};
+use crate::git::snapshot::scan::Hidden;
 use crate::model::event::{Body, is_begun_line, is_unfinished};
+use crate::model::review::findings::{self, Finding};
 use crate::model::review::standing::agent;
+use crate::model::review::{Action, Place, Side};
+use crate::model::session::fold::shorten;
 use crate::model::session::{Person, Session, State};
+use crate::review::anchors::{self, Pointed};
+use crate::review::diff_scope::{self, Scope};
 use crate::review::moved_meanwhile::Meanwhile;
+use crate::review::{git_notes, records};
 use crate::session::control::state;
 use crate::session::create::{self, Options, choose_agent};
 use crate::session::events::wait::{self, Outcome, Wish};
 use crate::session::supervisor::launch;
 use crate::session::worktree::clean;
+use crate::session::worktree::work::{self, Keep, Work};
 use crate::session::{control, events};
 use crate::store::list::Listed;
 
@@ -63,9 +71,182 @@ pub struct Reviewer<'w> {
     pub command: &'w [String],
 }
 
+/// The work that an agent reviews.
+#[derive(Debug)]
+pub enum About<'l> {
+    /// The work of a session.
+    Session {
+        /// The session.
+        listed: &'l Listed,
+        /// Its work.
+        work: Work,
+        /// What is compared.
+        subject: Subject,
+    },
+    /// What is not committed in the current checkout.
+    Checkout(Subject),
+}
+
+impl<'l> About<'l> {
+    /// Returns the work of a session, or only what is not committed of it. It is kept.
+    pub fn session(context: &Context<'_>, listed: &'l Listed, uncommitted: bool) -> Result<Self> {
+        let work = work::look(context, listed, Keep::Snapshot)?;
+        let scope = if uncommitted {
+            Scope::Uncommitted
+        } else {
+            Scope::Branch
+        };
+        let compared = diff_scope::compared(context, listed, &work, scope)?;
+        let subject = Subject {
+            name: listed.session.name.clone(),
+            tip: work.tip,
+            old: compared.old,
+            new: compared.new,
+            attributes: context.repo.tree_of(work.base)?,
+            task: listed.session.task.clone(),
+        };
+        Ok(About::Session {
+            listed,
+            work,
+            subject,
+        })
+    }
+
+    /// Returns what is not committed in the current checkout.
+    pub fn checkout(context: &Context<'_>) -> Result<Self> {
+        let at = context.repo.checkout()?;
+        let seen = context.repo.capture_stored(&at, Hidden::Look)?;
+        let tip = seen
+            .head
+            .ok_or_else(|| Error::fatal("this branch has no commit yet"))?;
+        Ok(About::Checkout(Subject {
+            name: "checkout".to_owned(),
+            tip,
+            old: context.repo.tree_of(tip)?,
+            new: seen.tree,
+            attributes: context.repo.tree_of(tip)?,
+            task: String::new(),
+        }))
+    }
+
+    fn subject(&self) -> &Subject {
+        match self {
+            About::Session { subject, .. } | About::Checkout(subject) => subject,
+        }
+    }
+
+    /// Returns whether there is nothing to review.
+    pub fn is_empty(&self) -> bool {
+        self.subject().old == self.subject().new
+    }
+}
+
+/// A review by an agent.
+#[derive(Debug)]
+pub struct Reviewed {
+    /// What the agent answered.
+    pub answered: Answered,
+    /// Its findings; nothing where the answer holds none that can be read.
+    pub findings: Option<Vec<Finding>>,
+    /// Whether the session's work has changed meanwhile.
+    pub outdated: bool,
+}
+
+/// Lets an agent review some work. Its findings on a session become comments of its own, if those are `wanted`. `tell` is
+/// told which refs moved and which verdicts were given while it ran.
+pub fn review(
+    context: &Context<'_>,
+    about: &About<'_>,
+    reviewer: &Reviewer<'_>,
+    within: Option<Duration>,
+    wanted: bool,
+    tell: &mut dyn FnMut(String),
+) -> Result<Reviewed> {
+    let answered = ask(context, about.subject(), reviewer, within, tell)?;
+    let findings = findings::parse(&answered.text);
+    let mut outdated = false;
+    if let About::Session { listed, work, .. } = about {
+        let now = work::look(context, listed, Keep::Nothing)?;
+        outdated = (now.tree, now.tip) != (work.tree, work.tip);
+        if let Some(found) = findings.as_ref().filter(|_| wanted) {
+            write_comments(context, listed, work, &answered.who, found)?;
+            git_notes::refresh(context)?;
+        }
+    }
+    Ok(Reviewed {
+        answered,
+        findings,
+        outdated,
+    })
+}
+
+/// Writes findings down as comments by the agent. One that points at nothing is about the file, or the session.
+fn write_comments(
+    context: &Context<'_>,
+    listed: &Listed,
+    work: &Work,
+    who: &Person,
+    found: &[Finding],
+) -> Result<()> {
+    let mut actions = Vec::new();
+    for finding in found {
+        let (at, lost) = place(context, listed, work, finding);
+        let mut body: String = finding.message.trim().to_owned();
+        if let Some(lost) = lost {
+            body = format!("{lost}: {body}");
+        }
+        if body.is_empty() {
+            continue;
+        }
+        actions.push(Action::Comment {
+            target: None,
+            of: None,
+            at,
+            body: shorten(&body, records::LONGEST / 4),
+            severity: Some(finding.severity),
+        });
+    }
+    if !actions.is_empty() {
+        records::write(context, listed.session.sid, work.tip, who, actions)?;
+    }
+    Ok(())
+}
+
+/// Returns the place of a finding, and in words the one that it names but that is not there.
+fn place(
+    context: &Context<'_>,
+    listed: &Listed,
+    work: &Work,
+    finding: &Finding,
+) -> (Option<Place>, Option<String>) {
+    let Some(file) = &finding.file else {
+        return (None, None);
+    };
+    let path = file.trim_start_matches("./").as_bytes().to_vec();
+    let point = |lines: Option<(u32, u32)>| {
+        let at = Pointed {
+            path: path.clone(),
+            lines,
+            side: Side::New,
+        };
+        anchors::point(context, &listed.session, work, &at)
+            .ok()
+            .map(Place::Code)
+    };
+    let lines = finding.line.map(|line| (line, finding.end.unwrap_or(line)));
+    if let Some(place) = point(lines) {
+        return (Some(place), None);
+    }
+    let lost = match finding.line {
+        Some(line) => format!("{file}:{line}"),
+        None => file.clone(),
+    };
+    (point(None), Some(lost))
+}
+
 /// Lets an agent review something, and returns its answer. Its worktree is gone afterwards; the conversation stays. `tell` is
 /// told which refs moved and which verdicts were given while it ran.
-pub fn ask(
+fn ask(
     context: &Context<'_>,
     subject: &Subject,
     reviewer: &Reviewer<'_>,

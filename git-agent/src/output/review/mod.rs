@@ -11,11 +11,13 @@
 //! | `threads` | comment threads and verdicts as blocks of text |
 //! | `verdicts` | verdicts as they are given |
 //! | `report` | findings in the forms that other tools read |
+//! | `findings` | findings of a review by an agent |
 
 pub mod diff_files;
 pub mod diff_view;
 mod early_diff;
 pub mod emphasis;
+pub mod findings;
 pub mod left_out;
 pub mod report;
 pub mod threads;
