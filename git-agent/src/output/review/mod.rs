@@ -9,16 +9,19 @@
 //! | `diff_files` | changed files for programs |
 //! | `left_out` | files that are neither shown nor judged |
 //! | `threads` | comment threads and verdicts as blocks of text |
-//! | `verdicts` | verdicts as they are given |
 //! | `report` | findings in the forms that other tools read |
 //! | `findings` | findings of a review by an agent |
+//! | `overview`, `comparison`, `list`, `verdicts` | the tables, lists and messages of the verbs with these names |
 
+pub mod comparison;
 pub mod diff_files;
 pub mod diff_view;
 mod early_diff;
 pub mod emphasis;
 pub mod findings;
 pub mod left_out;
+pub mod list;
+pub mod overview;
 pub mod report;
 pub mod threads;
 pub mod verdicts;

@@ -1,0 +1,166 @@
+//! The overview of a reviewer: the sessions that wait, how much they changed, what was said of them, what their work does
+//! not go together with, and the commands that come next.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::error::{Error, Result, shell_word};
+use crate::listing::row::{self, Summary};
+use crate::merge::conflicts::{self, Pair, Verdict};
+use crate::model::session::State;
+use crate::review::send;
+use crate::selection::{self, Selection};
+use crate::session::worktree::work;
+use crate::store::list::{Listed, Scope};
+
+/// So many sessions are asked whether there is something to send to them.
+const ASKED: usize = 5;
+
+/// The sessions of an overview.
+#[derive(Debug)]
+pub struct Overview {
+    /// The sessions.
+    pub sessions: Vec<Listed>,
+    /// A row for each.
+    pub rows: Vec<OverviewRow>,
+    /// The reason why conflicts are not told.
+    pub conflicts_unknown: Option<Error>,
+}
+
+/// A session in one row, and what its work does not go together with.
+#[derive(Debug, Serialize)]
+pub struct OverviewRow {
+    /// The session.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// The branch it goes to, and other sessions of the table, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conflicts_with: Vec<String>,
+}
+
+impl Deref for OverviewRow {
+    type Target = Summary;
+
+    fn deref(&self) -> &Summary {
+        &self.summary
+    }
+}
+
+/// Returns the overview of the sessions that were asked for, otherwise of those that wait for a reviewer.
+pub fn overview(context: &Context<'_>, selection: &Selection) -> Result<Overview> {
+    let sessions = chosen(context, selection)?;
+    let rows = row::summarize(context, &sessions);
+    let matrix = conflicts::matrix(context, &sessions, &conflicts::Options::default());
+    let (pairs, conflicts_unknown): (Vec<Pair>, _) = match matrix {
+        Ok(matrix) => (
+            matrix.against.into_iter().chain(matrix.between).collect(),
+            None,
+        ),
+        Err(error) => (Vec::new(), Some(error)),
+    };
+    let rows = rows
+        .into_iter()
+        .map(|summary| with_conflicts(summary, &pairs));
+    Ok(Overview {
+        rows: rows.collect(),
+        sessions,
+        conflicts_unknown,
+    })
+}
+
+/// Adds what a session conflicts with: the branch it goes to, and other sessions.
+fn with_conflicts(summary: Summary, pairs: &[Pair]) -> OverviewRow {
+    let sid = Some(summary.session.sid);
+    let conflicts_with = pairs
+        .iter()
+        .filter(|pair| pair.verdict != Verdict::Clean)
+        .filter_map(|pair| match sid {
+            sid if pair.ours.session == sid => Some(pair.theirs.name.clone()),
+            sid if pair.theirs.session == sid => Some(pair.ours.name.clone()),
+            _ => None,
+        })
+        .collect();
+    OverviewRow {
+        summary,
+        conflicts_with,
+    }
+}
+
+/// Returns the sessions that were asked for, otherwise those that wait for a reviewer: this clone's and teammates'.
+fn chosen(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed>> {
+    if !selection.is_empty() {
+        return selection::select(context, selection);
+    }
+    let mut sessions = selection::list(context, Scope::All)?.sessions;
+    sessions.retain(|listed| {
+        let waits = matches!(
+            listed.session.status,
+            State::Ready | State::Approved | State::ChangesRequested
+        );
+        waits && listed.session.resolves().is_none()
+    });
+    Ok(sessions)
+}
+
+/// Returns the commands that come next, for the sessions at hand.
+pub fn next_steps(context: &Context<'_>, overview: &Overview) -> Vec<String> {
+    let mut steps = Vec::new();
+    let rows: Vec<&OverviewRow> = (overview.rows.iter())
+        .filter(|row| row.session.resolves().is_none())
+        .collect();
+    let named = |row: &OverviewRow| shell_word(&row.name);
+    let verdict = |row: &OverviewRow| row.verdict.known().cloned().unwrap_or_default();
+    let open = |row: &OverviewRow| {
+        row.comments
+            .known()
+            .is_some_and(|comments| comments.open > 0)
+    };
+    if let Some(row) = rows.iter().copied().find(|row| verdict(row) != "approve") {
+        let name = shell_word(&row.name);
+        steps.push(format!("git agent review diff {name}"));
+        if !open(row) {
+            steps.push(format!(
+                "git agent review comment {name} FILE:LINE -m \"<text>\""
+            ));
+            steps.push(format!("git agent review approve {name}"));
+        }
+        let waits =
+            |row: &&OverviewRow| row.mine && row.state == State::Ready && verdict(row).is_empty();
+        if rows.iter().copied().filter(waits).count() > 1 {
+            let all = "git agent review approve --ready    all that are ready, after a question";
+            steps.push(all.to_owned());
+        }
+    }
+    // Where a comment hangs now does not matter for this, so no file is looked at.
+    let to_send = |row: &OverviewRow| {
+        let listed = overview
+            .sessions
+            .iter()
+            .find(|listed| listed.session.sid == row.session.sid)?;
+        let work = work::committed(context, listed).ok()?;
+        send::next_step(context, listed, &work)
+    };
+    let commented = (rows.iter().copied()).filter(|row| row.mine && open(row));
+    if let Some(step) = commented.take(ASKED).find_map(to_send) {
+        steps.push(step);
+    }
+    // Each goes where it came from.
+    let mut targets: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let is_empty = |row: &OverviewRow| {
+        let same = |changes: &row::Changes| changes.files + changes.uncommitted == 0;
+        row.changes.known().is_some_and(same) && row.ahead.known().is_none_or(|count| *count == 0)
+    };
+    let lands = |row: &&OverviewRow| row.mine && verdict(row) == "approve" && !is_empty(row);
+    for row in rows.iter().copied().filter(lands) {
+        let into = row.parent.as_deref().unwrap_or("BRANCH");
+        targets.entry(into).or_default().push(named(row));
+    }
+    for (into, names) in targets {
+        let (into, names) = (shell_word(into), names.join(" "));
+        steps.push(format!("git agent merge --into {into} {names}"));
+    }
+    steps
+}
