@@ -11,7 +11,7 @@ use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::model::review::Severity;
 use git_agent::model::review::findings::MOST;
 use git_agent::output::review::findings;
-use git_agent::output::review::report::Form;
+use git_agent::output::review::report::ReportFormat;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui};
 use git_agent::review::ai::{self, About, Reviewed, Reviewer};
@@ -39,7 +39,7 @@ pub struct Ai {
     timeout: Option<Duration>,
     /// Report for another tool: sarif, github or gitlab
     #[arg(long, value_name = "FORMAT")]
-    format: Option<Form>,
+    format: Option<ReportFormat>,
     /// Exit with 1 from this severity on, or never (default: major)
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<String>,

@@ -11,7 +11,7 @@ use git_agent::model::review::{Place, Severity, Side};
 use git_agent::model::session::fold::shorten;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui};
-use git_agent::review::comment::{self, Target, Written};
+use git_agent::review::comment::{self, CommentTarget, Written};
 use git_agent::review::prompt::path_shown;
 use git_agent::review::records::short_id;
 use git_agent::review::send;
@@ -51,12 +51,12 @@ pub struct Comment {
 
 impl Comment {
     /// Returns what the comment is about.
-    fn target(&self) -> Target<'_> {
+    fn target(&self) -> CommentTarget<'_> {
         let side = if self.old { Side::Old } else { Side::New };
         match (self.turn, &self.at) {
-            (Some(turn), _) => Target::Turn(turn),
-            (None, Some(at)) => Target::Code(at, side),
-            (None, None) => Target::Session,
+            (Some(turn), _) => CommentTarget::Turn(turn),
+            (None, Some(at)) => CommentTarget::Code(at, side),
+            (None, None) => CommentTarget::Session,
         }
     }
 }

@@ -8,7 +8,7 @@ use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::listing::reviews::{self, Filter};
 use git_agent::output::Format;
 use git_agent::output::human::count;
-use git_agent::output::review::list::Writer;
+use git_agent::output::review::list::ReviewWriter;
 
 #[derive(Debug, Args)]
 pub struct List {
@@ -54,7 +54,7 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
             outdated: args.outdated,
             everything: args.everything,
         };
-        let mut writer = Writer::new(context, ui);
+        let mut writer = ReviewWriter::new(context, ui);
         let total = reviews::list(context, &selection, filter, &mut writer)?;
         writer.finish()?;
         if ui.format() != Format::Human {

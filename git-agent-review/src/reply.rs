@@ -8,7 +8,7 @@ use git_agent::error::{Context as _, Result};
 use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::model::session::Ulid;
 use git_agent::output::{Format, Ui, cannot_write, json, porcelain};
-use git_agent::review::comment::{self, Done};
+use git_agent::review::comment::{self, CommentChange};
 use git_agent::review::records::short_id;
 
 use crate::draft;
@@ -99,12 +99,12 @@ pub fn delete(env: &Env, args: &Delete) -> Result<u8> {
 }
 
 /// Says of each comment what was done, or that it was in that state already.
-fn narrator(ui: &Ui, done: &str, state: &str) -> impl FnMut(Ulid, Done) {
+fn narrator(ui: &Ui, done: &str, state: &str) -> impl FnMut(Ulid, CommentChange) {
     move |id, what| {
         let short = short_id(id);
         match what {
-            Done::Changed => ui.narrate(format!("{done} {short}")),
-            Done::Already => ui.narrate(format!("{short} is {state} already")),
+            CommentChange::Changed => ui.narrate(format!("{done} {short}")),
+            CommentChange::Already => ui.narrate(format!("{short} is {state} already")),
         }
     }
 }

@@ -11,7 +11,7 @@ use git_agent::model::session::Ulid;
 use git_agent::output::human::count;
 use git_agent::output::terminal::sanitize::{block, one_line};
 use git_agent::output::{Format, Ui, cannot_write, json};
-use git_agent::review::send::{self, Options, Outgoing, Sending};
+use git_agent::review::send::{self, Outgoing, SendOptions, Sending};
 use git_agent::selection;
 use git_agent::session::supervisor::prompts::Delivery;
 
@@ -49,7 +49,7 @@ pub fn run(env: &Env, args: &Send) -> Result<u8> {
 fn send(context: &Context<'_>, ui: &Ui, args: &Send, preface: &str) -> Result<u8> {
     let listed = selection::select_mine(context, args.session.as_deref())?;
     let name = one_line(&listed.session.name).to_string();
-    let options = Options {
+    let options = SendOptions {
         preface,
         others: args.others,
         again: args.again,

@@ -19,7 +19,7 @@ use git_agent::output::human::count;
 use git_agent::output::review::{left_out, verdicts};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Ui, cannot_write};
-use git_agent::review::verdict::{self, Chosen, Decision, Reporter, Waiting};
+use git_agent::review::verdict::{self, Cases, Decision, VerdictReporter, Waiting};
 use git_agent::selection;
 
 use crate::draft;
@@ -74,16 +74,16 @@ pub fn run(env: &Env, args: &Judge, verdict: Verdict) -> Result<u8> {
 }
 
 /// Returns the sessions that were named or found.
-fn chosen(context: &Context<'_>, args: &Judge) -> Result<Chosen> {
+fn chosen(context: &Context<'_>, args: &Judge) -> Result<Cases> {
     let selection = args.choice.selection();
     let chosen = (selection::select(context, &selection)?.into_iter())
         .map(|listed| candidates::towards(context, listed, args.into.as_deref()))
         .collect::<Result<Vec<_>>>()?;
     let named = !selection.names.is_empty() || selection.is_empty();
     Ok(if named {
-        Chosen::Named(chosen)
+        Cases::Named(chosen)
     } else {
-        Chosen::Found(chosen)
+        Cases::Found(chosen)
     })
 }
 
@@ -96,7 +96,7 @@ struct Narrator<'a> {
     yes: bool,
 }
 
-impl Reporter for Narrator<'_> {
+impl VerdictReporter for Narrator<'_> {
     fn left_out(&mut self, session: &Session, why: &Error) {
         let name = one_line(&session.name);
         self.ui

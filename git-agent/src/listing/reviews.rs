@@ -98,7 +98,7 @@ impl SessionReview<'_> {
 }
 
 /// The reader of a list.
-pub trait Reporter {
+pub trait ListReporter {
     /// A note cannot be read.
     fn unreadable(&mut self, problem: &Problem);
 
@@ -111,7 +111,7 @@ pub fn list(
     context: &Context<'_>,
     selection: &Selection,
     filter: Filter,
-    reporter: &mut dyn Reporter,
+    reporter: &mut dyn ListReporter,
 ) -> Result<Total> {
     let reviews = records::load(context)?;
     for problem in reviews.problems.iter().take(PROBLEMS) {

@@ -20,7 +20,7 @@ use crate::store::list::Listed;
 
 /// What a comment is about, as a person says it.
 #[derive(Debug, Clone, Copy)]
-pub enum Target<'t> {
+pub enum CommentTarget<'t> {
     /// The session as a whole.
     Session,
     /// A turn of the conversation.
@@ -43,7 +43,11 @@ pub struct Written {
 }
 
 /// Makes sure that there is something to comment on, before a person types.
-pub fn require_target(context: &Context<'_>, listed: &Listed, target: Target<'_>) -> Result<()> {
+pub fn require_target(
+    context: &Context<'_>,
+    listed: &Listed,
+    target: CommentTarget<'_>,
+) -> Result<()> {
     place(context, listed, target).map(drop)
 }
 
@@ -51,7 +55,7 @@ pub fn require_target(context: &Context<'_>, listed: &Listed, target: Target<'_>
 pub fn add(
     context: &Context<'_>,
     listed: &Listed,
-    target: Target<'_>,
+    target: CommentTarget<'_>,
     body: &str,
     severity: Option<Severity>,
 ) -> Result<Written> {
@@ -96,17 +100,17 @@ fn line_before(context: &Context<'_>, listed: &Listed, at: Option<&Place>) -> Op
 fn place(
     context: &Context<'_>,
     listed: &Listed,
-    target: Target<'_>,
+    target: CommentTarget<'_>,
 ) -> Result<(Work, Option<Place>)> {
     let work = work::look(context, listed, Keep::Snapshot)?;
     let (text, side) = match target {
-        Target::Session => return Ok((work, None)),
-        Target::Turn(turn) => {
+        CommentTarget::Session => return Ok((work, None)),
+        CommentTarget::Turn(turn) => {
             let event = prompt_of(context, listed, turn)?;
             let turn = Some(turn);
             return Ok((work, Some(Place::Event { event, turn })));
         }
-        Target::Code(text, side) => (text, side),
+        CommentTarget::Code(text, side) => (text, side),
     };
     let tree = anchors::side_tree(context.repo, &work, side)?;
     let exists = |path: &[u8]| matches!(context.repo.entry_at(tree, path), Ok(Some(_)));
@@ -212,7 +216,7 @@ pub fn reply(context: &Context<'_>, wanted: &str, body: &str, resolve: bool) -> 
 
 /// What was done with a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Done {
+pub enum CommentChange {
     /// It was changed.
     Changed,
     /// It was like that already.
@@ -225,7 +229,7 @@ pub fn close(
     context: &Context<'_>,
     wanted: &[String],
     resolved: bool,
-    tell: &mut dyn FnMut(Ulid, Done),
+    tell: &mut dyn FnMut(Ulid, CommentChange),
 ) -> Result<Vec<Ulid>> {
     let reviews = records::load(context)?;
     let found = find_all(context, &reviews, wanted)?;
@@ -239,7 +243,7 @@ pub fn close(
     for found in &found {
         let target = found.comment.id;
         if found.thread.is_open() != resolved {
-            tell(target, Done::Already);
+            tell(target, CommentChange::Already);
             continue;
         }
         let action = if resolved {
@@ -248,7 +252,7 @@ pub fn close(
             Action::Reopen { target }
         };
         write(context, found, action)?;
-        tell(target, Done::Changed);
+        tell(target, CommentChange::Changed);
     }
     git_notes::refresh(context)?;
     Ok(found.iter().map(|found| found.comment.id).collect())
@@ -258,7 +262,7 @@ pub fn close(
 pub fn delete(
     context: &Context<'_>,
     wanted: &[String],
-    tell: &mut dyn FnMut(Ulid, Done),
+    tell: &mut dyn FnMut(Ulid, CommentChange),
 ) -> Result<Vec<Ulid>> {
     let reviews = records::load(context)?;
     let found = find_all(context, &reviews, wanted)?;
@@ -268,11 +272,11 @@ pub fn delete(
     for found in &found {
         let id = found.comment.id;
         if found.comment.deleted {
-            tell(id, Done::Already);
+            tell(id, CommentChange::Already);
             continue;
         }
         write(context, found, Action::Del { target: Some(id) })?;
-        tell(id, Done::Changed);
+        tell(id, CommentChange::Changed);
     }
     git_notes::refresh(context)?;
     Ok(found.iter().map(|found| found.comment.id).collect())

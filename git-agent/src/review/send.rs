@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is sent.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options<'w> {
+pub struct SendOptions<'w> {
     /// Words before everything else.
     pub preface: &'w str,
     /// What teammates wrote too, marked as theirs.
@@ -61,7 +61,7 @@ pub enum Sending {
 
 /// Sends what a review says about a session to its agent: not from inside that session, once for all that send at the same
 /// time, about the work as it is now, which is kept.
-pub fn send(context: &Context<'_>, listed: &Listed, options: &Options<'_>) -> Result<Sending> {
+pub fn send(context: &Context<'_>, listed: &Listed, options: &SendOptions<'_>) -> Result<Sending> {
     let sid = listed.session.sid;
     let name = &listed.session.name;
     require(context, listed, options.dry_run)?;

@@ -26,7 +26,7 @@ pub fn about(review: &Review, sid: SessionId, work: &Work) -> Opinion {
 
 /// The sessions that a verdict is about.
 #[derive(Debug)]
-pub enum Chosen {
+pub enum Cases {
     /// Sessions that were named: they are judged as they are, together or not at all as far as that can be told before.
     Named(Vec<Listed>),
     /// Sessions that a filter found: those that wait for the verdict are shown, and judged exactly as they were shown.
@@ -75,7 +75,7 @@ pub struct Decided {
 }
 
 /// What happens while sessions are judged, and the question whether they shall be.
-pub trait Reporter {
+pub trait VerdictReporter {
     /// A session that a filter found cannot be judged.
     fn left_out(&mut self, session: &Session, why: &Error);
 
@@ -95,14 +95,14 @@ pub trait Reporter {
 /// Gives a verdict on sessions, and says what came of it. A reason that could not be given is kept.
 pub fn decide(
     context: &Context<'_>,
-    chosen: Chosen,
+    chosen: Cases,
     verdict: Verdict,
     why: &str,
-    reporter: &mut dyn Reporter,
+    reporter: &mut dyn VerdictReporter,
 ) -> Result<Decided> {
     let cases = draft::keeping(context, "message", why, || match chosen {
-        Chosen::Named(named) => named_cases(context, named, verdict),
-        Chosen::Found(found) => found_cases(context, found, verdict, reporter),
+        Cases::Named(named) => named_cases(context, named, verdict),
+        Cases::Found(found) => found_cases(context, found, verdict, reporter),
     })?;
     let many = cases.len();
     let mut decisions = Vec::new();
@@ -157,7 +157,7 @@ fn found_cases(
     context: &Context<'_>,
     found: Vec<Listed>,
     verdict: Verdict,
-    reporter: &mut dyn Reporter,
+    reporter: &mut dyn VerdictReporter,
 ) -> Result<Vec<Case>> {
     let reviews = records::load(context)?;
     let mut cases = Vec::new();

@@ -8,7 +8,7 @@ use crate::error::{Context as _, Error, Result, shell_word};
 use crate::model::review::Severity;
 use crate::model::review::findings::Finding;
 use crate::output::human::count;
-use crate::output::review::report::{self, Form};
+use crate::output::review::report::{self, ReportFormat};
 use crate::output::terminal::sanitize::{block, one_line};
 use crate::output::terminal::style::Slot;
 use crate::output::{Format, Ui, cannot_write, json, porcelain};
@@ -28,9 +28,9 @@ struct FindingRow {
 }
 
 /// Writes findings by an agent: as a report for another tool, or as the output is asked for.
-pub fn write(ui: &Ui, form: Option<Form>, agent: &str, found: &[Finding]) -> Result<()> {
-    if let Some(form) = form {
-        let text = report::render(form, agent, found);
+pub fn write(ui: &Ui, format: Option<ReportFormat>, agent: &str, found: &[Finding]) -> Result<()> {
+    if let Some(format) = format {
+        let text = report::render(format, agent, found);
         return ui.out().write_all(text.as_bytes()).context(cannot_write);
     }
     let row = |finding: &Finding| FindingRow {

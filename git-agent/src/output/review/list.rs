@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::context::Context;
 use crate::error::{Context as _, Result};
-use crate::listing::reviews::{Reporter, SessionReview, ThreadRow, VerdictRow};
+use crate::listing::reviews::{ListReporter, SessionReview, ThreadRow, VerdictRow};
 use crate::model::review::Side;
 use crate::output::review::threads::Look;
 use crate::output::terminal::sanitize::one_line;
@@ -13,17 +13,17 @@ use crate::output::{Format, Ui, cannot_write, json, porcelain};
 use crate::store::notes::Problem;
 
 /// Writes reviews as they are listed: for a person at once, for programs at the end.
-pub struct Writer<'a> {
+pub struct ReviewWriter<'a> {
     context: &'a Context<'a>,
     ui: &'a Ui,
     threads: Vec<ThreadRow>,
     verdicts: Vec<VerdictRow>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> ReviewWriter<'a> {
     /// Begins a list.
     pub fn new(context: &'a Context<'a>, ui: &'a Ui) -> Self {
-        Writer {
+        ReviewWriter {
             context,
             ui,
             threads: Vec::new(),
@@ -43,7 +43,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-impl Reporter for Writer<'_> {
+impl ListReporter for ReviewWriter<'_> {
     fn unreadable(&mut self, problem: &Problem) {
         self.ui.warning(format!(
             "cannot read a note of '{}': {}",

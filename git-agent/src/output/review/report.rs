@@ -12,7 +12,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A form of report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ReportFormat {
     /// SARIF 2.1.0.
     Sarif,
     /// Commands that GitHub's runners turn into annotations.
@@ -21,14 +21,14 @@ pub enum Form {
     Gitlab,
 }
 
-impl std::str::FromStr for Form {
+impl std::str::FromStr for ReportFormat {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
         match text {
-            "sarif" => Ok(Form::Sarif),
-            "github" => Ok(Form::Github),
-            "gitlab" => Ok(Form::Gitlab),
+            "sarif" => Ok(ReportFormat::Sarif),
+            "github" => Ok(ReportFormat::Github),
+            "gitlab" => Ok(ReportFormat::Gitlab),
             _ => Err(Error::usage(format!(
                 "format must be sarif, github or gitlab, not '{text}'"
             ))),
@@ -37,11 +37,11 @@ impl std::str::FromStr for Form {
 }
 
 /// Returns a report of findings by an agent.
-pub fn render(form: Form, agent: &str, findings: &[Finding]) -> String {
-    match form {
-        Form::Sarif => pretty(&sarif(agent, findings)),
-        Form::Gitlab => pretty(&gitlab(agent, findings)),
-        Form::Github => findings.iter().map(github).collect(),
+pub fn render(format: ReportFormat, agent: &str, findings: &[Finding]) -> String {
+    match format {
+        ReportFormat::Sarif => pretty(&sarif(agent, findings)),
+        ReportFormat::Gitlab => pretty(&gitlab(agent, findings)),
+        ReportFormat::Github => findings.iter().map(github).collect(),
     }
 }
 
@@ -192,21 +192,21 @@ mod tests {
 
     #[test]
     fn hostile_words_stay_inside() {
-        let github = render(Form::Github, "x", &[finding()]);
+        let github = render(ReportFormat::Github, "x", &[finding()]);
         assert_eq!(github.lines().count(), 1, "{github}");
         assert!(
             github.starts_with("::error file=a b%2Cc.rs,line=3,endLine=3::bad%0A::set-output"),
             "{github}"
         );
         assert!(!github.contains('\x1b'));
-        for form in [Form::Sarif, Form::Gitlab] {
-            let text = render(form, "x", &[finding()]);
+        for format in [ReportFormat::Sarif, ReportFormat::Gitlab] {
+            let text = render(format, "x", &[finding()]);
             assert!(text.is_ascii() && !text.contains('\x1b'), "{text}");
             let value: Value = serde_json::from_str(&text).expect("valid JSON");
             assert!(value.to_string().contains("]]> é"), "{value}");
         }
         let sarif: Value =
-            serde_json::from_str(&render(Form::Sarif, "x", &[finding()])).expect("JSON");
+            serde_json::from_str(&render(ReportFormat::Sarif, "x", &[finding()])).expect("JSON");
         let result = &sarif["runs"][0]["results"][0];
         assert_eq!(result["level"], "error");
         assert_eq!(

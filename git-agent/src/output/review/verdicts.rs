@@ -17,7 +17,7 @@ use crate::store::list::Listed;
 
 /// A verdict, for programs.
 #[derive(Debug, Serialize)]
-struct VerdictRow {
+struct GivenRow {
     /// The session's id.
     session: String,
     /// The session's name.
@@ -31,10 +31,10 @@ struct VerdictRow {
     base: String,
 }
 
-impl VerdictRow {
+impl GivenRow {
     fn of(decision: &Decision, verdict: Verdict) -> Self {
         let Decision { listed, work, .. } = decision;
-        VerdictRow {
+        GivenRow {
             session: listed.session.sid.to_string(),
             name: listed.session.name.clone(),
             verdict: verdict.as_str(),
@@ -49,8 +49,8 @@ impl VerdictRow {
 pub fn write(ui: &Ui, verdict: Verdict, decisions: &[Decision]) -> Result<()> {
     let rows = decisions
         .iter()
-        .map(|decision| VerdictRow::of(decision, verdict));
-    let rows: Vec<VerdictRow> = rows.collect();
+        .map(|decision| GivenRow::of(decision, verdict));
+    let rows: Vec<GivenRow> = rows.collect();
     match ui.format() {
         Format::Human => Ok(()),
         Format::Json => json::write_list(ui, "verdicts", &rows),
