@@ -1,4 +1,4 @@
-//! `git agent review list`: verdicts with what was said of them, comments and what became of them.
+//! `git agent review list`: verdicts with their reasons, and comments with their states.
 
 use clap::Args;
 use git_agent::env::Env;

@@ -1,4 +1,5 @@
-//! `git agent review` without a command: what is ready, how much it is, what reviewers said, and what to type next.
+//! `git agent review` without a command: the sessions that wait for a reviewer, the size of their
+//! changes, their comments and verdicts, and the next commands.
 
 use clap::Args;
 use git_agent::env::Env;

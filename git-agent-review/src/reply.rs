@@ -1,4 +1,4 @@
-//! `git agent review reply`, `resolve`, `reopen` and `delete`: what is done with comments that are there.
+//! `git agent review reply`, `resolve`, `reopen` and `delete`: acting on comments that exist.
 
 use std::path::PathBuf;
 
@@ -98,7 +98,7 @@ pub fn delete(env: &Env, args: &Delete) -> Result<u8> {
     })
 }
 
-/// Says of each comment what was done, or that it was in that state already.
+/// Says of each comment that it was changed, or that it was in that state already.
 fn narrator(ui: &Ui, done: &str, state: &str) -> impl FnMut(Ulid, CommentChange) {
     move |id, what| {
         let short = short_id(id);

@@ -81,7 +81,7 @@ fn send(context: &Context<'_>, ui: &Ui, args: &Send, preface: &str) -> Result<u8
     Ok(0)
 }
 
-/// Returns what is sent, in words.
+/// Names the content of a prompt.
 fn content(sent: &Outgoing) -> String {
     let comments = count(sent.comments.len() as u64, "comment");
     match (sent.requests.is_empty(), sent.comments.is_empty()) {

@@ -1,7 +1,7 @@
 //! `git agent review approve`, `request-changes` and `reject`: verdicts on exactly the work as it is.
 //!
-//! Sessions that were named are judged as they are. Those that a filter found are shown first, and only what was shown
-//! is judged: one that changed meanwhile is left alone.
+//! Sessions that were named are judged as they are. Those that a filter found are shown first, and judged exactly as
+//! they were shown: one that changed meanwhile is left alone.
 
 use std::io::Write;
 use std::path::PathBuf;

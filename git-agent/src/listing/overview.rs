@@ -1,5 +1,5 @@
-//! The overview of a reviewer: the sessions that wait, how much they changed, what was said of them, what their work does
-//! not go together with, and the commands that come next.
+//! The overview of a reviewer: the sessions that wait, how much they changed, their comments and verdicts, their conflicts,
+//! and the commands that come next.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -30,7 +30,7 @@ pub struct Overview {
     pub conflicts_unknown: Option<Error>,
 }
 
-/// A session in one row, and what its work does not go together with.
+/// A session in one row, with its conflicts.
 #[derive(Debug, Serialize)]
 pub struct OverviewRow {
     /// The session.

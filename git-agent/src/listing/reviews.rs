@@ -1,4 +1,4 @@
-//! What was said in reviews: verdicts, and comment threads with their places in the work as it is now.
+//! The content of reviews: verdicts, and comment threads with their places in the work as it is now.
 
 use std::collections::BTreeMap;
 
@@ -213,7 +213,7 @@ pub struct ThreadRow {
     /// `old` or `new`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub side: Option<Side>,
-    /// The first line, as it is now; absent for whole files and what is outdated.
+    /// The first line, as it is now; absent for whole files and outdated threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// The last line.

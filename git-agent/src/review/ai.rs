@@ -30,7 +30,7 @@ use crate::store::list::Listed;
 /// How much of a diff goes into the prompt; the agent reads the rest itself.
 const DIFF_IN_PROMPT: usize = 48 << 10;
 
-/// What is reviewed.
+/// The change that is reviewed.
 #[derive(Debug, Clone)]
 pub struct Subject {
     /// A name for it, in words.
@@ -80,15 +80,15 @@ pub enum About<'l> {
         listed: &'l Listed,
         /// Its work.
         work: Work,
-        /// What is compared.
+        /// The files before and after.
         subject: Subject,
     },
-    /// What is not committed in the current checkout.
+    /// The uncommitted changes of the current checkout.
     Checkout(Subject),
 }
 
 impl<'l> About<'l> {
-    /// Returns the work of a session, or only what is not committed of it. It is kept.
+    /// Returns the work of a session, or only its uncommitted changes. A snapshot keeps it.
     pub fn session(context: &Context<'_>, listed: &'l Listed, uncommitted: bool) -> Result<Self> {
         let work = work::look(context, listed, Keep::Snapshot)?;
         let scope = if uncommitted {
@@ -112,7 +112,7 @@ impl<'l> About<'l> {
         })
     }
 
-    /// Returns what is not committed in the current checkout.
+    /// Returns the uncommitted changes of the current checkout.
     pub fn checkout(context: &Context<'_>) -> Result<Self> {
         let at = context.repo.checkout()?;
         let seen = context.repo.capture_stored(&at, Hidden::Look)?;

@@ -120,7 +120,7 @@ fn place(
     Ok((work, Some(Place::Code(code))))
 }
 
-/// Returns what was typed as seen from the top of the repository: from there, or from the current directory.
+/// Returns a typed path as seen from the top of the repository: it is typed from there, or from the current directory.
 fn typed_path(context: &Context<'_>, text: &OsStr, exists: &dyn Fn(&[u8]) -> bool) -> Vec<u8> {
     let typed = text.as_bytes();
     let file = |text: &[u8]| -> Vec<u8> {
@@ -214,7 +214,7 @@ pub fn reply(context: &Context<'_>, wanted: &str, body: &str, resolve: bool) -> 
     Ok(id)
 }
 
-/// What was done with a comment.
+/// The effect on a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommentChange {
     /// It was changed.

@@ -1,5 +1,5 @@
 //! Comments typed into the whole diff, in an editor: laying out the form, keeping it as a draft until it can be used, and
-//! writing down what was typed.
+//! writing the typed comments down.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -31,7 +31,7 @@ pub trait Editor {
     fn mistaken(&mut self, mistake: &Mistake);
 }
 
-/// What was typed into a form and written down.
+/// The comments that were typed into a form.
 #[derive(Debug)]
 pub struct Edited {
     /// How many comments are new.
@@ -64,7 +64,7 @@ pub fn edit(
     let dir = context.store.require_dir("drafts")?;
     let sid = listed.session.sid;
     let path = dir.join(format!("review-{sid}"));
-    // Two editors on one draft would each write over what was typed into the other.
+    // Two editors on one draft would each overwrite the text of the other.
     let Some(lock) = Lock::try_acquire(context.env, dir.join(format!("edit-{sid}.lock")))? else {
         let name = &listed.session.name;
         return Err(
@@ -142,7 +142,7 @@ fn fill_in(
     Ok(Some(edited))
 }
 
-/// Lets a person edit until what was typed can be understood. A form that is left as it was after a mistake stays a draft.
+/// Lets a person edit until the typed text can be understood. A form that is left as it was after a mistake stays a draft.
 fn ask(
     context: &Context<'_>,
     listed: &Listed,
@@ -282,7 +282,7 @@ fn diff_lines(context: &Context<'_>, work: &Work) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Writes down what was typed, all at once.
+/// Writes the typed comments down, all at once.
 fn write(
     context: &Context<'_>,
     listed: &Listed,

@@ -14,7 +14,7 @@
 //! | `draft` | typed text that could not be used |
 //! | `ai` | a review by an agent |
 //! | `diff_text` | the text of a diff: its outline, the form to comment in, typed paths |
-//! | `diff_scope`, `last_seen` | which part of the work is shown, and what was shown last |
+//! | `diff_scope`, `last_seen` | which part of the work is shown, and the part that was shown last |
 //! | `git_notes` | reviews as plain git shows them |
 //! | `moved_meanwhile` | refs and verdicts that changed while foreign code ran |
 

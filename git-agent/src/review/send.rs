@@ -24,14 +24,14 @@ use crate::store::list::Listed;
 /// How long another process that sends is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is sent.
+/// The choice of comments to send.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SendOptions<'w> {
     /// Words before everything else.
     pub preface: &'w str,
-    /// What teammates wrote too, marked as theirs.
+    /// Comments of teammates too, marked as theirs.
     pub others: bool,
-    /// What was sent before too, as long as it is open.
+    /// Comments that were sent before too, as long as they are open.
     pub again: bool,
     /// Only make the prompt.
     pub dry_run: bool,
@@ -164,7 +164,7 @@ fn deliver(context: &Context<'_>, sid: SessionId, text: String) -> Result<Delive
     prompts::send(context, sid, &message)
 }
 
-/// What was sent, and when.
+/// Comments and verdicts that were sent, and when.
 type Sends = BTreeMap<Ulid, Sent>;
 
 /// What a review says about a session's work as it is.
@@ -204,7 +204,7 @@ impl<'r> Said<'r> {
     }
 }
 
-/// Returns the command that tells the author of a session's work what was said about it; `None` when there is nothing to
+/// Returns the command that sends a review to the author of the work; `None` when there is nothing to
 /// tell, or the agent itself asks. It is only a hint: what cannot be found out is not an error.
 pub fn next_step(context: &Context<'_>, listed: &Listed, work: &Work) -> Option<String> {
     if !listed.is_mine() {

@@ -15,7 +15,7 @@ use crate::session::worktree::work::{self, Keep, Work};
 use crate::session::{caller, control};
 use crate::store::list::Listed;
 
-/// How often and how long it is tried to let a state follow a verdict while somebody else does the same.
+/// How often and how long it is tried to let a state follow a verdict while another process does the same.
 const ATTEMPTS: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -193,7 +193,7 @@ fn found_cases(
     Ok(cases)
 }
 
-/// Returns whether a session that was not named is one for a verdict: only what is ready is approved.
+/// Returns whether a session that was not named is one for a verdict: only a ready session is approved.
 fn waits(state: State, verdict: Verdict) -> bool {
     match verdict {
         Verdict::Approve => state == State::Ready,
@@ -254,8 +254,8 @@ fn unseen(context: &Context<'_>, listed: &Listed, work: &Work) -> Result<Option<
 
 /// Gives a verdict on exactly the work as it is now, and returns that work.
 ///
-/// What is judged stays in the session's snapshots. The state of one's own session follows the verdict. Where somebody was
-/// shown the work before, only what was `seen` is judged: if it has changed meanwhile, that is an error.
+/// The judged work stays in the session's snapshots. The state of one's own session follows the verdict. Work that was shown
+/// before is judged only as it was `seen`: if it has changed meanwhile, that is an error.
 fn give(
     context: &Context<'_>,
     listed: &Listed,
@@ -312,7 +312,7 @@ fn unheard(context: &Context<'_>, sid: SessionId) -> Result<Option<String>> {
 }
 
 /// Lets the state of one's own session follow the last verdict of a reviewer. Of two that were given at once that is the one
-/// which counts, whoever comes here last.
+/// which counts, not the one that comes here last.
 fn follow(context: &Context<'_>, session: &Session, who: &Person) -> Result<()> {
     let Some(writer) = context.store.writer()? else {
         return Ok(());
@@ -355,7 +355,7 @@ fn require(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Result<(
     Ok(())
 }
 
-/// Makes sure that a session is one for a verdict of whoever gives it.
+/// Makes sure that a session is open for a verdict of this caller.
 fn require_open(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Result<()> {
     forbid_own(context, listed, verdict)?;
     forbid_over(listed, verdict)?;
@@ -370,7 +370,7 @@ fn require_open(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Res
     Ok(())
 }
 
-/// Refuses to let land, or to keep from landing, what has landed or was given up.
+/// Refuses a verdict on work that has landed or was discarded.
 fn forbid_over(listed: &Listed, verdict: Verdict) -> Result<()> {
     let session = &listed.session;
     let over = matches!(session.status, State::Merged | State::Discarded);

@@ -57,7 +57,7 @@ pub struct DiffOptions {
     pub no_comments: bool,
     /// With resolved comments.
     pub resolved: bool,
-    /// What was said about colours, if anything was.
+    /// The wish about colours, if there is one.
     pub color: Option<When>,
     /// Only these paths, as seen from the top of the worktree.
     pub paths: Vec<OsString>,
@@ -73,7 +73,7 @@ impl DiffOptions {
     }
 }
 
-/// What is shown, to whom, and how.
+/// A diff on its way to the user.
 #[derive(Clone, Copy)]
 pub(crate) struct DiffView<'a> {
     pub(crate) context: &'a Context<'a>,
@@ -138,9 +138,9 @@ impl<'a> DiffView<'a> {
         Ok(())
     }
 
-    /// Looks at the files while what was said is read.
+    /// Looks at the files while the review is read.
     fn look(&self, listed: &Listed, gathering: Gathering<'_>) -> Result<(Work, Review)> {
-        // Reading what was said takes many small pieces of memory, which are cheapest in the first thread.
+        // Reading a review takes many small pieces of memory, which are cheapest in the first thread.
         std::thread::scope(|scope| {
             let (env, repo) = (self.context.env, self.context.repo.clone());
             let looking = scope.spawn(move || look_apart(env, &repo, listed));
@@ -170,7 +170,7 @@ impl<'a> DiffView<'a> {
         if options.word_diff {
             arguments.push("--word-diff");
         }
-        // What is read by a program may be applied.
+        // A program may apply the diff that it reads.
         if options.no_comments && ui.table_width().is_none() && !options.word_diff {
             arguments.push("--binary");
         }
@@ -198,7 +198,7 @@ impl<'a> DiffView<'a> {
         };
         Ok(match shown.is_empty() {
             true => git,
-            // Otherwise what was just said would be names of files.
+            // Otherwise these exclusions would be names of files.
             false => git.env_remove("GIT_LITERAL_PATHSPECS"),
         })
     }
@@ -225,7 +225,7 @@ impl<'a> DiffView<'a> {
         self.finish(weaver, placed)
     }
 
-    /// Reads what was said about a session, if that is asked for.
+    /// Reads the review of a session, if comments are asked for.
     pub fn said(&self, listed: &Listed, gathering: Gathering<'_>) -> Result<Review> {
         let Some(gathering) = gathering else {
             return Ok(Review::default());
@@ -243,7 +243,7 @@ impl<'a> DiffView<'a> {
         Ok(placed)
     }
 
-    /// Begins to show the diff of two trees: with what is about the session as a whole.
+    /// Begins to show the diff of two trees: with the comments on the session as a whole.
     pub fn begin<'p, 'r>(&self, trees: Trees, placed: &'p [Placed<'r>]) -> Result<Weaver<'p, 'r>>
     where
         'a: 'p,
@@ -299,7 +299,7 @@ impl<'a> DiffView<'a> {
         self.outdated(placed)
     }
 
-    /// Writes what is about code that is not there any more.
+    /// Writes the comments on code that is gone.
     fn outdated(&self, placed: &[Placed<'_>]) -> Result<()> {
         let mut old = placed
             .iter()

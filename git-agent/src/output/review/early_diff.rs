@@ -1,9 +1,9 @@
 //! The diff of all of a session's work, begun before all of its files were looked at.
 //!
-//! git begins with what is committed; usually that is all there is. The first files of it look the same whatever else is in
+//! git begins with the commits; usually that is all there is. The first files of it look the same whatever else is in
 //! the worktree, as long as they lie there as they were committed: those are shown at once, however many files there are.
 //! Before the first file of which that is not known, everything is looked at. Then the diff goes on, or another one begins
-//! with what was not shown yet.
+//! with the files that were not shown yet.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -37,7 +37,7 @@ pub fn show(view: &DiffView<'_>, listed: &Listed, gathering: Gathering<'_>) -> R
             scope.spawn(move || look_apart(env, &repo, listed))
         };
         let at = guess.checkout.as_ref().filter(|_| is_plain(view));
-        // What is shown at once must not wait for a processor.
+        // The first screen must not wait for a processor.
         let looking = at.is_none().then(look);
         let review = view.said(listed, gathering)?;
         let placed = view.placed(&guess, &review)?;
@@ -71,7 +71,7 @@ pub fn show(view: &DiffView<'_>, listed: &Listed, gathering: Gathering<'_>) -> R
     })
 }
 
-/// Shows what was not shown yet: after files of which some may have changed meanwhile, and threads among them.
+/// Shows the rest: after files of which some may have changed meanwhile, and threads among them.
 fn rest(
     view: &DiffView<'_>,
     work: &Work,
@@ -104,7 +104,7 @@ fn rest(
     view.show(now, stream, &left)
 }
 
-/// Returns what is compared.
+/// Returns the trees to compare.
 fn trees(repo: &Repo, work: &Work) -> Result<Trees> {
     let base = repo.tree_of(work.base)?;
     Ok(Trees {

@@ -11,7 +11,7 @@ use crate::git::Git;
 use crate::output::terminal::sanitize;
 use crate::output::terminal::style::Color;
 
-/// The colours of git's diff and what they are unless somebody configured them.
+/// The colours of git's diff and their defaults.
 const COLORS: [(&str, &str); 22] = [
     ("context", ""),
     ("meta", "bold"),
@@ -74,7 +74,7 @@ struct Mark {
 pub struct Escapes(Vec<Mark>);
 
 impl Escapes {
-    /// Returns what git uses in a [`marked`] diff, and what is shown of it with this configuration.
+    /// Returns the escapes of a [`marked`] diff, and those shown instead with this configuration.
     pub fn of(config: &dyn Fn(&str) -> Option<String>) -> Self {
         let color = |words: String| words.parse::<Color>().ok();
         let configured = |slot: &str| config(&format!("color.diff.{slot}")).and_then(color);
@@ -92,7 +92,7 @@ impl Escapes {
         Escapes(COLORS.iter().map(mark).collect())
     }
 
-    /// Returns the length of the escape of git's that its output goes on with, and what is shown instead.
+    /// Returns the length of the escape of git's that its output goes on with, and the one that is shown instead.
     fn at<'t>(&'t self, text: &'t [u8]) -> Option<(usize, &'t [u8])> {
         let marks = |text: &[u8]| self.0.iter().find(|mark| text.starts_with(&mark.escape));
         if let Some(mark) = marks(text) {

@@ -116,7 +116,7 @@ fn write_table(ui: &Ui, rows: &[OverviewRow]) -> Result<()> {
             "0" => String::new(),
             loose => loose.to_owned(),
         };
-        // What nobody has judged is told by its state.
+        // A session without a verdict shows its state.
         let (verdict, slot) = match (row.verdict.known().map(String::as_str), verdict(row)) {
             (_, verdict) if verdict.is_empty() => {
                 (row.state.as_str().to_owned(), Slot::of_state(row.state))

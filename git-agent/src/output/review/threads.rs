@@ -76,7 +76,7 @@ impl Look<'_> {
         self.barred(&lines)
     }
 
-    /// Returns verdicts as such a block, each with what was said of it.
+    /// Returns verdicts as such a block, each with its reason.
     pub fn verdicts(&self, judgements: &[Judgement]) -> String {
         let mut lines = Vec::new();
         for judgement in judgements {

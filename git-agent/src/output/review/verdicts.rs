@@ -45,7 +45,7 @@ impl GivenRow {
     }
 }
 
-/// Tells programs what was decided.
+/// Writes the verdicts for programs.
 pub fn write(ui: &Ui, verdict: Verdict, decisions: &[Decision]) -> Result<()> {
     let rows = decisions
         .iter()

@@ -1,5 +1,5 @@
-//! Comments woven into git's diff, line by line as it comes: under the line they are about, and what has no line in it at
-//! the end of its file or of everything.
+//! Comments woven into git's diff, line by line as it comes: under the line they are about, and those without a line at
+//! the end of their file or of the diff.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write;
@@ -63,7 +63,7 @@ impl Lines {
     }
 }
 
-/// What is written where.
+/// Writes a diff with its comments.
 pub struct Weaver<'a, 'r> {
     context: &'a Context<'a>,
     ui: &'a Ui,
@@ -74,7 +74,7 @@ pub struct Weaver<'a, 'r> {
     prefixes: usize,
     /// Files of which something else than their own lines is shown.
     converted: HashSet<Vec<u8>>,
-    /// What is where, when lines do not begin with a sign.
+    /// The headings to come, when lines do not begin with a sign.
     outline: Option<Outline>,
     /// Threads by file, then by side and last line; line 0 is the whole file.
     waiting: HashMap<Vec<u8>, BTreeMap<Key, Vec<&'a Placed<'r>>>>,
@@ -99,7 +99,7 @@ struct File<'a, 'r> {
 struct Held {
     line: Vec<u8>,
     text: Vec<u8>,
-    /// What is to be written under it.
+    /// The comments under it.
     below: String,
 }
 
@@ -254,7 +254,7 @@ impl<'a, 'r> Weaver<'a, 'r> {
             below,
         };
         if matches!(sign, b'-' | b'+') {
-            // A change begins with what is gone; what is only new needs no comparing.
+            // A change begins with deleted lines; added lines alone need no comparing.
             let begins = self
                 .run
                 .last()
@@ -313,7 +313,7 @@ impl<'a, 'r> Weaver<'a, 'r> {
         Ok(())
     }
 
-    /// Returns what is to be written under a line, if it is the line that was meant.
+    /// Returns the comments under a line, if it is the line that they mean.
     fn under(&mut self, key: Key, content: &[u8]) -> String {
         let Some(file) = &mut self.file else {
             return String::new();
@@ -471,7 +471,7 @@ impl<'a, 'r> Weaver<'a, 'r> {
         Ok(())
     }
 
-    /// Writes a line that is no part of a patch.
+    /// Writes a line outside of a patch.
     pub fn plain(&self, line: &[u8]) -> Result<()> {
         self.put(line)
     }

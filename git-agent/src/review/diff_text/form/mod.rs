@@ -1,8 +1,8 @@
 //! The whole diff as one form to type comments into, and reading it back.
 //!
-//! What is ours begins with a bar: `|=` a file, `|` a line of the diff with its numbers. Threads stand under their line:
+//! Lines of ours begin with a bar: `|=` a file, `|` a line of the diff with its numbers. Threads stand under their line:
 //! a box with their id, then their comments quoted with `>`. Everything else was typed: under a line it is a comment on
-//! it, under a thread an answer. A changed bar cannot be understood and is said, instead of guessing what was meant.
+//! it, under a thread an answer. A changed bar cannot be understood: that is said, and nothing is guessed.
 
 mod quotes;
 mod reader;
@@ -104,7 +104,7 @@ enum Meaning {
     At(Pointed),
 }
 
-/// What somebody wants.
+/// A change that a person asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wish {
     /// A new comment; without a place it is about the session.
@@ -120,7 +120,7 @@ pub enum Wish {
 pub struct Mistake {
     /// The line, from 0.
     pub line: usize,
-    /// What is wrong.
+    /// The mistake, in words.
     pub what: String,
 }
 
@@ -241,7 +241,7 @@ impl Form {
         let of = Some(first.writer.clone());
         let named = Named { id: first.id, of };
         let mut name = short_id(first.id);
-        // Two ids may end alike, and a forger can take somebody else's: neither may hide a thread.
+        // Two ids may end alike, and a forger can take another writer's: neither may hide a thread.
         if self.threads.get(&name).is_some_and(|known| *known != named) {
             name = format!("{}@{}", first.id, first.writer);
         }
@@ -300,7 +300,7 @@ fn is_on(spot: &Spot, before: &[u8], after: &[u8]) -> bool {
     }
 }
 
-/// Returns a form as the text that it is. What is no text is not guessed: it was typed, as a form shows only text.
+/// Returns a form as the text that it is. Other bytes are not guessed at: they were typed, as a form shows only text.
 pub fn plain(form: &[u8]) -> Result<&str, Mistake> {
     std::str::from_utf8(form).map_err(|error| Mistake {
         line: lines(&form[..error.valid_up_to()]).count() - 1,

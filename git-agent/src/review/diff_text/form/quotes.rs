@@ -145,7 +145,7 @@ mod tests {
             ("a x b x c x 1", "a x b x c", "x 1"),
             // Changed, which is typing.
             ("a B c", "a b c", "B"),
-            // Taken away, and quoted above what is left.
+            // Taken away, and quoted above the rest.
             ("d 1 b c d", "a b c d", "d 1"),
         ] {
             assert_eq!(typed(lines, shown), wanted, "{lines} of {shown}");

@@ -1,4 +1,4 @@
-//! Reading a form back, line by line: what was typed, and what it belongs to.
+//! Reading a form back, line by line: the typed text, and the line or thread it belongs to.
 
 use crate::review::anchors::Pointed;
 use crate::review::diff_text::form::{
@@ -55,7 +55,7 @@ impl<'p> Reader<'p> {
             let Some(found) = fitting.next() else {
                 return Err(mistake(NO_LINE.to_owned()));
             };
-            // In another file than the last line, whose name was taken away: nobody knows in which.
+            // In another file than the last line, whose name was taken away: it cannot be known in which.
             let unnamed = coming[..found]
                 .iter()
                 .any(|(known, _)| known.starts_with(HEADING));
@@ -115,14 +115,14 @@ impl<'p> Reader<'p> {
                 }
                 typed.push(line);
             } else if typed.last().is_some_and(|line| !line.trim().is_empty()) {
-                // What was typed above and below the form's own words stays apart.
+                // Text typed above and below the form's own words stays apart.
                 typed.push("");
             }
         }
         first.map(|number| (number, typed.join("\n").trim().to_owned()))
     }
 
-    /// Makes a wish of what was typed so far; `next` is the thread that comes next.
+    /// Makes a wish of the text typed so far; `next` is the thread that comes next.
     fn settle(&mut self, next: Option<usize>) -> Result<(), Mistake> {
         let Some((line, text)) = self.typed(next) else {
             return Ok(());
@@ -133,7 +133,7 @@ impl<'p> Reader<'p> {
         };
         match &self.target {
             Target::At(at) => self.wishes.push(Wish::Comment(at.clone(), text)),
-            // A line of the thread that was changed by mistake is no answer to it.
+            // A line of the thread that was changed by mistake is not an answer to it.
             Target::Thread(_) if is_quote_alone(&text) => {
                 return Err(mistake(NO_ANSWER));
             }
