@@ -148,6 +148,51 @@ fn line_ends_come_back_as_they_were() {
     }
 }
 
+#[test]
+fn mixed_line_ends_and_those_of_attributes_alone_come_back() {
+    for (attribute, autocrlf) in [
+        ("text eol=crlf", "false"),
+        ("eol=crlf", "input"),
+        ("text=auto eol=crlf", "false"),
+        ("text eol=lf", "true"),
+        ("text=auto", "true"),
+        ("text=auto", "false"),
+        ("-text", "true"),
+    ] {
+        let sandbox = Sandbox::new();
+        let repo = sandbox.repo("r").create();
+        repo.write(".gitattributes", format!("*.txt {attribute}\n"));
+        repo.write("base.txt", "a\nb\n");
+        repo.write("left.txt", "a\nb\n");
+        repo.commit("base");
+        let mixed = "one\r\ntwo\nthree\r\n";
+        repo.git(["config", "core.autocrlf", autocrlf]).success();
+        repo.git(["config", "core.safecrlf", "false"]).success();
+        let worktree = session(&repo);
+        let come_back = |when: &str| {
+            let before = manifest(worktree.path());
+            repo.agent(["clean", "s"]).success();
+            repo.agent(["restore", "s"]).success();
+            let after = manifest(worktree.path());
+            assert_eq!(after, before, "{attribute}, {autocrlf}, {when}");
+        };
+        worktree.write("committed.txt", mixed);
+        worktree.commit("mixed");
+        come_back("all is committed");
+        // Untracked, changed, staged, and changed in line ends only: git may call that a change until it has looked.
+        worktree.write("untracked.txt", mixed);
+        worktree.write("base.txt", mixed);
+        worktree.write("staged.txt", mixed);
+        worktree.git(["add", "staged.txt"]).success();
+        worktree.write("lf.txt", "one\ntwo\n");
+        worktree.write("crlf.txt", "one\r\ntwo\r\n");
+        worktree.write("left.txt", "a\r\nb\n");
+        worktree.write("cr.txt", "one\rtwo\r\r\n");
+        come_back("some is not");
+        repo.agent(["doctor"]).success();
+    }
+}
+
 /// Begins something in a worktree that git does not come to the end of.
 fn begin(repo: &Repo<'_>, worktree: &Repo<'_>, what: &str) {
     repo.write("first.txt", "theirs\n");

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::context::Context;
 use crate::error::{Context as _, Error, Result, shell_word};
+use crate::file::{self, Durability};
 use crate::git::ObjectId;
 use crate::model::review::path::unquote;
 use crate::model::review::{Action, Place, Review};
@@ -118,8 +119,8 @@ fn fill_in(
     };
     match left {
         None => {
-            save(&first, form.text.as_bytes())?;
-            save(path, form.text.as_bytes())?;
+            file::replace(&first, &form.text, Durability::Synced)?;
+            file::replace(path, &form.text, Durability::Synced)?;
         }
         Some(_) => form.recall(&std::fs::read_to_string(&first).unwrap_or_default()),
     }
@@ -158,7 +159,7 @@ fn ask(
             Err(mistake) => mistake,
         };
         let again = marked(&typed, &mistake);
-        save(path, &again)?;
+        file::replace(path, &again, Durability::Synced)?;
         // Only a person can mend it.
         if !context.env.terminals.stdin || shown.as_ref() == Some(&typed) {
             return Err(
@@ -173,23 +174,6 @@ fn ask(
         editor.mistaken(&mistake);
         shown = Some(again);
     }
-}
-
-/// Writes a file so that it is there whole or as it was.
-fn save(path: &Path, text: &[u8]) -> Result<()> {
-    let cannot = || format!("cannot write '{}'", path.display());
-    let temporary = path.with_extension("new");
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&temporary)
-        .context(cannot)?;
-    file.write_all(text)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| std::fs::rename(&temporary, path))
-        .context(cannot)
 }
 
 /// Takes the trees over that a draft was made of, if they are still there.

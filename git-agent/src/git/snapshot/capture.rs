@@ -246,8 +246,8 @@ impl Repo {
             Some(head) => Some(self.tree_of(head)?),
             None => None,
         };
-        let something = !paths.is_empty() || Some(index_tree) != committed;
-        let converts = something && self.may_convert(at, &seen.index, &mut seen.disk, &paths)?;
+        let converts = self.may_convert(at, &seen.index, &mut seen.disk, &paths)?;
+        let outward = converts && self.may_write_crlf(&seen.index, &mut seen.disk, &paths)?;
         let plain = !converts && paths.len() <= MANY_FILES;
         let began = std::time::SystemTime::now();
         let memory = self.remembered(at, &paths, converts)?;
@@ -277,8 +277,13 @@ impl Repo {
         if converts {
             let files = files.as_deref().unwrap_or(&staged);
             let mut unsaved = self.differing(files, &staged, index_tree, committed)?;
-            unsaved.extend(self.unconverted(files, &unsaved, &seen.index)?);
             let stored = [private.as_ref(), Some(&seen.index)];
+            unsaved.extend(self.unconverted(
+                (at, &mut seen.disk),
+                (files, &unsaved),
+                &stored,
+                outward,
+            )?);
             match self.raw_files(at, &mut seen.disk, &stored, &unsaved, &mut batch)? {
                 Some(found) => raw = found,
                 None => return Ok(None),

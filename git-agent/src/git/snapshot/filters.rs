@@ -2,9 +2,9 @@
 //!
 //! git stores the converted content of a file, and a checkout converts it back, not always to the same bytes. So that a
 //! restored worktree is identical byte for byte, the bytes of such files are kept too, unless they are the committed
-//! content with the line ends of a checkout: git sees no change in those, and a checkout restores them. The bytes of
-//! files with a filter program are not kept: a filter keeps content (secrets, gigabytes) out of the repository for a
-//! reason.
+//! content and a checkout writes the same bytes. git sees no change in a file that differs from its checkout only in line
+//! ends, so its length decides. The bytes of files with a filter program are not kept: a filter keeps content (secrets,
+//! gigabytes) out of the repository for a reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -18,7 +18,8 @@ use crate::git::object::Batch;
 use crate::git::snapshot::beneath::Disk;
 use crate::git::snapshot::capture::Checkout;
 use crate::git::snapshot::index::Item;
-use crate::git::{ObjectId, Repo};
+use crate::git::snapshot::line_ends::Ends;
+use crate::git::{ObjectId, ObjectKind, Repo};
 
 /// Larger files are restored as a checkout writes them.
 const LARGEST_KEPT: u64 = 8 << 20;
@@ -58,8 +59,6 @@ impl Repo {
         {
             return Ok(true);
         }
-        let is_attributes =
-            |path: &[u8]| path == b".gitattributes" || path.ends_with(b"/.gitattributes");
         if index
             .entries()
             .iter()
@@ -190,36 +189,114 @@ impl Repo {
         Ok(conversions.into_keys().collect())
     }
 
-    /// Returns the files with committed content whose line ends are the stored ones, although a checkout would write
-    /// others.
+    /// Returns the files with committed content whose bytes differ from those that a checkout writes, by their length.
     pub(in crate::git) fn unconverted<'a>(
         &self,
-        files: &'a [Item],
-        known: &[&Item],
-        index: &gix::index::State,
+        (at, disk): (&Checkout, &mut Disk),
+        (files, known): (&'a [Item], &[&Item]),
+        stored: &[Option<&gix::index::File>],
+        outward: bool,
     ) -> Result<Vec<&'a Item>> {
-        let mut found = Vec::new();
-        if !self.writes_crlf() {
-            return Ok(found);
-        }
         let known: BTreeSet<&[u8]> = known.iter().map(|item| item.path.as_slice()).collect();
+        let mut doubtful = Vec::new();
         for item in files {
-            if known.contains(item.path.as_slice()) {
+            let path = item.path.as_slice();
+            let is_file = matches!(item.mode, Mode::FILE | Mode::FILE_EXECUTABLE);
+            if !is_file || known.contains(path) {
                 continue;
             }
-            let Some(entry) = index.entry_by_path(item.path.as_bstr()) else {
+            let mut indexes = stored.iter().flatten();
+            let Some(entry) = indexes.find_map(|index| index.entry_by_path(path.as_bstr())) else {
                 continue;
             };
-            // Every converted line end makes the file longer than the stored content.
-            let size = self.object_header(item.id)?.map(|(_, size)| size);
-            if entry.stat.size != 0 && size == Some(u64::from(entry.stat.size)) {
+            let here = match entry.stat.size {
+                // git says that also where it does not know.
+                0 => disk
+                    .stat(path)
+                    .ok()
+                    .flatten()
+                    .map_or(0, |stat| stat.st_size as u64),
+                size => u64::from(size),
+            };
+            if here != 0 && (outward || self.size_of(item.id)? != Some(here)) {
+                doubtful.push((item, here));
+            }
+        }
+        let items: Vec<&Item> = doubtful.iter().map(|(item, _)| *item).collect();
+        if items.is_empty() {
+            return Ok(items);
+        }
+        let attributes = self.conversions(at, &items)?;
+        let mut found = Vec::new();
+        for (item, here) in doubtful {
+            let conversion = attributes.get(&item.path).copied().unwrap_or_default();
+            let ends = self.ends(conversion);
+            let there = match ends {
+                _ if conversion.filtered => continue,
+                Ends::Stored => self.size_of(item.id)?,
+                _ if here > LARGEST_KEPT => continue,
+                ends => {
+                    let stored = self.read_object(item.id, ObjectKind::Blob, LARGEST_KEPT)?;
+                    Some(ends.length(&stored))
+                }
+            };
+            if there != Some(here) {
                 found.push(item);
             }
         }
         Ok(found)
     }
 
-    /// Returns whether a checkout may write other line ends than the stored ones.
+    fn size_of(&self, id: ObjectId) -> Result<Option<u64>> {
+        Ok(self.object_header(id)?.map(|(_, size)| size))
+    }
+
+    /// Returns the line ends that a checkout gives a file with these attributes.
+    fn ends(&self, conversion: Conversion) -> Ends {
+        let by_config = self.writes_crlf();
+        match (conversion.text, conversion.ends) {
+            (Text::Binary, _) | (_, Some(Eol::Lf)) => Ends::Stored,
+            (Text::Auto, Some(Eol::Crlf)) => Ends::CrlfIfText,
+            (_, Some(Eol::Crlf)) => Ends::Crlf,
+            (Text::Yes, None) if by_config => Ends::Crlf,
+            (Text::Auto, None) if by_config => Ends::CrlfIfText,
+            (Text::Unspecified, None) if self.converts_line_ends() && by_config => Ends::CrlfIfText,
+            _ => Ends::Stored,
+        }
+    }
+
+    /// Returns whether a checkout may write CRLF where LF is stored, by the settings or by an attribute of these files.
+    pub(in crate::git) fn may_write_crlf(
+        &self,
+        index: &gix::index::State,
+        disk: &mut Disk,
+        paths: &BTreeSet<Vec<u8>>,
+    ) -> Result<bool> {
+        if self.writes_crlf() || self.has_outside_attributes() {
+            return Ok(true);
+        }
+        let tracked = index
+            .entries()
+            .iter()
+            .map(|entry| entry.path(index).to_vec());
+        let attributes = tracked
+            .chain(paths.iter().cloned())
+            .filter(|path| is_attributes(path));
+        for path in attributes {
+            let cannot = || format!("cannot read '{}'", String::from_utf8_lossy(&path));
+            let Some(mut file) = disk.open_file(&path).context(cannot)? else {
+                continue;
+            };
+            let mut text = Vec::new();
+            file.read_to_end(&mut text).context(cannot)?;
+            if text.find(b"crlf").is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns whether a checkout may write other line ends than are stored.
     fn writes_crlf(&self) -> bool {
         let is = |key, value: &str| {
             self.config_string(key)
@@ -252,10 +329,21 @@ impl Repo {
         let fields: Vec<&[u8]> = answer.stdout.split(|byte| *byte == 0).collect();
         for triple in fields.chunks_exact(3) {
             let (path, name, value) = (triple[0], triple[1], triple[2]);
-            if matches!(value, b"unspecified" | b"unset") {
+            if value == b"unspecified" {
                 continue;
             }
             let conversion = conversions.entry(path.to_vec()).or_default();
+            match (name, value) {
+                (b"text", b"unset") => conversion.text = Text::Binary,
+                (b"text", b"auto") => conversion.text = Text::Auto,
+                (b"text", _) => conversion.text = Text::Yes,
+                (b"eol", b"crlf") => conversion.ends = Some(Eol::Crlf),
+                (b"eol", b"lf") => conversion.ends = Some(Eol::Lf),
+                _ => {}
+            }
+            if value == b"unset" {
+                continue;
+            }
             match name {
                 b"filter" => conversion.filtered = true,
                 b"ident" | b"working-tree-encoding" => conversion.back = true,
@@ -268,7 +356,28 @@ impl Repo {
     }
 }
 
-/// The effect of a file's attributes on its bytes.
+fn is_attributes(path: &[u8]) -> bool {
+    path == b".gitattributes" || path.ends_with(b"/.gitattributes")
+}
+
+/// Whether a file is text, by its attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Text {
+    #[default]
+    Unspecified,
+    Yes,
+    Auto,
+    Binary,
+}
+
+/// The line ends of an attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Eol {
+    Lf,
+    Crlf,
+}
+
+/// What the attributes of one file mean for its bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Conversion {
     /// git may convert it when storing.
@@ -277,4 +386,6 @@ struct Conversion {
     back: bool,
     /// A filter program converts it.
     filtered: bool,
+    text: Text,
+    ends: Option<Eol>,
 }

@@ -9,6 +9,7 @@ pub(crate) mod beneath;
 pub mod capture;
 pub(crate) mod filters;
 pub(crate) mod index;
+pub(crate) mod line_ends;
 pub mod move_changes;
 pub mod rebase_dirty;
 pub mod refused_paths;
