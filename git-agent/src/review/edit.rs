@@ -1,12 +1,10 @@
 //! Comments typed into the whole diff, in an editor: laying out the form, keeping it as a draft until it can be used, and
 //! writing the typed comments down.
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::context::Context;
-use crate::error::{Context as _, Error, Result, shell_word};
+use crate::error::{Error, Result, shell_word};
 use crate::file::{self, Durability};
 use crate::git::ObjectId;
 use crate::model::review::path::unquote;
