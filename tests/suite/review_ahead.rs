@@ -158,6 +158,6 @@ fn what_is_left_out_is_said_first_where_that_is_known() {
     nested.git(["init", "-q"]).success();
     nested.write("f", "x\n");
     let shown = repo.agent(["review", "diff", "s"]).success();
-    assert!(shown.stderr().contains("a repository of its own"));
+    assert!(shown.stderr().contains("a nested repository"));
     assert_eq!(files(shown.stdout()), ["a", "added", "b", "c", "k"]);
 }

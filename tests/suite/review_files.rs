@@ -317,7 +317,7 @@ fn what_git_cannot_keep_is_said() {
     for verb in ["diff", "approve"] {
         repo.agent(["review", verb, "s"])
             .success()
-            .assert_says("(a repository of its own): it is not part of this");
+            .assert_says("(a nested repository): it is not part of this");
     }
     // Known as a submodule, it is there with its commit.
     tree.git(["-c", "advice.addEmbeddedRepo=false", "add", "in'ner"])
