@@ -527,7 +527,9 @@ fn a_dozen_objects_that_stand_for_billions_of_files_cost_nothing() {
             assert!(peak <= MEMORY, "{words:?} took {peak} KiB\n{run}");
             match words {
                 ["review", _] => assert!(run.stdout().contains("1 not counted"), "{run}"),
-                ["review", ..] => assert!(run.stderr().contains("10000000001 files"), "{run}"),
+                ["review", ..] => {
+                    assert!(run.stderr().contains("10000000001 or more files"), "{run}")
+                }
                 _ => assert!(run.stdout().contains("bomb"), "{run}"),
             }
         }
