@@ -5,13 +5,14 @@ use git_agent::agent::driver::NOBODY;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::selection;
 use git_agent::session::caller::{self, Act};
 use git_agent::session::control::{self, Given};
 use serde_json::json;
 
-use crate::{acted, site};
+use crate::changed_sessions;
 
 #[derive(Debug, Args)]
 pub struct Answer {
@@ -27,7 +28,7 @@ pub struct Answer {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Answer) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let listed = selection::select_mine(context, Some(&args.session))?;
         caller::permit(context, Act::Answer, [])?;
         let given = control::answer(context, &listed.session, &args.answer)?;
@@ -40,7 +41,7 @@ pub fn run(env: &Env, args: &Answer) -> Result<u8> {
             "choice": given.choice,
         });
         let made = Some(("answers", vec![answer]));
-        acted::tell_with(context, ui, [listed.session.sid], made)?;
+        changed_sessions::tell_with(context, ui, [listed.session.sid], made)?;
         Ok(0)
     })
 }

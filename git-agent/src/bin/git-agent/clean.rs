@@ -6,6 +6,8 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
+use git_agent::invoke::session_args::Choice;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, json};
 use git_agent::selection::{self, Selection};
@@ -13,9 +15,6 @@ use git_agent::session::caller::{self, Act};
 use git_agent::session::control::archive;
 use git_agent::session::worktree::clean::{self, Options};
 use git_agent::session::worktree::ignored_files;
-
-use crate::choice::Choice;
-use crate::site;
 
 #[derive(Debug, Args)]
 #[command(mut_arg("names", |arg| arg.help(
@@ -36,7 +35,7 @@ pub struct Clean {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Clean) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let mut selection = args.choice.selection();
         let named = !selection.is_empty();
         if !named {

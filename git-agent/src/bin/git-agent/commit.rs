@@ -6,6 +6,7 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result, shell_word};
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::selection;
 use git_agent::session::caller::{self, Act};
@@ -13,7 +14,7 @@ use git_agent::session::control;
 use git_agent::session::supervisor::launch;
 use git_agent::session::worktree::commit;
 
-use crate::{acted, site};
+use crate::changed_sessions;
 
 #[derive(Debug, Args)]
 pub struct Commit {
@@ -32,7 +33,7 @@ pub struct Commit {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Commit) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let session = selection::select_mine(context, args.session.as_deref())?.session;
         caller::permit(context, Act::Commit, [&session])?;
         let name = one_line(session.name.as_str());
@@ -59,7 +60,8 @@ pub fn run(env: &Env, args: &Commit) -> Result<u8> {
             ui.narrate(format!("nothing to commit in '{name}'"));
         }
         let commits = made.iter().map(|id| id.to_string().into()).collect();
-        let told = acted::tell_with(context, ui, [session.sid], Some(("commits", commits)))?;
+        let told =
+            changed_sessions::tell_with(context, ui, [session.sid], Some(("commits", commits)))?;
         if let Some(id) = made.filter(|_| !told) {
             writeln!(ui.out(), "{id}")?;
         }

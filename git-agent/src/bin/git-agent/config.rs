@@ -11,6 +11,7 @@ use git_agent::env::Env;
 use git_agent::error::{Error, Result, shell_word};
 use git_agent::git::config as git_config;
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
 use git_agent::output::table::{Cell, Column, Table};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::terminal::style::Slot;
@@ -18,8 +19,6 @@ use git_agent::output::{Format, Ui, json, porcelain};
 use git_agent::review::git_notes;
 use git_agent::session::caller::{self, Act};
 use git_agent::session::create::choose_agent;
-
-use crate::site;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -93,7 +92,7 @@ pub fn run(env: &Env, args: &Config) -> Result<u8> {
         Some(What::Unset { key, global: true }) => {
             require_set(&full_name(key), git_config::unset_global(&full_name(key))?)
         }
-        what => site::run(env, options, |context, ui| match what {
+        what => in_repo::run(env, options, |context, ui| match what {
             None => list(ui, &context.config.report()),
             Some(What::Get { key }) => get(context, ui, key),
             Some(What::Set { key, value, .. }) => {

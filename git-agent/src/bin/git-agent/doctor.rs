@@ -8,13 +8,12 @@ use git_agent::doctor;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Result};
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json};
 use git_agent::session::caller::{self, Act};
 use git_agent::share::probe::{self, Probed};
 use git_agent::share::remote::Remote;
-
-use crate::site;
 
 #[derive(Debug, Args)]
 pub struct Doctor {
@@ -30,7 +29,7 @@ pub struct Doctor {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Doctor) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         if args.fix || args.remote.is_some() {
             caller::permit(context, Act::Repair, [])?;
         }

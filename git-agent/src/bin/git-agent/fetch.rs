@@ -8,6 +8,7 @@ use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::git::remote::transfer::Audience;
 use git_agent::git::remote::without_password;
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json, porcelain};
 use git_agent::review::git_notes;
@@ -16,7 +17,7 @@ use git_agent::share::outcome::{Change, What};
 use git_agent::share::remote::Remote;
 use git_agent::store::refname::Month;
 
-use crate::{push, site};
+use crate::push;
 
 #[derive(Debug, Args)]
 pub struct Fetch {
@@ -52,7 +53,7 @@ pub fn run(env: &Env, args: &Fetch) -> Result<u8> {
             "'{short}' is too short for the end of an id"
         )));
     }
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let remote = Remote::choose_name(context, args.remote.as_deref())?;
         let options = Options {
             prune: args.prune,

@@ -12,7 +12,7 @@ use git_agent::session::events::timeline::Ends;
 use git_agent::store::list::{Listed, Scope};
 use git_agent::store::log::spool;
 
-use crate::showing::Show;
+use crate::event_format::Show;
 
 /// What to follow.
 pub struct Plan {

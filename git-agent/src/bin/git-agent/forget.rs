@@ -10,6 +10,7 @@ use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::git::remote::transfer::Audience;
 use git_agent::git::remote::without_password;
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json};
 use git_agent::selection::{self, Selection};
@@ -18,7 +19,7 @@ use git_agent::share::{forget, purge};
 use git_agent::store::refname::RefName;
 use serde::Serialize;
 
-use crate::{push, site};
+use crate::push;
 
 #[derive(Debug, Args)]
 pub struct Forget {
@@ -46,7 +47,7 @@ struct Row {
 
 /// Runs `forget`.
 pub fn run(env: &Env, args: &Forget) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         caller::permit(context, Act::Forget, [])?;
         let selection = Selection {
             names: args.sessions.clone(),
@@ -125,7 +126,7 @@ struct PurgedRow {
 
 /// Runs `purge`.
 pub fn purge(env: &Env, args: &Purge) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         caller::permit(context, Act::Purge, [])?;
         let secrets = secrets(context, args)?;
         let mut show = |how_far: &str| ui.progress(how_far);

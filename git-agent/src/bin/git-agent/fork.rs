@@ -7,6 +7,8 @@ use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
+use git_agent::invoke::text_input;
 use git_agent::output::Ui;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::selection;
@@ -15,7 +17,7 @@ use git_agent::session::create::{Created, choose_agent};
 use git_agent::session::supervisor::launch;
 use git_agent::store::list::Listed;
 
-use crate::{new, site, text};
+use crate::new;
 
 #[derive(Debug, Args)]
 pub struct Fork {
@@ -61,9 +63,9 @@ pub struct Fork {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Fork) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let listed = selection::select_one(context, Some(&args.session))?;
-        let prompt = text::read(
+        let prompt = text_input::read(
             context,
             "prompt",
             args.prompt.as_deref(),

@@ -5,6 +5,8 @@ use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
+use git_agent::invoke::session_args::Choice;
 use git_agent::listing::row::{self, Summary};
 use git_agent::output::sessions::{self, When};
 use git_agent::output::terminal::sanitize::one_line;
@@ -14,8 +16,6 @@ use git_agent::selection;
 use git_agent::session::control::recover;
 use git_agent::store::list::{Listed, Listing, Scope, find_in};
 
-use crate::choice::Choice;
-use crate::site;
 use crate::watch;
 
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub struct List {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &List) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         if args.watch {
             return watch::watch(context, ui, args);
         }

@@ -1,10 +1,9 @@
 //! `git agent`: the command line.
 
-mod acted;
 mod answer;
 mod args;
 mod attach;
-mod choice;
+mod changed_sessions;
 mod clean;
 mod commit;
 mod completion;
@@ -12,6 +11,7 @@ mod config;
 mod demo;
 mod doctor;
 mod enter;
+mod event_format;
 mod fetch;
 mod follow;
 mod forget;
@@ -25,10 +25,7 @@ mod restart;
 mod restore;
 mod send;
 mod show;
-mod showing;
-mod site;
 mod stop;
-mod text;
 mod trust;
 mod update;
 mod wait;

@@ -10,14 +10,14 @@ use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result, shell_word};
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
+use git_agent::invoke::text_input;
 use git_agent::listing::row::Summary;
 use git_agent::model::name;
 use git_agent::output::terminal::sanitize;
 use git_agent::output::{Format, Ui, json, porcelain};
 use git_agent::session::create::{self, Created, Options, carry, choose_agent};
 use git_agent::session::supervisor::launch;
-
-use crate::text;
 
 #[derive(Debug, Args)]
 pub struct New {
@@ -81,7 +81,7 @@ pub struct New {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &New) -> Result<u8> {
-    crate::site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         start(context, ui, args)
     })
 }
@@ -205,7 +205,7 @@ fn task(context: &Context<'_>, args: &New) -> Result<(String, Option<String>)> {
             _ => {}
         }
     }
-    let text = text::read(context, "task", args.task.as_deref(), args.file.as_deref())?;
+    let text = text_input::read(context, "task", args.task.as_deref(), args.file.as_deref())?;
     Ok((text, args.name.clone()))
 }
 

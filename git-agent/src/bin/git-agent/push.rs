@@ -8,6 +8,7 @@ use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result, shell_word};
 use git_agent::git::remote::transfer::Audience;
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json, porcelain};
 use git_agent::selection::{self, Selection};
@@ -15,8 +16,6 @@ use git_agent::session::caller::{self, Act};
 use git_agent::share::outcome::{Cause, Change, What};
 use git_agent::share::push::{self, Options};
 use git_agent::share::remote::Remote;
-
-use crate::site;
 
 #[derive(Debug, Args)]
 pub struct Push {
@@ -38,7 +37,7 @@ pub struct Push {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Push) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         if !args.dry_run {
             caller::permit(context, Act::Share, [])?;
         }

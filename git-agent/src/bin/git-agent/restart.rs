@@ -4,14 +4,15 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
+use git_agent::invoke::session_args::Choice;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::selection;
 use git_agent::session::caller::{self, Act};
 use git_agent::session::control;
 use git_agent::session::supervisor::{budget, launch};
 
-use crate::choice::Choice;
-use crate::{acted, site};
+use crate::changed_sessions;
 
 #[derive(Debug, Args)]
 pub struct Restart {
@@ -35,7 +36,7 @@ pub fn resume(env: &Env, args: &Restart) -> Result<u8> {
 }
 
 fn go_on(env: &Env, args: &Restart, force: bool) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let chosen = selection::select_all_mine(context, &args.choice.selection())?;
         caller::permit(context, Act::Restart, [])?;
         let mut left = false;
@@ -57,7 +58,7 @@ fn go_on(env: &Env, args: &Restart, force: bool) -> Result<u8> {
             ui.narrate(format!("started '{name}'"));
             started.push(session.sid);
         }
-        acted::tell(context, ui, started)?;
+        changed_sessions::tell(context, ui, started)?;
         Ok(u8::from(left))
     })
 }

@@ -6,6 +6,7 @@ use clap::Args;
 use git_agent::env::{Env, Millis};
 use git_agent::error::{Error, Result, shell_word};
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
 use git_agent::output::table::{Cell, Column, Table};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, human, json, porcelain};
@@ -14,7 +15,7 @@ use git_agent::session::caller::{self, Act};
 use git_agent::session::worktree::restore::{self, Which};
 use git_agent::session::worktree::{ignored_files, work};
 
-use crate::{acted, site};
+use crate::changed_sessions;
 
 #[derive(Debug, Args)]
 pub struct Restore {
@@ -50,12 +51,12 @@ impl Moment {
 
 /// Runs `restore`.
 pub fn restore(env: &Env, args: &Restore) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let session = selection::select_mine(context, args.moment.session.as_deref())?.session;
         caller::permit(context, Act::Restore, [&session])?;
         let checkout = restore::restore(context, &session, &args.moment.which())?;
         let path = checkout.top.display().to_string();
-        if !acted::tell(context, ui, [session.sid])? {
+        if !changed_sessions::tell(context, ui, [session.sid])? {
             writeln!(ui.out(), "{}", one_line(path.as_str()))?;
         }
         Ok(0)
@@ -64,7 +65,7 @@ pub fn restore(env: &Env, args: &Restore) -> Result<u8> {
 
 /// Runs `rewind`.
 pub fn rewind(env: &Env, args: &Restore) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         if args.moment.turn.is_none() && args.moment.to.is_none() {
             return Err(Error::usage("no moment to go back to is given")
                 .hint("git agent rewind SESSION --turn N")
@@ -78,7 +79,7 @@ pub fn rewind(env: &Env, args: &Restore) -> Result<u8> {
             one_line(session.name.as_str()),
             one_line(kept.reason.as_str())
         ));
-        acted::tell(context, ui, [session.sid])?;
+        changed_sessions::tell(context, ui, [session.sid])?;
         Ok(0)
     })
 }
@@ -97,12 +98,12 @@ pub struct Recreate {
 
 /// Runs `recreate`.
 pub fn recreate(env: &Env, args: &Recreate) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let session = selection::select_mine(context, args.session.as_deref())?.session;
         caller::permit(context, Act::Restore, [&session])?;
         let made = restore::recreate(context, &session, args.yes)?;
         let path = made.checkout.top.display().to_string();
-        if !acted::tell(context, ui, [session.sid])? {
+        if !changed_sessions::tell(context, ui, [session.sid])? {
             writeln!(ui.out(), "{}", one_line(path.as_str()))?;
         }
         let gone = [made.ignored.kept, made.ignored.gone].concat();
@@ -135,7 +136,7 @@ pub struct Snapshot {
 
 /// Runs `snapshot`.
 pub fn snapshot(env: &Env, args: &Snapshot) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let session = selection::select_mine(context, args.session.as_deref())?.session;
         if !args.list {
             caller::permit(context, Act::Snapshot, [&session])?;
@@ -145,7 +146,7 @@ pub fn snapshot(env: &Env, args: &Snapshot) -> Result<u8> {
                 .take_snapshot(session.sid, None, &args.message, &checkout)?;
             let made = serde_json::json!({"id": taken.id.to_string(), "new": taken.is_new});
             let made = Some(("snapshots", vec![made]));
-            if !acted::tell_with(context, ui, [session.sid], made)? {
+            if !changed_sessions::tell_with(context, ui, [session.sid], made)? {
                 writeln!(ui.out(), "{}", taken.id)?;
             }
             for left in &taken.left_out {

@@ -6,6 +6,8 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Result, shell_word};
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
+use git_agent::invoke::text_input;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::selection;
 use git_agent::session::caller::{self, Act};
@@ -13,7 +15,7 @@ use git_agent::session::supervisor::budget;
 use git_agent::session::supervisor::inbox::Message;
 use git_agent::session::supervisor::prompts::{self, Delivery, USER};
 
-use crate::{acted, site, text};
+use crate::changed_sessions;
 
 #[derive(Debug, Args)]
 pub struct Send {
@@ -32,11 +34,11 @@ pub struct Send {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Send) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let listed = selection::select_mine(context, Some(&args.session))?;
         caller::permit(context, Act::Prompt, [&listed.session])?;
         budget::require(context, &listed.session)?;
-        let text = text::read(
+        let text = text_input::read(
             context,
             "prompt",
             args.prompt.as_deref(),
@@ -56,7 +58,7 @@ pub fn run(env: &Env, args: &Send) -> Result<u8> {
             "git agent log -f {}",
             shell_word(&listed.session.name)
         ));
-        acted::tell(context, ui, [listed.session.sid])?;
+        changed_sessions::tell(context, ui, [listed.session.sid])?;
         Ok(0)
     })
 }

@@ -8,6 +8,7 @@ use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
 use git_agent::listing::detail::{self, Detail};
 use git_agent::listing::row::Summary;
 use git_agent::model::event::Event;
@@ -22,8 +23,6 @@ use git_agent::output::{Format, Ui, cannot_write, human, json, sessions};
 use git_agent::selection;
 use git_agent::session::control::recover;
 use git_agent::session::worktree::work;
-
-use crate::site;
 
 #[derive(Debug, Args)]
 pub struct Show {
@@ -42,7 +41,7 @@ pub fn run(env: &Env, args: &Show) -> Result<u8> {
             .hint("use --json, or git agent list --porcelain SESSION"));
     }
     options.pager = true;
-    site::run(env, options, |context, ui| {
+    in_repo::run(env, options, |context, ui| {
         let mut listed = selection::select_one(context, args.session.as_deref())?;
         // Its worktree may be half restored: that is ended, or said.
         if let Err(error) = work::place(context, &listed) {

@@ -4,13 +4,14 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
+use git_agent::invoke::session_args::Choice;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::selection;
 use git_agent::session::caller::{self, Act};
 use git_agent::session::control;
 
-use crate::choice::Choice;
-use crate::{acted, site};
+use crate::changed_sessions;
 
 #[derive(Debug, Args)]
 pub struct Stop {
@@ -30,7 +31,7 @@ pub struct Stop {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Stop) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let chosen = selection::select_all_mine(context, &args.choice.selection())?;
         caller::permit(
             context,
@@ -45,7 +46,7 @@ pub fn run(env: &Env, args: &Stop) -> Result<u8> {
                 ui.narrate(format!("'{name}' was not running"));
             }
         }
-        acted::tell(context, ui, chosen.iter().map(|listed| listed.session.sid))?;
+        changed_sessions::tell(context, ui, chosen.iter().map(|listed| listed.session.sid))?;
         Ok(0)
     })
 }

@@ -26,7 +26,7 @@ pub struct Trust {
     yes: bool,
 }
 
-/// Runs the verb. It does not go through [`crate::site`]: what is ignored is what this is about.
+/// Runs the verb. It does not go through [`git_agent::invoke::in_repo`]: what is ignored is what this is about.
 pub fn run(env: &Env, args: &Trust) -> Result<u8> {
     let repo = Repo::discover(env)?;
     let context = Context::new(env, &repo)?;

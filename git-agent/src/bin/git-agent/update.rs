@@ -5,6 +5,8 @@ use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result, shell_word};
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
+use git_agent::invoke::session_args::Choice;
 use git_agent::merge::resolve::{Case, auto};
 use git_agent::merge::update::{self, How, Outcome};
 use git_agent::model::session::Session;
@@ -13,9 +15,6 @@ use git_agent::output::{Format, Ui, human, json, porcelain, resolution};
 use git_agent::selection;
 use git_agent::session::caller::{self, Act};
 use serde::Serialize;
-
-use crate::choice::Choice;
-use crate::site;
 
 #[derive(Debug, Args)]
 pub struct Update {
@@ -60,7 +59,7 @@ struct Row {
 
 /// Runs the verb. Exit code 1 means that a session could not be brought up to date.
 pub fn run(env: &Env, args: &Update) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let chosen = selection::select(context, &args.choice.selection())?;
         caller::permit(
             context,

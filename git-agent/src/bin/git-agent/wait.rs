@@ -8,6 +8,7 @@ use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
 use git_agent::invoke::OutputArgs;
+use git_agent::invoke::in_repo;
 use git_agent::listing::row::Summary;
 use git_agent::model::session::{Session, State};
 use git_agent::output::terminal::sanitize::one_line;
@@ -16,8 +17,6 @@ use git_agent::review::state;
 use git_agent::selection::{self, Chosen, Selection};
 use git_agent::session::events::wait::{self, Outcome, Wish};
 use git_agent::store::list::Listed;
-
-use crate::site;
 
 /// The exit code of a wait that took too long, as of timeout(1).
 const TIMED_OUT: u8 = 124;
@@ -60,7 +59,7 @@ pub fn run(env: &Env, args: &Wait) -> Result<u8> {
     let deadline = args
         .timeout
         .and_then(|timeout| Instant::now().checked_add(timeout));
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let chosen = choose(context, args)?;
         if let Some(listed) = chosen.iter().find(|listed| !listed.is_mine()) {
             return Err(Error::fatal(format!(
