@@ -12,9 +12,8 @@ use crate::model::review::standing::agent;
 use crate::model::session::{Person, Session, State};
 use crate::review::moved_meanwhile::Meanwhile;
 use crate::session::control::state;
-use crate::session::create::{self, Options, choose_agent};
+use crate::session::create::{Options, choose_agent, start};
 use crate::session::events::wait::{self, Outcome, Wish};
-use crate::session::supervisor::launch;
 use crate::session::worktree::clean;
 use crate::session::{control, events};
 use crate::store::list::Listed;
@@ -102,11 +101,8 @@ pub fn ask(
         read_only: true,
         ..Options::default()
     };
-    let mut created = create::create(context, &options)?;
+    let (created, watched) = start::start_after(context, &options, |_| Meanwhile::begin(context))?;
     let sid = created.session.sid;
-    let watched = Meanwhile::begin(context)?;
-    launch::launch(context, sid)?;
-    created.starting = None;
     let outcome = wait::wait(
         context,
         &[sid],

@@ -8,6 +8,7 @@ mod clean;
 mod commit;
 mod completion;
 mod config;
+mod created_sessions;
 mod demo;
 mod doctor;
 mod enter;

@@ -19,10 +19,10 @@ use crate::model::session::{RESOLVES, Session, SessionId, State};
 use crate::selection;
 use crate::session::control;
 use crate::session::control::state;
-use crate::session::create::{self, Created, choose_agent, location};
+use crate::session::create::{self, choose_agent, location, start};
 use crate::session::events::wait::{self, Wish};
 use crate::session::supervisor::inbox::Message;
-use crate::session::supervisor::{launch, prompts};
+use crate::session::supervisor::prompts;
 use crate::session::worktree::hold::while_still;
 use crate::session::worktree::restore::{self, Which};
 use crate::session::worktree::{clean, work};
@@ -251,31 +251,25 @@ fn begin(
     options: &Options,
     prompt: String,
 ) -> Result<Resolver> {
-    let created = create(context, case, options, prompt)?;
-    let begun = require_checkout(context, &created.session).and_then(|at| {
+    let new = new_options(context, case, options, prompt)?;
+    let (created, (at, opened)) = start::start_after(context, &new, |session| {
+        let at = require_checkout(context, session)?;
         let opened = open_conflict(context, case, &at)?;
-        launch::launch(context, created.session.sid)?;
         Ok((at, opened))
-    });
-    match begun {
-        Ok((at, opened)) => Ok(Resolver {
-            session: created.session,
-            at,
-            opened,
-        }),
-        Err(error) => {
-            create::undo(context, &created.session)?;
-            Err(error)
-        }
-    }
+    })?;
+    Ok(Resolver {
+        session: created.session,
+        at,
+        opened,
+    })
 }
 
-fn create(
+fn new_options(
     context: &Context<'_>,
     case: &Case,
     options: &Options,
     prompt: String,
-) -> Result<Created> {
+) -> Result<create::Options> {
     let session = &case.session;
     let mut new = create::Options {
         task: prompt,
@@ -298,7 +292,7 @@ fn create(
             }
         }
     }
-    create::create(context, &new)
+    Ok(new)
 }
 
 /// Returns a name for the session that resolves: one that says so and that nobody has.
