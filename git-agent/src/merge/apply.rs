@@ -21,7 +21,7 @@ use crate::store::list::Listed;
 /// Puts a session's changes on the checkout that the command was started in. Returns the paths that changed.
 pub fn apply(context: &Context<'_>, right: &Right, listed: &Listed) -> Result<Vec<String>> {
     let (repo, session) = (context.repo, &listed.session);
-    control::require_idle(context, session)?;
+    control::idle::require_idle(context, session)?;
     let at = repo.checkout()?;
     let head = repo
         .head_of(&at)?

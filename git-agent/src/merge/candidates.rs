@@ -259,8 +259,8 @@ fn examine(
     }
     // Whoever only looks lets an agent stay that stays for the next prompt.
     let idle = match choice.look_only {
-        true => control::is_idle(context, session)?,
-        false => control::require_idle(context, session).is_ok(),
+        true => control::idle::is_idle(context, session)?,
+        false => control::idle::require_idle(context, session).is_ok(),
     };
     if state.needs_supervisor() || !idle {
         return Ok(Err(Why::AtWork(state)));

@@ -114,7 +114,7 @@ pub fn ask(
         &|_| {},
     )?;
     if let Outcome::TimedOut(_) = outcome {
-        control::stop(context, sid, "the review took too long")?;
+        control::stop::end(context, sid, "the review took too long")?;
     }
     let text = answer(context, sid)?;
     let session = context.store.session(sid)?.unwrap_or(created.session);

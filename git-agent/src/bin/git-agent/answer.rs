@@ -8,8 +8,7 @@ use git_agent::invoke::OutputArgs;
 use git_agent::invoke::in_repo;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::selection;
-use git_agent::session::caller::{self, Act};
-use git_agent::session::control::{self, Given};
+use git_agent::session::control::answer::{self, Given};
 use serde_json::json;
 
 use crate::changed_sessions;
@@ -30,8 +29,7 @@ pub struct Answer {
 pub fn run(env: &Env, args: &Answer) -> Result<u8> {
     in_repo::run(env, args.output.options(), |context, ui| {
         let listed = selection::select_mine(context, Some(&args.session))?;
-        caller::permit(context, Act::Answer, [])?;
-        let given = control::answer(context, &listed.session, &args.answer)?;
+        let given = answer::answer(context, &listed.session, &args.answer)?;
         let name = one_line(listed.session.name.as_str());
         ui.narrate(format!("answered '{name}': {}", words(&given)));
         let answer = json!({

@@ -38,7 +38,7 @@ pub fn run(env: &Env, args: &Commit) -> Result<u8> {
         caller::permit(context, Act::Commit, [&session])?;
         let name = one_line(session.name.as_str());
         if !args.force {
-            control::require_idle(context, &session).map_err(|error| {
+            control::idle::require_idle(context, &session).map_err(|error| {
                 error.hint(format!(
                     "or commit what is there now: git agent commit --force {}",
                     shell_word(&session.name)

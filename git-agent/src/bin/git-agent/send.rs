@@ -10,10 +10,7 @@ use git_agent::invoke::in_repo;
 use git_agent::invoke::text_input;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::selection;
-use git_agent::session::caller::{self, Act};
-use git_agent::session::supervisor::budget;
-use git_agent::session::supervisor::inbox::Message;
-use git_agent::session::supervisor::prompts::{self, Delivery, USER};
+use git_agent::session::control::send::{self, Delivery};
 
 use crate::changed_sessions;
 
@@ -36,21 +33,16 @@ pub struct Send {
 pub fn run(env: &Env, args: &Send) -> Result<u8> {
     in_repo::run(env, args.output.options(), |context, ui| {
         let listed = selection::select_mine(context, Some(&args.session))?;
-        caller::permit(context, Act::Prompt, [&listed.session])?;
-        budget::require(context, &listed.session)?;
-        let text = text_input::read(
-            context,
-            "prompt",
-            args.prompt.as_deref(),
-            args.file.as_deref(),
-        )?;
-        let message = Message::Prompt {
-            text,
-            from: USER.to_owned(),
-            again: false,
+        let read = || {
+            text_input::read(
+                context,
+                "prompt",
+                args.prompt.as_deref(),
+                args.file.as_deref(),
+            )
         };
         let name = one_line(listed.session.name.as_str()).to_string();
-        match prompts::send(context, listed.session.sid, &message)? {
+        match send::send(context, &listed.session, read)? {
             Delivery::Queued => ui.narrate(format!("queued for '{name}'")),
             Delivery::Started => ui.narrate(format!("started '{name}'")),
         }

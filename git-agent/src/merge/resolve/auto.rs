@@ -145,7 +145,7 @@ fn send(context: &Context<'_>, sid: SessionId, text: String) -> Result<()> {
 fn fail(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<()> {
     let session = context.store.session(sid)?;
     if session.is_some_and(|session| session.status != State::Failed) {
-        control::wait_until_free(context, sid, LETTING_GO)?;
+        control::idle::wait_until_free(context, sid, LETTING_GO)?;
         state::set_state(context, sid, State::Failed, reason)?;
     }
     Ok(())
@@ -199,7 +199,7 @@ fn earlier(context: &Context<'_>, case: &Case, options: &Options) -> Result<Opti
     let Some(session) = found else {
         return Ok(None);
     };
-    control::require_idle(context, &session)?;
+    control::idle::require_idle(context, &session)?;
     if session.agent == agent_of(case, options) {
         return Ok(Some(session));
     }
@@ -357,7 +357,7 @@ fn await_turn(context: &Context<'_>, resolver: &Session, options: &Options) -> R
         }
         wait::Outcome::TimedOut(_) => {
             let late = format!("session '{name}' did not resolve the conflict in time");
-            control::stop(context, resolver.sid, &late)?;
+            control::stop::end(context, resolver.sid, &late)?;
             Err(Error::fatal(late).hint(format!("git agent log {}", shell_word(name))))
         }
     }

@@ -93,7 +93,7 @@ pub fn start_all(
     Ok(started)
 }
 
-/// Makes a session and launches its supervisor; a draft is only made. After an error nothing of the session is left.
+/// Makes a session and launches its supervisor; a draft is only made. After an error only the log of the supervisor is left.
 pub fn start(context: &Context<'_>, options: &Options) -> Result<Created> {
     let (created, ()) = start_after(context, options, |_| Ok(()))?;
     Ok(created)

@@ -144,7 +144,7 @@ fn stays(
     options: Options,
     integrated: bool,
 ) -> Result<Stay> {
-    if !control::is_idle(context, session)? {
+    if !control::idle::is_idle(context, session)? {
         return Ok(Stay::Because(AT_WORK.to_owned()));
     }
     if options.keep_failed && matches!(session.status, State::Failed | State::Interrupted) {
@@ -237,7 +237,7 @@ fn clean_one(
             .push(format!("it shares its worktree with {names}"));
         return Ok(());
     }
-    if !options.dry_run && control::require_idle(context, session).is_err() {
+    if !options.dry_run && control::idle::require_idle(context, session).is_err() {
         one.kept.push(AT_WORK.to_owned());
         return Ok(());
     }

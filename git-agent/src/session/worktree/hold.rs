@@ -31,7 +31,7 @@ impl Still {
         let mut resting = Vec::new();
         for one in std::iter::once(&session).chain(sharers) {
             resting.push(launch::Resting::look(context, one.sid)?);
-            control::require_idle(context, one)?;
+            control::idle::require_idle(context, one)?;
             let path = launch::run_lock(&context.store, one.sid);
             let lock = Lock::try_acquire(context.env, path)?;
             locks.push(lock.ok_or_else(|| busy("session", &one.name))?);
