@@ -44,5 +44,5 @@ pub fn close(context: &Context<'_>, winner: &Session, others: &[Listed]) -> Resu
         named: true,
         ..Options::default()
     };
-    clean::clean(context, others, options)
+    clean::put_away(context, others, options)
 }

@@ -178,7 +178,7 @@ fn put_away(context: &Context<'_>, session: &Session, start: ObjectId) -> Result
         named: true,
         ..clean::Options::default()
     };
-    clean::clean(context, &[listed], options)?;
+    clean::put_away(context, &[listed], options)?;
     if let Some(branch) = session.branch.as_deref()
         && context.repo.branch_tip(branch)? == Some(start)
     {

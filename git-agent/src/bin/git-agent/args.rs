@@ -78,7 +78,7 @@ pub enum Verb {
     /// Take a leaked secret out of one's own records, here and at remotes
     Purge(Later<crate::forget::Purge>),
     /// Take a snapshot of a session's worktree, or list them
-    Snapshot(Later<crate::restore::Snapshot>),
+    Snapshot(Later<crate::snapshot::Snapshot>),
     /// Bring a session's worktree back, uncommitted and untracked files included
     Restore(Later<crate::restore::Restore>),
     /// Go back to an earlier state of a session's worktree; what is there now is kept

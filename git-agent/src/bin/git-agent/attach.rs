@@ -6,7 +6,6 @@ use git_agent::error::Result;
 use git_agent::invoke::OutputArgs;
 use git_agent::invoke::in_repo;
 use git_agent::selection;
-use git_agent::session::caller::{self, Act};
 use git_agent::session::conversation::attach;
 
 #[derive(Debug, Args)]
@@ -22,7 +21,6 @@ pub struct Attach {
 pub fn run(env: &Env, args: &Attach) -> Result<u8> {
     in_repo::run(env, args.output.options(), |context, _ui| {
         let session = selection::select_mine(context, args.session.as_deref())?.session;
-        caller::permit(context, Act::Enter, [&session])?;
         let code = attach::attach(context, &session)?;
         Ok(u8::try_from(code).unwrap_or(128))
     })

@@ -11,8 +11,6 @@ use git_agent::invoke::session_args::Choice;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, json};
 use git_agent::selection::{self, Selection};
-use git_agent::session::caller::{self, Act};
-use git_agent::session::control::archive;
 use git_agent::session::worktree::clean::{self, Options};
 use git_agent::session::worktree::ignored_files;
 
@@ -45,23 +43,12 @@ pub fn run(env: &Env, args: &Clean) -> Result<u8> {
             };
         }
         let chosen = selection::select(context, &selection)?;
-        if !args.dry_run {
-            caller::permit(context, Act::Clean, [])?;
-        }
         let options = Options {
             named,
             keep_failed: args.keep_failed,
             dry_run: args.dry_run,
         };
-        // The worktree that this was started in may be gone before all is done.
-        let (cleaned, folded) = clean::from_outside(context, |context| {
-            let cleaned = clean::clean(context, &chosen, options)?;
-            let folded = match !named && !args.dry_run {
-                true => archive::fold_old(context)?.sessions.len(),
-                false => 0,
-            };
-            Ok((cleaned, folded))
-        })?;
+        let (cleaned, folded) = clean::clean(context, &chosen, options)?;
         if folded > 0 {
             ui.narrate(format!("archived {folded} sessions closed long ago"));
         }

@@ -11,7 +11,6 @@ use git_agent::invoke::in_repo;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Options, cannot_write};
 use git_agent::selection;
-use git_agent::session::caller::{self, Act};
 use git_agent::session::worktree::enter::{self, Entry};
 
 #[derive(Debug, Args)]
@@ -101,10 +100,7 @@ pub fn open(env: &Env, args: &Open) -> Result<u8> {
 /// Runs `run`.
 pub fn run(env: &Env, args: &Run) -> Result<u8> {
     go(env, args.session.as_deref(), |context, entry| {
-        let script = context.config.string("agent.run").ok_or_else(|| {
-            Error::fatal("nothing says how to run this project")
-                .hint("git config agent.run \"<command>\"")
-        })?;
+        let script = enter::run_command(context)?;
         Ok(entry.become_script(&script, &args.arguments))
     })
 }
@@ -117,7 +113,6 @@ fn go(
 ) -> Result<u8> {
     in_repo::run(env, Options::default(), |context, _| {
         let listed = selection::select_mine(context, session)?;
-        caller::permit(context, Act::Enter, [&listed.session])?;
         let entry = enter::enter(context, &listed.session)?;
         Err(become_something(context, &entry)?)
     })

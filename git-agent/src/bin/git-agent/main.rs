@@ -26,6 +26,7 @@ mod restart;
 mod restore;
 mod send;
 mod show;
+mod snapshot;
 mod stop;
 mod trust;
 mod update;
@@ -98,7 +99,7 @@ fn main() -> ExitCode {
             Verb::Fetch(args) => fetch::run(env, &args),
             Verb::Forget(args) => forget::run(env, &args),
             Verb::Purge(args) => forget::purge(env, &args),
-            Verb::Snapshot(args) => restore::snapshot(env, &args),
+            Verb::Snapshot(args) => snapshot::run(env, &args),
             Verb::Restore(args) => restore::restore(env, &args),
             Verb::Rewind(args) => restore::rewind(env, &args),
             Verb::Recreate(args) => restore::recreate(env, &args),

@@ -221,7 +221,7 @@ fn begin_again(
 ) -> Result<Resolver> {
     let at = match work::checkout(context, &session)? {
         Some(at) => at,
-        None => restore::restore(context, &session, &Which::Last)?,
+        None => restore::restore_for_command(context, &session, &Which::Last)?,
     };
     let opened = while_still(context, &session, || {
         let store = &context.store;
@@ -450,6 +450,6 @@ fn close(context: &Context<'_>, resolver: &Session, state: State, reason: &str) 
         named: true,
         ..clean::Options::default()
     };
-    clean::clean(context, &[listed], options)?;
+    clean::put_away(context, &[listed], options)?;
     Ok(())
 }

@@ -61,7 +61,7 @@ impl Case {
                 return Ok(None);
             };
             refuse_submodules(&conflicts)?;
-            if place.checkout.is_some() && commit::commit(context, session, None)?.is_some() {
+            if place.checkout.is_some() && commit::commit_all(context, session, None)?.is_some() {
                 place = move_session::place(context, session)?;
                 // Hooks may have had a say in what was committed.
                 match self::conflicts(repo, place.tip, theirs, &[])? {

@@ -389,7 +389,7 @@ pub fn after_turn(
     look_at_refs(context, live, &session, &checkout, before)?;
     if context.config.bool("agent.autoCommit", false)?
         && !is_read_only(&session)
-        && let Err(error) = crate::session::worktree::commit::commit(context, &session, None)
+        && let Err(error) = crate::session::worktree::commit::commit_all(context, &session, None)
     {
         // The snapshot keeps what could not be committed.
         let text = format!("cannot commit the work of the turn: {}", error.message());
