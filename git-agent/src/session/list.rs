@@ -3,7 +3,8 @@
 use crate::context::Context;
 use crate::error::Result;
 use crate::session::supervisor::launch;
-use crate::store::list::{Listing, Scope};
+
+pub use crate::store::list::{Listed, Listing, Scope};
 
 /// Lists sessions with the states they are really in.
 pub fn list(context: &Context<'_>, scope: Scope) -> Result<Listing> {

@@ -10,10 +10,10 @@ use git_agent::output::Format;
 use git_agent::output::moment::Clock;
 use git_agent::output::transcript::Writer;
 use git_agent::selection::{self, Chosen};
+use git_agent::session::events::live;
 use git_agent::session::events::timeline::Filter;
 
 use crate::event_format::{Form, Show};
-use crate::follow;
 
 #[derive(Debug, Args)]
 pub struct Log {
@@ -99,13 +99,13 @@ pub fn run(env: &Env, args: &Log) -> Result<u8> {
             }
             Some(until) => {
                 let ends = show.backlog(&sessions, args.lines)?;
-                let plan = follow::Plan {
+                let plan = live::Plan {
                     sessions,
                     ends,
                     forever: until == Until::Forever || all,
                     all,
                 };
-                follow::follow(&mut show, plan)?;
+                live::follow(context, plan, &mut show)?;
             }
         }
         Ok(0)

@@ -14,7 +14,6 @@ mod doctor;
 mod enter;
 mod event_format;
 mod fetch;
-mod follow;
 mod forget;
 mod fork;
 mod install;
