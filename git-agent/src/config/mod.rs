@@ -16,7 +16,7 @@ use crate::error::{Context, Error, Result};
 use crate::git::config::ConfigFile;
 use crate::git::{Repo, sha256};
 
-pub use report::Row;
+pub use report::{Role, Row};
 
 /// The name of the team's file at the top of the work tree.
 pub const TEAM_FILE: &str = ".gitagents";

@@ -3,6 +3,8 @@
 //! A list beside them says what was put there and with which content. Nothing else is ever overwritten or removed
 //! unless it is asked for.
 
+pub mod settings;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;

@@ -13,9 +13,28 @@ pub fn run(
     options: Options,
     verb: impl FnOnce(&Context<'_>, &Ui) -> Result<u8>,
 ) -> Result<u8> {
+    run_without_warnings(env, options, |context, ui| {
+        warn(context, ui);
+        verb(context, ui)
+    })
+}
+
+/// Opens the repository and runs a verb in it.
+pub fn run_without_warnings(
+    env: &Env,
+    options: Options,
+    verb: impl FnOnce(&Context<'_>, &Ui) -> Result<u8>,
+) -> Result<u8> {
     let repo = Repo::discover(env)?;
     let context = Context::new(env, &repo)?;
     let ui = Ui::new(env, options, &|key| repo.config_string(key))?;
+    let code = verb(&context, &ui)?;
+    ui.finish()?;
+    Ok(code)
+}
+
+/// Says which settings are ignored, and why.
+fn warn(context: &Context<'_>, ui: &Ui) {
     if let Some(team) = context
         .config
         .team()
@@ -40,7 +59,4 @@ pub fn run(
     if context.store.is_closed() {
         ui.warning("this repository belongs to somebody else: its sessions are shown as they were last recorded");
     }
-    let code = verb(&context, &ui)?;
-    ui.finish()?;
-    Ok(code)
 }

@@ -8,6 +8,7 @@ mod clean;
 mod commit;
 mod completion;
 mod config;
+mod config_view;
 mod created_sessions;
 mod demo;
 mod doctor;
