@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::session::supervisor::launch;
 
-pub use crate::store::list::{Listed, Listing, Scope};
+pub use crate::store::list::{Listed, Listing, Scope, find_in};
 
 /// Lists sessions with the states they are really in.
 pub fn list(context: &Context<'_>, scope: Scope) -> Result<Listing> {

@@ -30,6 +30,7 @@ mod snapshot;
 mod stop;
 mod trust;
 mod update;
+mod update_view;
 mod wait;
 mod watch;
 mod why;
@@ -37,14 +38,11 @@ mod why;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
-use git_agent::git::Repo;
 use git_agent::guard::hook::Hook;
 use git_agent::invoke;
-use git_agent::invoke::complete;
-use git_agent::process::shim;
+use git_agent::invoke::{complete, shim};
 use git_agent::session::supervisor;
 use git_agent::session::supervisor::launch;
 
@@ -133,8 +131,6 @@ fn supervise(env: &Env, arguments: &[OsString]) -> Result<u8> {
     let sid = sid
         .parse()
         .map_err(|_| Error::usage(format!("'{sid}' is no session id")))?;
-    let repo = Repo::discover(env)?;
-    let context = Context::new(env, &repo)?;
-    supervisor::supervise(&context, sid)?;
+    supervisor::run(env, sid)?;
     Ok(0)
 }

@@ -72,8 +72,59 @@ struct Resolver {
     opened: ObjectId,
 }
 
-/// Lets an agent resolve a conflict. `tell` is told what goes on.
+/// Whether a resolution may be taken.
+pub enum Consent<'c> {
+    /// The user has agreed beforehand.
+    Given,
+    /// The user is shown the diff of the resolution and asked.
+    Ask(&'c mut dyn FnMut(&[u8]) -> Result<bool>),
+    /// The user cannot be asked.
+    Impossible,
+}
+
+impl Consent<'_> {
+    /// Refuses early where no resolution could be taken.
+    pub fn require_possible(&self) -> Result<()> {
+        match self {
+            Consent::Given | Consent::Ask(_) => Ok(()),
+            Consent::Impossible => Err(Error::fatal(
+                "cannot ask about the resolution without a terminal",
+            )
+            .hint("pass --yes to take it without being asked")),
+        }
+    }
+
+    fn is_given(&mut self, context: &Context<'_>, commit: ObjectId) -> Result<bool> {
+        self.require_possible()?;
+        match self {
+            Consent::Ask(ask) => ask(&context.repo.resolution_diff(commit)?),
+            Consent::Given | Consent::Impossible => Ok(true),
+        }
+    }
+}
+
+/// Lets an agent resolve a conflict, and takes the resolution over if the user agrees. `None` when the user does not: the
+/// session stays as it was, and the agent's files stay in the worktree of the resolver. `tell` is told what goes on.
 pub fn resolve(
+    context: &Context<'_>,
+    case: &Case,
+    options: &Options,
+    consent: &mut Consent<'_>,
+    tell: &mut dyn FnMut(String),
+) -> Result<Option<Resolution>> {
+    consent.require_possible()?;
+    let resolution = make(context, case, options, tell)?;
+    if !consent.is_given(context, resolution.commit)? {
+        let sid = resolution.resolver.sid;
+        fail(context, sid, "the resolution was refused")?;
+        return Ok(None);
+    }
+    accept(context, case, &resolution)?;
+    Ok(Some(resolution))
+}
+
+/// Lets an agent make a resolution.
+fn make(
     context: &Context<'_>,
     case: &Case,
     options: &Options,
@@ -152,19 +203,10 @@ fn fail(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<()> {
 }
 
 /// Takes a resolution over: the session gets it, and the session that made it is over.
-pub fn accept(context: &Context<'_>, case: &Case, resolution: &Resolution) -> Result<()> {
+fn accept(context: &Context<'_>, case: &Case, resolution: &Resolution) -> Result<()> {
     case.land(context, resolution.commit)?;
     let reason = format!("its resolution is part of '{}'", case.session.name);
     close(context, &resolution.resolver, State::Merged, &reason)
-}
-
-/// Refuses a resolution: the session stays as it was, and the agent's files stay in the worktree of the resolver.
-pub fn refuse(context: &Context<'_>, resolution: &Resolution) -> Result<()> {
-    fail(
-        context,
-        resolution.resolver.sid,
-        "the resolution was refused",
-    )
 }
 
 fn given_up(case: &Case, resolver: &str, complaints: &[String]) -> Error {
