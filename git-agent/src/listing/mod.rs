@@ -5,5 +5,6 @@ pub mod list;
 pub mod review_columns;
 pub mod row;
 pub mod verdicts;
+pub mod wait;
 pub mod watch;
 pub mod why;

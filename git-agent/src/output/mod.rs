@@ -5,6 +5,7 @@
 //! wraps foreign text in [`sanitize`] or uses a [`table`], [`json`] or [`porcelain`] writer, which do it themselves.
 
 pub mod conflicts;
+pub mod detail;
 pub mod human;
 pub mod json;
 pub mod moment;

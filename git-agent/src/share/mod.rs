@@ -19,6 +19,9 @@
 //! | `purge` | writing one's own records again without a secret |
 //! | `probe` | what a remote allows, and what it costs |
 
+pub use crate::git::remote::transfer::Audience;
+pub use crate::git::remote::without_password;
+
 mod accept;
 pub mod fetch;
 pub mod forget;

@@ -5,19 +5,16 @@ use std::io::Write;
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result, shell_word};
-use git_agent::git::remote::transfer::Audience;
-use git_agent::git::remote::without_password;
 use git_agent::invoke::OutputArgs;
 use git_agent::invoke::in_repo;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json, porcelain};
-use git_agent::review::git_notes;
-use git_agent::share::fetch::{self, Fetched, Options};
+use git_agent::share::fetch::{self, Fetched, Month, Options};
 use git_agent::share::outcome::{Change, What};
 use git_agent::share::remote::Remote;
-use git_agent::store::refname::Month;
+use git_agent::share::{Audience, without_password};
 
-use crate::push;
+use crate::shared_refs;
 
 #[derive(Debug, Args)]
 pub struct Fetch {
@@ -66,10 +63,6 @@ pub fn run(env: &Env, args: &Fetch) -> Result<u8> {
         ui.clear_progress();
         write(ui, &fetched)?;
         tell(ui, &without_password(&remote), &fetched);
-        if !fetched.changes.is_empty() {
-            // What teammates said shows up where plain git shows reviews.
-            git_notes::refresh(context)?;
-        }
         let refused = fetched.changes.iter().any(|one| one.what == What::Refused);
         Ok(u8::from(refused))
     })
@@ -95,7 +88,7 @@ fn write(ui: &Ui, fetched: &Fetched) -> Result<()> {
             let shown =
                 |one: &&Change| !matches!(one.what, What::Refused | What::Gone | What::Folded);
             for one in fetched.changes.iter().filter(shown) {
-                let mut line = push::label(&one.name, one.session.as_deref());
+                let mut line = shared_refs::label(&one.name, one.session.as_deref());
                 if let Some(author) = &one.author {
                     let standing = one.signature.as_ref();
                     let words = standing.map_or("claimed".to_owned(), |one| one.words());
@@ -111,7 +104,7 @@ fn write(ui: &Ui, fetched: &Fetched) -> Result<()> {
 /// Says what else is worth knowing.
 fn tell(ui: &Ui, remote: &str, fetched: &Fetched) {
     for one in &fetched.changes {
-        let label = push::label(&one.name, one.session.as_deref());
+        let label = shared_refs::label(&one.name, one.session.as_deref());
         if let (What::Refused, Some(reason)) = (one.what, &one.reason) {
             ui.error(format!("refused {label}: {}", one_line(reason)));
         }
@@ -147,7 +140,7 @@ fn tell(ui: &Ui, remote: &str, fetched: &Fetched) {
             one_line(name)
         ));
     }
-    push::tell_folded(ui, &fetched.changes);
+    shared_refs::tell_folded(ui, &fetched.changes);
     let gone = fetched.changes.iter().filter(|one| one.what == What::Gone);
     let gone = gone.count();
     if gone > 0 {

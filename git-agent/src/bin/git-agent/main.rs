@@ -21,10 +21,13 @@ mod install;
 mod list;
 mod log;
 mod new;
+mod purge;
 mod push;
+mod remote_findings;
 mod restart;
 mod restore;
 mod send;
+mod shared_refs;
 mod show;
 mod snapshot;
 mod stop;
@@ -96,7 +99,7 @@ fn main() -> ExitCode {
             Verb::Push(args) => push::run(env, &args),
             Verb::Fetch(args) => fetch::run(env, &args),
             Verb::Forget(args) => forget::run(env, &args),
-            Verb::Purge(args) => forget::purge(env, &args),
+            Verb::Purge(args) => purge::run(env, &args),
             Verb::Snapshot(args) => snapshot::run(env, &args),
             Verb::Restore(args) => restore::restore(env, &args),
             Verb::Rewind(args) => restore::rewind(env, &args),
