@@ -10,7 +10,7 @@ use git_agent::output::transcript::{Writer, is_worth_showing};
 use git_agent::output::{Ui, cannot_write, closed_pipe, json};
 use git_agent::session::events;
 use git_agent::session::events::live::Audience;
-use git_agent::session::events::timeline::{self, Ends, Filter, Last};
+use git_agent::session::events::timeline::{self, Ends, Filter, Join};
 use git_agent::session::list::Listed;
 use serde_json::Value;
 
@@ -60,42 +60,19 @@ impl Show<'_, '_> {
                     // What was used is told with the end of a turn.
                     || matches!(event.body, Body::Usage { .. }))
         };
-        // The pieces of a message are shown as one; as records they stay what they are.
-        let mut held: Option<(usize, Event)> = None;
+        let mut join = Join::default();
         let mut each = |index: usize, event: Event| {
-            if form == Form::Words
-                && let Some((at, earlier)) = &mut held
-                && *at == index
-                && earlier.body.take_more(&event.body)
-            {
-                return Ok(());
-            }
-            if form == Form::Words && !full && matches!(event.body, Body::Usage { .. }) {
-                // It is only counted, and a message goes on after it.
-                if let Some((index, status)) =
-                    held.take_if(|(_, held)| matches!(held.body, Body::Status { .. }))
-                {
-                    self.write(&sessions[index], status)?;
-                }
-                return self.write(&sessions[index], event);
-            }
-            match held.replace((index, event)) {
-                Some((index, event)) => self.write(&sessions[index], event),
-                None => Ok(()),
-            }
+            let now = match &event.body {
+                _ if form != Form::Words => vec![(index, event)],
+                Body::Usage { .. } if !full => join.take_aside(index, event),
+                _ => join.take(index, event),
+            };
+            now.into_iter()
+                .try_for_each(|(index, event)| self.write(&sessions[index], event))
         };
-        let ends = match last {
-            Some(count) => {
-                let last = Last {
-                    count,
-                    in_words: form == Form::Words && !full,
-                    wanted: &wanted,
-                };
-                timeline::tell_last(context, sessions, &last, &mut each)?
-            }
-            None => timeline::tell(context, sessions, &wanted, &mut each)?,
-        };
-        if let Some((index, event)) = held {
+        let in_words = form == Form::Words && !full;
+        let ends = timeline::tell_some(context, sessions, (last, in_words), &wanted, &mut each)?;
+        if let Some((index, event)) = join.end() {
             self.write(&sessions[index], event)?;
         }
         Ok(ends)
@@ -110,17 +87,7 @@ impl Show<'_, '_> {
         let wanted = |event: &Event| filter.fits(event);
         let mut each =
             |index: usize, event: Event| list.item(&with_session(&sessions[index], &event));
-        match last {
-            Some(count) => {
-                let last = Last {
-                    count,
-                    in_words: false,
-                    wanted: &wanted,
-                };
-                timeline::tell_last(context, sessions, &last, &mut each)?
-            }
-            None => timeline::tell(context, sessions, &wanted, &mut each)?,
-        };
+        timeline::tell_some(context, sessions, (last, false), &wanted, &mut each)?;
         list.end()
     }
 

@@ -3,9 +3,8 @@
 use clap::{Args, ValueEnum};
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
-use git_agent::invoke::OutputArgs;
-use git_agent::invoke::in_repo;
 use git_agent::invoke::session_args::Choice;
+use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::output::Format;
 use git_agent::output::moment::Clock;
 use git_agent::output::transcript::Writer;

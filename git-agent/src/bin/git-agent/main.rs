@@ -15,6 +15,7 @@ mod doctor;
 mod enter;
 mod event_format;
 mod fetch;
+mod fetched_refs;
 mod forget;
 mod fork;
 mod install;

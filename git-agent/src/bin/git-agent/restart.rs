@@ -3,9 +3,8 @@
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
-use git_agent::invoke::OutputArgs;
-use git_agent::invoke::in_repo;
 use git_agent::invoke::session_args::Choice;
+use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::selection;
 use git_agent::session::control::restart::{self, Options, Restarted};
