@@ -1,15 +1,15 @@
-//! The same done to many things at once, on all cores.
+//! Work on many items at once, on all cores.
 
 use std::sync::OnceLock;
 
-/// Returns how many cores there are for this process. Asking the kernel takes a dozen calls.
+/// Returns how many cores this process may use. The result is cached, because asking the kernel takes a dozen calls.
 pub fn count() -> usize {
     static CORES: OnceLock<usize> = OnceLock::new();
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Does something to each of many things and returns what came of it, in their order. `own` makes what each core works
-/// with, where that cannot be shared.
+/// Runs `work` on each item and returns the results in order. `own` makes a value for each core where one cannot be
+/// shared.
 pub fn each<T: Sync, O: Send, R: Send>(
     things: &[T],
     own: impl Fn() -> O,
@@ -20,8 +20,8 @@ pub fn each<T: Sync, O: Send, R: Send>(
     parts(things, 1, own, all).into_iter().flatten().collect()
 }
 
-/// Does something to parts of many things, one a core, and returns what came of each, in their order. `enough` of them
-/// keep a core busy: only for more another one is used.
+/// Runs `work` on slices of the items, one per core, and returns the results in order. One core alone
+/// handles up to `enough` items.
 pub fn parts<'t, T: Sync, O: Send, R: Send>(
     things: &'t [T],
     enough: usize,
@@ -44,7 +44,7 @@ pub fn parts<'t, T: Sync, O: Send, R: Send>(
                 scope.spawn(move || work(own, part))
             })
             .collect();
-        // This thread has a core too.
+        // This thread works on the first slice.
         let first = work(own(), first);
         let others = running.into_iter().map(|thread| {
             thread

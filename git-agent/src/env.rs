@@ -1,4 +1,4 @@
-//! The outside world as one value: working directory, variables, clock, randomness, and what is a terminal.
+//! The surroundings of a command as one value: working directory, variables, clock, randomness and terminals.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Context, Result};
 
-/// Variables that tell git where a repository is. A command that we move to a worktree of our choice must not inherit them.
+/// Variables that tell git where a repository is. A command that we start in another worktree must not inherit them.
 pub const GIT_LOCATION_VARIABLES: [&str; 12] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -25,7 +25,7 @@ pub const GIT_LOCATION_VARIABLES: [&str; 12] = [
     "GIT_INTERNAL_SUPER_PREFIX",
 ];
 
-/// A moment, in milliseconds since 1970.
+/// A point in time, in milliseconds since 1970.
 #[derive(
     Debug,
     Clone,
@@ -48,7 +48,7 @@ impl Millis {
     }
 }
 
-/// Everything a command may know of its surroundings.
+/// The surroundings that a command may read.
 #[derive(Debug)]
 pub struct Env {
     /// The directory the command was started in.
@@ -56,7 +56,7 @@ pub struct Env {
     variables: BTreeMap<OsString, OsString>,
     /// Whether standard input, output and error are terminals.
     pub terminals: Terminals,
-    /// What stands in for the clock.
+    /// A fixed time for tests, instead of the clock.
     clock: Option<u64>,
     random_drawn: AtomicU64,
 }
@@ -80,11 +80,11 @@ impl Env {
             stdout: std::io::stdout().is_terminal(),
             stderr: std::io::stderr().is_terminal(),
         };
-        let cwd = std::env::current_dir().context(|| "cannot tell the current directory".into())?;
+        let cwd = std::env::current_dir().context(|| "cannot read the current directory".into())?;
         Ok(Env::new(cwd, std::env::vars_os(), terminals))
     }
 
-    /// Builds surroundings from parts, as tests do.
+    /// Builds surroundings from parts, for tests.
     pub fn new(
         cwd: PathBuf,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -103,12 +103,12 @@ impl Env {
         env
     }
 
-    /// Returns a variable that is set, even if empty.
+    /// Returns a variable, even if it is empty.
     pub fn var_os(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
         self.variables.get(name.as_ref()).map(OsString::as_os_str)
     }
 
-    /// Returns a variable that is set to something readable and not empty.
+    /// Returns a variable if it is valid UTF-8 and not empty.
     pub fn var(&self, name: impl AsRef<OsStr>) -> Option<&str> {
         self.var_os(name)
             .and_then(OsStr::to_str)
@@ -122,7 +122,7 @@ impl Env {
             .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
-    /// Returns all variables but those that tell git where its repository is.
+    /// Returns all variables except those that tell git where its repository is.
     pub fn vars_outside_git(&self) -> Vec<(OsString, OsString)> {
         self.vars_os()
             .filter(|(name, _)| {
@@ -133,12 +133,12 @@ impl Env {
             .collect()
     }
 
-    /// Returns a path as seen from the working directory.
+    /// Returns a path relative to the working directory as an absolute one.
     pub fn absolute(&self, path: impl AsRef<Path>) -> PathBuf {
         self.cwd.join(path)
     }
 
-    /// Returns the current time. `GIT_AGENT_TEST_CLOCK` (milliseconds) stands in for it.
+    /// Returns the current time, or `GIT_AGENT_TEST_CLOCK` (milliseconds) if it is set.
     pub fn now(&self) -> Millis {
         if let Some(fixed) = self.clock {
             return Millis(fixed);
@@ -149,7 +149,7 @@ impl Env {
         Millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Returns fresh randomness. `GIT_AGENT_TEST_SEED` (a number) makes it repeatable within a process.
+    /// Returns random bytes. `GIT_AGENT_TEST_SEED` (a number) makes them repeatable within a process.
     pub fn random<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         if let Some(seed) = self
@@ -174,7 +174,7 @@ impl Env {
             ) {
                 Ok(count) => filled += count,
                 Err(rustix::io::Errno::INTR) => {}
-                Err(error) => panic!("the kernel gives no randomness: {error}"),
+                Err(error) => panic!("cannot read random bytes: {error}"),
             }
         }
         bytes

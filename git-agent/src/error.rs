@@ -1,26 +1,26 @@
-//! What can go wrong, as a value: a kind that decides the exit code, one line for a person, the cause, and hints.
+//! The error type of the crate: a kind that decides the exit code, one line for the user, the cause, and hints.
 //!
-//! Wording follows git: lower case, no full stop, what is wrong first, the subject in '…'. What to run next is a hint.
+//! Messages follow git: lower case, no full stop, the subject first in '…'. The next step is a hint.
 
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The result of nearly everything here.
+/// The result of a function that fails with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What an error means for the exit code.
+/// The class of an error, which decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The answer to the question is no: exit 1.
     Negative,
-    /// The operation could not be done: exit 128, as git's `die`.
+    /// The operation failed: exit 128, as git's `die` does.
     Fatal,
-    /// The command line makes no sense: exit 129.
+    /// The command line is wrong: exit 129.
     Usage,
     /// A signal ended the work: exit 128 + n.
     Signal(i32),
-    /// A program run on behalf of the user ended with this code, which is passed on.
+    /// A program that ran for the user ended with this code, which becomes ours.
     Exit(u8),
 }
 
@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// An error with everything needed to print it well.
+/// An error with its message, cause and hints.
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
@@ -72,7 +72,7 @@ impl Error {
         Error::new(Kind::Negative, message)
     }
 
-    /// Adds what to run next.
+    /// Adds the next step as a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
@@ -86,22 +86,22 @@ impl Error {
         self
     }
 
-    /// Returns what this means for the exit code.
+    /// Returns the kind, which decides the exit code.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Returns the line for a person, without the cause.
+    /// Returns the line for the user, without the cause.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Returns what to run next, if anything is known.
+    /// Returns the next steps, if any are known.
     pub fn hints(&self) -> &[String] {
         &self.hints
     }
 
-    /// Returns whether some cause is a closed pipe: the reader has seen enough, which is no failure.
+    /// Returns whether some cause is a closed pipe: the reader has seen enough, which is not a failure.
     pub fn is_broken_pipe(&self) -> bool {
         self.io_kinds()
             .any(|kind| kind == std::io::ErrorKind::BrokenPipe)
@@ -112,7 +112,7 @@ impl Error {
         self.io_kinds().any(|kind| kind == wanted)
     }
 
-    /// Returns the cause of this type, if there is one: what is to be decided is decided by it, never by a message.
+    /// Returns the cause of this type, if there is one. Callers decide by it, never by the message.
     pub fn cause<T: std::error::Error + 'static>(&self) -> Option<&T> {
         self.causes().find_map(|cause| cause.downcast_ref())
     }
@@ -142,14 +142,14 @@ impl std::error::Error for Error {
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
-        // Only a broken pipe travels without context; everything else should say what was being done.
+        // Only a broken pipe arrives without context; every other caller should say which operation failed.
         Error::fatal("input/output error").because(error)
     }
 }
 
-/// Adds what was being done to a failure.
+/// Names the operation that failed.
 pub trait Context<T> {
-    /// Turns the failure into a fatal [`Error`] whose message says what could not be done.
+    /// Turns the failure into a fatal [`Error`] whose message names the failed operation.
     fn context(self, message: impl FnOnce() -> String) -> Result<T>;
 }
 
@@ -161,14 +161,14 @@ impl<T, E: Into<Box<dyn std::error::Error + Send + Sync>>> Context<T>
     }
 }
 
-/// Returns a text as one word that a shell takes for what it is: for commands in hints.
+/// Quotes a text as one word of a shell, for commands in hints.
 pub fn shell_word(text: impl AsRef<[u8]>) -> String {
     let bytes = text.as_ref();
-    // What a screen may show in another way would be another text when it is typed.
+    // A terminal may show other characters differently, and the user would type a different text.
     let is_clear = |c: char| matches!(c, ' '..='~') || (!c.is_ascii() && c.is_alphanumeric());
     let clear = std::str::from_utf8(bytes).ok();
     let Some(text) = clear.filter(|text| text.chars().all(is_clear)) else {
-        // No quote stands in it: a shell that does not know this form would take it for the end.
+        // Quotes are escaped too: a shell without this form would end the word at one.
         let escaped = |&byte: &u8| match byte {
             b'\'' | b'\\' => format!("\\{byte:03o}"),
             b' '..=b'~' => char::from(byte).to_string(),
@@ -177,14 +177,14 @@ pub fn shell_word(text: impl AsRef<[u8]>) -> String {
         return format!("$'{}'", bytes.iter().map(escaped).collect::<String>());
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=./:@%,".contains(c);
-    // zsh takes '=name' for the place of a program.
+    // zsh replaces '=name' with the path of a program.
     match !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain) {
         true => text.to_owned(),
         false => format!("'{}'", text.replace('\'', "'\\''")),
     }
 }
 
-/// Returns a path as one word that a shell takes for what it is.
+/// Quotes a path as one word of a shell.
 pub fn shell_path(path: &Path) -> String {
     shell_word(path.as_os_str().as_bytes())
 }

@@ -1,4 +1,4 @@
-//! Named places where a test may make this process fail, so that every step of a write can be shown to survive it.
+//! Named points where a test can make this process fail, to show that every step of a write survives a failure.
 //!
 //! Code that writes passes a point after (or before) each step that must be survivable:
 //!
@@ -15,8 +15,8 @@
 //! - `GIT_AGENT_TEST_FAULT=<point>[#<nth>]:<action>` acts at the nth pass of that point in this process, or at every
 //!   pass without a number. `*` as the point counts the passes of all points. The actions are `kill` (SIGKILL to this
 //!   process), `abort`, `exit` (at once, code 70), `eio`, `enospc` (the point returns that error) and `sleep:<ms>`.
-//! - `GIT_AGENT_TEST_FAULT_LOG=<file>` appends one line for each point passed, `<point>#<nth>`: what a dry run writes
-//!   there are the left sides of all faults worth trying. A fault that fires appends itself whole, action included.
+//! - `GIT_AGENT_TEST_FAULT_LOG=<file>` appends one line for each point passed, `<point>#<nth>`. A dry run thereby lists
+//!   the left sides of all faults worth trying. A fault that fires is logged with its action.
 //!
 //! A point's name is `area.step.done`, lower case, and never contains `#`, `:` or a blank.
 
@@ -34,7 +34,7 @@ const EXIT_CODE: i32 = 70;
 
 static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
 
-/// Passes a named point: does nothing in ordinary life, and what the test planned otherwise.
+/// Passes a named point: does nothing unless a test planned a fault here.
 #[inline]
 pub fn point(name: &'static str) -> io::Result<()> {
     match PLAN.get_or_init(Plan::from_process) {
@@ -43,7 +43,7 @@ pub fn point(name: &'static str) -> io::Result<()> {
     }
 }
 
-/// Returns whether a test watches or plans anything in this process.
+/// Returns whether a test logs or plans faults in this process.
 pub fn active() -> bool {
     PLAN.get_or_init(Plan::from_process).is_some()
 }
@@ -102,7 +102,7 @@ impl Fault {
 
 #[derive(Debug)]
 struct Plan {
-    /// The text of a plan that makes no sense is kept: a test with a misspelt fault must fail, not pass unharmed.
+    /// Keeps the text of an invalid plan too: a test with a misspelt fault must fail, not pass unharmed.
     fault: Option<(String, Option<Fault>)>,
     log: Option<io::Result<File>>,
     passes: Mutex<(u64, BTreeMap<&'static str, u64>)>,
@@ -133,7 +133,7 @@ impl Plan {
         let fires = match &self.fault {
             None => None,
             Some((text, None)) => {
-                return Err(invalid(format!("{FAULT}: '{text}' is no fault")));
+                return Err(invalid(format!("{FAULT}: '{text}' is not a fault")));
             }
             Some((text, Some(fault))) => fault
                 .fires(name, of_name, of_all)
@@ -148,7 +148,7 @@ impl Plan {
             Action::Kill => {
                 let own = rustix::process::getpid();
                 rustix::process::kill_process(own, rustix::process::Signal::KILL)?;
-                // The signal is taken before this thread runs again, or at the latest here.
+                // The signal normally ends the process before this line.
                 std::process::abort()
             }
             Action::Abort => std::process::abort(),
@@ -173,7 +173,7 @@ impl Plan {
     fn record(&self, line: &str) -> io::Result<()> {
         match &self.log {
             None => Ok(()),
-            // One write for one line: other processes append to the same file.
+            // One write per line, because other processes append to the same file.
             Some(Ok(file)) => (&mut &*file).write_all(line.as_bytes()),
             Some(Err(error)) => Err(invalid(format!("{LOG}: {error}"))),
         }
@@ -242,7 +242,9 @@ mod tests {
             "a:sleep:x",
             "a:kill:1",
         ] {
-            let error = plan(text).pass("z").expect_err("nonsense is told");
+            let error = plan(text)
+                .pass("z")
+                .expect_err("an invalid plan is reported");
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{text}");
         }
     }

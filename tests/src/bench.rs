@@ -74,10 +74,13 @@ impl Options {
     }
 }
 
-/// Returns the search path with the programs beside this one first, so that `git agent` is that one.
+/// Returns the search path with the installed programs under test first, or those beside this one, so that `git agent` is
+/// that one.
 pub fn search_path() -> Result<OsString, Failure> {
     let own = std::env::current_exe()?;
-    let programs = own.parent().ok_or("no directory of programs")?.to_owned();
+    let beside = own.parent().ok_or("no directory of programs")?;
+    let installed = std::env::var_os(crate::binaries::INSTALLED);
+    let programs = installed.map_or_else(|| beside.to_owned(), PathBuf::from);
     let others = std::env::var_os("PATH").unwrap_or_default();
     Ok(std::env::join_paths(
         std::iter::once(programs).chain(std::env::split_paths(&others)),

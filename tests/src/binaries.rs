@@ -15,7 +15,8 @@ use std::time::{Duration, SystemTime};
 /// The programs of the product.
 pub const PRODUCT: [&str; 3] = ["git-agent", "git-agent-review", "git-agent-merge"];
 
-const INSTALLED: &str = "GIT_AGENT_TEST_INSTALLED";
+/// Names the directory of the programs to test instead of those that are built.
+pub const INSTALLED: &str = "GIT_AGENT_TEST_INSTALLED";
 /// Longer than any test process lives.
 const KEEP_BUILDS: Duration = Duration::from_secs(60 * 60);
 

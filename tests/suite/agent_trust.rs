@@ -205,7 +205,7 @@ fn what_is_no_team_file_is_said_to_be() {
     std::os::unix::fs::symlink(&secret, &path).expect("a link can be made");
     repo.agent(["trust"])
         .code(128)
-        .assert_says("is no plain file");
+        .assert_says("is not a regular file");
     let goes_on = |words: &str| {
         for verb in ["list", "config"] {
             let run = repo.agent([verb]).success();
@@ -213,7 +213,7 @@ fn what_is_no_team_file_is_said_to_be() {
             run.assert_says("it is ignored");
         }
     };
-    goes_on("is no plain file");
+    goes_on("is not a regular file");
     std::fs::remove_file(&path).expect("it is there");
     repo.write(".gitagents", "#".repeat(300 << 10));
     repo.agent(["trust", "--yes"])
@@ -292,7 +292,9 @@ fn no_value_in_a_team_file_stops_anybodys_work() {
     let run = repo
         .agent(["new", "--name", "told", "--", "echo x >x"])
         .success();
-    run.assert_says("'.gitagents' is ignored in agent.branchPrefix: 'a..b' is not the beginning of a branch name");
+    run.assert_says(
+        "'.gitagents' is ignored in agent.branchPrefix: 'a..b' is not the start of a branch name",
+    );
     repo.agent(["wait", "told"]).success();
     assert_eq!(repo.refs("refs/heads/agent/told").len(), 1);
 }

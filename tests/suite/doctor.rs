@@ -213,7 +213,10 @@ fn a_lock_of_reftable_is_reported_and_left() {
 #[test]
 fn a_ref_that_holds_nonsense_or_nothing_goes_aside() {
     let sandbox = Sandbox::new();
-    for (content, words) in [("", "it is empty"), ("nonsense\n", "no object id")] {
+    for (content, words) in [
+        ("", "the file is empty"),
+        ("nonsense\n", "not an object id"),
+    ] {
         let patient = Patient::new(&sandbox, RefFormat::Files);
         let name = patient.ref_name(&patient.sid);
         let before = hammer(&patient.repo, &["events", &patient.sid]);
@@ -616,7 +619,10 @@ fn a_key_that_is_none_is_put_aside() {
     let key = repo.path().join(".git/agents/key");
     fs::write(&key, "").expect("writable");
     let examined = repo.agent(["doctor"]).code(1);
-    assert!(examined.to_string().contains("holds no key"), "{examined}");
+    assert!(
+        examined.to_string().contains("does not contain a key"),
+        "{examined}"
+    );
     repo.agent(["doctor", "--fix"]).success();
     repo.agent(["doctor"]).success();
     hammer(&repo, &["create", "two", "2"]);

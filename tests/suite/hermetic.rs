@@ -281,7 +281,7 @@ fn a_misspelt_fault_is_no_silence() {
         .env("GIT_AGENT_TEST_FAULT", "prop.one:burn")
         .run()
         .code(128)
-        .assert_says("'prop.one:burn' is no fault");
+        .assert_says("'prop.one:burn' is not a fault");
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn malformed_logs_cost_a_line_each_and_no_other_session() {
     expected.push((newer, "written by a newer git-agent (format v2)"));
     let bare = den.sid();
     den.log(&bare, &[]);
-    expected.push((bare, "is no session log"));
+    expected.push((bare, "is not a session log"));
     let stateless = den.sid();
     den.log(&stateless, &[("events.jsonl", &empty), ("v1", &empty)]);
     expected.push((stateless, "has no state.json"));
@@ -195,7 +195,7 @@ fn malformed_logs_cost_a_line_each_and_no_other_session() {
     expected.push((later, "written by a newer git-agent (format v7)"));
     let stolen = den.sid();
     den.log_with_state(&stolen, den.state.to_string().as_bytes());
-    expected.push((stolen, "speaks of another session"));
+    expected.push((stolen, "belongs to another session"));
     let tree = den.sid();
     let id = den.repo.id("HEAD^{tree}");
     den.repo

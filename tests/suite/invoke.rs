@@ -275,7 +275,7 @@ fn a_repository_that_cannot_be_opened_is_told_for_what_it_is() {
     let run = sandbox.command("git-agent").cwd(&inner).arg("list");
     let run = run.run().code(128);
     for words in [
-        format!("repository at '{top}' belongs to somebody else\n"),
+        format!("repository at '{top}' belongs to another user\n"),
         format!("git config --global --add safe.directory '{top}'\n"),
     ] {
         assert!(run.stderr().contains(&words), "{run}");

@@ -1,11 +1,12 @@
 //! Lock files of git that a killed merge, undo or commit leaves: the next command goes on without anybody's help.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use git_agent_tests::faults::{Action, Plan};
 use git_agent_tests::sandbox::write_program;
 use git_agent_tests::sessions::files_below;
-use git_agent_tests::{Repo, Sandbox};
+use git_agent_tests::{Repo, Sandbox, wait_until};
 
 use crate::merge_land::{lab, session, state};
 
@@ -76,6 +77,38 @@ fn a_merge_killed_with_its_git_is_followed_by_one_that_lands() {
     assert_eq!(repo.read("new"), b"file\n");
     assert_eq!(repo.state("fix"), "merged");
     at_rest(&repo);
+}
+
+#[test]
+fn a_merge_waits_for_a_git_that_holds_the_index_of_the_session() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    session(&repo, "fix", &["write app changed"]);
+    let worktree = repo.worktree_of("fix");
+    let lock = [
+        "rev-parse",
+        "--path-format=absolute",
+        "--git-path",
+        "index.lock",
+    ];
+    let lock = PathBuf::from(worktree.git(lock).success().line());
+    let tip = || repo.git(["rev-parse", "main"]).success().line().to_owned();
+    let before = tip();
+    let merge = repo
+        .command("git")
+        .args(["agent", "merge", "fix"])
+        .env("GIT_AGENT_TEST_FAULT", "merge.recording:sleep:1500")
+        .spawn();
+    wait_until("the merge lands", || tip() != before);
+    std::fs::write(&lock, "").expect("writable");
+    // Longer than the merge sleeps: it meets the lock.
+    std::thread::sleep(Duration::from_secs(3));
+    std::fs::remove_file(&lock).expect("nobody else may remove it");
+    let merged = merge.wait().success();
+    assert!(!merged.stderr().contains("index.lock"), "{merged}");
+    at_rest(&repo);
+    let status = worktree.git(["status", "--porcelain"]).success();
+    assert_eq!(status.stdout(), "", "{status}");
 }
 
 #[test]

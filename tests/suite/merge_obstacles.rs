@@ -142,7 +142,7 @@ fn something_under_way_stops_it() {
     repo.git(["switch", "--quiet", "main"]).success();
     repo.git(["merge", "--quiet", "--no-ff", "--no-commit", "side"])
         .success();
-    stops(&repo, "a merge is under way");
+    stops(&repo, "a merge is in progress");
     repo.git(["merge", "--abort"]).success();
     repo.write(".git/index.lock", "");
     let before = repo.id("main");

@@ -1,5 +1,6 @@
 //! Sessions that do nothing: what rests goes on resting whatever else is done to it, and what was done is told.
 
+use git_agent_tests::sessions::files_below;
 use git_agent_tests::{Sandbox, wait_until};
 
 #[test]
@@ -88,4 +89,32 @@ fn what_acts_on_sessions_tells_them_as_json() {
     }
     let stopped = tell(&["stop", "s"]);
     assert_eq!(stopped["sessions"][0]["state"], repo.state("s").as_str());
+}
+
+#[test]
+fn a_prompt_that_is_left_just_before_somebody_else_takes_hold_of_the_session_is_run() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.agent(["new", "s", "--", "sh", "-c", "echo turn >> turns"])
+        .success();
+    repo.await_state("s", "ready");
+    let sid = repo.session("s")["id"].as_str().expect("an id").to_owned();
+    let inbox = repo.common_dir().join("agents/inbox").join(sid);
+    let waits = || {
+        let mut files = files_below(&inbox).into_iter();
+        files.any(|file| file.extension().is_some_and(|end| end == "json"))
+    };
+    let with = |words: &[&str], fault: &str| {
+        let command = repo.command("git").arg("agent").args(words);
+        command.env("GIT_AGENT_TEST_FAULT", fault).spawn()
+    };
+    let send = with(&["send", "s", "again"], "prompt.left:sleep:1500");
+    wait_until("the prompt is left", waits);
+    // It holds the session when the sender looks who does.
+    let commit = with(&["commit", "s", "-m", "work"], "session.held:sleep:3000");
+    send.wait().success();
+    commit.wait().whatever();
+    wait_until("the prompt is taken", || !waits());
+    repo.await_state("s", "ready");
+    assert_eq!(repo.worktree_of("s").read("turns"), b"turn\nturn\n");
 }

@@ -148,6 +148,50 @@ fn line_ends_come_back_as_they_were() {
     }
 }
 
+/// Begins something in a worktree that git does not come to the end of.
+fn begin(repo: &Repo<'_>, worktree: &Repo<'_>, what: &str) {
+    repo.write("first.txt", "theirs\n");
+    repo.commit("theirs");
+    match what {
+        "merge" => worktree.git(["merge", "main"]).failure(),
+        "cherry-pick" => worktree.git(["cherry-pick", "main"]).failure(),
+        "revert" => {
+            worktree.write("first.txt", "later\n");
+            worktree.commit("later");
+            worktree.git(["revert", "--no-edit", "HEAD~1"]).failure()
+        }
+        "bisect" => worktree.git(["bisect", "start"]).success(),
+        _ => worktree.git(["rebase", "main"]).failure(),
+    };
+}
+
+#[test]
+fn a_worktree_in_the_middle_of_an_operation_stays() {
+    for (what, mark, why) in [
+        ("merge", "MERGE_HEAD", "a merge is in progress"),
+        (
+            "cherry-pick",
+            "CHERRY_PICK_HEAD",
+            "a cherry-pick is in progress",
+        ),
+        ("revert", "REVERT_HEAD", "a revert is in progress"),
+        ("bisect", "BISECT_LOG", "a bisect is in progress"),
+        ("rebase", "rebase-merge", "a rebase is in progress"),
+    ] {
+        let sandbox = Sandbox::new();
+        let repo = sandbox.repo("r").create();
+        let worktree = session(&repo);
+        begin(&repo, &worktree, what);
+        let status = |worktree: &Repo<'_>| worktree.git(["status"]).success().stdout().to_owned();
+        let before = status(&worktree);
+        assert_stays(&repo, &worktree, why);
+        repo.agent(["recreate", "--yes", "s"]).failure();
+        let mark = repo.common_dir().join("worktrees/s").join(mark);
+        assert!(mark.exists(), "{what}");
+        assert_eq!(status(&worktree), before, "{what}");
+    }
+}
+
 #[test]
 fn temporary_files_of_the_dead_are_removed() {
     for look in [&["list"][..], &["doctor", "--fix"]] {
@@ -157,9 +201,21 @@ fn temporary_files_of_the_dead_are_removed() {
         let tmp = repo.common_dir().join("agents/tmp");
         std::fs::create_dir_all(tmp.join("worktree-999999999-1")).expect("ours");
         let own = format!("ref-{}-1", std::process::id());
-        let names = ["ref-999999999-1f", "index-999999999-1f.lock", own.as_str()];
+        let names = [
+            "ref-999999999-1f",
+            "index-999999999-1f.lock",
+            "reflog-999999999-1f",
+            "locks-999999999-1f",
+            "writer-999999999",
+            "own-before-999999999",
+            own.as_str(),
+        ];
+        std::fs::create_dir_all(tmp.join("merges-999999999-1/ab")).expect("ours");
         let old = SystemTime::now() - Duration::from_secs(120);
-        for name in names.iter().chain(&["worktree-999999999-1"]) {
+        for name in names
+            .iter()
+            .chain(&["worktree-999999999-1", "merges-999999999-1"])
+        {
             let path = tmp.join(name);
             if !path.is_dir() {
                 std::fs::write(&path, "x").expect("ours");

@@ -417,7 +417,7 @@ fn nobody_writes_in_the_name_of_another_writer() {
             lair.log_with_files(&sid, b"", state.as_bytes());
         }
         let run = bob.fetch().code(1);
-        run.assert_says("its writer is not written as writers are");
+        run.assert_says("its writer is malformed");
         assert_eq!(bob.names(), ["good"]);
 
         // Eve folds ada's session into an archive of her own, with words that ada never said, and deletes hers.

@@ -129,7 +129,7 @@ fn nobody_else_decides_what_ones_own_session_runs_and_where() {
             }
             assert_eq!(lair.hub().id(&name), ada.repo.id(&name));
             ada.shows(&["log", "own"], "words of eve");
-            ada.shows(&["log", "own"], "here it stays as it was");
+            ada.shows(&["log", "own"], "the values of this clone are kept");
             let shown = ada.agent(["show", "own", "--json"]).success().json();
             assert_eq!(shown["sessions"][0]["state"], "ready");
             assert_eq!(shown["sessions"][0]["branch"], before["branch"]);

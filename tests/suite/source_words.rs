@@ -9,7 +9,7 @@ const READS_WORDS: [(&str, &str); 8] = [
         "words of git for which it has no code",
     ),
     (
-        "git-agent/src/agent/trouble.rs",
+        "git-agent/src/agent/stream/failure.rs",
         "words of agents, which have nothing else",
     ),
     (
@@ -17,7 +17,7 @@ const READS_WORDS: [(&str, &str); 8] = [
         "aider tells its edits in no other way",
     ),
     (
-        "git-agent/src/git/packed.rs",
+        "git-agent/src/git/refs/packed.rs",
         "the first line of a file of git",
     ),
     (

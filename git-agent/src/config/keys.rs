@@ -1,24 +1,24 @@
-//! The table of settings: what each is called, what it may be, what it means, and whether a team file may set it unasked.
+//! The table of settings: name, kind of value, meaning, and whether an untrusted team file may set it.
 //!
-//! A setting that is read anywhere stands here, and one that nobody reads does not.
+//! The table holds exactly the settings that some code reads.
 
-use crate::config::{parse_duration, parse_number};
+use crate::config::{parse_duration, parse_number, settings};
 use crate::git::history::is_branch_name;
 
-/// What a value may look like.
+/// The kind of value that a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Any text.
     Text,
-    /// What stands before the name of a session in that of its branch.
+    /// The start of the branch names of sessions.
     Prefix,
     /// One of these words.
     Word(&'static [&'static str]),
     /// `true` or `false`.
     Bool,
-    /// A number; `k`, `m` and `g` multiply.
+    /// A number; the suffixes `k`, `m` and `g` multiply it.
     Number,
-    /// A time span such as `90s`, `15m`, `2h`; 0 is none.
+    /// A duration such as `90s`, `15m`, `2h`; 0 means none.
     Span,
     /// An amount of money in US dollars.
     Money,
@@ -26,16 +26,16 @@ pub enum Kind {
     Command,
     /// A directory.
     Directory,
-    /// Names of variables, one a value; several values are allowed.
+    /// Names of variables, one per value; may be set several times.
     Variables,
-    /// Names, one a value; several values are allowed.
+    /// Names, one per value; may be set several times.
     Names,
-    /// Files, one a value; several values are allowed.
+    /// Files, one per value; may be set several times.
     Files,
 }
 
 impl Kind {
-    /// Returns the word for it in lists.
+    /// Returns the word that lists show for this kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Text | Kind::Prefix => "text",
@@ -52,24 +52,26 @@ impl Kind {
         }
     }
 
-    /// Returns whether a setting may be given several times, and all values count.
+    /// Returns whether the setting may be set several times, with all values in force.
     pub fn is_list(self) -> bool {
         matches!(self, Kind::Variables | Kind::Names | Kind::Files)
     }
 
-    /// Says in words what is wrong with a value, if anything is.
+    /// Describes why a value is invalid; returns nothing for a valid one.
     pub fn complaint(self, value: &str) -> Option<String> {
         let wanted = match self {
             Kind::Word(words) if !words.contains(&value) => format!("one of {}", words.join(", ")),
-            Kind::Prefix if !is_prefix(value) => "the beginning of a branch name".to_owned(),
+            Kind::Prefix if !is_prefix(value) => "the start of a branch name".to_owned(),
             Kind::Bool if crate::config::parse_bool(value).is_none() => "true or false".to_owned(),
             Kind::Number if parse_number(value).is_none() => {
-                "a number, perhaps with k, m or g".to_owned()
+                "a number (try 100, 64k or 2g)".to_owned()
             }
             Kind::Span if parse_duration(value).is_none() => {
-                "a time span such as 90s, 15m or 2h".to_owned()
+                "a duration (try 90s, 15m or 2h)".to_owned()
             }
-            Kind::Money if parse_money(value).is_none() => "an amount such as 2.50".to_owned(),
+            Kind::Money if parse_money(value).is_none() => {
+                "an amount of money (try 2.50)".to_owned()
+            }
             Kind::Command | Kind::Directory | Kind::Variables | Kind::Names | Kind::Files
                 if value.trim().is_empty() =>
             {
@@ -86,7 +88,7 @@ fn is_prefix(value: &str) -> bool {
     prefix.is_empty() || is_branch_name(&format!("{prefix}/x"))
 }
 
-/// Reads an amount of money.
+/// Parses an amount of money.
 pub fn parse_money(text: &str) -> Option<f64> {
     let amount: f64 = text.trim_start_matches('$').parse().ok()?;
     (amount.is_finite() && amount >= 0.0).then_some(amount)
@@ -95,19 +97,19 @@ pub fn parse_money(text: &str) -> Option<f64> {
 /// One setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
-    /// Its name after `agent.`, after `agent.<agent>.` or after `agent-role.<role>.`.
+    /// The name after `agent.`, `agent.<agent>.` or `agent-role.<role>.`.
     pub name: &'static str,
-    /// What holds when it is not set; empty when that is nothing.
+    /// The default value; empty for none.
     pub default: &'static str,
-    /// What a value may look like.
+    /// The kind of value.
     pub kind: Kind,
-    /// Whether it is taken from a team file that nobody has trusted: it runs nothing and opens no path.
+    /// Whether it is read from an untrusted team file: it runs no command and opens no path.
     pub harmless: bool,
-    /// What it means, in one line.
+    /// One line of documentation.
     pub meaning: &'static str,
 }
 
-const fn key(
+pub(crate) const fn key(
     name: &'static str,
     default: &'static str,
     kind: Kind,
@@ -123,292 +125,6 @@ const fn key(
     }
 }
 
-/// The settings `agent.<name>`, by name.
-pub const PLAIN: &[Key] = &[
-    key(
-        "answerTimeout",
-        "1h",
-        Kind::Span,
-        true,
-        "How long a permission waits for a person before it is refused",
-    ),
-    key(
-        "approvers",
-        "",
-        Kind::Names,
-        false,
-        "Sessions, roles or agents whose approval counts as a person's does",
-    ),
-    key(
-        "autoCommit",
-        "false",
-        Kind::Bool,
-        false,
-        "Whether every turn's work is committed on the session's branch",
-    ),
-    key(
-        "branchPrefix",
-        "agent",
-        Kind::Prefix,
-        true,
-        "What the branches of sessions begin with",
-    ),
-    key(
-        "default",
-        "",
-        Kind::Text,
-        true,
-        "The agent to use; the first one installed otherwise",
-    ),
-    key(
-        "displayNotes",
-        "false",
-        Kind::Bool,
-        false,
-        "Whether reviews are rendered for 'git log --notes=agents/review'",
-    ),
-    key(
-        "editor",
-        "",
-        Kind::Command,
-        false,
-        "Opens a directory, for 'git agent open'",
-    ),
-    key(
-        "env",
-        "",
-        Kind::Variables,
-        false,
-        "Further variables that sessions inherit; a '*' at the end stands for any end",
-    ),
-    key(
-        "groupTimeout",
-        "",
-        Kind::Span,
-        true,
-        "How long the sessions of a group may work, all together",
-    ),
-    key(
-        "keepConversations",
-        "files",
-        Kind::Word(&["none", "files", "all"]),
-        true,
-        "Whether agents' own files of conversations are kept with the log; all runs their export too",
-    ),
-    key(
-        "linger",
-        "0",
-        Kind::Span,
-        true,
-        "How long an agent that starts slowly is kept after a turn",
-    ),
-    key(
-        "maxCoolDown",
-        "1h",
-        Kind::Span,
-        true,
-        "The longest that sessions wait for a provider's rate limit",
-    ),
-    key(
-        "maxCost",
-        "",
-        Kind::Money,
-        true,
-        "What a session may cost, in US dollars",
-    ),
-    key(
-        "maxCpu",
-        "",
-        Kind::Number,
-        true,
-        "Processor time a session may use, in percent of one core",
-    ),
-    key(
-        "maxGroupCost",
-        "",
-        Kind::Money,
-        true,
-        "What the sessions of a group may cost together, in US dollars",
-    ),
-    key(
-        "maxGroupTokens",
-        "",
-        Kind::Number,
-        true,
-        "How many tokens the sessions of a group may use together",
-    ),
-    key(
-        "maxMemory",
-        "",
-        Kind::Number,
-        true,
-        "Memory a session may use, in bytes (2g)",
-    ),
-    key(
-        "maxParallel",
-        "4",
-        Kind::Number,
-        true,
-        "How many sessions run at the same time; the others wait",
-    ),
-    key(
-        "maxSnapshot",
-        "1g",
-        Kind::Number,
-        false,
-        "The largest untracked file that snapshots keep, in bytes; 0 keeps all",
-    ),
-    key(
-        "maxTokens",
-        "",
-        Kind::Number,
-        true,
-        "How many tokens a session may use",
-    ),
-    key(
-        "mcp",
-        "",
-        Kind::Names,
-        true,
-        "MCP servers offered to every agent, by name; each is an agent-mcp section",
-    ),
-    key(
-        "mergeMessage",
-        "first-line",
-        Kind::Word(&["first-line", "full", "none"]),
-        false,
-        "How much of a session's task the messages of its commits tell",
-    ),
-    key(
-        "mergeStrategy",
-        "orchestrator-review",
-        Kind::Word(&["orchestrator-review", "auto", "manual"]),
-        false,
-        "What it takes to land: an approval, passing tests, or a person who takes the last step",
-    ),
-    key(
-        "mergeStyle",
-        "no-ff",
-        Kind::Word(&["no-ff", "squash", "rebase", "ff-only"]),
-        true,
-        "How 'git agent merge' merges",
-    ),
-    key("model", "", Kind::Text, true, "The model to use"),
-    key(
-        "notify",
-        "",
-        Kind::Command,
-        false,
-        "Run when a session waits, is ready or has failed",
-    ),
-    key(
-        "permissions",
-        "auto",
-        Kind::Word(&["auto", "ask"]),
-        true,
-        "Who answers permissions: the policy, or a person each time",
-    ),
-    key(
-        "remote",
-        "",
-        Kind::Text,
-        false,
-        "The remote that sessions are pushed to and fetched from; origin otherwise",
-    ),
-    key(
-        "retention",
-        "14",
-        Kind::Number,
-        false,
-        "Days after which a closed session is folded into an archive of its month, sooner beyond the 20 closed last; 0 is never",
-    ),
-    key(
-        "retries",
-        "2",
-        Kind::Number,
-        true,
-        "How often a turn is tried again when the model fails, limits or hangs",
-    ),
-    key(
-        "run",
-        "",
-        Kind::Command,
-        false,
-        "Runs the project, for 'git agent run'",
-    ),
-    key(
-        "setup",
-        "",
-        Kind::Command,
-        false,
-        "Run in every new worktree before the agent",
-    ),
-    key(
-        "share",
-        "",
-        Kind::Text,
-        false,
-        "Addresses that sessions may be pushed to; several values are allowed",
-    ),
-    key(
-        "sign",
-        "false",
-        Kind::Bool,
-        false,
-        "Whether what is shared is signed, with the key and program that git signs with",
-    ),
-    key(
-        "stuckAfter",
-        "10m",
-        Kind::Span,
-        true,
-        "How long an agent may be silent before it counts as stuck",
-    ),
-    key(
-        "test",
-        "",
-        Kind::Command,
-        false,
-        "Tests a merged result before a branch moves to it",
-    ),
-    key(
-        "testTimeout",
-        "",
-        Kind::Span,
-        true,
-        "How long the tests of a merged result may take",
-    ),
-    key("timeout", "", Kind::Span, true, "How long a turn may take"),
-    key(
-        "updateStyle",
-        "merge",
-        Kind::Word(&["merge", "rebase"]),
-        true,
-        "How 'git agent update' brings sessions up to date",
-    ),
-    key(
-        "whenStuck",
-        "wait",
-        Kind::Word(&["wait", "restart", "stop"]),
-        true,
-        "What is done with an agent that is stuck, besides saying so",
-    ),
-    key(
-        "worktreeDir",
-        "../{repo}-worktrees",
-        Kind::Directory,
-        false,
-        "Where worktrees are made, seen from the repository",
-    ),
-    key(
-        "writer",
-        "",
-        Kind::Text,
-        false,
-        "This clone's name as author of records, for machines that are rebuilt all the time",
-    ),
-];
-
 /// The settings `agent.<agent>.<name>`, which add or change an agent.
 pub const OF_AGENT: &[Key] = &[
     key(
@@ -416,15 +132,21 @@ pub const OF_AGENT: &[Key] = &[
         "",
         Kind::Command,
         false,
-        "What opens the agent's own interface",
+        "The command that opens the agent's own interface",
     ),
-    key("command", "", Kind::Command, false, "What starts the agent"),
+    key(
+        "command",
+        "",
+        Kind::Command,
+        false,
+        "The command that starts the agent",
+    ),
     key(
         "driver",
         "command",
         Kind::Word(&["command", "acp", "claude-stream", "codex-json"]),
         false,
-        "How git-agent speaks to it",
+        "The protocol between git-agent and the agent",
     ),
     key(
         "env",
@@ -439,7 +161,7 @@ pub const OF_AGENT: &[Key] = &[
         "",
         Kind::Text,
         false,
-        "Whose rate limits it shares; by default told from the model or the name",
+        "The provider whose rate limits it shares; by default derived from the model or the name",
     ),
 ];
 
@@ -450,7 +172,7 @@ pub const OF_SERVER: &[Key] = &[
         "",
         Kind::Command,
         false,
-        "What starts the server",
+        "The command that starts the server",
     ),
     key(
         "env",
@@ -483,7 +205,7 @@ pub const OF_ROLE: &[Key] = &[
         "",
         Kind::Text,
         true,
-        "What the role is for, in a line",
+        "The purpose of the role, in one line",
     ),
     key("maxCost", "", Kind::Money, true, "As agent.maxCost"),
     key("maxCpu", "", Kind::Number, true, "As agent.maxCpu"),
@@ -502,7 +224,7 @@ pub const OF_ROLE: &[Key] = &[
         "",
         Kind::Files,
         false,
-        "Texts the role's agent is given, files seen from the repository",
+        "Files with instructions for the role's agent, relative to the repository",
     ),
     key("stuckAfter", "", Kind::Span, true, "As agent.stuckAfter"),
     key("timeout", "", Kind::Span, true, "As agent.timeout"),
@@ -515,7 +237,7 @@ pub const OF_ROLE: &[Key] = &[
     ),
 ];
 
-/// The settings that a team file has no say in, trusted or not, and why.
+/// The settings that are ignored in every team file, trusted or not, and the reason.
 const PERSONAL: &[(&str, &str)] = &[
     (
         "agent.approvers",
@@ -523,16 +245,13 @@ const PERSONAL: &[(&str, &str)] = &[
     ),
     (
         "agent.maxSnapshot",
-        "each machine has room for what it has room for",
+        "the limit depends on the disk of each machine",
     ),
-    (
-        "agent.share",
-        "only a person agrees to who may read sessions",
-    ),
+    ("agent.share", "only a person decides who may read sessions"),
     ("agent.writer", "every clone writes under a name of its own"),
 ];
 
-/// Says why a team file has no say in a setting, if it has none.
+/// Returns why a setting is ignored in every team file, if it is.
 pub fn no_say(name: &str) -> Option<&'static str> {
     let personal = PERSONAL
         .iter()
@@ -540,12 +259,12 @@ pub fn no_say(name: &str) -> Option<&'static str> {
     match (personal, find(name)) {
         (Some((_, why)), _) => Some(why),
         (None, Some(_)) => None,
-        (None, None) => Some("git-agent knows no such setting"),
+        (None, None) => Some("not a setting of git-agent"),
     }
 }
 
-/// Returns the setting of a full name such as `agent.maxParallel` or `agent-role.api.model`. Case does not matter where
-/// it does not matter to git.
+/// Returns the setting with a full name such as `agent.maxParallel` or `agent-role.api.model`. The comparison ignores
+/// case where git does.
 pub fn find(name: &str) -> Option<&'static Key> {
     let (section, rest) = name.split_once('.')?;
     let (subsection, last) = match rest.rsplit_once('.') {
@@ -553,7 +272,7 @@ pub fn find(name: &str) -> Option<&'static Key> {
         None => (None, rest),
     };
     let table = match (section.to_ascii_lowercase().as_str(), subsection) {
-        ("agent", None) => PLAIN,
+        ("agent", None) => settings::ALL,
         ("agent", Some(_)) => OF_AGENT,
         ("agent-role", Some(_)) => OF_ROLE,
         ("agent-mcp", Some(_)) => OF_SERVER,
@@ -603,7 +322,7 @@ mod tests {
 
     #[test]
     fn tables_are_in_order_and_defaults_are_valid() {
-        for table in [PLAIN, OF_AGENT, OF_ROLE, OF_SERVER] {
+        for table in [settings::ALL, OF_AGENT, OF_ROLE, OF_SERVER] {
             assert!(table.is_sorted_by(|a, b| a.name < b.name));
             for key in table {
                 assert!(

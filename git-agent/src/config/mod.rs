@@ -1,13 +1,14 @@
-//! The `agent.*` settings: their names, defaults and sources. An option beats the environment beats git config beats the
-//! team's `.gitagents` file.
+//! The `agent.*` settings: their names, defaults and sources. An option beats the environment beats git config beats
+//! the team's `.gitagents` file.
 //!
-//! The team file travels with the code, so anybody who can commit can write it. Until `git agent trust` has recorded its
-//! hash, only settings that run nothing and open no path are taken from it; the others are ignored and said to be. A few
-//! are a person's own, and never taken from it. Nor is a value that makes no sense: whatever stands in that file, it stops
-//! nobody's work.
+//! The team file travels with the code, so anyone who can commit can write it. Until `git agent trust` has recorded its
+//! hash, only settings that run no command and open no path are read from it; the others are ignored and reported. A
+//! few settings are personal and never read from it. Invalid values are ignored too, so that the file cannot stop a
+//! user's work.
 
 pub mod keys;
 mod report;
+pub mod settings;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,9 +19,9 @@ use crate::git::{Repo, sha256};
 
 pub use report::{Role, Row};
 
-/// The name of the team's file at the top of the work tree.
+/// The name of the team's file at the top of the worktree.
 pub const TEAM_FILE: &str = ".gitagents";
-/// A larger team file is refused.
+/// The largest team file that is read.
 const TEAM_FILE_LIMIT: u64 = 256 << 10;
 
 /// The settings of one repository.
@@ -28,32 +29,32 @@ const TEAM_FILE_LIMIT: u64 = 256 << 10;
 pub struct Config<'a> {
     repo: &'a Repo,
     team: Option<Team>,
-    /// Why the team's file is ignored as a whole.
+    /// The reason why the team's file is ignored as a whole.
     unreadable: Option<Error>,
 }
 
-/// The team's file.
+/// The team's file with its trust and its ignored keys.
 #[derive(Debug)]
 pub struct Team {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Its SHA-256.
+    /// The SHA-256 of the content.
     pub hash: String,
     /// Whether `git agent trust` has recorded exactly this content.
     pub trusted: bool,
-    /// The keys that are ignored because nobody trusted the file.
+    /// The keys that are ignored until the file is trusted.
     pub ignored: Vec<String>,
-    /// The keys that it has no say in, trusted or not, and why.
+    /// The keys that are ignored in every team file, and the reason.
     pub powerless: Vec<(String, &'static str)>,
-    /// The keys whose values make no sense, and why. They are ignored.
+    /// The keys with invalid values, and the reason. They are ignored.
     pub broken: Vec<(String, String)>,
-    /// What the file says, as it was read.
+    /// The content as it was read.
     pub text: String,
     file: ConfigFile,
 }
 
 impl<'a> Config<'a> {
-    /// Reads the settings. A team file that cannot be read is ignored as a whole.
+    /// Reads the settings. An unreadable team file is ignored as a whole.
     pub fn load(repo: &'a Repo) -> Self {
         let (team, unreadable) = match load_team(repo) {
             Ok(team) => (team, None),
@@ -71,7 +72,7 @@ impl<'a> Config<'a> {
         self.unreadable.as_ref()
     }
 
-    /// Fails if the team's file cannot be read: for what is about that file.
+    /// Fails if the team's file cannot be read. Commands about that file call this.
     pub fn require_readable(&self) -> Result<()> {
         match self.unreadable {
             Some(_) => load_team(self.repo).map(drop),
@@ -79,7 +80,7 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// Returns whether a value of a setting comes from the team's file alone.
+    /// Returns whether a value of a setting comes only from the team's file.
     pub fn is_of_team(&self, key: &str, value: &str) -> bool {
         !self.repo.config_strings(key).iter().any(|own| own == value)
     }
@@ -89,7 +90,7 @@ impl<'a> Config<'a> {
         self.team.as_ref()
     }
 
-    /// Returns a setting, if it is set anywhere.
+    /// Returns the value of a setting from git config, or else from the team's file.
     pub fn string(&self, key: &str) -> Option<String> {
         self.repo.config_string(key).or_else(|| {
             let team = self.team.as_ref().filter(|team| team.allows(key))?;
@@ -97,7 +98,7 @@ impl<'a> Config<'a> {
         })
     }
 
-    /// Returns every value of a setting that may be given several times; git config's come last.
+    /// Returns all values of a setting that may be set several times; those of git config come last.
     pub fn strings(&self, key: &str) -> Vec<String> {
         let team = self.team.as_ref().filter(|team| team.allows(key));
         let mut values = team.map(|team| team.file.strings(key)).unwrap_or_default();
@@ -105,39 +106,7 @@ impl<'a> Config<'a> {
         values
     }
 
-    /// Returns a boolean setting.
-    pub fn bool(&self, key: &str, default: bool) -> Result<bool> {
-        let Some(text) = self.string(key) else {
-            return Ok(default);
-        };
-        parse_bool(&text)
-            .ok_or_else(|| Error::fatal(format!("bad boolean config value '{text}' for '{key}'")))
-    }
-
-    /// Returns a number setting; `k`, `m` and `g` multiply as in git.
-    pub fn number(&self, key: &str) -> Result<Option<u64>> {
-        self.string(key)
-            .map(|text| {
-                parse_number(&text).ok_or_else(|| {
-                    Error::fatal(format!("bad numeric config value '{text}' for '{key}'"))
-                })
-            })
-            .transpose()
-    }
-
-    /// Returns a time span such as `90`, `90s`, `15m`, `2h`, `1d`.
-    pub fn duration(&self, key: &str) -> Result<Option<Duration>> {
-        self.string(key)
-            .map(|text| {
-                parse_duration(&text).ok_or_else(|| {
-                    Error::fatal(format!("bad time span '{text}' for '{key}'"))
-                        .hint("use 90s, 15m, 2h")
-                })
-            })
-            .transpose()
-    }
-
-    /// Returns the names under a section with subsections, such as the roles.
+    /// Returns the subsections of a section, such as the names of the roles.
     pub fn names(&self, section: &str) -> Vec<String> {
         let mut names = self.repo.config_subsections(section);
         if let Some(team) = &self.team {
@@ -150,20 +119,20 @@ impl<'a> Config<'a> {
 }
 
 impl Team {
-    /// Returns what takes effect only when the file is trusted, as keys and values.
+    /// Returns the keys and values that take effect only once the file is trusted.
     pub fn needs_trust(&self) -> Vec<(String, String)> {
         let mut settings = self.file.settings();
         settings.retain(|(key, _)| needs_trust(key));
         settings
     }
 
-    /// Returns the known keys that only a person's own settings decide, and why.
+    /// Returns the known keys that only the user's own settings decide, and the reason.
     pub fn personal(&self) -> impl Iterator<Item = &(String, &'static str)> {
         let all = self.powerless.iter();
         all.filter(|(key, _)| keys::find(key).is_some())
     }
 
-    /// Returns whether a key may be taken from this file.
+    /// Returns whether a key may be read from this file.
     fn allows(&self, key: &str) -> bool {
         let broken = |(name, _): &(String, String)| name.eq_ignore_ascii_case(key);
         (is_harmless(key) || self.trusted && needs_trust(key)) && !self.broken.iter().any(broken)
@@ -184,14 +153,14 @@ fn load_team(repo: &Repo) -> Result<Option<Team>> {
     };
     let path = top.join(TEAM_FILE);
     let cannot = || format!("cannot read '{}'", path.display());
-    // Never through a link: the file must be what was committed, not what it points at.
+    // Never through a link: only the committed content counts, not the target of a link.
     match std::fs::symlink_metadata(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).context(cannot),
         Ok(meta) if !meta.is_file() => {
             return Err(
-                Error::fatal(format!("'{}' is no plain file", path.display()))
-                    .hint("the team's settings must be in the file itself, not behind a link"),
+                Error::fatal(format!("'{}' is not a regular file", path.display()))
+                    .hint("replace the link with the file itself"),
             );
         }
         Ok(meta) if meta.len() > TEAM_FILE_LIMIT => {
@@ -252,7 +221,7 @@ fn trusted_hashes(repo: &Repo) -> Result<Vec<String>> {
     }
 }
 
-/// Records that exactly this content of the team file is trusted; it replaces what was trusted before.
+/// Records that exactly this content of the team file is trusted, instead of any earlier content.
 pub fn trust(repo: &Repo, hash: Option<&str>) -> Result<()> {
     let path = trust_file(repo);
     let cannot = || format!("cannot write '{}'", path.display());
@@ -264,7 +233,7 @@ pub fn trust(repo: &Repo, hash: Option<&str>) -> Result<()> {
     std::fs::rename(&temporary, &path).context(cannot)
 }
 
-/// Reads a boolean; a key without a value is true.
+/// Parses a boolean; a key without a value is true.
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "" | "true" | "yes" | "on" | "1" => Some(true),
@@ -273,7 +242,7 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// Reads a number with git's multipliers.
+/// Parses a number with git's suffixes.
 pub fn parse_number(text: &str) -> Option<u64> {
     let text = text.trim();
     let (digits, factor) = match text.as_bytes().last()?.to_ascii_lowercase() {
@@ -285,10 +254,10 @@ pub fn parse_number(text: &str) -> Option<u64> {
     digits.trim().parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// The longest time span: a clock can add it to any moment.
+/// The longest duration, which can be added to any time without overflow.
 const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
-/// Reads a time span: a number with `ms`, `s`, `m`, `h` or `d`; without a unit, seconds.
+/// Parses a duration: a number with `ms`, `s`, `m`, `h` or `d`, or seconds without a unit.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let split = text

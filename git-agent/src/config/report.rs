@@ -1,24 +1,24 @@
-//! All settings as they are in force: each with its value, where that comes from, and what it means.
+//! All settings in force, each with its value, its source and its meaning.
 
 use serde::Serialize;
 
 use crate::config::keys::{self, Key};
-use crate::config::{Config, TEAM_FILE};
+use crate::config::{Config, TEAM_FILE, settings};
 
 /// One setting in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// Its full name.
+    /// The full name, such as `agent.maxParallel`.
     pub key: String,
-    /// Its value, or the default; absent when there is neither.
+    /// The value or the default; absent if there is neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// Where the value comes from: a scope in git's words, the team's file, or `default`.
+    /// The source of the value: a scope in git's words, the team's file, or `default`.
     pub source: String,
-    /// What kind of value it takes; absent for a setting that git-agent does not know.
+    /// The kind of value; absent for an unknown setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<&'static str>,
-    /// What it means; absent for a setting that git-agent does not know.
+    /// One line of documentation; absent for an unknown setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meaning: Option<&'static str>,
 }
@@ -40,9 +40,9 @@ impl Config<'_> {
         names.map(|name| (name.clone(), settings(&name))).collect()
     }
 
-    /// Returns every known setting, and whatever else is set under `agent` and `agent-role`.
+    /// Returns every known setting, and every other key under `agent` and `agent-role`.
     pub fn report(&self) -> Vec<Row> {
-        let mut rows: Vec<Row> = keys::PLAIN
+        let mut rows: Vec<Row> = settings::ALL
             .iter()
             .map(|key| row(format!("agent.{}", key.name), Some(key)))
             .collect();
@@ -106,7 +106,7 @@ fn is_ours(key: &str) -> bool {
         .any(|ours| section.eq_ignore_ascii_case(ours))
 }
 
-/// Returns whether two names mean the same to git: the case of the section and of the last word does not matter.
+/// Returns whether git treats two names as equal: it ignores case in the section and in the last word.
 fn same_key(one: &str, other: &str) -> bool {
     let parts = |key: &str| -> Option<(String, String, String)> {
         let (section, rest) = key.split_once('.')?;
@@ -120,7 +120,7 @@ fn same_key(one: &str, other: &str) -> bool {
     parts(one).is_some_and(|one| parts(other) == Some(one))
 }
 
-/// Returns a name as the table spells its last word.
+/// Returns a name with its last word spelled as in the table.
 fn spelling(name: &str, key: Option<&Key>) -> String {
     match (name.rsplit_once('.'), key) {
         (Some((before, _)), Some(key)) => format!("{before}.{}", key.name),

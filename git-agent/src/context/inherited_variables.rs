@@ -21,7 +21,7 @@ pub const INHERITED: &[&str] = &[
     "SSH_AGENT_PID",
     "XDG_*",
     "DBUS_SESSION_BUS_ADDRESS",
-    // The way out of a company network.
+    // Proxies of a company network.
     "http_proxy",
     "https_proxy",
     "ftp_proxy",
@@ -37,7 +37,7 @@ pub const INHERITED: &[&str] = &[
     "NODE_EXTRA_CA_CERTS",
     "REQUESTS_CA_BUNDLE",
     "CURL_CA_BUNDLE",
-    // Who commits and how git behaves, but neither where nor when.
+    // Identity and behaviour of git, but neither a repository nor a date.
     "EMAIL",
     "GIT_AUTHOR_NAME",
     "GIT_AUTHOR_EMAIL",
@@ -59,16 +59,16 @@ pub const INHERITED: &[&str] = &[
     "GIT_DEFAULT_HASH",
     "GIT_DEFAULT_REF_FORMAT",
     "GIT_TEMPLATE_DIR",
-    // Lets a test find every process it started.
+    // Lets a test find every process that it started.
     "GIT_AGENT_TEST_*",
 ];
 
-/// Returns whether every session inherits a variable.
+/// Returns whether every session inherits this variable.
 pub fn is_inherited(name: &OsStr) -> bool {
     matches_any(name, INHERITED.iter().copied())
 }
 
-/// Returns whether a name is among those given, or begins as one that ends in `*`.
+/// Returns whether a name equals one of the patterns, or starts with one that ends in `*`.
 pub fn matches_any<'a>(name: &OsStr, mut patterns: impl Iterator<Item = &'a str>) -> bool {
     patterns.any(|pattern| match pattern.strip_suffix('*') {
         Some(prefix) => name.as_encoded_bytes().starts_with(prefix.as_bytes()),

@@ -1,4 +1,4 @@
-//! What every use case needs: the surroundings, the repository, its records and its settings.
+//! The values that every use case needs: surroundings, repository, records and settings.
 
 pub mod inherited_variables;
 pub mod secrets;
@@ -10,21 +10,21 @@ use crate::git::Repo;
 use crate::redact::Redactor;
 use crate::store::Store;
 
-/// What a use case cannot run without.
+/// The surroundings of a use case.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// The surroundings.
+    /// Working directory, variables and clock.
     pub env: &'a Env,
-    /// The repository.
+    /// The repository that the command works on.
     pub repo: &'a Repo,
-    /// Its records.
+    /// The records under `refs/agents/`.
     pub store: Store<'a>,
-    /// Its settings.
+    /// The `agent.*` settings.
     pub config: Config<'a>,
 }
 
 impl<'a> Context<'a> {
-    /// Gathers what belongs to a repository.
+    /// Opens the records and settings of a repository.
     pub fn new(env: &'a Env, repo: &'a Repo) -> Result<Self> {
         Ok(Context {
             env,
@@ -34,7 +34,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Returns a redactor that knows every secret an agent of this repository may have been given.
+    /// Returns a redactor that knows every secret an agent of this repository may have received.
     pub fn redactor(&self) -> Redactor {
         Redactor::new(crate::context::secrets::known(self))
     }

@@ -1,4 +1,4 @@
-//! What an agent of this repository may have been given and must not be written: the one place where it is gathered.
+//! Collects the secrets that an agent of this repository may have received and that must never be written.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use crate::error::{Context as _, Result};
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::redact::{KnownSecrets, Redactor};
 
-/// Variables whose values everybody may read.
+/// Variables whose values are public.
 const PUBLIC: [&str; 12] = [
     "HOME",
     "USER",
@@ -30,9 +30,9 @@ const PUBLIC: [&str; 12] = [
     "GIT_COMMITTER_EMAIL",
 ];
 
-/// Larger objects are read bit by bit.
+/// Larger objects are streamed.
 const LARGE: u64 = 8 << 20;
-/// More of a `.env` file is not read.
+/// The longest part of a `.env` file that is read.
 const ENV_FILE_LIMIT: u64 = 256 << 10;
 
 /// Returns the secrets of this process's environment, of the settings that hand variables to agents, and of the `.env`
@@ -47,7 +47,7 @@ pub fn known(context: &Context<'_>) -> KnownSecrets {
     known
 }
 
-/// Takes what `agent.env`, `agent.<agent>.env` and `agent-mcp.<server>.env` hand over.
+/// Adds the values that `agent.env`, `agent.<agent>.env` and `agent-mcp.<server>.env` pass to agents.
 fn add_settings(context: &Context<'_>, known: &mut KnownSecrets) {
     let config = &context.config;
     let mut keys = vec!["agent.env".to_owned()];
@@ -61,7 +61,7 @@ fn add_settings(context: &Context<'_>, known: &mut KnownSecrets) {
         .collect();
     let mut handed: Vec<String> = Vec::new();
     for key in keys {
-        // A value in the team's file stands in the code for everybody to read; only the names count there.
+        // Values in the team's file are public, because they are committed. Only the names count there.
         for value in context.repo.config_strings(&key) {
             if let Some((name, value)) = value.split_once('=')
                 && !public.contains(value)
@@ -72,7 +72,7 @@ fn add_settings(context: &Context<'_>, known: &mut KnownSecrets) {
         }
         handed.extend(config.strings(&key));
     }
-    // `*` alone names nothing.
+    // A lone `*` names no variable.
     handed.retain(|name| !name.contains('=') && name != "*");
     for (name, value) in context.env.vars_os() {
         let text = value.to_string_lossy();
@@ -86,7 +86,7 @@ fn add_settings(context: &Context<'_>, known: &mut KnownSecrets) {
     }
 }
 
-/// Returns whether a value names places that are there, one or several as in `PATH`.
+/// Returns whether a value is a list of existing paths, as in `PATH`.
 fn is_path(value: &str) -> bool {
     let mut places = value.split(':').filter(|place| !place.is_empty());
     value.starts_with('/')
@@ -97,7 +97,7 @@ fn list_file(repo: &Repo) -> PathBuf {
     repo.common_dir().join("agents").join("env-files")
 }
 
-/// Notes which `.env` files worktrees were given, so that they are found again without a search.
+/// Records which `.env` files were copied into worktrees, so that no search is needed later.
 pub fn remember(repo: &Repo, paths: &[impl AsRef<[u8]>]) -> Result<()> {
     let file = list_file(repo);
     let cannot = || format!("cannot write '{}'", file.display());
@@ -124,11 +124,11 @@ fn objects_file(context: &Context<'_>) -> PathBuf {
     context.store.dir().join("secret-objects")
 }
 
-/// Files and a commit, as they were at some time.
+/// The tree and the commit of a session at some time.
 pub type Moment = (ObjectId, Option<ObjectId>);
 
-/// Notes which files and commits between two moments hold a secret that only this process's environment tells: when they
-/// are pushed, from another terminal, nobody could tell any more. The secret itself is written nowhere.
+/// Records the blobs, trees and commits between two moments that contain a secret known only from this process's
+/// environment. A later push from another terminal could not detect them. The secret itself is not written.
 pub fn remember_objects(context: &Context<'_>, before: Moment, now: Moment) -> Result<()> {
     if before == now {
         return Ok(());
@@ -175,14 +175,15 @@ pub fn remember_objects(context: &Context<'_>, before: Moment, now: Moment) -> R
         .context(|| format!("cannot write '{}'", file.display()))
 }
 
-/// Returns the objects that were noted.
+/// Returns the recorded objects.
 pub fn remembered_objects(context: &Context<'_>) -> BTreeSet<ObjectId> {
     let list = fs::read_to_string(objects_file(context)).unwrap_or_default();
     let ids = list.lines().filter_map(|id| context.repo.parse_id(id).ok());
     ids.collect()
 }
 
-/// Returns what the noted files hold, in the main worktree and in the copies, which may be older.
+/// Returns the contents of the recorded files in the main worktree and in all other worktrees, whose copies may be
+/// older.
 fn env_files(repo: &Repo) -> Vec<Vec<u8>> {
     let Ok(list) = fs::read(list_file(repo)) else {
         return Vec::new();
@@ -191,7 +192,7 @@ fn env_files(repo: &Repo) -> Vec<Vec<u8>> {
     let linked = fs::read_dir(repo.common_dir().join("worktrees"));
     for admin in linked.into_iter().flatten().flatten() {
         if let Ok(link) = fs::read(admin.path().join("gitdir")) {
-            // The path may be relative to the directory it stands in.
+            // git may store the path relative to this directory.
             let link = admin.path().join(OsStr::from_bytes(link.trim_ascii_end()));
             tops.extend(link.parent().map(Path::to_owned));
         }
@@ -209,7 +210,7 @@ fn env_files(repo: &Repo) -> Vec<Vec<u8>> {
 }
 
 fn read(path: &Path) -> Option<Vec<u8>> {
-    // A pipe in its place would never end.
+    // Reading a pipe here would block forever.
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     let mut contents = Vec::new();
     let file = File::open(path).ok()?;

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::doctor::{Severity, Visit};
 use crate::error::{Context as _, Error, Result};
-use crate::process::files::{is_abandoned, is_open};
+use crate::process::files::{Pinned, is_abandoned, is_open};
 use crate::store::refname;
 
 /// Nothing holds a ref's lock as long as this.
@@ -48,10 +48,12 @@ pub(super) fn stale(visit: &mut Visit<'_, '_>) -> Result<()> {
             "remove it",
             |_| {
                 // Looked at again: it may be another one by now.
-                if !is_old(&path) || !is_abandoned(&path) {
-                    return Err(Error::fatal("it is held again"));
+                let lock = Pinned::at(&path).filter(|lock| is_old(&path) && lock.is_abandoned());
+                let removed = lock.map_or(Ok(false), |lock| lock.remove());
+                match removed.context(|| "cannot remove it".into())? {
+                    true => Ok(()),
+                    false => Err(Error::fatal("it is held again")),
                 }
-                fs::remove_file(&path).context(|| "cannot remove it".into())
             },
         );
     }

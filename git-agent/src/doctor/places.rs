@@ -6,13 +6,12 @@ use std::time::{Duration, SystemTime};
 
 use crate::doctor::{Severity, Visit, lost_file};
 use crate::error::{Context as _, Result};
-use crate::git::object::damage::files_below;
 use crate::guard::hooks;
 use crate::process::detach;
 use crate::session::supervisor::launch;
 
 /// What this program keeps in its directory.
-const KNOWN: [&str; 28] = [
+const KNOWN: [&str; 29] = [
     "attach",
     "cache",
     "cooldown",
@@ -39,6 +38,7 @@ const KNOWN: [&str; 28] = [
     "spool",
     "tmp",
     "trust",
+    "turns",
     "worktrees",
     "writer",
 ];
@@ -139,7 +139,12 @@ pub(super) fn leftovers(visit: &mut Visit<'_, '_>) -> Result<()> {
             |context| context.repo.remove_dead_scratch(path),
         );
     }
-    for path in files_below(&top.join("tmp")) {
+    for entry in fs::read_dir(top.join("tmp"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let path = entry.path();
         let age = fs::symlink_metadata(&path)
             .and_then(|meta| meta.modified())
             .ok()
@@ -150,7 +155,7 @@ pub(super) fn leftovers(visit: &mut Visit<'_, '_>) -> Result<()> {
                 path.display(),
                 "left over by a process that died",
                 "remove it",
-                |_| fs::remove_file(&path).context(|| "cannot remove it".into()),
+                |context| context.repo.remove_dead_scratch(&path),
             );
         }
     }
@@ -181,7 +186,7 @@ pub(super) fn old_hooks(visit: &mut Visit<'_, '_>) -> Result<()> {
             continue;
         }
         // A session that runs now may still use them.
-        if !launch::supervisors(visit.context).is_empty() {
+        if !launch::supervisors(&visit.context.store).is_empty() {
             visit.found(
                 "hooks",
                 Severity::Note,

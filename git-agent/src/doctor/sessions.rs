@@ -138,7 +138,7 @@ pub(super) fn orphans(visit: &mut Visit<'_, '_>) -> Result<()> {
         if launch::running(store, sid)?.is_some() || lock::is_held(&launch::run_lock(store, sid))? {
             continue;
         }
-        let supervisors = launch::supervisors(visit.context);
+        let supervisors = launch::supervisors(&visit.context.store);
         let left: Vec<String> = tree::marked(caller::MARK, sid.as_str())
             .into_iter()
             .filter(|stat| !supervisors.contains(&stat.pid))
@@ -206,6 +206,7 @@ fn unfinished(visit: &mut Visit<'_, '_>, session: &Session) -> Result<()> {
         });
     }
     let repo = visit.context.repo;
+    lost_record(visit, session, Path::new(path))?;
     let Some(admin_dir) = worktree::admin_dir_of(repo, Path::new(path))? else {
         return Ok(());
     };
@@ -213,14 +214,73 @@ fn unfinished(visit: &mut Visit<'_, '_>, session: &Session) -> Result<()> {
         admin_dir,
         top: path.into(),
     };
+    damaged_index(visit, session, &at);
     if repo.is_half(&at) {
-        let what = format!("the files of session '{}' are half restored", session.name);
-        let how = "finish that; the half is kept in a ref for 30 days";
+        let name = &session.name;
+        let (what, how) = match repo.malformed_mark(&at) {
+            Some(mark) => (
+                format!(
+                    "the files of session '{name}' may be half restored: '{}' is malformed",
+                    mark.display()
+                ),
+                "bring back the newest snapshot; the current files are kept in a ref for 30 days",
+            ),
+            None => (
+                format!("the files of session '{name}' are half restored"),
+                "finish that; the half is kept in a ref for 30 days",
+            ),
+        };
         visit.repair(("worktrees", Severity::Error), path, what, how, |context| {
             finish_restore::finish(context, session, &at).map(drop)
         });
     }
     Ok(())
+}
+
+/// A worktree whose files are there and whose record is gone.
+fn lost_record(visit: &mut Visit<'_, '_>, session: &Session, path: &Path) -> Result<()> {
+    let guest = session.settings.shares.is_some();
+    let Some(branch) = session.branch.as_deref().filter(|_| !guest) else {
+        return Ok(());
+    };
+    let Some(record) = worktree::lost_record(visit.context.repo, path)? else {
+        return Ok(());
+    };
+    let what = format!(
+        "git's record of the worktree of session '{}' is gone: '{}'",
+        session.name,
+        record.display()
+    );
+    let how = "make the record again; the files stay as they are";
+    let finding = ("worktrees", Severity::Error);
+    visit.repair(finding, path.display(), what, how, |context| {
+        while_still(context, session, || {
+            worktree::register_again(context.repo, path, &record, branch)
+        })
+    });
+    Ok(())
+}
+
+/// A worktree whose index cannot be read.
+fn damaged_index(visit: &mut Visit<'_, '_>, session: &Session, at: &Checkout) {
+    let guest = session.settings.shares.is_some();
+    let index = at.admin_dir.join("index");
+    let Some(damage) = visit.context.repo.index_damage(&index).filter(|_| !guest) else {
+        return;
+    };
+    let what = format!(
+        "the index of the worktree of session '{}' is damaged: {damage}",
+        session.name
+    );
+    let how = "make it again from HEAD and keep the damaged one in agents/lost; the files stay as they are";
+    let finding = ("worktrees", Severity::Error);
+    visit.repair(finding, index.display(), what, how, |context| {
+        while_still(context, session, || {
+            let kept = lost_file(context, &format!("index-{}", session.sid))?;
+            fs::rename(&index, kept).context(|| "cannot put it aside".into())?;
+            worktree::rebuild_index(context.repo, at)
+        })
+    });
 }
 
 fn missing(visit: &mut Visit<'_, '_>, name: &str, found: &Worktree) {

@@ -1,8 +1,8 @@
-//! Starting the `git` program: every call names its repository explicitly and trusts nothing that an agent could edit.
+//! Starts the `git` program. Every call names its repository explicitly and trusts no file that an agent could edit.
 //!
-//! A worktree's `.git` file, `commondir`, hooks and `core.fsmonitor` can be rewritten by whoever works in it, and plain
-//! `git -C <worktree> status` would then run a command of theirs. So the git dir, common dir and work tree are always
-//! given, `core.fsmonitor` is off, and hooks are off, those of the configuration too, unless a call asks for them.
+//! An agent can rewrite a worktree's `.git` file, `commondir`, hooks and `core.fsmonitor`, and plain `git -C <worktree>
+//! status` would then run its command. So git dir, common dir and work tree are always given, `core.fsmonitor` is off,
+//! and hooks are off, including those of the configuration, unless a call asks for them.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -24,20 +24,20 @@ use crate::error::{Context, Error, Result};
 use crate::git::phrases::complaint;
 use crate::git::{Repo, hooks};
 
-/// The oldest git that has everything we use: `core.fsyncMethod=batch` and the `reference` component of `core.fsync`.
+/// The oldest git with all features we use: `core.fsyncMethod=batch` and the `reference` component of `core.fsync`.
 pub const MINIMUM_VERSION: Version = Version {
     major: 2,
     minor: 36,
     patch: 0,
 };
 
-/// The exit code of a git that does not know an option it was given.
+/// The exit code of git for an unknown option.
 pub(super) const USAGE: i32 = 129;
 
-/// The variable that makes git read objects as they are, whatever `git replace` put in their place.
+/// The variable that makes git ignore `git replace` and read the original objects.
 pub(super) const NO_REPLACE: &str = "GIT_NO_REPLACE_OBJECTS";
 
-/// A variable that holds nothing, for settings that are to be empty.
+/// An empty variable, for settings that must be empty.
 const NOTHING: &str = "GIT_AGENT_NOTHING";
 
 /// A version of git.
@@ -85,26 +85,26 @@ pub struct Git {
     settings: Vec<OsString>,
     words: Vec<OsString>,
     hooks: bool,
-    /// The git directory and the shared one, where the call names them.
+    /// The git directory and the common directory, if the call names them.
     place: Option<(PathBuf, PathBuf)>,
     /// Hooks of the user's configuration.
     known_hooks: BTreeSet<OsString>,
     input: Option<Vec<u8>>,
 }
 
-/// What a call printed and how it ended.
+/// The output and exit code of a call.
 #[derive(Debug)]
 pub struct Answer {
     /// Standard output.
     pub stdout: Vec<u8>,
     /// Standard error.
     pub stderr: Vec<u8>,
-    /// Exit code; `None` when a signal ended it.
+    /// The exit code; `None` if a signal ended it.
     pub code: Option<i32>,
 }
 
 impl Answer {
-    /// Returns standard output as text without its last newline; bytes that are no UTF-8 are replaced.
+    /// Returns standard output as text without its last newline; replaces invalid UTF-8.
     pub fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.stdout);
         text.strip_suffix('\n').unwrap_or(&text).to_owned()
@@ -118,7 +118,8 @@ impl Git {
         for name in GIT_LOCATION_VARIABLES {
             command.env_remove(name);
         }
-        // Messages of git end up in our errors, and a few decide something in [`crate::git::phrases`]: one language.
+        // git's messages become part of our errors, and a few decide something in [`crate::git::phrases`], so the
+        // language is fixed.
         command.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
         Git {
             command,
@@ -131,7 +132,7 @@ impl Git {
         }
     }
 
-    /// Returns a call on a repository, from the top of the given work tree if there is one.
+    /// Returns a call on a repository, from the top of the given worktree if there is one.
     pub fn new(git_dir: &Path, common_dir: &Path, work_tree: Option<&Path>) -> Self {
         let mut git = Git::outside();
         git.command
@@ -191,28 +192,28 @@ impl Git {
         self.env("GIT_INDEX_FILE", path)
     }
 
-    /// Lets the repository's own hooks run, for what a person would expect to run them.
+    /// Lets the repository's own hooks run, where the user would expect them to.
     #[must_use]
     pub fn with_hooks(mut self) -> Self {
         self.hooks = true;
         self
     }
 
-    /// Makes every object and ref this call writes durable before it counts.
+    /// Makes all objects and refs of this call durable.
     #[must_use]
     pub fn durable(self) -> Self {
         self.config("core.fsync", "all")
             .config("core.fsyncMethod", "batch")
     }
 
-    /// Runs from this directory.
+    /// Runs in this directory.
     #[must_use]
     pub fn current_dir(mut self, path: &Path) -> Self {
         self.command.current_dir(path);
         self
     }
 
-    /// Gives these bytes on standard input.
+    /// Passes these bytes on standard input.
     #[must_use]
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = Some(bytes.into());
@@ -228,7 +229,7 @@ impl Git {
         } else {
             Stdio::null()
         });
-        let cannot = || format!("cannot read the answer of '{name}'");
+        let cannot = || format!("cannot read the output of '{name}'");
         let complaints = Complaints::new().context(cannot)?;
         self.command.stdout(Stdio::piped());
         self.command.stderr(complaints.sink().context(cannot)?);
@@ -236,7 +237,7 @@ impl Git {
             .command
             .spawn()
             .map_err(|error| cannot_start(&name, error))?;
-        // Feeding and reading must go on at the same time, or both sides block on a full pipe.
+        // Feeding and reading must happen at the same time, or both sides block on a full pipe.
         let feeder = self
             .input
             .zip(child.stdin.take())
@@ -275,7 +276,7 @@ impl Git {
         }
     }
 
-    /// Starts the call with the given streams, for long conversations with it.
+    /// Starts the call with the given streams, for a long conversation.
     pub fn spawn(mut self, stdin: Stdio, stdout: Stdio, stderr: Stdio) -> Result<Child> {
         let name = self.describe();
         self.complete();
@@ -310,9 +311,10 @@ impl Git {
         self.command.args(&self.words);
     }
 
-    /// Takes the events from all hooks of the configuration, which git runs from 2.54 on wherever hooks lie.
+    /// Removes the events from all hooks of the configuration, which git runs since 2.54 regardless of the hooks
+    /// directory.
     ///
-    /// A switch for a whole event does not exist in 2.54, and later on it has no effect beside a hook of the same name.
+    /// In 2.54 an event cannot be disabled as a whole, and later versions ignore that beside a hook of the same name.
     fn silence(&mut self) {
         let Some((git_dir, common_dir)) = &self.place else {
             return;
@@ -320,7 +322,7 @@ impl Git {
         let mut names = hooks::configured(git_dir, common_dir);
         names.append(&mut self.known_hooks);
         for name in names {
-            // A name may hold an equals sign, where '-c' would end the key.
+            // A name may contain an equals sign, which would end the key in '-c'.
             let mut setting = OsString::from("--config-env=hook.");
             setting.push(name);
             setting.push(".event=");
@@ -344,10 +346,10 @@ impl Git {
     }
 }
 
-/// Where a call of git complains: memory instead of a pipe.
+/// The standard error of a git call, in memory instead of a pipe.
 ///
-/// A hook may leave a process behind that has it for its output. Waiting until the last one closes a pipe would be waiting
-/// for that process, and closing our end would end it.
+/// A hook may leave a process behind that writes to it. Reading a pipe to its end would wait for that process, and
+/// closing our end would kill it.
 #[derive(Debug)]
 pub(super) struct Complaints(File);
 
@@ -358,18 +360,18 @@ impl Complaints {
         Ok(Complaints(memory.into()))
     }
 
-    /// Returns what a call writes to.
+    /// Returns the stream that a call writes to.
     pub(super) fn sink(&self) -> io::Result<Stdio> {
         Ok(self.0.try_clone()?.into())
     }
 
-    /// Returns what was written up to now. The call has ended.
+    /// Returns the text so far. The call has ended.
     pub(super) fn take(self) -> io::Result<Vec<u8>> {
-        // The place to write at is shared with whoever still writes: it is left alone.
+        // The write position is shared with processes that still write, so it is not moved.
         self.take_first(u64::MAX)
     }
 
-    /// Returns the beginning of it.
+    /// Returns the first bytes of the text.
     pub(super) fn take_first(self, most: u64) -> io::Result<Vec<u8>> {
         let length = self.0.metadata()?.len().min(most);
         let mut text = vec![0; usize::try_from(length).unwrap_or(0)];
@@ -378,23 +380,23 @@ impl Complaints {
     }
 }
 
-/// How often a call that may be cancelled asks whether it is.
+/// How often a call checks whether it is cancelled.
 const MOMENT: Duration = Duration::from_millis(200);
-/// How long a cancelled call may take to put away what it has begun.
+/// How long a cancelled call may take to clean up.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Tells whether calls of git shall end.
+/// Returns whether calls of git must end.
 type Cancel = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// What is asked, while something may be cancelled.
+/// The current cancel function, if there is one.
 static CANCEL: Mutex<Option<Cancel>> = Mutex::new(None);
 
-/// While this lives, calls of git end when it says so.
+/// Keeps the cancel function in force until it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct Cancelling(());
 
-/// Lets calls of git end as soon as `cancel` says so, in every thread of this process. What they were to do fails then.
+/// Ends calls of git in all threads of this process as soon as `cancel` returns true. Ended calls fail.
 pub fn cancel_when(cancel: impl Fn() -> bool + Send + Sync + 'static) -> Cancelling {
     *CANCEL.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(cancel));
     Cancelling(())
@@ -413,12 +415,12 @@ fn cancel() -> Option<Cancel> {
         .clone()
 }
 
-/// Returns whether calls of git end now.
+/// Returns whether calls of git must end now.
 pub(in crate::git) fn is_cancelled() -> bool {
     cancel().is_some_and(|cancel| cancel())
 }
 
-/// Ends a call: git takes away its temporary files when it is asked to end.
+/// Ends a call with TERM, so that git removes its temporary files.
 fn end(child: &mut Child) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {
@@ -431,7 +433,7 @@ fn end(child: &mut Child) {
     let _ = child.kill();
 }
 
-/// Reads what a child says until it has ended: whoever has its output then, too, is not waited for.
+/// Reads a child's output until the child has ended. Does not wait for other processes that share its output.
 fn until_end(child: &Child, mut stdout: ChildStdout) -> io::Result<Vec<u8>> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let ended = pid
@@ -451,13 +453,16 @@ fn until_end(child: &Child, mut stdout: ChildStdout) -> io::Result<Vec<u8>> {
         };
         match poll(&mut ready, cancel.is_some().then_some(&moment)) {
             Ok(0) if cancel.is_some_and(|cancel| cancel()) => {
-                return Err(io::Error::new(io::ErrorKind::Interrupted, "it was stopped"));
+                return Err(io::Error::new(
+                    io::ErrorKind::Interrupted,
+                    "the call was cancelled",
+                ));
             }
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
         }
-        // Looked at before the rest is read, which then is all of it.
+        // Checked before the rest is read, so that the rest is complete.
         let over = !ready[1].revents().is_empty();
         match stdout.read_to_end(&mut text) {
             Ok(_) => return Ok(text),
@@ -500,12 +505,12 @@ impl Repo {
         ))
     }
 
-    /// Returns a call of git on the shared part of this repository, independent of any work tree.
+    /// Returns a call of git on the shared part of this repository, without a worktree.
     pub fn git_common(&self) -> Git {
         self.beside(Git::new(self.common_dir(), self.common_dir(), None))
     }
 
-    /// Returns a call of git on the main working tree, where there is one: what a person would do there.
+    /// Returns a call of git on the main worktree if there is one, as the user would run it there.
     pub fn git_main(&self) -> Git {
         match self.main_work_tree() {
             Some(top) => self.beside(Git::new(self.common_dir(), self.common_dir(), Some(&top))),
@@ -513,12 +518,12 @@ impl Repo {
         }
     }
 
-    /// Returns a call of git on one linked worktree of this repository, by its admin directory and its top.
+    /// Returns a call of git on one linked worktree, given its admin directory and its top.
     pub fn git_at(&self, admin_dir: &Path, top: &Path) -> Git {
         self.beside(Git::new(admin_dir, self.common_dir(), Some(top)))
     }
 
-    /// Lets git write its objects where this repository's go, and run no hook of the user's that the call does not want.
+    /// Directs git's objects to this repository's object directory, and disables the user's hooks.
     fn beside(&self, mut git: Git) -> Git {
         let hooks = self.config_subsections("hook").into_iter();
         git.known_hooks = hooks.map(OsString::from).collect();
@@ -533,10 +538,10 @@ impl Repo {
 pub fn version() -> Result<Version> {
     let text = Git::outside().arg("version").run()?.text();
     Version::parse(&text)
-        .ok_or_else(|| Error::fatal(format!("cannot understand the version of git: '{text}'")))
+        .ok_or_else(|| Error::fatal(format!("cannot parse the version of git: '{text}'")))
 }
 
-/// Fails with a clear message when git is too old. The answer is remembered per git binary.
+/// Fails if git is too old. Caches the answer for each git binary.
 pub fn require_supported(memory: &Path) -> Result<()> {
     let fingerprint = which::which("git").ok().and_then(|path| fingerprint(&path));
     if let (Some(fingerprint), Ok(seen)) = (&fingerprint, std::fs::read_to_string(memory))
@@ -552,7 +557,7 @@ pub fn require_supported(memory: &Path) -> Result<()> {
         .hint("install a newer git and put it first on PATH"));
     }
     if let Some(fingerprint) = fingerprint {
-        // Only a memory: failing to write it costs one process the next time.
+        // Only a cache: a failure costs one process the next time.
         let _ = std::fs::write(memory, fingerprint);
     }
     Ok(())
@@ -577,7 +582,7 @@ fn fingerprint(path: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Returns a call of a shell, as if it were git.
+    /// Returns a call of a shell in place of git.
     fn shell(script: &str) -> Git {
         let mut git = Git::outside();
         git.command = Command::new("/bin/sh");
@@ -597,7 +602,7 @@ mod tests {
         assert_eq!(answer.stdout, b"said\n");
         assert_eq!(answer.stderr, b"oh\n");
         assert_eq!(answer.code, Some(3));
-        // It lives on, with somewhere to write to.
+        // The process lives on, and can still write.
         std::fs::write(&go, "").expect("writes");
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
         while !done.exists() {

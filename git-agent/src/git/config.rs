@@ -1,4 +1,4 @@
-//! Reading configuration with git's precedence: `-c`, environment, worktree, repository, user, system, includes.
+//! Reads configuration with git's precedence: `-c`, environment, worktree, repository, user, system, includes.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::error::{Context, Error, Result};
 use crate::git::{Git, Repo};
 
 impl Repo {
-    /// Returns the last value of a key, if set and readable.
+    /// Returns the last value of a key, if it is set and readable.
     pub fn config_string(&self, key: &str) -> Option<String> {
         self.gix()
             .config_snapshot()
@@ -14,7 +14,7 @@ impl Repo {
             .map(|value| value.to_string())
     }
 
-    /// Returns a path, with what git expands in one expanded.
+    /// Returns a path with git's expansions.
     pub fn config_path(&self, key: &str) -> Option<std::path::PathBuf> {
         let snapshot = self.gix().config_snapshot();
         snapshot.trusted_path(key).ok()?
@@ -32,7 +32,7 @@ impl Repo {
             .collect()
     }
 
-    /// Returns a boolean; a value that is no boolean is an error that names the key.
+    /// Returns a boolean; fails with the name of the key if the value is not one.
     pub fn config_bool(&self, key: &str) -> Result<Option<bool>> {
         self.gix()
             .config_snapshot()
@@ -40,7 +40,7 @@ impl Repo {
             .context(|| format!("bad boolean config value for '{key}'"))
     }
 
-    /// Returns a number (`k`, `m`, `g` understood); a value that is no number is an error that names the key.
+    /// Returns a number (with `k`, `m`, `g`); fails with the name of the key if the value is not one.
     pub fn config_number(&self, key: &str) -> Result<Option<i64>> {
         self.gix()
             .config_snapshot()
@@ -63,7 +63,7 @@ impl Repo {
         names
     }
 
-    /// Returns every value in the sections of this name, lowest precedence first.
+    /// Returns all values in the sections of this name, lowest precedence first.
     pub fn config_settings(&self, section: &str) -> Vec<Setting> {
         let snapshot = self.gix().config_snapshot();
         let mut settings = Vec::new();
@@ -87,7 +87,7 @@ impl Repo {
         self.git_common().args(words).run().map(|_| ())
     }
 
-    /// Adds a value of a key that may have several to the repository's own configuration.
+    /// Adds a value to a multi-valued key in the repository's own configuration.
     pub fn add_config(&self, key: &str, value: &str) -> Result<()> {
         let words = ["config", "--local", "--add", key, value];
         self.git_common().args(words).run().map(|_| ())
@@ -99,16 +99,14 @@ impl Repo {
         was_set(self.git_common().args(words), key)
     }
 
-    /// Returns the identity git would use as committer, as `(name, email)`.
+    /// Returns git's committer identity, as `(name, email)`.
     pub fn committer(&self) -> Result<(String, String)> {
         let missing = || {
-            Error::fatal(
-                "git does not know who is committing: user.name and user.email are not set",
-            )
-            .hint("git config --global user.name \"...\"")
-            .hint("git config --global user.email \"...\"")
+            Error::fatal("committer identity unknown: user.name and user.email are not set")
+                .hint("git config --global user.name \"...\"")
+                .hint("git config --global user.email \"...\"")
         };
-        // gix gives the same together with the time, for which it looks through the machine's time zones.
+        // gix returns the same together with the time, but for that it reads the machine's time zones.
         let config = self.gix().config_snapshot();
         let first = |keys: &[&str]| {
             keys.iter()
@@ -118,7 +116,7 @@ impl Repo {
         };
         Ok((
             first(&["committer.name", "user.name"])?,
-            // The last is how gix keeps the variable EMAIL, as it does GIT_COMMITTER_EMAIL in the first.
+            // gix stores the variable EMAIL under the last key, and GIT_COMMITTER_EMAIL under the first.
             first(&[
                 "committer.email",
                 "user.email",
@@ -128,14 +126,14 @@ impl Repo {
     }
 }
 
-/// One value as it stands in git's configuration.
+/// One value of git's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// The key, written as in the file: `section.subsection.name`.
     pub key: String,
     /// The value; a key without one is `true`.
     pub value: String,
-    /// Where it is set, in git's words: `system`, `global`, `local`, `worktree`, or `command` for options and variables.
+    /// The scope in git's words: `system`, `global`, `local`, `worktree`, or `command` for options and variables.
     pub scope: &'static str,
 }
 
@@ -155,7 +153,7 @@ fn was_set(git: Git, key: &str) -> Result<bool> {
     let answer = git.answer()?;
     match answer.code {
         Some(0) => Ok(true),
-        // git's word for a key that is not there.
+        // git's exit code for a missing key.
         Some(5) => Ok(false),
         _ => {
             let said = String::from_utf8_lossy(&answer.stderr).trim().to_owned();
@@ -175,7 +173,7 @@ fn scope(source: gix::config::Source) -> &'static str {
     }
 }
 
-/// Returns the keys of a section with each of their values.
+/// Returns the keys of a section with all their values.
 fn values_of(section: gix::config::file::SectionRef<'_>) -> Vec<(String, String)> {
     let header = section.header();
     let mut names: Vec<String> = Vec::new();
@@ -202,18 +200,18 @@ fn values_of(section: gix::config::file::SectionRef<'_>) -> Vec<(String, String)
     values
 }
 
-/// A file in git-config syntax that is not part of git's own configuration. Includes in it are not followed.
+/// A file in git-config syntax outside git's own configuration. Includes are not followed.
 #[derive(Debug)]
 pub struct ConfigFile(gix::config::File);
 
 impl ConfigFile {
-    /// Reads the file's text.
+    /// Parses the text of a file.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        let text = std::str::from_utf8(bytes).context(|| "it is not UTF-8".into())?;
+        let text = std::str::from_utf8(bytes).context(|| "not UTF-8".into())?;
         let file: gix::config::File = text
             .to_owned()
             .parse()
-            .context(|| "its syntax is not that of a config file".into())?;
+            .context(|| "invalid syntax".into())?;
         Ok(ConfigFile(file))
     }
 
@@ -238,12 +236,12 @@ impl ConfigFile {
             .collect()
     }
 
-    /// Returns every key with each of its values.
+    /// Returns all keys with all their values.
     pub fn settings(&self) -> Vec<(String, String)> {
         self.0.sections().flat_map(values_of).collect()
     }
 
-    /// Returns every key that is set, as `section.subsection.name`.
+    /// Returns all keys, as `section.subsection.name`.
     pub fn keys(&self) -> Vec<String> {
         let mut keys = Vec::new();
         for section in self.0.sections() {
@@ -260,10 +258,10 @@ impl ConfigFile {
     }
 }
 
-/// Parses `GIT_CONFIG_PARAMETERS`, by which `git -c key=value agent …` tells a subcommand its `-c` options.
+/// Parses `GIT_CONFIG_PARAMETERS`, in which `git -c key=value agent …` passes its `-c` options to a subcommand.
 ///
-/// Both of git's forms are read: `'key=value'` and `'key'='value'`. What cannot be read is left out, as it came from
-/// git itself and git has checked it.
+/// Accepts both of git's forms, `'key=value'` and `'key'='value'`. Skips unreadable parts, because git itself wrote and
+/// checked them.
 pub(super) fn parse_parameters(text: &[u8]) -> Vec<gix::bstr::BString> {
     let mut overrides = Vec::new();
     let mut rest = text;
@@ -288,10 +286,10 @@ pub(super) fn parse_parameters(text: &[u8]) -> Vec<gix::bstr::BString> {
     }
 }
 
-/// Returns one setting as it stands in `GIT_CONFIG_PARAMETERS`.
+/// Returns one setting in the form of `GIT_CONFIG_PARAMETERS`.
 ///
-/// One variable for all settings, unlike `GIT_CONFIG_KEY_<n>`: tools that hide secrets drop whatever is named `*KEY*`, and
-/// git refuses to start when a counted one is missing.
+/// It is one variable for all settings, unlike `GIT_CONFIG_KEY_<n>`: tools that hide secrets drop variables named
+/// `*KEY*`, and git refuses to start if a counted one is missing.
 pub fn parameter(key: &[u8], value: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     for (index, word) in [key, value].into_iter().enumerate() {
@@ -310,7 +308,7 @@ pub fn parameter(key: &[u8], value: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Returns `GIT_CONFIG_PARAMETERS` without these settings of the form that [`parameter`] writes; all else stays as it is.
+/// Removes these settings, in the form of [`parameter`], from `GIT_CONFIG_PARAMETERS`, and keeps everything else.
 pub fn without_parameters(text: &[u8], unwanted: &[Vec<u8>]) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut rest = text.trim_ascii_start();
@@ -331,7 +329,7 @@ pub fn without_parameters(text: &[u8], unwanted: &[Vec<u8>]) -> Vec<u8> {
     kept
 }
 
-/// Returns a value as it stands in a configuration file.
+/// Returns a value in the form of a configuration file.
 pub fn quote_value(value: &[u8]) -> Vec<u8> {
     let mut text = vec![b'"'];
     for byte in value {
@@ -345,20 +343,21 @@ pub fn quote_value(value: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Returns a subsection's name as it stands in a configuration file. It must have no newline.
+/// Returns a subsection's name in the form of a configuration file. It must not contain a newline.
 pub fn quote_subsection(name: &[u8]) -> Vec<u8> {
-    debug_assert!(!name.contains(&b'\n'), "git reads no such name");
+    debug_assert!(!name.contains(&b'\n'), "git does not accept such a name");
     quote_value(name)
 }
 
-/// Returns the conditions under which a file is included for one repository, all its worktrees, and nothing else, as
-/// subsections of `includeIf`.
+/// Returns the conditions that include a file for exactly one repository with all its worktrees, as subsections of
+/// `includeIf`.
 pub fn conditions_for(common_dir: &Path) -> [Vec<u8>; 2] {
     let mut exact = b"gitdir:".to_vec();
     for byte in common_dir.as_os_str().as_encoded_bytes() {
         match byte {
             b'*' | b'?' | b'[' | b']' | b'\\' => exact.extend([b'\\', *byte]),
-            // git takes no newline in a name, and `key=value` no second `=`; the pattern may leave them open.
+            // git allows neither a newline in a name nor a second `=` in `key=value`, so the pattern has wildcards
+            // there.
             b'\n' | b'=' => exact.push(b'?'),
             other => exact.push(*other),
         }
@@ -368,7 +367,7 @@ pub fn conditions_for(common_dir: &Path) -> [Vec<u8>; 2] {
     [exact, below]
 }
 
-/// Reads one shell-quoted word, in which git writes `'` as `'\''` and `!` as `'\!'`.
+/// Parses one shell-quoted word, in which git writes `'` as `'\''` and `!` as `'\!'`.
 fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut rest = text.strip_prefix(b"'")?;
     let mut word = Vec::new();

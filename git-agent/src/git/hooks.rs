@@ -1,4 +1,5 @@
-//! A repository as a hook of it sees it: found from git's variables, and where its own hooks are. Opens nothing else.
+//! The repository from the view of one of its hooks: found through git's variables, with its own hooks directory, and
+//! without opening anything else.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -10,7 +11,7 @@ use gix::config::Source;
 use crate::env::Env;
 use crate::git::Git;
 
-/// The repository that a hook was called for.
+/// The repository for which a hook runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
     /// The git directory of the worktree.
@@ -19,19 +20,19 @@ pub struct Surroundings {
     pub common_dir: PathBuf,
 }
 
-/// What a worktree is on.
+/// The HEAD of a worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Head {
     /// A branch, by its full name.
     Branch(String),
-    /// A commit.
+    /// A detached HEAD.
     Detached,
-    /// Nothing yet: the worktree is being made, or its refs are kept elsewhere.
+    /// Unknown: the worktree is being created, or its refs are not in files.
     Unknown,
 }
 
 impl Surroundings {
-    /// Finds the repository: git tells a hook where it is, or starts it at its top.
+    /// Finds the repository: git passes its location to a hook, or starts the hook at its top.
     pub fn of_hook(env: &Env) -> Self {
         let git_dir = match env.var_os("GIT_DIR").filter(|dir| !dir.is_empty()) {
             Some(dir) => env.absolute(dir),
@@ -50,14 +51,14 @@ impl Surroundings {
         }
     }
 
-    /// Returns what the worktree is on, as far as its file tells.
+    /// Returns the HEAD of the worktree, as far as its file shows it.
     pub fn head(&self) -> Head {
         let Some(line) = first_line(&self.git_dir.join("HEAD")) else {
             return Head::Unknown;
         };
         let line = line.to_string_lossy();
         match line.strip_prefix("ref:") {
-            // What git writes where a ref cannot be: a worktree being made, or another ref backend.
+            // git's placeholder for a worktree that is being created, or for another ref backend.
             Some(name) if name.trim() == "refs/heads/.invalid" => Head::Unknown,
             Some(name) => Head::Branch(name.trim().to_owned()),
             None if line.bytes().all(|byte| byte == b'0') => Head::Unknown,
@@ -65,21 +66,21 @@ impl Surroundings {
         }
     }
 
-    /// Gives a branch its reflog back after its renaming was refused.
+    /// Restores the reflog of a branch after its renaming was refused.
     ///
-    /// git moves the reflog away before it asks, and on a refusal ends without moving it back.
+    /// git moves the reflog away before it runs the hook, and does not move it back on a refusal.
     pub fn bring_back_reflog(&self, branch: &str) {
         let logs = self.common_dir.join("logs");
         let (away, home) = (logs.join("refs/.tmp-renamed-log"), logs.join(branch));
         if away.is_file() && !home.exists() {
-            // A branch without a reflog is whole; there is nobody to tell.
+            // A branch without a reflog is intact, and a hook has no one to report to.
             let _ = std::fs::rename(away, home);
         }
     }
 
-    /// Returns the directory of the repository's own hooks, as it would be without any setting from outside it.
+    /// Returns the directory of the repository's own hooks, without settings from outside it.
     ///
-    /// `user_path` is the `core.hooksPath` of the user or the machine, which the repository's own outranks.
+    /// `user_path` is the `core.hooksPath` of the user or the machine; the repository's own takes precedence.
     pub fn hooks_dir(
         &self,
         env: &Env,
@@ -114,7 +115,8 @@ impl Surroundings {
             .map(|path| PathBuf::from(OsStr::from_bytes(&path))))
     }
 
-    /// Asks git, without the settings of our own environment. Slow, and rare: only where a repository's file includes others.
+    /// Asks git without the settings of our own environment. Slow and rare: only for a repository whose file includes
+    /// others.
     fn ask_git(&self, user_config: Option<&OsStr>) -> Option<PathBuf> {
         let git = Git::new(&self.git_dir, &self.common_dir, None)
             .with_hooks()
@@ -132,8 +134,8 @@ impl Surroundings {
     }
 }
 
-/// Returns the names of the hooks that a repository's configuration defines (git 2.54), as it is now: whoever works in a
-/// worktree can write it at any time.
+/// Returns the names of the hooks that a repository's current configuration defines (git 2.54). An agent in a worktree
+/// can change it at any time.
 pub(super) fn configured(git_dir: &Path, common_dir: &Path) -> BTreeSet<OsString> {
     let home = gix::path::env::home_dir();
     let options = gix::config::file::init::Options {
@@ -151,7 +153,7 @@ pub(super) fn configured(git_dir: &Path, common_dir: &Path) -> BTreeSet<OsString
     };
     let mut names = BTreeSet::new();
     for path in [common_dir.join("config"), git_dir.join("config.worktree")] {
-        // What cannot be read git does not take a hook from.
+        // git does not take hooks from an unreadable file.
         let Ok(mut file) = gix::config::File::from_path_no_includes(path, Source::Local) else {
             continue;
         };
@@ -164,7 +166,7 @@ pub(super) fn configured(git_dir: &Path, common_dir: &Path) -> BTreeSet<OsString
     names
 }
 
-/// A file cannot be understood alone.
+/// The file cannot be evaluated without git.
 struct NeedsGit;
 
 fn load(path: &Path) -> Result<Option<gix::config::File>, NeedsGit> {
@@ -210,7 +212,7 @@ fn git_dir_at(top: &Path) -> PathBuf {
     pointed.unwrap_or_else(|| top.to_owned())
 }
 
-/// Returns a file's content without the newline at its end: a path may have one within.
+/// Returns a file's content without its final newline: a path may contain a newline.
 fn first_line(path: &Path) -> Option<std::ffi::OsString> {
     let bytes = std::fs::read(path).ok()?;
     let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);

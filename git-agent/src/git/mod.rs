@@ -1,7 +1,7 @@
-//! The one door to git: the only module that starts `git` or names a git library. It knows no product words.
+//! The only room that starts `git` or uses a git library. It knows no product terms.
 //!
-//! Objects are read through gix and written durably by [`object`]; refs are read through gix on the files backend and
-//! through the `git` program on reftable; everything that git must decide (merging, packing, pushing) is git's.
+//! gix reads objects and [`object`] writes them durably. gix reads refs on the files backend, and the `git` program on
+//! reftable. git itself does everything that needs its decisions: merging, packing, pushing.
 
 pub mod command;
 pub mod config;
@@ -30,15 +30,15 @@ pub use gix::ObjectId;
 pub use gix::objs::Kind as ObjectKind;
 pub use object::sha256;
 
-/// So many packs may come while a repository is open.
+/// How many new packs may appear while a repository is open.
 const PACKS: usize = 512;
 
-/// How a repository keeps its refs.
+/// The ref storage of a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefBackend {
-    /// Loose files and `packed-refs`: gix reads and we write.
+    /// Loose files and `packed-refs`: gix reads them and we write them.
     Files,
-    /// Everything goes through the `git` program.
+    /// The `git` program does everything.
     Reftable,
 }
 
@@ -50,14 +50,14 @@ pub struct Repo {
     common_dir: PathBuf,
     work_tree: Option<PathBuf>,
     backend: RefBackend,
-    /// The trees of commits that were read: the same few are asked for again and again, and a commit never changes.
+    /// A cache of the trees of commits: the same few are requested again and again, and a commit never changes.
     trees: RefCell<HashMap<ObjectId, ObjectId>>,
-    /// Where objects go when the repository cannot be written.
+    /// The object directory to use if the repository is not writable.
     aside: Option<Arc<overlay::Aside>>,
 }
 
 impl Repo {
-    /// Finds the repository of the current directory, as git would: `GIT_DIR` first, then upwards.
+    /// Finds the repository of the current directory as git does: `GIT_DIR` first, then upwards.
     pub fn discover(env: &Env) -> Result<Self> {
         let options = open_options(env);
         let trust = gix::sec::trust::Mapping {
@@ -85,7 +85,7 @@ impl Repo {
     }
 
     fn from_gix(env: &Env, mut gix: gix::Repository) -> Result<Self> {
-        // Listing touches each object once; a cache would only cost memory.
+        // A listing reads each object once, so that a cache would only cost memory.
         gix.object_cache_size(None);
         let absolute = |path: &Path| -> Result<PathBuf> {
             let joined = env.cwd.join(path);
@@ -118,7 +118,7 @@ impl Repo {
         })
     }
 
-    /// Returns the same repository with every object as it is: what `git replace` put in the place of some is not seen.
+    /// Returns the same repository with the original objects instead of those from `git replace`.
     pub fn unreplaced(&self) -> Self {
         let mut same = self.clone();
         same.gix.objects.ignore_replacements = true;
@@ -136,13 +136,13 @@ impl Repo {
         &self.common_dir
     }
 
-    /// Returns the top of the working tree, if there is one.
+    /// Returns the top of the worktree, if there is one.
     pub fn work_tree(&self) -> Option<&Path> {
         self.work_tree.as_deref()
     }
 
-    /// Returns the top of the main working tree, also when asked from a linked one; `None` in a bare repository, and where
-    /// nothing tells: the git directory may be far from the files, and only these know of it.
+    /// Returns the top of the main worktree, even from a linked one. Returns `None` in a bare repository, and if it is
+    /// unknown: the git directory may be far from the files, and only the files point to it.
     pub fn main_work_tree(&self) -> Option<PathBuf> {
         if !self.is_linked_worktree() {
             return self.work_tree.clone();
@@ -154,7 +154,7 @@ impl Repo {
         (is_told || is_beside).then_some(top)
     }
 
-    /// Returns the working tree or says that there is none.
+    /// Returns the top of the worktree, or fails.
     pub fn require_work_tree(&self) -> Result<&Path> {
         self.work_tree()
             .ok_or_else(|| Error::fatal("this operation must be run in a work tree"))
@@ -165,7 +165,7 @@ impl Repo {
         self.git_dir != self.common_dir
     }
 
-    /// Returns how refs are kept.
+    /// Returns the ref storage.
     pub fn ref_backend(&self) -> RefBackend {
         self.backend
     }
@@ -175,12 +175,12 @@ impl Repo {
         self.gix.object_hash()
     }
 
-    /// Returns the id that stands for "no object".
+    /// Returns the id of all zeros, which stands for no object.
     pub fn null_id(&self) -> ObjectId {
         self.hash_kind().null()
     }
 
-    /// Returns the id of the tree without entries.
+    /// Returns the id of the empty tree.
     pub fn empty_tree_id(&self) -> ObjectId {
         ObjectId::empty_tree(self.hash_kind())
     }
@@ -193,7 +193,7 @@ impl Repo {
         }
     }
 
-    /// Returns a place on the repository's own file system for files on their way to their final name.
+    /// Returns a directory for temporary files on the repository's own file system.
     pub fn scratch_dir(&self) -> PathBuf {
         match &self.aside {
             Some(aside) => aside.agents().join("tmp"),
@@ -201,12 +201,12 @@ impl Repo {
         }
     }
 
-    /// Returns whether nothing can be written in this repository, so that it is only looked at.
+    /// Returns whether this repository cannot be written.
     pub fn is_read_only(&self) -> bool {
         self.aside.is_some()
     }
 
-    /// Returns a directory below the shared one for private files; when it is closed to this user, one for the moment.
+    /// Returns a directory for private files below the common one, or a temporary one if this user cannot access that.
     pub fn private_dir(&self, name: &str) -> PathBuf {
         let dir = self.common_dir.join(name);
         let is_closed =
@@ -217,7 +217,7 @@ impl Repo {
         }
     }
 
-    /// Returns where new objects go.
+    /// Returns the directory for new objects.
     pub(in crate::git) fn objects_dir(&self) -> PathBuf {
         match &self.aside {
             Some(aside) => aside.objects(),
@@ -225,18 +225,18 @@ impl Repo {
         }
     }
 
-    /// Fails in a repository that is only looked at.
+    /// Fails if the repository cannot be written.
     pub(in crate::git) fn require_writable(&self) -> Result<()> {
         match &self.aside {
             None => Ok(()),
             Some(_) => Err(Error::fatal(format!(
-                "cannot write in '{}': it belongs to somebody else, or is read-only",
+                "cannot write in '{}': it belongs to another user or is read-only",
                 self.common_dir.display()
             ))),
         }
     }
 
-    /// Returns the gix view, for the modules of this door only.
+    /// Returns the gix repository, for this room only.
     pub(in crate::git) fn gix(&self) -> &gix::Repository {
         &self.gix
     }
@@ -246,7 +246,7 @@ fn dir_is_there(dir: &Path) -> bool {
     std::fs::symlink_metadata(dir).is_ok()
 }
 
-/// Lets gix find what was written aside, together with what the repository has.
+/// Lets gix find the temporary objects together with those of the repository.
 fn look_aside(gix: &mut gix::Repository, aside: &overlay::Aside) -> Result<()> {
     let replacements: Vec<_> = gix.objects.store_ref().replacements().collect();
     let options = gix::odb::store::init::Options::default();
@@ -261,7 +261,7 @@ fn open_options(env: &Env) -> gix::open::Options {
         .var_os("GIT_CONFIG_PARAMETERS")
         .map(|value| config::parse_parameters(value.as_encoded_bytes()))
         .unwrap_or_default();
-    // One fetch may bring many packs, and gix finds only as many new ones as it left room for.
+    // One fetch may bring many packs, and gix finds only as many new ones as it reserved slots for.
     let slots = gix::odb::store::init::Slots::AsNeededByDiskState {
         multiplier: 1.1,
         minimum: PACKS,
@@ -273,7 +273,7 @@ fn open_options(env: &Env) -> gix::open::Options {
 
 fn not_a_repository(env: &Env, error: gix::Error) -> Error {
     use gix::error::Class;
-    // A directory that may not be read has an I/O error for its cause; an owner who is not trusted has none.
+    // An unreadable directory has an I/O error as its cause; an untrusted owner has none.
     let distrusted = error
         .classify()
         .any(|found| found.class() == Class::PermissionDenied && found.io_kind().is_none());
@@ -283,7 +283,7 @@ fn not_a_repository(env: &Env, error: gix::Error) -> Error {
         let top = dirs.map(|(git_dir, top)| env.cwd.join(top.unwrap_or(git_dir)));
         let top = top.as_deref().unwrap_or(&env.cwd);
         return Error::fatal(format!(
-            "repository at '{}' belongs to somebody else",
+            "repository at '{}' belongs to another user",
             top.display()
         ))
         .hint(format!(

@@ -1,10 +1,10 @@
-//! Notes for people, below `refs/notes/`, written by git in one go.
+//! Writes notes for people below `refs/notes/`, with one call of git.
 
 use crate::error::Result;
 use crate::git::{ObjectId, Repo};
 
 impl Repo {
-    /// Replaces all notes of a ref by these. The same notes at the same time make the same commit.
+    /// Replaces all notes of a ref. The same notes with the same time give the same commit.
     pub fn replace_notes(
         &self,
         name: &str,

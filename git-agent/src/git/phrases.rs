@@ -1,21 +1,21 @@
-//! The few words of git that decide something, because git gives no other sign: the same exit code stands for all of these,
-//! and no option has them written for programs. Calls run with `LC_ALL=C`, so that the words are git's own.
+//! The few phrases of git that decide something, because git gives no other sign: the exit code is the same for all of
+//! them, and no option prints them for programs. Calls run with `LC_ALL=C`, so that the phrases are untranslated.
 //!
-//! A line is looked at from its end or its beginning, never anywhere in it: paths, addresses and what the other side says
-//! stand in lines, too. Each phrase is held to real git by a test that is named beside it.
+//! Phrases are matched at the start or the end of a line, never inside it, because lines also contain paths, addresses
+//! and text of the other side. The test named beside each phrase checks it against real git.
 
-/// What kept a fetch from bringing everything.
+/// The cause of an incomplete fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FetchFault {
-    /// Nothing can be written here.
+    /// The local disk cannot be written.
     NoRoom,
-    /// The other side stopped in the middle.
+    /// The other side stopped early.
     Cut,
-    /// Something else, as a rule an object that git finds faults in.
+    /// Another cause, normally an object that git refuses.
     Other,
 }
 
-/// The words of the system for what is the matter with this disk. They end a line.
+/// The system's messages about this disk, at the end of a line.
 ///
 /// `share_edges::a_fetch_without_room_refuses_no_session`
 const NO_ROOM: [&str; 4] = [
@@ -24,7 +24,7 @@ const NO_ROOM: [&str; 4] = [
     ": Quota exceeded",
     ": Read-only file system",
 ];
-/// How lines begin that git prints when a connection ends too early.
+/// The start of git's lines about a connection that ended early.
 ///
 /// `share::a_remote_that_gives_only_a_part_is_not_one_with_a_broken_session`
 const CUT: [&str; 4] = [
@@ -33,19 +33,19 @@ const CUT: [&str; 4] = [
     "the remote end hung up",
     "RPC failed",
 ];
-/// The same at the end of a line that begins with a number.
+/// The same, at the end of a line that begins with a number.
 const CUT_BODY: &str = "bytes of body are still expected";
-/// What `git receive-pack` gives as the reason for refusing a ref that it hides.
+/// The reason of `git receive-pack` for refusing a hidden ref.
 ///
 /// `share_many::a_host_of_ones_own_can_hide_sessions_where_code_is_pushed`
 const HIDDEN: [&str; 2] = [
     "(deny updating a hidden ref)",
     "(deny deleting a hidden ref)",
 ];
-/// How git begins the lines that the other side wrote.
+/// The prefix of lines from the other side.
 const REMOTE: &str = "remote:";
 
-/// Returns what a fetch failed of, from the lines it printed.
+/// Returns the cause of a failed fetch, from its output.
 pub(super) fn fetch_fault(lines: &[String]) -> FetchFault {
     let own = || {
         lines
@@ -66,12 +66,12 @@ pub(super) fn fetch_fault(lines: &[String]) -> FetchFault {
     }
 }
 
-/// Returns whether a push was refused a ref because the other side hides it, from git's account of that ref.
+/// Returns whether a push of a ref was refused because the other side hides it, from git's summary of that ref.
 pub(super) fn is_hidden(summary: &str) -> bool {
     HIDDEN.iter().any(|words| summary.ends_with(words))
 }
 
-/// Returns what the other side wrote, as one line.
+/// Returns the text of the other side, as one line.
 pub(super) fn remote_words(lines: &[String]) -> Option<String> {
     let words: Vec<&str> = lines
         .iter()
@@ -82,8 +82,8 @@ pub(super) fn remote_words(lines: &[String]) -> Option<String> {
     (!words.is_empty()).then(|| words.join("; "))
 }
 
-/// Returns the object that a line of `git fsck` finds a fault in, and the fault: `error in tree 0123…: hasDotdot: contains
-/// '..'`. The names of faults are documented, and the line around them has been the same since git 2.2.
+/// Returns the object and the fault from a line of `git fsck`: `error in tree 0123…: hasDotdot: contains '..'`. The
+/// names of faults are documented, and the form of the line has not changed since git 2.2.
 ///
 /// `share_hostile::crafted_objects_are_refused_one_by_one`
 pub(super) fn fsck_fault(line: &str) -> Option<(&str, &str)> {
@@ -95,15 +95,15 @@ pub(super) fn fsck_fault(line: &str) -> Option<(&str, &str)> {
     Some((id, fault))
 }
 
-/// Returns the commit that a line of `git fsck --unreachable` names: `unreachable commit 0123…`, as its manual has it.
+/// Returns the commit from a line of `git fsck --unreachable`: `unreachable commit 0123…`, as documented.
 ///
 /// `doctor::a_ref_that_holds_nonsense_or_nothing_goes_aside`
 pub(super) fn unreachable_commit(line: &str) -> Option<&str> {
     line.strip_prefix("unreachable commit ")
 }
 
-/// Returns what git complained about, for a message: as one line, without the words that say how bad it is and without
-/// advice, which is for another command line than the user's.
+/// Returns git's error message as one line, without severity prefixes and without advice, which refers to another
+/// command line than the user's.
 pub(super) fn complaint(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let lines = text.lines().map(|line| plain(line).trim());
@@ -113,14 +113,14 @@ pub(super) fn complaint(stderr: &[u8]) -> String {
     kept.join("; ")
 }
 
-/// Returns a line without the word that says how bad it is.
+/// Returns a line without its severity prefix.
 pub(super) fn plain(line: &str) -> &str {
     ["fatal: ", "error: ", "warning: "]
         .iter()
         .fold(line, |line, word| line.trim_start_matches(word))
 }
 
-/// Returns whether a plain line tells nothing that went wrong: advice, or how far git is.
+/// Returns whether a line without prefix is not about an error: advice or progress.
 pub(super) fn is_noise(line: &str) -> bool {
     line.is_empty()
         || is_advice(line)

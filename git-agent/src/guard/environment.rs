@@ -75,7 +75,7 @@ impl Guard {
 
     /// Returns where hooks note what they refused; [`crate::guard::log::read`] reads it.
     pub fn log(&self) -> PathBuf {
-        self.directory.join("refused")
+        log(&self.directory)
     }
 
     /// Returns what the session may move.
@@ -163,6 +163,11 @@ impl Guard {
         }
         text
     }
+}
+
+/// Returns where hooks note refused moves, in the session's directory; [`crate::guard::log::read`] reads it.
+pub fn log(directory: &Path) -> PathBuf {
+    directory.join("refused")
 }
 
 /// Returns where an agent's git writes its commands down, in the session's directory; [`commands`] reads it.

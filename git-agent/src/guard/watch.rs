@@ -6,6 +6,9 @@
 //! reported with its [`Evidence`] and put back only when somebody asks for it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::env::Env;
@@ -14,6 +17,11 @@ use crate::git::refs::{Expected, RefChange, Swap, Target};
 use crate::git::{ObjectId, Repo, worktree};
 use crate::guard::policy::{Own, short};
 use crate::store::refname;
+
+/// How the lines of [`Refs::to_bytes`] begin, and the values of symbolic refs.
+const REF: &str = "ref";
+const HEAD: &str = "head";
+const SYMBOLIC: &str = "ref:";
 
 /// Every ref of a repository, and what each worktree is on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -69,6 +77,21 @@ pub struct Change {
     pub evidence: Evidence,
 }
 
+impl fmt::Display for Change {
+    /// Says what happened to it; the reader says when.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = match (&self.before, &self.after) {
+            (None, _) => "appeared",
+            (_, None) => "vanished",
+            _ => "moved",
+        };
+        match &self.subject {
+            Subject::Ref(name) => write!(f, "'{name}' {how}"),
+            Subject::Head(top) => write!(f, "HEAD of '{}' {how}", top.display()),
+        }
+    }
+}
+
 /// How putting back ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
@@ -88,6 +111,58 @@ impl Refs {
             values: values(repo)?,
             heads: heads(repo)?,
         })
+    }
+
+    /// Returns them as bytes that [`Refs::parse`] reads.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut line = |kind: &str, target: &Target, key: &[u8]| {
+            let target = match target {
+                Target::Object(id) => id.to_string(),
+                Target::Symbolic(name) => format!("{SYMBOLIC}{name}"),
+            };
+            bytes.extend(format!("{kind} {target} ").into_bytes());
+            bytes.extend(key);
+            bytes.push(0);
+        };
+        for (name, target) in &self.values {
+            line(REF, target, name.as_bytes());
+        }
+        for (top, target) in &self.heads {
+            line(HEAD, target, top.as_os_str().as_bytes());
+        }
+        bytes
+    }
+
+    /// Reads such bytes; `None` if they are damaged.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut refs = Refs::default();
+        let lines = bytes.split(|byte| *byte == 0);
+        for line in lines.filter(|line| !line.is_empty()) {
+            let mut fields = line.splitn(3, |byte| *byte == b' ');
+            let kind = fields.next()?;
+            let target = std::str::from_utf8(fields.next()?).ok()?;
+            let target = match target.strip_prefix(SYMBOLIC) {
+                Some(name) => Target::Symbolic(name.to_owned()),
+                None => Target::Object(target.parse().ok()?),
+            };
+            let key = fields.next()?;
+            if kind == REF.as_bytes() {
+                let name = std::str::from_utf8(key).ok()?.to_owned();
+                refs.values.insert(name, target);
+            } else {
+                refs.heads.insert(OsStr::from_bytes(key).into(), target);
+            }
+        }
+        Some(refs)
+    }
+
+    /// Returns the object that a ref points at; `None` if the ref is absent or symbolic.
+    pub fn id(&self, name: &str) -> Option<ObjectId> {
+        match self.values.get(name) {
+            Some(Target::Object(id)) => Some(*id),
+            _ => None,
+        }
     }
 
     /// Returns the refs with such names that differ in `after`, what each was and what it is.

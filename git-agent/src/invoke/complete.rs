@@ -10,7 +10,7 @@ use std::process::Command as Process;
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
 
-use crate::config::{Config, keys};
+use crate::config::{Config, keys, settings};
 use crate::context::Context;
 use crate::env::Env;
 use crate::error::Result;
@@ -299,7 +299,7 @@ fn known(env: &Env, wanted: Wanted<'_>) -> Vec<Candidate> {
                 word: format!("agent.{}", key.name),
                 meaning: key.meaning.to_owned(),
             };
-            return keys::PLAIN.iter().map(key).collect();
+            return settings::ALL.iter().map(key).collect();
         }
         "SESSION" | "GROUP" | "AGENT" | "ROLE" | "REMOTE" | "COMMENT" => {}
         _ => return Vec::new(),

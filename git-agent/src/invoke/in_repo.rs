@@ -6,6 +6,8 @@ use crate::env::Env;
 use crate::error::Result;
 use crate::git::Repo;
 use crate::output::{Options, Ui};
+use crate::session::caller;
+use crate::session::checks::dead_turns;
 
 /// Opens the repository and runs a verb in it. What the team's file may not yet decide is said once.
 pub fn run(
@@ -15,6 +17,7 @@ pub fn run(
 ) -> Result<u8> {
     run_without_warnings(env, options, |context, ui| {
         warn(context, ui);
+        settle_dead_turns(context, ui);
         verb(context, ui)
     })
 }
@@ -58,5 +61,18 @@ fn warn(context: &Context<'_>, ui: &Ui) {
     }
     if context.store.is_closed() {
         ui.warning("this repository belongs to somebody else: its sessions are shown as they were last recorded");
+    }
+}
+
+/// Looks at the ends of turns whose supervisor died.
+fn settle_dead_turns(context: &Context<'_>, ui: &Ui) {
+    // Not from inside a session: its processes are ended with it.
+    if caller::foreign(context).is_some() {
+        return;
+    }
+    for error in dead_turns::settle_all(context) {
+        ui.warning(format!(
+            "cannot look at the end of a turn whose supervisor died: {error}"
+        ));
     }
 }

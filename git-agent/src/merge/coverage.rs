@@ -165,6 +165,6 @@ fn landed(context: &Context<'_>, session: &Session) -> Option<(ObjectId, ObjectI
         return None;
     }
     let found = |hex: Option<&str>| base::recorded(context.repo, hex);
-    let commit = session.more.get("merged").and_then(|value| value.as_str());
+    let commit = session.settings.merged.as_deref();
     Some((found(session.code.as_deref())?, found(commit)?))
 }

@@ -1,5 +1,6 @@
 //! A merge from plan to result: looked at, built in memory, tested, landed, written down.
 
+use crate::config::settings;
 use crate::context::Context;
 use crate::error::{Context as _, Error, Result, shell_word};
 use crate::fault;
@@ -148,29 +149,15 @@ pub struct Outcome {
 
 /// Returns the way of merging: as asked for, else as configured.
 pub fn style(context: &Context<'_>, asked: Option<Style>) -> Result<Style> {
-    match (asked, context.config.string("agent.mergeStyle")) {
-        (Some(style), _) => Ok(style),
-        (None, Some(word)) => word.parse().map_err(|error: Error| {
-            Error::fatal(format!(
-                "bad value for 'agent.mergeStyle': {}",
-                error.message()
-            ))
-        }),
-        (None, None) => Ok(Style::default()),
+    match asked {
+        Some(style) => Ok(style),
+        None => context.config.require(&settings::MERGE_STYLE)?.parse(),
     }
 }
 
 /// Returns what it takes to land, as configured.
 pub fn strategy(context: &Context<'_>) -> Result<Strategy> {
-    match context.config.string("agent.mergeStrategy") {
-        Some(word) => word.parse().map_err(|error: Error| {
-            Error::fatal(format!(
-                "bad value for 'agent.mergeStrategy': {}",
-                error.message()
-            ))
-        }),
-        None => Ok(Strategy::default()),
-    }
+    context.config.require(&settings::MERGE_STRATEGY)?.parse()
 }
 
 /// Makes the plan, and builds its result in memory without tests and hooks: what does not merge is left out already.
@@ -218,7 +205,7 @@ fn draft(context: &Context<'_>, request: &Request) -> Result<Plan> {
         strategy,
         look_only: request.look_only,
     };
-    let configured = || context.config.string("agent.test");
+    let configured = || context.config.text(&settings::TEST);
     let test = match request.no_test {
         true => None,
         false => request.test.clone().or_else(configured),

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::config::settings;
 use crate::context::Context;
 use crate::error::{Context as _, Error, Kind, Result};
 use crate::git::snapshot::capture::Checkout;
@@ -78,7 +79,7 @@ impl<'a> Tester<'a> {
         Tester {
             context,
             command,
-            setup: context.config.string("agent.setup"),
+            setup: context.config.text(&settings::SETUP),
             again,
             scratch: None,
             set_up: false,
@@ -234,8 +235,8 @@ fn places(dir: &Path, tree: ObjectId, command: &str, setup: Option<&str>) -> (Pa
 
 /// Returns whether some files passed the configured tests, if they were tested before. Nothing is run.
 pub fn known(context: &Context<'_>, tree: ObjectId) -> Option<Colour> {
-    let command = context.config.string("agent.test")?;
-    let setup = context.config.string("agent.setup");
+    let command = context.config.text(&settings::TEST)?;
+    let setup = context.config.text(&settings::SETUP);
     let (memory, log) = places(&log_dir(context), tree, &command, setup.as_deref());
     let known = recall(&memory, &tree.to_string(), &command)?;
     Some(colour(known.passed, &log))
@@ -333,7 +334,7 @@ fn ignored() -> u64 {
 /// When we are interrupted, or killed, everything ends too: a guard between us and the command sees to it.
 fn run(context: &Context<'_>, fence: &Fence, command: &str, log: &File) -> Result<Ended> {
     tree::adopt_orphans()?;
-    let timeout = context.config.duration("agent.testTimeout")?;
+    let timeout = context.config.get(&settings::TEST_TIMEOUT)?;
     let command = ["/bin/sh", "-c", command].map(OsString::from);
     let spec = spawn::Spec {
         command: shim::guarded(&command),
@@ -377,7 +378,7 @@ fn run(context: &Context<'_>, fence: &Fence, command: &str, log: &File) -> Resul
     if ended {
         return Ok(Ended::With(status.code()));
     }
-    let words = context.config.string("agent.testTimeout");
+    let words = context.config.string(&settings::TEST_TIMEOUT.name());
     let words = words.unwrap_or_default();
     let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
     let _ = writeln!(
@@ -415,7 +416,7 @@ fn variables(context: &Context<'_>, top: &Path) -> Result<BTreeMap<OsString, OsS
     let sid = SessionId::new(context.env);
     let repo = context.repo.main_work_tree();
     let programs = own_program();
-    let inherited = context.config.strings("agent.env");
+    let inherited = context.config.list(&settings::ENV);
     let port = environment::choose_port(sid, &std::collections::BTreeSet::new())?;
     let mut variables = environment::environment(
         context.env,

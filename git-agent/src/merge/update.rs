@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use crate::config::settings;
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
 use crate::git::ObjectId;
@@ -12,9 +13,6 @@ use crate::model::event::Body;
 use crate::model::session::Session;
 use crate::session::worktree::hold::while_still;
 use crate::store::log::writer::SessionWriter;
-
-/// The setting that says how.
-pub const KEY: &str = "agent.updateStyle";
 
 /// How a session is brought up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,15 +25,12 @@ pub enum How {
 }
 
 impl How {
-    /// The words of [`KEY`].
+    /// The words of `agent.updateStyle`.
     pub const WORDS: [&'static str; 2] = ["merge", "rebase"];
 
     /// Returns what is configured.
     pub fn configured(context: &Context<'_>) -> Result<Self> {
-        match context.config.string(KEY) {
-            Some(word) => word.parse(),
-            None => Ok(How::Merge),
-        }
+        context.config.require(&settings::UPDATE_STYLE)?.parse()
     }
 }
 

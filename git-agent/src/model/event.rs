@@ -1,7 +1,7 @@
-//! The transcript: what was said and done in a session, as an ordered list of events, and their text form.
+//! The transcript of a session: an ordered list of events, and their text form.
 //!
-//! One event is one line of ASCII JSON with its keys in a fixed order. A kind that this version does not know is
-//! kept whole and never fatal: newer programs and vendors add kinds.
+//! One event is one line of ASCII JSON with its keys in a fixed order. An event of an unknown kind is kept whole and
+//! never fatal, because newer programs and vendors add kinds.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,82 +10,82 @@ use crate::env::Millis;
 use crate::error::{Context, Error, Result};
 use crate::model::session::{Exit, Progress, State, Ulid, Usage};
 
-/// One event.
+/// One event of a transcript.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Identity, for comments on it.
+    /// The id by which comments refer to the event.
     pub id: Ulid,
     /// Position in the session, from 1, without gaps.
     pub seq: u64,
     /// Lamport clock.
     pub lc: u64,
-    /// When.
+    /// The time of the event.
     pub ts: Millis,
     /// The turn it belongs to, from 1; 0 before the first prompt.
     pub turn: u32,
-    /// What happened.
+    /// The kind of event, with its fields.
     pub body: Body,
 }
 
-/// What happened.
+/// The kind of event, with its fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Body {
-    /// The session was made.
+    /// The session was created.
     Created {
-        /// The whole state it began with.
+        /// The initial state.
         session: Map<String, Value>,
     },
     /// A field of the session's state changed.
     Set {
-        /// The field; one that the state does not have goes to its `more`.
+        /// The field; an unknown one goes to the state's `more`.
         key: String,
-        /// Its new value; null removes it.
+        /// The new value; null removes the field.
         value: Value,
     },
-    /// The vendor named the conversation.
+    /// The vendor named its conversation.
     Vendor {
         /// The vendor's own id.
         session: String,
     },
-    /// What the agent was asked.
+    /// A prompt for the agent.
     Prompt {
         /// The whole text.
         text: String,
-        /// Who asked: `user`, `review`, `merge`, `session:<id>`.
+        /// The sender: `user`, `review`, `merge`, `session:<id>`.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         from: String,
     },
-    /// What the agent said.
+    /// A message of the agent.
     Assistant {
         /// The text.
         text: String,
     },
-    /// What the agent thought aloud.
+    /// A thought of the agent.
     Reasoning {
         /// The text.
         text: String,
     },
-    /// The agent uses a tool. A later one with the same `call` replaces it.
+    /// The agent calls a tool. A later event with the same `call` replaces it.
     ToolCall {
-        /// Links call and result.
+        /// The id that links call and result.
         call: String,
         /// The tool, in the vendor's words.
         name: String,
         /// `edit`, `execute`, `read`, `search`, `fetch`, `other`.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         kind: String,
-        /// Its arguments.
+        /// The arguments.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         input: Value,
     },
-    /// What the tool gave back.
+    /// The result of a tool call.
     ToolResult {
-        /// Links call and result.
+        /// The id that links call and result.
         call: String,
-        /// Whether it worked.
+        /// Whether the call succeeded.
         ok: bool,
-        /// The output, shortened; the whole may be an attachment.
+        /// The output, shortened; an attachment may hold the whole.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         output: String,
         /// SHA-256 of the attachment that holds the whole output.
@@ -99,58 +99,58 @@ pub enum Body {
         /// `add`, `change`, `delete`, `rename`.
         change: String,
     },
-    /// The agent's plan, whole.
+    /// The agent's plan. Each one replaces the plan before it.
     Plan {
-        /// Its entries.
+        /// The steps.
         entries: Vec<PlanEntry>,
     },
-    /// The agent asks to be allowed something, or asks a question.
+    /// The agent asks for a permission, or asks a question.
     Permission {
-        /// Links request and answer.
+        /// The id that links request and answer.
         request: String,
         /// `permission` or `question`.
         kind: String,
-        /// What it asks.
+        /// The question, in words.
         title: String,
-        /// What may be answered.
+        /// The possible answers.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         options: Vec<Choice>,
     },
     /// The answer to a request.
     Answer {
-        /// Links request and answer.
+        /// The id that links request and answer.
         request: String,
         /// The chosen option's id, or free text.
         choice: String,
-        /// Who answered: `user`, `policy`, `timeout`, or `agent` when it needs no answer any more.
+        /// The source of the answer: `user`, `policy`, `timeout`, or `agent` if it no longer needs one.
         by: String,
     },
     /// The session's state changed.
     Status {
-        /// From.
+        /// The state before.
         from: State,
-        /// To.
+        /// The state after.
         to: State,
-        /// Why, in words.
+        /// The reason, in words.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
-        /// How the agent's process ended, when it did.
+        /// How the agent's process ended, if it did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit: Option<Exit>,
     },
-    /// What the session used so far.
+    /// The usage of the session so far.
     Usage {
         /// The vendor's figures.
         #[serde(flatten)]
         usage: Usage,
     },
-    /// The worktree was snapshotted.
+    /// A snapshot of the worktree was taken.
     Snapshot {
         /// The snapshot commit.
         commit: String,
-        /// The tree it holds.
+        /// The tree of the snapshot.
         tree: String,
-        /// The tip of the branch at that moment.
+        /// The tip of the branch at that time.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         head: Option<String>,
     },
@@ -161,46 +161,46 @@ pub enum Body {
         /// The text, without its newline.
         text: String,
     },
-    /// Something went wrong.
+    /// An error.
     Error {
         /// `auth`, `rate-limit`, `model`, `context`, `crash`, `protocol`, `guard`, `budget`, `timeout`, `other`.
         kind: String,
-        /// What, in words.
+        /// The error, in words.
         text: String,
     },
-    /// The supervisor tells something: a limit that applies, a guard that is off, a ref put back.
+    /// A notice of the supervisor: a limit that applies, a guard that is off, a ref that was restored.
     Notice {
-        /// What, in words.
+        /// The notice, in words.
         text: String,
     },
-    /// The branch was offered for review.
+    /// The branch was submitted for review.
     Submit {
-        /// The commit.
+        /// The tip of the branch.
         commit: String,
     },
-    /// The work landed.
+    /// The work was merged.
     Merged {
-        /// The branch it landed on.
+        /// The target branch.
         into: String,
-        /// The commit that carries it there.
+        /// The commit on the target that contains the work.
         commit: String,
     },
-    /// A vendor's event that has no place above, kept as it came.
+    /// A vendor's event that fits no other kind, as it arrived.
     Raw {
-        /// The driver that saw it.
+        /// The driver that received it.
         driver: String,
-        /// The event.
+        /// The event in the vendor's form.
         data: Value,
     },
-    /// An event of a kind this version does not know, kept whole.
+    /// An event of a kind that this version does not know, kept whole.
     #[serde(skip)]
     Unknown(Map<String, Value>),
 }
 
-/// One entry of an agent's plan.
+/// One step of an agent's plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanEntry {
-    /// What is to be done.
+    /// The step, in words.
     pub text: String,
     /// `pending`, `in_progress`, `completed`.
     pub status: String,
@@ -209,24 +209,25 @@ pub struct PlanEntry {
 /// One possible answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    /// What to answer with.
+    /// The value to answer with.
     pub id: String,
-    /// What it means.
+    /// The label for people.
     pub label: String,
     /// `allow_once`, `allow_always`, `reject_once`, `reject_always`, or empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
 }
 
-/// Text of one message up to about this size is shown as one.
+/// Pieces of one message are joined up to about this size.
 const LONGEST_WHOLE: usize = 64 << 10;
 
-/// Returns whether a recorded text is only a piece of a message: pieces end after a blank or a newline, messages hardly ever.
+/// Returns whether a recorded text is only a piece of a message. Pieces end in a blank or a newline; messages hardly
+/// ever do.
 pub fn is_unfinished(text: &str) -> bool {
     text.ends_with([' ', '\t', '\n'])
 }
 
-/// Returns whether what a program printed ends with the beginning of a line: only that ends after a blank, as a rule.
+/// Returns whether a program's output ends in the middle of a line. As a rule, only such output ends in a blank.
 pub fn is_begun_line(text: &str) -> bool {
     text.ends_with([' ', '\t'])
 }
@@ -263,7 +264,7 @@ impl Body {
         }
     }
 
-    /// Returns whether what comes next is more of the same message.
+    /// Returns whether the next event continues this message.
     pub fn goes_on_in(&self, next: &Body) -> bool {
         let (said, goes_on) = match (self, next) {
             (Body::Assistant { text }, Body::Assistant { .. })
@@ -278,7 +279,7 @@ impl Body {
         goes_on && said.len() < LONGEST_WHOLE
     }
 
-    /// Puts what comes next behind this, if it is more of the same message. Returns whether it was.
+    /// Appends the next event if it continues this message. Returns whether it did.
     pub fn take_more(&mut self, next: &Body) -> bool {
         let goes_on = self.goes_on_in(next);
         if let (
@@ -294,7 +295,7 @@ impl Body {
         goes_on
     }
 
-    /// Returns how much of a plan is done.
+    /// Returns the progress of a plan.
     pub fn progress(&self) -> Option<Progress> {
         let Body::Plan { entries } = self else {
             return None;
@@ -309,17 +310,17 @@ impl Body {
     }
 }
 
-/// The fields every event has; the body's are flattened beside them.
+/// The fields that every event has, beside those of its body.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Header {
     v: u32,
-    /// Identity, for comments on it.
+    /// The id by which comments refer to the event.
     pub id: Ulid,
     /// Position in the session.
     pub seq: u64,
     /// Lamport clock.
     pub lc: u64,
-    /// When.
+    /// The time of the event.
     pub ts: Millis,
     /// The turn it belongs to.
     pub turn: u32,
@@ -329,7 +330,7 @@ impl Header {
     /// The keys of the header in a record.
     pub const KEYS: [&str; 6] = ["v", "id", "seq", "lc", "ts", "turn"];
 
-    /// Reads the header of a record, whatever its body says: a record without one, or without a type, is no event.
+    /// Reads the header of a record, whatever its body holds. A record without a header or a type is not an event.
     pub fn of(record: &Value) -> Result<Self> {
         if !record.is_object() {
             return Err(Error::fatal("event is not a JSON object"));
@@ -378,13 +379,13 @@ impl Event {
         to_ascii_json(&self.to_json())
     }
 
-    /// Reads a record.
+    /// Parses a record.
     pub fn from_line(line: &[u8]) -> Result<Self> {
         let value: Value = serde_json::from_slice(line).context(|| "event is not JSON".into())?;
         Event::from_json(value)
     }
 
-    /// Reads an event from its JSON value.
+    /// Parses an event from its JSON value.
     pub fn from_json(mut record: Value) -> Result<Self> {
         let header = Header::of(&record)?;
         if let Value::Object(fields) = &mut record {
@@ -408,7 +409,8 @@ impl Event {
     }
 }
 
-/// Writes JSON with every character outside printable ASCII as `\u` escapes, so that a record is safe to look at.
+/// Writes JSON with every character outside printable ASCII as a `\u` escape, so that a terminal can show a record
+/// safely.
 pub fn to_ascii_json(value: &impl Serialize) -> String {
     let plain = serde_json::to_string(value).expect("plain data serialises");
     if plain.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
@@ -420,7 +422,7 @@ pub fn to_ascii_json(value: &impl Serialize) -> String {
         if matches!(c, ' '..='~') {
             ascii.push(c);
         } else {
-            // Only string contents can hold such characters, so the escape is always inside quotes.
+            // Such characters occur only in strings, so the escape is always inside quotes.
             for unit in c.encode_utf16(&mut units) {
                 ascii.push_str(&format!("\\u{unit:04x}"));
             }

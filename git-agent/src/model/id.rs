@@ -1,4 +1,4 @@
-//! Names that never change: a session's id (a lower-case ULID) and a clone's identity as author of records.
+//! Permanent identifiers: a session's id (a lower-case ULID) and a clone's identity as author of records.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,9 +10,9 @@ use crate::error::{Error, Result};
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const LENGTH: usize = 26;
-/// What no digit is worth.
+/// The value of a byte that is not a digit.
 const NONE: u8 = u8::MAX;
-/// What each byte is worth as a digit: ids are read by the thousand, and looking for each digit in the alphabet shows.
+/// The value of each byte as a digit. A table, because listings parse thousands of ids.
 const WORTH: [u8; 256] = {
     let mut worth = [NONE; 256];
     let mut at: u8 = 0;
@@ -28,12 +28,12 @@ const WORTH: [u8; 256] = {
 pub struct Ulid([u8; LENGTH]);
 
 impl Ulid {
-    /// Draws a fresh id.
+    /// Returns a new id.
     pub fn new(env: &Env) -> Self {
         Ulid::from_parts(env.now(), env.random())
     }
 
-    /// Builds the id of a moment and ten random bytes.
+    /// Builds an id from a time and ten random bytes.
     pub fn from_parts(time: Millis, random: [u8; 10]) -> Self {
         let mut value = u128::from(time.0 & 0xffff_ffff_ffff) << 80;
         for (index, byte) in random.iter().enumerate() {
@@ -52,7 +52,7 @@ impl Ulid {
         std::str::from_utf8(&self.0).expect("the alphabet is ASCII")
     }
 
-    /// Returns the moment the id was drawn.
+    /// Returns the time at which the id was made.
     pub fn time(&self) -> Millis {
         let digit = |byte: &u8| u64::from(WORTH[usize::from(*byte)] & 31);
         Millis(
@@ -62,13 +62,13 @@ impl Ulid {
         )
     }
 
-    /// Returns the UTC month the id was drawn in, as `YYYY-MM`.
+    /// Returns the UTC month in which the id was made, as `YYYY-MM`.
     pub fn month(&self) -> String {
         let (year, month) = civil_month(self.time());
         format!("{year:04}-{month:02}")
     }
 
-    /// Returns whether the id was drawn in a month, given as `YYYY-MM`.
+    /// Returns whether the id was made in a month, given as `YYYY-MM`.
     pub fn is_of(&self, text: &str) -> bool {
         let (year, month) = civil_month(self.time());
         if year > 9999 {
@@ -81,7 +81,7 @@ impl Ulid {
     }
 }
 
-/// Returns the UTC year and month of a moment.
+/// Returns the UTC year and month of a time.
 fn civil_month(time: Millis) -> (u64, u64) {
     // Days to civil date, for days since 1970 only (Howard Hinnant's published algorithm).
     let days = time.0 / 86_400_000 + 719_468;
@@ -142,7 +142,7 @@ impl<'de> Deserialize<'de> for Ulid {
     }
 }
 
-/// Reads an id without a copy of its text.
+/// Parses an id without copying its text.
 struct Reader;
 
 impl serde::de::Visitor<'_> for Reader {

@@ -1,26 +1,26 @@
-//! A fact that may be absent, undeterminable or known: how every listing tells the three apart.
+//! A fact that is absent, unknown or known, as listings show it.
 
 use serde::{Serialize, Serializer};
 
-/// What was found out about something.
+/// A fact of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Finding<T> {
-    /// There is nothing to tell: the key is absent.
+    /// Nothing to report: the key is absent.
     #[default]
     Nothing,
-    /// There is something, but it could not be determined: null.
+    /// The fact could not be determined: null.
     Unknown,
-    /// This.
+    /// The fact.
     Known(T),
 }
 
 impl<T> Finding<T> {
-    /// Returns whether there is nothing to tell.
+    /// Returns whether there is nothing to report.
     pub fn is_nothing(&self) -> bool {
         matches!(self, Finding::Nothing)
     }
 
-    /// Returns what is known.
+    /// Returns the fact if it is known.
     pub fn known(&self) -> Option<&T> {
         match self {
             Finding::Known(value) => Some(value),
@@ -35,11 +35,11 @@ impl<T: Serialize> Serialize for Finding<T> {
     }
 }
 
-/// Review comments by what became of them.
+/// The numbers of open and resolved review comments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Comments {
-    /// Not resolved.
+    /// Unresolved comments.
     pub open: u64,
-    /// Resolved.
+    /// Resolved comments.
     pub resolved: u64,
 }

@@ -1,14 +1,14 @@
-//! The words of the product as types: sessions, events, reviews, merges. Pure: no I/O, no clock, no git.
+//! The types of the product: sessions, events, reviews, merges. Pure: no I/O, no clock, no git.
 //!
 //! | file | owns |
 //! |---|---|
 //! | `id`, `name` | a session's id and its human name; a clone's identity as a writer |
 //! | `session` | the state of a session, and how events change it |
 //! | `event` | one line of a transcript |
-//! | `turn_claim`, `turn_outcome` | what an agent says about a turn, and how the turn ended |
+//! | `turn_claim`, `turn_outcome` | an agent's own report on a turn, and the outcome that we derive |
 //! | `review` | comments, threads, verdicts and the standing of a verdict |
 //! | `merge` | merge styles, plans and messages |
-//! | `provenance` | where a commit comes from |
+//! | `provenance` | the session and events that a commit comes from |
 //! | `known` | a fact that is absent, unknown or known |
 
 pub mod event;

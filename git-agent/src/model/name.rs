@@ -1,18 +1,18 @@
-//! Names that people see: made from the task, safe as a branch part, a directory and an argument.
+//! Names of sessions: made from the task, and safe as part of a branch, as a directory and as an argument.
 
 use crate::error::{Error, Result};
 
-/// The longest name made from a task.
+/// The longest name made from a task, in characters.
 const MADE: usize = 32;
-/// The longest name a person may choose.
+/// The longest name that a user may choose, in characters.
 const CHOSEN: usize = 64;
-/// Words that say nothing about a task.
+/// Words that do not distinguish tasks.
 const FILLERS: [&str; 16] = [
     "a", "an", "the", "to", "of", "in", "on", "for", "and", "or", "with", "that", "this", "please",
     "it", "is",
 ];
 
-/// Makes a name from a task: its telling words, lower case, joined by dashes.
+/// Makes a name from a task: its significant words, in lower case, joined by dashes.
 pub fn from_task(task: &str) -> String {
     let line = task
         .lines()
@@ -56,7 +56,7 @@ pub fn from_task(task: &str) -> String {
     }
 }
 
-/// Checks a name that a person chose.
+/// Checks a name that the user chose.
 pub fn check(name: &str) -> Result<()> {
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
@@ -67,10 +67,10 @@ pub fn check(name: &str) -> Result<()> {
         && edge(bytes.last())
         && !name.contains("..")
         && !name.ends_with(".lock");
-    let refused = || Error::usage(format!("'{name}' is no session name"));
+    let refused = || Error::usage(format!("'{name}' is not a valid session name"));
     if valid && is_reserved(name) {
         return Err(refused().hint(format!(
-            "some systems reserve '{name}' for a device; another one: {name}-1"
+            "some systems reserve '{name}' for a device; try {name}-1"
         )));
     }
     if valid {
@@ -78,10 +78,10 @@ pub fn check(name: &str) -> Result<()> {
     }
     Err(refused()
         .hint("use letters, digits, '-', '_' and '.', at most 64 of them")
-        .hint("with a letter or a digit at both ends, no '..', and no '.lock' at the end"))
+        .hint("start and end with a letter or a digit; avoid '..' and a final '.lock'"))
 }
 
-/// Returns whether a name stands for a device on some systems, with or without an ending.
+/// Returns whether some systems reserve a name for a device, with or without an extension.
 fn is_reserved(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default();
     let stem = stem.to_ascii_lowercase();

@@ -1,7 +1,7 @@
-//! Provenance: which session a commit comes from, as detail beside the `Agent-Session` trailer. Pure.
+//! Provenance: the session that a commit comes from, in more detail than the `Agent-Session` trailer.
 //!
-//! The trailer is the link; this record adds what does not fit a message, and the patch id finds the link again where a
-//! rewritten commit lost its trailer.
+//! The trailer is the link. This record adds details that do not fit into a message, and its patch id finds the link
+//! again if a rewritten commit lost the trailer.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use serde_json::Value;
 
 use crate::model::session::SessionId;
 
-/// The only format this version writes.
+/// The only format that this version writes.
 const FORMAT: u32 = 1;
 
-/// Where one commit comes from.
+/// The origin of one commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// Format.
+    /// The format of the record.
     pub v: u32,
-    /// The session.
+    /// The session's id.
     pub sid: SessionId,
     /// The first event that led to the commit.
     pub from_seq: u64,
@@ -27,13 +27,13 @@ pub struct Provenance {
     /// The stable patch id of the commit's change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch_id: Option<String>,
-    /// The agent.
+    /// The agent's name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub agent: String,
     /// The model, as the agent names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What newer versions add.
+    /// Fields of newer versions.
     #[serde(flatten)]
     pub more: BTreeMap<String, Value>,
 }

@@ -1,24 +1,24 @@
-//! What an agent says about a turn that ended, and the kinds of failure that are told apart.
+//! An agent's own report on a finished turn, and the kinds of failure.
 
 use crate::model::session::Exit;
 
-/// What the agent claims about a turn that ended.
+/// The agent's own report on a finished turn.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Claim {
-    /// Whether it says that all is well.
+    /// Whether it reports success.
     pub ok: bool,
     /// Whether the turn was cancelled.
     pub cancelled: bool,
-    /// Why not, when not. The supervisor records it; the driver does not.
+    /// The failure, if there is one. The supervisor records it, not the driver.
     pub trouble: Option<Trouble>,
-    /// The last thing it said.
+    /// Its last message.
     pub final_text: String,
-    /// How its process ended, when it did.
+    /// How its process ended, if it did.
     pub exit: Option<Exit>,
 }
 
 impl Claim {
-    /// Returns the claim of a turn that failed.
+    /// Returns the report of a failed turn.
     pub fn failed(trouble: Trouble) -> Self {
         Claim {
             trouble: Some(trouble),
@@ -27,18 +27,18 @@ impl Claim {
     }
 }
 
-/// Why a turn failed, told apart by what helps.
+/// The failure of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
-    /// Which kind.
+    /// The kind of failure, which decides the remedy.
     pub kind: TroubleKind,
-    /// What the agent said about it.
+    /// The agent's own words.
     pub text: String,
-    /// When the provider says to try again, in seconds.
+    /// The provider's waiting time before a retry, in seconds.
     pub retry_after: Option<u64>,
 }
 
-/// The kinds of trouble.
+/// The kinds of failure, one for each remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TroubleKind {
     /// The program is not installed.
@@ -53,14 +53,14 @@ pub enum TroubleKind {
     Context,
     /// The agent's process died.
     Crash,
-    /// The agent's stream made no sense.
+    /// The agent's output could not be parsed.
     Protocol,
     /// Anything else.
     Other,
 }
 
 impl TroubleKind {
-    /// Returns the word used in records.
+    /// Returns the word in records.
     pub fn as_str(self) -> &'static str {
         match self {
             TroubleKind::NotInstalled => "not-installed",

@@ -1,38 +1,38 @@
-//! Whether a turn went well. Decided here, from what the agent claims and what the worktree shows; an exit code of 0 has
-//! never meant that work was done.
+//! Decides the outcome of a turn from the agent's report and from the worktree. An exit code of 0 alone does not prove
+//! any work.
 
 use crate::model::session::{Exit, State};
 use crate::model::turn_claim::{Claim, TroubleKind};
 
-/// What is known when a turn has ended.
+/// The facts about a finished turn.
 #[derive(Debug)]
 pub struct Facts<'a> {
-    /// What the agent claims.
+    /// The agent's own report.
     pub claim: &'a Claim,
-    /// Whether anything in the worktree or on the branch changed during the turn; `None` when that could not be told.
+    /// Whether the worktree or the branch changed during the turn; `None` if unknown.
     pub changed: Option<bool>,
-    /// Whether a person asked for the stop.
+    /// The reason for a stop that the user asked for.
     pub stopped: Option<&'a str>,
     /// The limit that ended the turn, in words.
     pub over_limit: Option<&'a str>,
-    /// Whether the session is for reading only, so that no change is expected.
+    /// Whether the session is read-only, so that no change is expected.
     pub read_only: bool,
-    /// What it changed all the same, in words.
+    /// The change that a read-only session made nevertheless, in words.
     pub broken: Option<&'a str>,
 }
 
-/// What becomes of the session.
+/// The session's state after a turn.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The state.
+    /// The new state.
     pub state: State,
-    /// Why, in words; empty when there is nothing to say.
+    /// The reason, in words; may be empty.
     pub reason: String,
     /// How the process ended.
     pub exit: Exit,
 }
 
-/// Decides what becomes of a session after a turn.
+/// Decides the state of a session after a turn.
 pub fn judge(facts: &Facts<'_>) -> Verdict {
     let claim = facts.claim;
     let mut exit = claim.exit.clone().unwrap_or_default();
@@ -64,14 +64,15 @@ fn decide(facts: &Facts<'_>, exit: &Exit) -> (State, String) {
             TroubleKind::Model => "the model's service failed",
             TroubleKind::Context => "the conversation is too long for the model",
             TroubleKind::Crash => "the agent crashed",
-            TroubleKind::Protocol => "the agent's stream made no sense",
+            TroubleKind::Protocol => "could not read the agent's output",
             TroubleKind::Other => "the agent failed",
         };
         let text = first_line(&trouble.text);
-        let reason = if text.is_empty() {
-            what.to_owned()
-        } else {
-            format!("{what}: {text}")
+        let reason = match trouble.kind {
+            _ if text.is_empty() => what.to_owned(),
+            // The text says so itself.
+            TroubleKind::NotInstalled => text.to_owned(),
+            _ => format!("{what}: {text}"),
         };
         return (State::Failed, reason);
     }

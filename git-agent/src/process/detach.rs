@@ -1,8 +1,8 @@
-//! Starting our own program so that it outlives the terminal, and hearing from it whether it began well.
+//! Starts our own program so that it outlives the terminal, and learns whether its start succeeded.
 //!
-//! The new process's standard output is a pipe to the starter until it has said one word: ready, or why not. From its
-//! first moment it leads a session of its own, so that no terminal's end reaches it; its standard error is a log file, and
-//! so is its standard output once the word is said.
+//! The new process's standard output is a pipe to the starter until it has reported: ready, or an error. From the start
+//! it leads its own session, so that the end of a terminal does not reach it. Its standard error goes to a log file,
+//! and after the report its standard output does too.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -22,52 +22,52 @@ use crate::process::identity::{Handle, ProcessId};
 use crate::process::inherited;
 use crate::process::wait::Poll;
 
-/// Programs that run beside the main one and cannot supervise.
+/// Programs of the suite that cannot supervise.
 const COMPANIONS: [&str; 2] = ["git-agent-merge", "git-agent-review"];
 
-/// The word of a process that began well.
+/// The first word of a successful report.
 const READY: &str = "ready";
-/// What ends it.
+/// The byte that ends a report.
 const END: u8 = 0;
-/// How much of what a failing process wrote to its log is passed on.
+/// How much of a failed process's log is passed on.
 const LOG_TAIL: u64 = 2000;
-/// How much a new process may say.
+/// The longest report.
 const WORD: usize = 64 << 10;
 
 /// A process to start.
 #[derive(Debug)]
 pub struct Spec {
-    /// Our program.
+    /// Our own program.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The arguments.
     pub arguments: Vec<OsString>,
-    /// All that is in its environment.
+    /// The complete environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Where it starts; `/` keeps no file system busy.
+    /// The working directory; `/` keeps no file system busy.
     pub directory: PathBuf,
-    /// The file to which its standard streams are appended.
+    /// The file that receives its standard streams.
     pub log: PathBuf,
 }
 
 /// A process that was started.
 #[derive(Debug)]
 pub struct Started {
-    /// Who it is.
+    /// The identity of the process.
     pub id: ProcessId,
-    /// What it said with its word; `None` if it had said nothing when the time was over. It runs on then.
+    /// The text of its report; `None` if it had not reported in time. It continues to run then.
     pub word: Option<String>,
     child: Child,
 }
 
 impl Started {
-    /// Takes its exit status when it ends, for a starter that may live longer than it.
+    /// Collects its exit status in the background, for a starter that may live longer.
     pub fn reap_in_background(mut self) {
         std::thread::spawn(move || self.child.wait());
     }
 }
 
-/// Returns the main program, for [`Spec::program`]: this one by its name, or as the kernel holds it if the name now means
-/// another file; in its companions (`git-agent-review`), the one beside it.
+/// Returns the main program, for [`Spec::program`]: this program by its path, or by the kernel's link if its path now
+/// names another file. For a companion (`git-agent-review`), returns the main program beside it.
 pub fn own_program() -> PathBuf {
     let Some(path) = std::env::current_exe().ok().filter(|path| path.is_file()) else {
         return "/proc/self/exe".into();
@@ -80,11 +80,11 @@ pub fn own_program() -> PathBuf {
     if main.is_file() { main } else { path }
 }
 
-/// Starts a process and waits for its word. An error means that it ended or gave up, and says why.
+/// Starts a process and waits for its report. An error means that it ended or gave up, and holds its reason.
 pub fn start(env: &Env, spec: &Spec, timeout: Duration) -> Result<Started> {
     let log = open_log(&spec.log)?;
     let log_start = log.metadata().map_or(0, |metadata| metadata.len());
-    // A lock or a pipe of the starter's own starter would otherwise be held for as long as the new process lives.
+    // Otherwise the new process would hold locks and pipes of the starter's parent for as long as it lives.
     inherited::keep_all();
     let mut child = Command::new(&spec.program)
         .args(&spec.arguments)
@@ -117,9 +117,9 @@ pub fn start(env: &Env, spec: &Spec, timeout: Duration) -> Result<Started> {
         let mut chunk = [0; 4096];
         let count = pipe
             .read(&mut chunk)
-            .context(|| "cannot hear from the new process".into())?;
+            .context(|| "cannot read from the new process".into())?;
         said.extend_from_slice(&chunk[..count]);
-        // The end of the word counts, not of the pipe: something the process started may hold that open.
+        // The report ends at its last byte, not at the end of the pipe, which a child of the process may hold open.
         let end = said.iter().position(|byte| *byte == END);
         said.truncate(end.unwrap_or(said.len()));
         if end.is_some() || count == 0 || said.len() > WORD {
@@ -134,7 +134,7 @@ pub fn start(env: &Env, spec: &Spec, timeout: Duration) -> Result<Started> {
             child,
         });
     }
-    // It gave up or is gone, so it ends now, if it has not yet.
+    // It has given up or died, so it ends now at the latest.
     let ended = handle.is_none_or(|handle| {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         handle.wait(left).unwrap_or(false)
@@ -163,8 +163,8 @@ fn failure(
         return lines.fold(error, Error::hint);
     }
     let how = match status {
-        Some(status) => format!("ended at once ({status})"),
-        None => "said nothing".into(),
+        Some(status) => format!("ended during its start ({status})"),
+        None => "ended without a report".into(),
     };
     let error = Error::fatal(format!("the background process {how}"));
     let tail = log_tail(&spec.log, log_start);
@@ -199,14 +199,14 @@ fn open_log(path: &Path) -> Result<File> {
     options.open(path).context(cannot)
 }
 
-/// The new process's side: it must say its word once.
+/// The new process's side of the pipe: it must report once.
 #[derive(Debug)]
 pub struct Ready {
     pipe: File,
 }
 
-/// Makes this process the leader of a session of its own, without a terminal, and turns its standard output to the log.
-/// To be called first, before anything is written or started.
+/// Makes this process the leader of a new session without a terminal, and sends its standard output to the log. Must be
+/// called first, before this process writes or starts anything.
 pub fn become_session_leader() -> Result<Ready> {
     if let Err(error) = setsid()
         && getsid(None).ok() != Some(getpid())
@@ -220,12 +220,12 @@ pub fn become_session_leader() -> Result<Ready> {
 }
 
 impl Ready {
-    /// Tells the starter that all is well. A starter that is gone is no failure.
+    /// Reports success to the starter. A starter that has ended does not matter.
     pub fn done(self, word: &str) {
         self.say(format!("{READY} {word}"));
     }
 
-    /// Tells the starter why it cannot be.
+    /// Reports an error to the starter.
     pub fn failed(self, error: &Error) {
         let mut text = format!("{} {error}", error.kind().exit_code());
         let mut cause = std::error::Error::source(error);
@@ -233,7 +233,7 @@ impl Ready {
             text.push_str(&format!(": {next}"));
             cause = next.source();
         }
-        // One line is the message, each further one a hint.
+        // The first line is the message, each further one a hint.
         text = text.replace('\n', " ");
         for hint in error.hints() {
             text.push('\n');
@@ -265,12 +265,13 @@ mod tests {
     const CHILD: &str = "GIT_AGENT_TEST_DETACHED";
     const STARTER: &str = "GIT_AGENT_TEST_STARTER";
 
-    /// Returns a process that runs [`acts_as_detached`] in one of its ways.
+    /// Returns a process that runs [`acts_as_detached`] in one of its modes.
     fn spec(directory: &Path, way: &str) -> Spec {
         let name = "process::detach::tests::acts_as_detached";
         let arguments = ["--exact", name, "--nocapture", "--test-threads=1"];
         Spec {
-            // The test runner's own words must not reach the pipe, so a shell keeps it as 3 and a test puts it back.
+            // The test runner's output must not reach the pipe, so a shell moves the pipe to 3 and the test moves it
+            // back.
             program: "/bin/sh".into(),
             arguments: ["-c", "exec \"$0\" \"$@\" 3>&1 >&2"]
                 .into_iter()
@@ -287,7 +288,7 @@ mod tests {
         }
     }
 
-    /// Is the process that the other tests start.
+    /// The process that the other tests start.
     #[test]
     fn acts_as_detached() {
         let Ok(way) = std::env::var(CHILD) else {
@@ -356,7 +357,7 @@ mod tests {
         assert!(start(&env, &nothing, Duration::from_secs(8)).is_err());
     }
 
-    /// Is the starter of `the_end_of_the_terminal_does_not_reach_it`, with a descriptor that it inherited.
+    /// The starter of `the_end_of_the_terminal_does_not_reach_it`, with an inherited descriptor.
     #[test]
     fn acts_as_starter() {
         let Ok(directory) = std::env::var(STARTER) else {
@@ -365,7 +366,7 @@ mod tests {
         let directory = PathBuf::from(directory);
         assert!(Path::new("/proc/self/fd/7").exists());
         let spec = spec(&directory, "run");
-        // Until it has said a word it may still be in the starter's group, which is about to be hung up.
+        // Before its report it may still be in the starter's group, which is about to be hung up.
         let started = start(&env(), &spec, Duration::from_secs(60)).expect("starts");
         assert_eq!(started.word.as_deref(), Some("as told"));
         let text = serde_json::to_string(&started.id).expect("plain data");
@@ -376,7 +377,8 @@ mod tests {
 
     #[test]
     fn the_end_of_the_terminal_does_not_reach_it() {
-        // Where these tests were started deaf to it, the starter would be, too; what is handled is reset for others.
+        // If these tests were started with the signal ignored, the starter would ignore it too. A handler is reset on
+        // exec.
         let as_usual = std::sync::Arc::new(true.into());
         signal_hook::flag::register_conditional_default(signal_hook::consts::SIGHUP, as_usual)
             .expect("it can be handled");

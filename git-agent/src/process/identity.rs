@@ -1,6 +1,6 @@
-//! One process over time: a pid is reused, a pid with its start time and boot is not.
+//! Identifies one process over time by pid, start time and boot, because the kernel reuses pids.
 //!
-//! A signal goes through a pidfd that was opened first and compared afterwards, so it reaches the recorded process or nobody.
+//! A signal goes through a pidfd that is opened before the comparison, so that it reaches the recorded process or none.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
@@ -15,12 +15,12 @@ use crate::error::{Context, Error, Result};
 
 pub use rustix::process::Signal;
 
-/// Returns the kernel's name for the time since the machine started. `GIT_AGENT_TEST_BOOT_ID` stands in for it.
+/// Returns the kernel's id of the current boot, or `GIT_AGENT_TEST_BOOT_ID` if it is set.
 pub fn boot_id(env: &Env) -> Result<String> {
     if let Some(fixed) = env.var("GIT_AGENT_TEST_BOOT_ID") {
         return Ok(fixed.to_owned());
     }
-    // No process outlives a boot.
+    // A process does not outlive its boot, so the id cannot change.
     static KNOWN: OnceLock<String> = OnceLock::new();
     if let Some(known) = KNOWN.get() {
         return Ok(known.clone());
@@ -30,14 +30,14 @@ pub fn boot_id(env: &Env) -> Result<String> {
     Ok(KNOWN.get_or_init(|| text.trim().to_owned()).clone())
 }
 
-/// A process that can be told from any later one with the same pid.
+/// A process, distinct from any later one with the same pid.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcessId {
-    /// The kernel's number for it.
+    /// The pid.
     pub pid: u32,
-    /// When it started, in clock ticks since boot (field 22 of `/proc/PID/stat`).
+    /// The start time in clock ticks since boot (field 22 of `/proc/PID/stat`).
     pub start_time: u64,
-    /// The boot it belongs to.
+    /// The id of its boot.
     pub boot_id: String,
 }
 
@@ -62,7 +62,7 @@ impl ProcessId {
         })
     }
 
-    /// Returns the process that has this pid now, if there is one.
+    /// Returns the process that currently has this pid, if there is one.
     pub fn of(env: &Env, pid: u32) -> Result<Option<Self>> {
         Ok(match Stat::of(pid) {
             Some(stat) => Some(stat.id(&boot_id(env)?)),
@@ -70,14 +70,15 @@ impl ProcessId {
         })
     }
 
-    /// Returns whether this very process still runs: a zombie does not, nor does a successor of the pid.
+    /// Returns whether this very process still runs. A zombie does not run, and a later process with its pid does not
+    /// count.
     pub fn is_alive(&self, env: &Env) -> bool {
         boot_id(env).is_ok_and(|boot| boot == self.boot_id)
             && Stat::of(self.pid)
                 .is_some_and(|stat| stat.start_time == self.start_time && !stat.is_dead())
     }
 
-    /// Opens this very process for signals and waiting; `None` when it is gone or its pid belongs to another.
+    /// Opens this very process for signals and waiting; returns `None` if it ended or its pid belongs to another.
     pub fn open(&self, env: &Env) -> Result<Option<Handle>> {
         if boot_id(env)? != self.boot_id {
             return Ok(None);
@@ -86,7 +87,7 @@ impl ProcessId {
     }
 }
 
-/// A hold on one process: the kernel keeps it from meaning another.
+/// A pidfd: the kernel guarantees that it never refers to another process.
 #[derive(Debug)]
 pub struct Handle {
     descriptor: OwnedFd,
@@ -94,7 +95,8 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Opens a process of this boot. The comparison comes after the opening, so that the pid cannot change hands between.
+    /// Opens a process of this boot. The comparison follows the opening, so that the pid cannot change owners in
+    /// between.
     pub(super) fn open(pid: u32, start_time: u64) -> Result<Option<Self>> {
         let Some(raw) = raw_pid(pid) else {
             return Ok(None);
@@ -117,7 +119,7 @@ impl Handle {
         self.pid
     }
 
-    /// Sends a signal. Returns `false` when the process has already ended.
+    /// Sends a signal. Returns `false` if the process has already ended.
     pub fn signal(&self, signal: Signal) -> Result<bool> {
         match pidfd_send_signal(&self.descriptor, signal) {
             Ok(()) => Ok(true),
@@ -128,7 +130,7 @@ impl Handle {
         }
     }
 
-    /// Waits until the process has ended, or until the time is over. Returns whether it has ended.
+    /// Waits until the process has ended, at most for this time. Returns whether it has ended.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut poll = crate::process::wait::Poll::new();
@@ -144,7 +146,7 @@ impl AsFd for Handle {
     }
 }
 
-/// Returns a pid as the kernel takes it; numbers that address groups or everybody are no pid.
+/// Returns a pid in the kernel's type. Numbers that address groups or all processes are not pids.
 pub(super) fn raw_pid(pid: u32) -> Option<Pid> {
     i32::try_from(pid)
         .ok()
@@ -152,50 +154,51 @@ pub(super) fn raw_pid(pid: u32) -> Option<Pid> {
         .and_then(Pid::from_raw)
 }
 
-/// Longer than any line of `/proc/PID/stat`: some fifty numbers of at most twenty digits, and a name of at most 64 bytes.
+/// Longer than any line of `/proc/PID/stat`: some fifty numbers of at most twenty digits, and a name of at most 64
+/// bytes.
 const STAT_LINE: usize = 2048;
 
-/// What `/proc/PID/stat` says of a process.
+/// The fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
     /// The pid.
     pub pid: u32,
-    /// The program's name as the kernel knows it: at most 15 bytes, and whatever the program chose.
+    /// The program's name in the kernel: at most 15 bytes, chosen by the program.
     pub name: String,
-    /// The state's letter: `R`, `S`, `D`, `T`, `Z` …
+    /// The letter of the state: `R`, `S`, `D`, `T`, `Z` …
     pub state: char,
     /// The parent's pid.
     pub parent: u32,
     /// The process group.
     pub group: u32,
-    /// The session, in the terminal's sense.
+    /// The terminal session.
     pub session: u32,
-    /// How many threads it has.
+    /// The number of threads.
     pub threads: u64,
-    /// When it started, in clock ticks since boot.
+    /// The start time in clock ticks since boot.
     pub start_time: u64,
 }
 
 impl Stat {
-    /// Reads a process; `None` when there is none or it vanished meanwhile.
+    /// Reads a process; returns `None` if it does not exist or vanished meanwhile.
     pub fn of(pid: u32) -> Option<Self> {
         use std::io::Read;
-        // The kernel gives such a line in one piece: every process of the machine is read like this, and a buffer that
-        // grows would ask five times for each.
+        // The kernel returns the line in one read. This runs for every process of the machine, and a growing buffer
+        // would take five reads each.
         let mut line = [0; STAT_LINE];
         let mut file = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?;
         let length = file.read(&mut line).ok()?;
         Stat::parse(&line[..length])
     }
 
-    /// Reads the text of a `stat` file. The name may hold spaces and parentheses: it ends at the last one.
+    /// Parses a `stat` file. The name may contain spaces and parentheses, so it ends at the last parenthesis.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let open = text.iter().position(|byte| *byte == b'(')?;
         let close = text.iter().rposition(|byte| *byte == b')')?;
         let name = text.get(open + 1..close)?;
         let pid = std::str::from_utf8(&text[..open]).ok()?.trim();
         let rest = std::str::from_utf8(&text[close + 1..]).ok()?;
-        // The first of these is field 3 in the manual's count.
+        // The first of these is field 3 of proc(5).
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         let small = |field: usize| u32::try_from(number(field)?).ok();
@@ -211,12 +214,12 @@ impl Stat {
         })
     }
 
-    /// Returns whether only its exit status is left. One whose first thread has ended before the others is not dead.
+    /// Returns whether only its exit status is left. A process whose first thread ended before the others is not dead.
     pub fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x') && self.threads <= 1
     }
 
-    /// Returns its lasting identity, given the boot.
+    /// Returns its identity, given the boot.
     pub fn id(&self, boot_id: &str) -> ProcessId {
         ProcessId {
             pid: self.pid,
@@ -274,7 +277,7 @@ mod tests {
                 ..me
             }
             .open(&env)
-            .expect("no such process is no failure")
+            .expect("a missing process is not a failure")
             .is_none()
         );
     }
@@ -313,7 +316,11 @@ mod tests {
         assert!(handle.wait(Some(Duration::from_secs(5))).expect("waits"));
         assert!(!id.is_alive(&env), "a zombie is not alive");
         child.wait().expect("ours");
-        assert!(!handle.signal(Signal::TERM).expect("gone is no failure"));
+        assert!(
+            !handle
+                .signal(Signal::TERM)
+                .expect("an ended process is not a failure")
+        );
         assert!(!id.is_alive(&env));
     }
 }

@@ -1,4 +1,4 @@
-//! Descriptors that this process was given and must not pass on.
+//! Inherited descriptors that this process must not pass on.
 
 #![allow(unsafe_code)]
 
@@ -6,13 +6,13 @@ use std::os::fd::{BorrowedFd, RawFd};
 
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 
-/// Keeps every descriptor besides the standard ones from the programs started later. Everything opened by this program
-/// is kept from them anyway, so these are those it was given by whoever started it.
+/// Marks every descriptor except the standard ones as close-on-exec. This program opens all its own that way, so only
+/// inherited ones change.
 pub(super) fn keep_all() {
     for number in open_ones() {
-        // SAFETY: The kernel has just listed it as open in this process, and it is borrowed for one call that reads or
-        // sets a flag of it. Should another thread close it in between, the call fails, or marks a newer descriptor of
-        // this program, which is marked already. Nothing is read, written or closed through it.
+        // SAFETY: The kernel has just listed the descriptor as open in this process, and one call borrows it to read or
+        // set a flag. If another thread closes it meanwhile, the call fails or marks a newer descriptor of this
+        // program, which is marked already. Nothing is read, written or closed through it.
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
         if fcntl_getfd(descriptor).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC)) {
             let _ = fcntl_setfd(descriptor, FdFlags::CLOEXEC);
@@ -20,7 +20,7 @@ pub(super) fn keep_all() {
     }
 }
 
-/// Returns the descriptors besides the standard ones.
+/// Returns all descriptors except the standard ones.
 fn open_ones() -> Vec<RawFd> {
     let Ok(listing) = std::fs::read_dir("/proc/self/fd") else {
         return Vec::new();

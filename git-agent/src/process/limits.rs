@@ -1,7 +1,7 @@
-//! Which mechanism limits an agent's memory and CPU on this machine, and how much its processes use.
+//! Chooses the mechanism that limits an agent's memory and CPU on this machine, and measures its memory.
 //!
-//! Best first: a cgroup v2 of our own where we may make one, else a systemd scope where the user's manager answers, else
-//! what every process can set for itself, which binds each process instead of all together and is therefore watched.
+//! Best first: an own cgroup v2 where we may create one, else a systemd scope where the user's manager answers, else
+//! resource limits. Those bind each process instead of all together, so the total memory is watched too.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::process::tree::descendants;
 /// How long the user's service manager may take to answer.
 const MANAGER: Duration = Duration::from_secs(3);
 
-/// What an agent and all its processes may use. Nothing set limits nothing.
+/// The resources that an agent and all its processes may use. An unset field sets no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
     /// Memory in bytes.
@@ -25,7 +25,7 @@ pub struct Limits {
     pub cpu_percent: Option<u32>,
     /// CPU time of each single process, in seconds.
     pub cpu_seconds: Option<u64>,
-    /// How much it steps back behind others, from 0 to 19.
+    /// The nice value, from 0 to 19.
     pub nice: Option<i32>,
 }
 
@@ -35,19 +35,19 @@ impl Limits {
     }
 }
 
-/// What this machine offers for limiting.
+/// The mechanisms that this machine offers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Machine {
-    /// A cgroup v2 directory in which we may make groups with memory and CPU limits.
+    /// A cgroup v2 directory in which we may create groups with memory and CPU limits.
     pub cgroup: Option<PathBuf>,
-    /// The program `systemd-run`, if the user's manager makes scopes with it.
+    /// The program `systemd-run`, if the user's manager creates scopes with it.
     pub systemd_run: Option<PathBuf>,
     /// How many cores this process may use.
     pub cores: usize,
 }
 
 impl Machine {
-    /// Looks at the machine. Asks the service manager only when no cgroup can be had.
+    /// Examines the machine. Asks the service manager only if no cgroup is usable.
     pub fn look(env: &Env) -> Self {
         let cgroup = own_cgroup(
             &std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default(),
@@ -66,32 +66,32 @@ impl Machine {
     }
 }
 
-/// What enforces the limits.
+/// The mechanism that enforces the limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mechanism {
-    /// Nothing needs more than the program itself can set.
+    /// None is needed beyond the settings of the program itself.
     None,
     /// A new group in this cgroup v2 directory.
     Cgroup(PathBuf),
-    /// A scope made by this `systemd-run`.
+    /// A scope created by this `systemd-run`.
     Scope(PathBuf),
-    /// Limits of each process, cores and priority; memory of all together is watched from outside.
+    /// Limits of each process, cores and priority; the total memory is watched from outside.
     Process {
-        /// To how many cores it is bound, if a CPU limit can be met that way.
+        /// The number of cores it is bound to, if that can meet a CPU limit.
         cores: Option<usize>,
     },
 }
 
-/// How an agent will be limited.
+/// The limits of an agent and their mechanism.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitPlan {
-    /// What was asked for.
+    /// The requested limits.
     pub limits: Limits,
-    /// What enforces it.
+    /// The mechanism that enforces them.
     pub mechanism: Mechanism,
 }
 
-/// Decides how limits are enforced, looking at the machine only if they need it to.
+/// Chooses the mechanism for limits. Examines the machine only if they need one.
 pub fn plan_limits(env: &Env, limits: &Limits) -> LimitPlan {
     if limits.need_a_mechanism() {
         LimitPlan::on(limits, &Machine::look(env))
@@ -101,7 +101,7 @@ pub fn plan_limits(env: &Env, limits: &Limits) -> LimitPlan {
 }
 
 impl LimitPlan {
-    /// Decides how limits are enforced on a machine.
+    /// Chooses the mechanism for limits on a given machine.
     pub fn on(limits: &Limits, machine: &Machine) -> Self {
         let mechanism = if !limits.need_a_mechanism() {
             Mechanism::None
@@ -123,7 +123,7 @@ impl LimitPlan {
         }
     }
 
-    /// Returns the same limits by what every process can set for itself.
+    /// Returns the same limits with resource limits of each process as the mechanism.
     #[must_use]
     pub fn without_machine(&self) -> Self {
         let cores = crate::cores::count();
@@ -136,19 +136,19 @@ impl LimitPlan {
         )
     }
 
-    /// Returns whether the memory of all processes together must be watched, with [`memory_below`].
+    /// Returns whether the total memory of all processes must be watched, with [`memory_below`].
     pub fn needs_watch(&self) -> bool {
         matches!(self.mechanism, Mechanism::Process { .. }) && self.limits.memory.is_some()
     }
 
-    /// Returns how nice the program is to be: a CPU limit that cannot be enforced at least makes it step back.
+    /// Returns the nice value of the program. A CPU limit that cannot be enforced at least lowers its priority.
     pub(super) fn nice(&self) -> Option<i32> {
         let unenforced = matches!(self.mechanism, Mechanism::Process { .. })
             && self.limits.cpu_percent.is_some();
         self.limits.nice.or(unenforced.then_some(10))
     }
 
-    /// Returns one sentence for the transcript on what limits the agent and how; `None` if nothing does.
+    /// Returns a sentence about the limits for the transcript; `None` without limits.
     pub fn notice(&self) -> Option<String> {
         let mut parts: Vec<String> = Vec::new();
         let limits = &self.limits;
@@ -167,11 +167,7 @@ impl LimitPlan {
             let mut part = format!("cpu {percent} % of a core");
             match &self.mechanism {
                 Mechanism::Process { cores } => {
-                    let _ = write!(
-                        part,
-                        ", only approached by nice {}",
-                        self.nice().unwrap_or(0)
-                    );
+                    let _ = write!(part, ", approximated by nice {}", self.nice().unwrap_or(0));
                     if let Some(cores) = cores {
                         let _ = write!(
                             part,
@@ -196,7 +192,7 @@ impl LimitPlan {
     }
 }
 
-/// Returns a size as a person writes it.
+/// Returns a size with a unit.
 fn human_size(bytes: u64) -> String {
     for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
         if bytes >= 1 << shift && bytes.trailing_zeros() >= shift {
@@ -209,14 +205,14 @@ fn human_size(bytes: u64) -> String {
     format!("{bytes} bytes")
 }
 
-/// A cgroup made for one agent, removed when dropped.
+/// A cgroup created for one agent, and removed on drop.
 #[derive(Debug)]
 pub struct Cgroup {
     directory: PathBuf,
 }
 
 impl Cgroup {
-    /// Makes a group with limits below a directory from [`Machine::cgroup`].
+    /// Creates a group with limits below a directory from [`Machine::cgroup`].
     pub fn make(parent: &Path, name: &str, limits: &Limits) -> Result<Self> {
         let directory = parent.join(name);
         if let Err(error) = std::fs::create_dir(&directory)
@@ -227,7 +223,7 @@ impl Cgroup {
         let group = Cgroup { directory };
         if let Some(bytes) = limits.memory {
             group.set("memory.max", &bytes.to_string())?;
-            // Beyond it, swap would only make the machine slow; not every kernel accounts for it.
+            // Swap beyond the limit would only slow the machine down. Not every kernel accounts for it.
             let _ = group.set("memory.swap.max", "0");
         }
         if let Some(percent) = limits.cpu_percent {
@@ -238,12 +234,12 @@ impl Cgroup {
         Ok(group)
     }
 
-    /// Returns the file into which a process writes its pid to join.
+    /// Returns the file to which a process writes its pid to join.
     pub fn procs(&self) -> PathBuf {
         self.directory.join("cgroup.procs")
     }
 
-    /// Kills everything in the group at once, where the kernel can.
+    /// Kills all processes of the group at once, if the kernel supports it.
     pub fn kill(&self) -> Result<()> {
         self.set("cgroup.kill", "1")
     }
@@ -256,7 +252,8 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Refused while something runs in it; the name is the agent's own, so the next start uses it again.
+        // The kernel refuses while a process runs in it. The name is the agent's own, so the next start reuses the
+        // group.
         let _ = std::fs::remove_dir(&self.directory);
     }
 }
@@ -270,13 +267,13 @@ fn own_cgroup(membership: &str, mounts: &str) -> Option<PathBuf> {
         let (mount, filesystem) = line.split_once(" - ")?;
         let mut fields = mount.split(' ').skip(3);
         let (root, point) = (fields.next()?, fields.next()?);
-        // Elsewhere than at its own root, paths would have to be translated; that is a container's business.
+        // With another root, paths would need a translation, as in some containers.
         (filesystem.starts_with("cgroup2 ") && root == "/").then_some(point)
     })?;
     Some(Path::new(mount).join(own))
 }
 
-/// Returns whether groups with limits can be made here: the controllers are passed on, and we may write.
+/// Returns whether groups with limits can be created here: the controllers are enabled, and we may write.
 fn is_usable(directory: &Path) -> bool {
     let passed_on = std::fs::read_to_string(directory.join("cgroup.subtree_control"));
     let writable =
@@ -289,9 +286,9 @@ fn is_usable(directory: &Path) -> bool {
         && writable("cgroup.procs")
 }
 
-/// Returns `systemd-run` if it is installed and the user's manager makes a scope with it.
+/// Returns `systemd-run` if it is installed and the user's manager creates a scope with it.
 fn answering_manager(env: &Env) -> Option<PathBuf> {
-    // Without a way to the manager it need not be asked.
+    // Without its address, the manager cannot be asked.
     env.var("DBUS_SESSION_BUS_ADDRESS")
         .or(env.var("XDG_RUNTIME_DIR"))?;
     let program = std::env::split_paths(env.var_os("PATH")?)
@@ -320,16 +317,17 @@ fn answering_manager(env: &Env) -> Option<PathBuf> {
         .then_some(program)
 }
 
-/// What a number of processes use together.
+/// The memory of a set of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryUse {
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub bytes: u64,
-    /// By how many processes.
+    /// The number of processes.
     pub processes: usize,
 }
 
-/// Returns what all processes below one use: shared pages are counted by share where the kernel tells, else fully.
+/// Returns the memory of all processes below one. Shared pages count in proportion where the kernel reports that, else
+/// fully.
 pub fn memory_below(pid: u32) -> MemoryUse {
     let mut used = MemoryUse::default();
     for stat in descendants(pid) {
@@ -396,7 +394,7 @@ mod tests {
         assert_eq!(
             plan.notice().expect("limited"),
             "limits: memory 2 GiB for each process (RLIMIT_DATA), and watched for all together; \
-             cpu 150 % of a core, only approached by nice 10 and 2 cores"
+             cpu 150 % of a core, approximated by nice 10 and 2 cores"
         );
     }
 
@@ -450,7 +448,7 @@ mod tests {
 
     #[test]
     fn a_group_is_made_and_limited() {
-        // A cgroup is a directory with files; a plain one shows what would be written.
+        // A cgroup is a directory with files, so a plain directory shows what would be written.
         let dir = tempfile::tempdir().expect("a directory");
         assert!(!is_usable(dir.path()));
         std::fs::write(

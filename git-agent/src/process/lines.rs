@@ -1,8 +1,8 @@
-//! A child's output as bounded lines: whatever a program prints, memory stays small and the program is never held up.
+//! Splits a child's output into bounded lines, so that memory stays small and the program never blocks.
 //!
-//! Two bounds. A line keeps its first bytes, and says how many more there were. All output together keeps its head as it
-//! comes and, once that is used up, a rolling tail that is handed over at the end, with the size of the gap between.
-//! Bytes stay bytes: whether they are text is for the caller to say.
+//! There are two bounds. A line keeps its first bytes, and the number of bytes cut. The whole output keeps its head as
+//! it comes and, after that, a rolling tail that is emitted at the end, with the size of the gap in between. Lines are
+//! bytes: the caller decides whether they are text.
 
 use std::collections::VecDeque;
 use std::io::BufRead;
@@ -14,16 +14,16 @@ use rustix::io::Errno;
 
 use crate::error::{Context, Error, Result};
 
-/// How much one read takes: the size of a full pipe.
+/// The size of one read: that of a full pipe.
 const CHUNK: usize = 64 << 10;
-/// How much a read takes as long as there is little.
+/// The size of a read while there is little output.
 const SMALL: usize = 4 << 10;
-/// How many reads one call makes before others get their turn.
+/// How many reads one call makes, so that other streams get their turn.
 const READS: usize = 16;
-/// What a line in the tail costs besides its bytes.
+/// The cost of a line in the tail besides its bytes.
 const OVERHEAD: usize = 64;
 
-/// Which of its two streams a child wrote to.
+/// An output stream of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -32,14 +32,14 @@ pub enum Stream {
     Err,
 }
 
-/// How much is kept.
+/// How much output is kept.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Of one line, in bytes.
+    /// The bytes kept of one line.
     pub line: usize,
-    /// Of all output as it comes, in bytes; `None` keeps everything.
+    /// The bytes emitted as they come; `None` for all.
     pub head: Option<u64>,
-    /// Of what follows the head, the last so many bytes.
+    /// The bytes kept after the head, from the end.
     pub tail: usize,
 }
 
@@ -56,31 +56,31 @@ impl Default for Bounds {
 /// One line of output, without its line feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Where it was written.
+    /// The stream of the line.
     pub stream: Stream,
-    /// Its bytes, as far as they were kept.
+    /// The kept bytes.
     pub bytes: Vec<u8>,
-    /// How many more bytes it had.
+    /// The number of bytes cut.
     pub cut: u64,
     /// Whether a line feed ended it; otherwise the output ended first.
     pub complete: bool,
 }
 
-/// What comes out.
+/// A line, or a gap in the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// A line.
+    /// A line of output.
     Line(Line),
-    /// Output between the head and the tail that was not kept.
+    /// Output between the head and the tail that was dropped.
     Gap {
-        /// How many lines.
+        /// The number of lines.
         lines: u64,
-        /// How many bytes, line feeds included.
+        /// The number of bytes, including line feeds.
         bytes: u64,
     },
 }
 
-/// Cuts the two streams of one child into lines within bounds.
+/// Splits the two streams of one child into lines within bounds.
 #[derive(Debug)]
 pub struct Lines {
     bounds: Bounds,
@@ -97,12 +97,12 @@ pub struct Lines {
 struct Unfinished {
     bytes: Vec<u8>,
     cut: u64,
-    /// Whether the line's beginning was handed on.
+    /// Whether the start of the line was already emitted.
     begun: bool,
 }
 
 impl Lines {
-    /// Returns a cutter that has seen nothing.
+    /// Returns an empty splitter.
     pub fn new(bounds: Bounds) -> Self {
         Lines {
             bounds,
@@ -116,7 +116,7 @@ impl Lines {
         }
     }
 
-    /// Takes what a stream brought and hands on the lines that are complete.
+    /// Takes a chunk of a stream and emits the complete lines.
     pub fn push(&mut self, stream: Stream, chunk: &[u8], emit: &mut dyn FnMut(Piece)) {
         let mut rest = chunk;
         while !rest.is_empty() {
@@ -136,8 +136,8 @@ impl Lines {
         }
     }
 
-    /// Returns what a stream has written since its last line feed: a question that waits for an answer, perhaps. Nothing
-    /// when the line's beginning was handed on: what comes so slowly is no question any more.
+    /// Returns the bytes of a stream since its last line feed, which may be a question that waits for an answer.
+    /// Returns nothing if the start of the line was already emitted: output that slow is not a question.
     pub fn unfinished_bytes(&self, stream: Stream) -> &[u8] {
         let unfinished = match stream {
             Stream::Out => &self.out,
@@ -149,7 +149,7 @@ impl Lines {
         }
     }
 
-    /// Hands on the first bytes of a line before the rest of it has come.
+    /// Emits the first bytes of a line before the rest has arrived.
     pub fn hand_on(&mut self, stream: Stream, length: usize, emit: &mut dyn FnMut(Piece)) {
         let unfinished = self.unfinished(stream);
         let rest = unfinished.bytes.split_off(length);
@@ -161,7 +161,7 @@ impl Lines {
         };
     }
 
-    /// Hands on what is left when the output has ended: unfinished lines, then the gap and the tail.
+    /// Emits the remainder when the output has ended: unfinished lines, then the gap and the tail.
     pub fn finish(&mut self, emit: &mut dyn FnMut(Piece)) {
         for stream in [Stream::Out, Stream::Err] {
             let unfinished = self.unfinished(stream);
@@ -202,7 +202,7 @@ impl Lines {
         };
         let in_head = self.bounds.head.is_none_or(|head| self.passed < head);
         if in_head {
-            // What was cut counts too: a head of a few endless lines is used up as well.
+            // Cut bytes count too, so that a few endless lines use up the head.
             self.passed += size(&line);
             emit(Piece::Line(line));
         } else {
@@ -229,18 +229,18 @@ fn size(line: &Line) -> u64 {
     line.bytes.len() as u64 + line.cut + u64::from(line.complete)
 }
 
-/// How a read ended.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
-    /// There may be more at once.
+    /// More may be available at once.
     More,
-    /// There is no more for now.
+    /// Nothing more is available now.
     Empty,
-    /// Nobody writes any more.
+    /// The stream has ended.
     Ended,
 }
 
-/// Reads one end of a child's pipe without ever waiting for it.
+/// Reads one end of a child's pipe without ever blocking.
 #[derive(Debug)]
 pub struct Reader<F> {
     pipe: F,
@@ -249,7 +249,7 @@ pub struct Reader<F> {
 }
 
 impl<F: AsFd> Reader<F> {
-    /// Takes our end of a pipe. The child's end stays as it is.
+    /// Makes our end of a pipe non-blocking. The child's end does not change.
     pub fn new(pipe: F, stream: Stream) -> Result<Self> {
         fcntl_getfl(&pipe)
             .and_then(|flags| fcntl_setfl(&pipe, flags | OFlags::NONBLOCK))
@@ -261,11 +261,11 @@ impl<F: AsFd> Reader<F> {
         })
     }
 
-    /// Reads what is there, but not so much that others would starve.
+    /// Reads the available output, but not so much that other streams starve.
     pub fn fill(&mut self, lines: &mut Lines, emit: &mut dyn FnMut(Piece)) -> Result<Fill> {
         let mut small = [0; SMALL];
         for _ in 0..READS {
-            // Most reads bring a line or two: a large buffer would cost more to prepare than the reading.
+            // Most reads return a line or two, for which a large buffer would cost more than the read.
             let buffer = match self.buffer.is_empty() {
                 true => &mut small[..],
                 false => &mut self.buffer[..],
@@ -288,8 +288,8 @@ impl<F: AsFd> Reader<F> {
         Ok(Fill::More)
     }
 
-    /// Reads what is left after the program has ended. Does not wait for descendants of it that keep the pipe open, and
-    /// leaves those that go on writing at the given moment.
+    /// Reads the remainder after the program has ended. Does not wait for its descendants that keep the pipe open, and
+    /// stops at the given time if they continue to write.
     pub fn drain(
         &mut self,
         lines: &mut Lines,
@@ -304,7 +304,7 @@ impl<F: AsFd> Reader<F> {
         }
     }
 
-    /// Gives the buffer back: an idle reader should cost nothing.
+    /// Frees the buffer, so that an idle reader costs nothing.
     fn rest(&mut self, fill: Fill) -> Fill {
         self.buffer = Vec::new();
         fill

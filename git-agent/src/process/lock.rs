@@ -1,7 +1,7 @@
-//! Locks that a crash releases: a file held with flock, and inside it who holds it.
+//! Locks that a crash releases: a file locked with flock that names its holder.
 //!
-//! The kernel lets go when the holder ends in whatever way, so a dead holder needs no guessing and no clean-up. Descriptors
-//! close on exec (std's default), so no child keeps a lock alive.
+//! The kernel releases the lock when the holder ends in any way, so that a dead holder needs no guess and no clean-up.
+//! Descriptors close on exec (std's default), so a child never keeps a lock.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
@@ -23,7 +23,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock if nobody holds it. Missing directories are made, for the owner only.
+    /// Takes the lock if it is free. Creates missing directories, for the owner only.
     pub fn try_acquire(env: &Env, path: impl Into<PathBuf>) -> Result<Option<Lock>> {
         let path = path.into();
         if let Some(parent) = path.parent() {
@@ -41,13 +41,13 @@ impl Lock {
                     if is_held_exclusively(&file, &path)? {
                         return Ok(None);
                     }
-                    // Somebody only looked: they let go at once.
+                    // A process that only looks releases it at once.
                     std::thread::yield_now();
                     continue;
                 }
                 Err(TryLockError::Error(error)) => return Err(cannot_lock(&path).because(error)),
             }
-            // The last holder may have removed the file between our opening and locking: then we hold nothing.
+            // The last holder may have removed the file between our open and lock. Then our lock is worthless.
             if is_at(&file, &path) {
                 let lock = Lock { file, path };
                 lock.sign(&ProcessId::current(env)?)?;
@@ -56,10 +56,10 @@ impl Lock {
         }
     }
 
-    /// Takes the lock, waiting for a holder who works briefly. Looks ever less often, but at least every 10 ms: of several
-    /// who wait, one that looked more rarely would never find it free.
+    /// Takes the lock, waiting for a holder that works briefly. Polls at growing intervals, but at least every 10 ms: a
+    /// waiter with longer intervals would starve beside others.
     ///
-    /// This is for short stretches of work. To wait for long, without waking up, use [`crate::process::slots::Slots`].
+    /// This is for short work. For a long wait without polling, use [`crate::process::slots::Slots`].
     pub fn acquire(env: &Env, path: impl Into<PathBuf>, timeout: Duration) -> Result<Lock> {
         let path = path.into();
         let who = || match holder(&path) {
@@ -77,23 +77,23 @@ impl Lock {
         }
     }
 
-    /// Takes the lock, however long another process may work under it.
+    /// Takes the lock, however long another process holds it.
     pub fn acquire_patiently(env: &Env, path: impl Into<PathBuf>) -> Result<Lock> {
         Lock::acquire(env, path, Duration::MAX)
     }
 
-    /// Returns where the lock's file is.
+    /// Returns the path of the lock file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes the file and lets go. Others notice that their open file is no longer the lock.
+    /// Removes the file and releases the lock. Other processes notice that their open file is no longer the lock.
     pub fn remove(self) -> Result<()> {
         std::fs::remove_file(&self.path)
             .context(|| format!("cannot remove '{}'", self.path.display()))
     }
 
-    /// Renames the file, which stays held.
+    /// Renames the file, which stays locked.
     pub(super) fn rename(&mut self, to: PathBuf) -> Result<()> {
         std::fs::rename(&self.path, &to).context(|| format!("cannot create '{}'", to.display()))?;
         self.path = to;
@@ -111,15 +111,15 @@ impl Lock {
     }
 }
 
-/// After so long a person is told what is waited for.
+/// After this time the user is told about the wait.
 const LONG: Duration = Duration::from_secs(2);
 
-/// How a person is told.
+/// The function that tells the user.
 static TELL: OnceLock<fn(&str)> = OnceLock::new();
 
-/// Says how a person is told of a wait that has become long. Without this nobody is.
+/// Sets the function that tells the user about a long wait. Without it, waits are silent.
 pub fn tell_of_waits(tell: fn(&str)) {
-    // Said once, by the program's beginning.
+    // Set once, at the start of the program.
     let _ = TELL.set(tell);
 }
 
@@ -141,7 +141,7 @@ impl Wait {
         }
     }
 
-    /// Sleeps for a moment. Returns `false` when the time is over.
+    /// Sleeps for a moment. Returns `false` if the time is over.
     fn goes_on(&mut self, path: &Path, who: &dyn Fn() -> String) -> bool {
         let waited = self.started.elapsed();
         let left = self.timeout.saturating_sub(waited);
@@ -160,7 +160,7 @@ impl Wait {
     }
 }
 
-/// Locks a file that nobody signs, however long that takes.
+/// Locks a file without a holder's name in it, however long that takes.
 pub fn lock_unsigned(file: &File, path: &Path) -> std::io::Result<()> {
     let mut wait = Wait::begin(Duration::MAX);
     loop {
@@ -174,13 +174,13 @@ pub fn lock_unsigned(file: &File, path: &Path) -> std::io::Result<()> {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing would do, but watchers are told of the close before the kernel gives up the lock. A failure here
-        // leaves it to the closing.
+        // Closing the file would release the lock too, but watchers hear of the close before the kernel releases the
+        // lock. If this fails, the close still releases it.
         let _ = self.file.unlock();
     }
 }
 
-/// Returns whether some process holds the lock. Does not create it, and does not make an attempt to take it fail.
+/// Returns whether some process holds the lock. Does not create it, and never makes another process's attempt fail.
 pub fn is_held(path: &Path) -> Result<bool> {
     match open(path, false) {
         Ok(file) => is_held_exclusively(&file, path),
@@ -189,7 +189,7 @@ pub fn is_held(path: &Path) -> Result<bool> {
     }
 }
 
-/// Returns who holds the lock: `None` when nobody does, or the holder has not yet signed.
+/// Returns the holder of the lock: `None` if it is free, or if the holder has not written its name yet.
 pub fn holder(path: &Path) -> Result<Option<ProcessId>> {
     if !is_held(path)? {
         return Ok(None);
@@ -204,7 +204,7 @@ pub fn holder(path: &Path) -> Result<Option<ProcessId>> {
     Ok(serde_json::from_slice(&text).ok())
 }
 
-/// Asks by a shared lock held for an instant: it fails beside an exclusive one, and [`Lock::try_acquire`] sees through it.
+/// Tries a shared lock for an instant: it fails beside an exclusive one, and [`Lock::try_acquire`] tolerates it.
 fn is_held_exclusively(file: &File, path: &Path) -> Result<bool> {
     match file.try_lock_shared() {
         Ok(()) => {
@@ -224,7 +224,7 @@ fn open(path: &Path, write: bool) -> Result<File> {
         .create(write)
         .truncate(false)
         .mode(0o600)
-        // Neither a link to elsewhere nor a FIFO that would block us is a lock.
+        // A link or a FIFO is not a lock, and a FIFO would block.
         .custom_flags(no_follow)
         .open(path)
         .context(|| format!("cannot open '{}'", path.display()))
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(mode(path.parent().expect("in a directory")) & 0o777, 0o700);
         drop(lock);
         assert!(!is_held(&path).expect("answers"));
-        assert_eq!(holder(&path).expect("a stale name is nobody's"), None);
+        assert_eq!(holder(&path).expect("a stale name does not count"), None);
         let lock = Lock::acquire(&env, &path, Duration::from_secs(1)).expect("free");
         lock.remove().expect("removes");
         assert!(!path.exists());
@@ -331,7 +331,7 @@ mod tests {
         child.wait().expect("ours");
     }
 
-    /// Is also the other process of `a_killed_holder_holds_nothing`.
+    /// Also the other process of `a_killed_holder_holds_nothing`.
     #[test]
     fn holds_for_another_test() {
         if let Ok(path) = std::env::var("GIT_AGENT_TEST_HOLD") {

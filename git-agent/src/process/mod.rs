@@ -1,22 +1,23 @@
-//! Processes as the supervisor needs them: who is alive, who runs below us, how one is started, limited, read and ended.
+//! Processes: their identity, their descendants, and how to start, limit, read and end them.
 //!
-//! Nothing here knows what a session is. Everything is Linux: pidfds, `/proc`, flock, inotify; and nothing here wakes
-//! up while there is nothing to do.
+//! Nothing here knows about sessions. Everything is Linux: pidfds, `/proc`, flock, inotify. An idle process never wakes
+//! up.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `identity` | one process over time: pid, start time and boot; signals that cannot hit a successor of the pid |
-//! | `lock` | locks that a crash releases, and who holds them |
+//! | `identity` | one process over time: pid, start time and boot; signals that cannot reach a later process with the
+//! same pid |
+//! | `lock` | locks that a crash releases, and their holders |
 //! | `slots` | at most N at a time, in order of priority and arrival |
 //! | `tree` | the processes below us or marked as ours, and ending them all |
 //! | `doorbell` | waking another process that listens at a path |
-//! | `news` | the end of other processes, and a moment, as something to wait on |
-//! | `wait` | waiting for descriptors, signals, files and moments in one place |
-//! | `resident` | giving memory back before a long wait |
+//! | `news` | the end of other processes, and a deadline, as one descriptor to wait on |
+//! | `wait` | waiting for descriptors, signals, files and deadlines in one place |
+//! | `resident` | freeing memory before a long wait |
 //! | `lines` | a child's output as bounded lines |
-//! | `limits` | which mechanism limits memory and CPU here |
-//! | `spawn`, `shim` | starting an agent's program: our half, and the half that runs just before it |
-//! | `inherited` | descriptors that we were given and must not pass on |
+//! | `limits` | the mechanism that limits memory and CPU on this machine |
+//! | `spawn`, `shim` | starting an agent's program: our half, and the half in the new process |
+//! | `inherited` | inherited descriptors that must not be passed on |
 //! | `files` | files that processes have open |
 //! | `detach` | starting our own program so that it outlives the terminal |
 

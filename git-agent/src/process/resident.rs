@@ -1,7 +1,7 @@
-//! Giving memory back before a long wait.
+//! Frees memory before a long wait.
 //!
-//! Most of what a waiting supervisor holds is its own program's code, which it has run through once and needs again, in
-//! small parts, only when something happens. Given back, the pages stay in the kernel's cache of the file.
+//! Most memory of a waiting supervisor is program code that ran once and is needed again only in small parts. Freed
+//! pages stay in the kernel's page cache.
 
 #![allow(unsafe_code)]
 
@@ -9,24 +9,24 @@ use std::ffi::c_void;
 
 use rustix::mm::{Advice, madvise};
 
-/// Gives back the pages of program code. They come back by themselves, each when it is run again.
+/// Frees the pages of program code. The kernel maps each one again when it runs.
 pub(super) fn give_back() {
     let Ok(maps) = std::fs::read("/proc/self/maps") else {
         return;
     };
-    // Read first: what runs after a page was given back brings it back.
+    // Read first, because code that runs after the release maps its page again.
     let code: Vec<_> = maps.split(|byte| *byte == b'\n').filter_map(code).collect();
     for (start, length) in code {
         // SAFETY: The range is a whole mapping of this process, as the kernel has just listed it, and of a file (`code`
-        // takes no other). It is private and cannot be written, nor was it before: code is position independent and
-        // holds no relocations. So every page in it equals the file's, and the kernel maps the same bytes again at the
-        // next access: no reference can see a difference. Nothing unmaps code here: no library is ever closed. Were the file cut short, a page that
-        // was never touched would fail just the same.
+        // takes no other). It is private and cannot be written, nor was it before: code is position independent and has
+        // no relocations. So every page equals the file's, and the kernel maps the same bytes again at the next access:
+        // no reference can see a difference. Nothing unmaps code here, because no library is ever closed. If the file
+        // were truncated, a page that was never touched would fail just the same.
         let _ = unsafe { madvise(start as *mut c_void, length, Advice::LinuxDontNeed) };
     }
 }
 
-/// Returns the start and length of a mapping of program code that cannot be written, from its line in the list.
+/// Returns the start and length of a mapping of read-only program code, from its line in the list.
 fn code(line: &[u8]) -> Option<(usize, usize)> {
     let line = std::str::from_utf8(line).ok()?;
     let mut words = line.split_ascii_whitespace();
@@ -37,7 +37,7 @@ fn code(line: &[u8]) -> Option<(usize, usize)> {
         words.next()?,
         words.next()?,
     );
-    // Code without a file (inode 0) is the kernel's own, or was made at run time: it cannot be read again.
+    // Code without a file (inode 0) belongs to the kernel, or was made at run time. It cannot be read again.
     if rights != "r-xp" || inode == "0" {
         return None;
     }

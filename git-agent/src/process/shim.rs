@@ -1,8 +1,8 @@
-//! The half of starting a program that runs in the new process, just before it becomes that program.
+//! The half of starting a program that runs in the new process, just before its exec.
 //!
-//! Our own binary is started first, as `git-agent __exec OPTIONS -- PROGRAM ARGUMENTS`. It ties itself to the supervisor's
-//! life, takes on the limits, and execs. What goes wrong here is told to the supervisor through its pipe, so that it is
-//! never taken for a failure of the program.
+//! Our own binary is started first, as `git-agent __exec OPTIONS -- PROGRAM ARGUMENTS`. It binds itself to the
+//! supervisor's life, sets the limits, and execs the program. It reports its own errors to the supervisor through a
+//! pipe, so that they are never mistaken for a failure of the program.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -24,29 +24,29 @@ use crate::process::wait::{Poll, Signals};
 
 /// The verb under which the shim runs.
 pub const VERB: &str = "__exec";
-/// The word after the verb that makes this process watch over a program instead of becoming it.
+/// The option that makes this process guard a program instead of becoming it.
 const GUARD: &str = "--guard";
-/// How long what a guarded program started gets to end by itself.
+/// How long descendants of a guarded program have to end by themselves.
 const GRACE: Duration = Duration::from_secs(2);
-/// The shim's first word to the supervisor: its pipe works.
+/// The shim's first word to the supervisor, which shows that its pipe works.
 pub(super) const HERE: &str = "here\n";
-/// What the shell would say too: the program exists but cannot be run, or was not found.
+/// Exit codes as in a shell: the program cannot be run, or was not found.
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// What the supervisor tells the shim.
+/// The supervisor's orders to the shim.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Orders {
-    /// The supervisor's pid, and the number its status pipe has there.
+    /// The supervisor's pid, and the number of its status pipe there.
     pub supervisor: u32,
     pub status: i32,
-    /// The signal that the supervisor's death sends.
+    /// The signal to receive when the supervisor dies.
     pub death_signal: i32,
     pub memory: Option<u64>,
     pub cpu_seconds: Option<u64>,
     pub nice: Option<i32>,
     pub cores: Option<usize>,
-    /// The file of a cgroup that takes our pid.
+    /// The file of a cgroup to which we write our pid.
     pub cgroup: Option<OsString>,
     /// The program and its arguments.
     pub command: Vec<OsString>,
@@ -75,7 +75,7 @@ impl Orders {
         arguments
     }
 
-    /// Reads the shim's arguments.
+    /// Parses the shim's arguments.
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Self> {
         let mut orders = Orders::default();
         let mut arguments = arguments.into_iter();
@@ -113,11 +113,11 @@ fn number<T: std::str::FromStr>(name: &OsStr, value: &OsStr) -> Result<T> {
         .ok_or_else(|| Error::usage(format!("option {name:?} needs a number")))
 }
 
-/// Returns the command that runs another in a process that watches over it: when the program ends, or this process is
-/// asked to end, all that the program started ends too.
+/// Returns a command that runs another one under a guard: when the program ends, or the guard is asked to end, the
+/// guard ends all descendants of the program.
 ///
-/// It is for programs whose whole tree must not outlive us even if we are killed: with [`crate::process::spawn::Spec`] saying
-/// that our death sends a `TERM`, the guard outlives us for as long as that takes.
+/// It is for programs whose whole tree must end even if we are killed. With a `TERM` as the death signal of
+/// [`crate::process::spawn::Spec`], the guard outlives us until the tree has ended.
 pub fn guarded(command: &[OsString]) -> Vec<OsString> {
     let own = format!("/proc/{}/exe", std::process::id());
     [own.into(), VERB.into(), GUARD.into()]
@@ -126,7 +126,7 @@ pub fn guarded(command: &[OsString]) -> Vec<OsString> {
         .collect()
 }
 
-/// Becomes the program named in the arguments. Returns only if that failed, after telling the supervisor.
+/// Becomes the program in the arguments. Returns only on failure, after a report to the supervisor.
 pub fn exec_shim(arguments: impl IntoIterator<Item = OsString>) -> Error {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if let [first, command @ ..] = arguments.as_slice()
@@ -154,15 +154,15 @@ pub fn exec_shim(arguments: impl IntoIterator<Item = OsString>) -> Error {
     };
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
     let mut cause = cause.unwrap_or_default();
-    // The number says nothing to a person.
+    // The error number does not help the user.
     cause.truncate(cause.find(" (os error ").unwrap_or(cause.len()));
-    // If the supervisor is gone, so are we.
+    // A failure means that the supervisor is gone, and this process ends anyway.
     let code = error.kind().exit_code();
     let _ = write!(status, "{code} {error}{cause}");
     error
 }
 
-/// Runs a program, ends whatever it started, and returns the code to exit with, as a shell would give it.
+/// Runs a program, ends its descendants, and returns the exit code in a shell's form.
 fn guard(command: &[OsString]) -> Result<i32> {
     let [program, arguments @ ..] = command else {
         return Err(Error::usage("no program to start"));
@@ -202,7 +202,7 @@ fn guard(command: &[OsString]) -> Result<i32> {
     Ok(status.code().unwrap_or(128 + signal))
 }
 
-/// Ties this process to its supervisor's life. The supervisor may have died before that: then our parent is another.
+/// Binds this process to its supervisor's life. If the supervisor died before that, our parent is another process.
 fn stay_with(orders: &Orders) -> Result<()> {
     set_parent_process_death_signal(Signal::from_named_raw(orders.death_signal))
         .context(|| "cannot follow the supervisor".into())?;
@@ -214,7 +214,7 @@ fn stay_with(orders: &Orders) -> Result<()> {
     }
 }
 
-/// Opens the supervisor's pipe by its place in `/proc`: nothing has to be inherited, and the exec closes it.
+/// Opens the supervisor's pipe through `/proc`, so that nothing is inherited, and the exec closes it.
 fn open_status(orders: &Orders) -> Result<File> {
     let path = format!("/proc/{}/fd/{}", orders.supervisor, orders.status);
     let mut status = OpenOptions::new()
@@ -233,7 +233,7 @@ fn limit(orders: &Orders) -> Result<()> {
             .context(|| format!("cannot join the cgroup at {file:?}"))?;
     }
     let lower = |resource: Resource, value: u64, what: &str| {
-        // Nobody may raise a maximum, and one that is lower already is kept.
+        // A maximum cannot be raised, so a lower one is kept.
         let allowed = getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let value = Some(value.min(allowed));
         let limit = Rlimit {
@@ -242,7 +242,7 @@ fn limit(orders: &Orders) -> Result<()> {
         };
         setrlimit(resource, limit).context(|| format!("cannot limit {what}"))
     };
-    // A dump of an agent's memory would hold keys and prompts.
+    // A dump of an agent's memory would contain keys and prompts.
     lower(Resource::Core, 0, "core dumps")?;
     if let Some(bytes) = orders.memory {
         // Not the address space: language runtimes reserve far more of it than they use.
@@ -262,7 +262,7 @@ fn limit(orders: &Orders) -> Result<()> {
     Ok(())
 }
 
-/// Binds to so many of the allowed cores, starting at one that depends on the pid so that agents spread out.
+/// Binds to some of the allowed cores, starting at one that depends on the pid, so that agents spread out.
 fn bind_to_cores(cores: usize) -> rustix::io::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let all: Vec<usize> = (0..CpuSet::MAX_CPU)
@@ -284,7 +284,7 @@ fn become_program(command: &[OsString]) -> Error {
     let path = std::path::Path::new(program);
     let message = if not_found && path.components().count() > 1 && path.exists() {
         format!(
-            "cannot start '{}': the program it is written for is missing",
+            "cannot start '{}': its interpreter is missing",
             path.display()
         )
     } else {
@@ -341,7 +341,7 @@ mod tests {
             supervisor: 1,
             ..Orders::default()
         };
-        // The parent of this test is whoever started it, never pid 1 itself under cargo; no signal is asked for.
+        // The parent of this test is never pid 1 under cargo. No signal is asked for.
         if getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(1) {
             assert!(stay_with(&orders).is_err());
         }

@@ -1,5 +1,5 @@
-//! Starting an agent's program: with exactly the environment it shall see, in a process group of its own, limited, and
-//! with a clear answer whether it started.
+//! Starts an agent's program: with exactly the given environment, in its own process group, with limits, and with a
+//! clear answer whether it started.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,15 +20,15 @@ use crate::process::lines::{Bounds, Lines, Piece, Reader, Stream};
 use crate::process::shim::{HERE, Orders, VERB};
 use crate::process::wait::Poll;
 
-/// How long a program may take to start; a service manager may stand between.
+/// How long a program may take to start, perhaps through a service manager.
 const START: Duration = Duration::from_secs(30);
 
-/// What a program reads as its standard input.
+/// The standard input of a program.
 #[derive(Debug)]
 pub enum Stdin {
     /// Nothing.
     Null,
-    /// What the supervisor writes to it.
+    /// A pipe from the supervisor.
     Pipe,
     /// A file.
     File(File),
@@ -39,17 +39,17 @@ pub enum Stdin {
 pub struct Spec {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Where it starts.
+    /// The working directory.
     pub directory: PathBuf,
-    /// All that is in its environment.
+    /// The complete environment.
     pub environment: Vec<(OsString, OsString)>,
     /// Its standard input.
     pub stdin: Stdin,
-    /// What it may use.
+    /// The resource limits.
     pub limits: LimitPlan,
-    /// A name for its cgroup or scope: letters, digits and dashes, the same for the same agent.
+    /// A name for its cgroup or scope: letters, digits and dashes, always the same for one agent.
     pub name: String,
-    /// The signal it gets when the supervisor dies, however that happens.
+    /// The signal it receives when the supervisor dies in any way.
     pub death_signal: Signal,
 }
 
@@ -61,7 +61,7 @@ pub struct Shim {
 }
 
 impl Shim {
-    /// Returns this very program, even if its file has been replaced by a newer one meanwhile.
+    /// Returns this very program, even if a newer one has replaced its file.
     pub fn own() -> Self {
         Shim {
             program: format!("/proc/{}/exe", std::process::id()).into(),
@@ -73,31 +73,31 @@ impl Shim {
 /// A program that has started.
 #[derive(Debug)]
 pub struct Spawned {
-    /// The process: its status is to be taken from here.
+    /// The child, from which the caller takes the exit status.
     pub child: Child,
-    /// Who it is, for the record.
+    /// Its identity, for records.
     pub id: ProcessId,
-    /// A hold on it that becomes readable when it has ended.
+    /// A pidfd that becomes readable when it has ended.
     pub handle: Handle,
-    /// What it reads, if that is a pipe.
+    /// Its standard input, if that is a pipe.
     pub stdin: Option<ChildStdin>,
-    /// What it writes.
+    /// Its standard output.
     pub stdout: ChildStdout,
-    /// What it complains.
+    /// Its standard error.
     pub stderr: ChildStderr,
-    /// How it is limited in the end: a mechanism that did not work was replaced.
+    /// The limits in force: a mechanism that failed was replaced.
     pub limits: LimitPlan,
-    /// Its cgroup, if it has one of its own; to be kept until it has ended.
+    /// Its own cgroup, if it has one; the caller keeps this until the program has ended.
     pub cgroup: Option<Cgroup>,
 }
 
-/// Starts a program and returns once it runs. An error means that it never did; its kind holds 127 or 126 as a shell
-/// would give.
+/// Starts a program and returns once it runs. An error means that it never ran; its kind holds 127 or 126, as in a
+/// shell.
 ///
-/// The calling thread must outlive the program: the kernel ties [`Spec::death_signal`] to the thread that started it.
+/// The calling thread must outlive the program, because the kernel binds [`Spec::death_signal`] to that thread.
 pub fn spawn(env: &Env, shim: &Shim, spec: Spec) -> Result<Spawned> {
     if !spec.directory.is_dir() {
-        let message = format!("'{}' is no directory", spec.directory.display());
+        let message = format!("'{}' is not a directory", spec.directory.display());
         return Err(Error::new(Kind::Exit(126), message));
     }
     let mut plan = spec.limits.clone();
@@ -109,7 +109,7 @@ pub fn spawn(env: &Env, shim: &Shim, spec: Spec) -> Result<Spawned> {
         }
     }
     match start(env, shim, &spec, &plan, cgroup) {
-        // Without its first word the shim never ran: what stands before it did not work.
+        // Without its first word the shim never ran, so the program in front of it failed.
         Err(Failure::Unborn(_)) if matches!(plan.mechanism, Mechanism::Scope(_)) => {
             start(env, shim, &spec, &plan.without_machine(), None).map_err(Failure::into_error)
         }
@@ -117,11 +117,11 @@ pub fn spawn(env: &Env, shim: &Shim, spec: Spec) -> Result<Spawned> {
     }
 }
 
-/// Why a program did not start.
+/// The reason why a program did not start.
 enum Failure {
-    /// The shim said nothing.
+    /// The shim reported nothing.
     Unborn(Error),
-    /// The shim said why, or we know it.
+    /// The shim reported the reason, or we know it.
     Known(Error),
 }
 
@@ -147,7 +147,7 @@ fn start(
     cgroup: Option<Cgroup>,
 ) -> Result<Spawned, Failure> {
     let (status, shims_end) =
-        pipe_with(PipeFlags::CLOEXEC).context(|| "cannot make a pipe".into())?;
+        pipe_with(PipeFlags::CLOEXEC).context(|| "cannot create a pipe".into())?;
     let per_process = matches!(plan.mechanism, Mechanism::Process { .. });
     let orders = Orders {
         supervisor: std::process::id(),
@@ -241,7 +241,7 @@ fn command_line(shim: &Shim, spec: &Spec, plan: &LimitPlan) -> Command {
 }
 
 fn identify(env: &Env, pid: u32) -> Result<(ProcessId, Handle)> {
-    // It is our child and nobody has taken its status, so the pid cannot have passed on.
+    // It is our child and its status has not been taken, so its pid cannot have been reused.
     let id = ProcessId::of(env, pid)?;
     let handle = match &id {
         Some(id) => Handle::open(pid, id.start_time)?,
@@ -251,7 +251,7 @@ fn identify(env: &Env, pid: u32) -> Result<(ProcessId, Handle)> {
         .ok_or_else(|| Error::fatal(format!("cannot find process {pid} in '/proc'")))
 }
 
-/// Waits until the shim's end of the pipe is closed: by the exec if all is well, after a message if not.
+/// Waits until the shim's end of the pipe is closed: by the exec on success, after a message otherwise.
 fn await_start(handle: &Handle, status: OwnedFd, shims_end: OwnedFd) -> Result<(), Failure> {
     let deadline = Instant::now() + START;
     let mut poll = Poll::new();
@@ -266,7 +266,7 @@ fn await_start(handle: &Handle, status: OwnedFd, shims_end: OwnedFd) -> Result<(
         let message = "the program ended before it started";
         return Err(Failure::Unborn(Error::new(Kind::Exit(126), message)));
     }
-    // The shim has opened the pipe for itself; ours would keep it from ending.
+    // The shim has opened the pipe itself. Our copy would keep the pipe open.
     drop(shims_end);
     let mut poll = Poll::new();
     poll.read((), &status);
@@ -297,7 +297,7 @@ fn await_start(handle: &Handle, status: OwnedFd, shims_end: OwnedFd) -> Result<(
     }
 }
 
-/// Returns the first line of what a program complained before it ended.
+/// Returns the first line that a program wrote to standard error before it ended.
 fn first_words(stderr: ChildStderr) -> Option<String> {
     let mut first = None;
     let mut lines = Lines::new(Bounds {

@@ -1,11 +1,11 @@
-//! The processes below us, or marked as ours by their environment, and ending every one of them.
+//! Finds all processes below this one, or marked as ours by their environment, and ends them.
 //!
-//! Agents start tools in sessions of their own, and launchers die before the program they launched: neither the child nor
-//! its process group is enough. A supervisor that [adopts orphans](adopt_orphans) finds everything below itself; what a
-//! supervisor killed by force left behind is found by its marker.
+//! Agents start tools in their own sessions, and launchers die before their programs, so that neither the child nor its
+//! process group is enough. A supervisor that [adopts orphans](adopt_orphans) finds all processes below itself. The
+//! marker finds those that a killed supervisor left behind.
 //!
-//! Every signal goes to one process through a pidfd whose start time was compared (see [`crate::process::identity`]), never to a number
-//! or a group number, so a reused pid is safe. This process, its ancestors and pid 1 are never touched.
+//! Every signal goes to one process through a pidfd with a compared start time (see [`crate::process::identity`]),
+//! never to a pid or a group, so that a reused pid is safe. This process, its ancestors and pid 1 are never signalled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -19,13 +19,13 @@ use crate::error::{Context, Error, Result};
 use crate::process::identity::{Handle, ProcessId, Signal, Stat, boot_id, raw_pid};
 use crate::process::wait::Poll;
 
-/// How many processes are waited for at once; more would use up this process's descriptors.
+/// How many processes are waited for at once; more could exhaust this process's descriptors.
 const AT_ONCE: usize = 200;
-/// How much of an environment is read: the kernel's own bound for one is larger, but markers come first.
+/// How much of an environment is read. The kernel allows more, but markers come first.
 const ENVIRONMENT: u64 = 2 << 20;
-/// How many processes above this one are looked at.
+/// How many ancestors are examined.
 const ANCESTORS: usize = 64;
-/// How long processes may take to vanish after they were killed before they are given up.
+/// How long killed processes may take to vanish before we give up.
 const STUBBORN: Duration = Duration::from_secs(5);
 
 /// Makes this process the parent of every orphan below it, so that none can escape.
@@ -39,11 +39,11 @@ pub fn descendants(pid: u32) -> Vec<Stat> {
     let mut parents = vec![pid];
     while let Some(parent) = parents.pop() {
         let Some(children) = children(parent) else {
-            // The kernel keeps no list of children: ask every process for its parent.
+            // The kernel does not list children here, so ask every process for its parent.
             return below(&snapshot(), &BTreeSet::from([pid]), &|_| false);
         };
         for stat in children.into_iter().filter_map(Stat::of) {
-            // A pid may have passed on since the list was read.
+            // A pid may have been reused since the list was read.
             if stat.parent == parent && !found.iter().any(|known| known.pid == stat.pid) {
                 parents.push(stat.pid);
                 found.push(stat);
@@ -53,7 +53,8 @@ pub fn descendants(pid: u32) -> Vec<Stat> {
     found
 }
 
-/// Returns how many bytes a process and those below it have read and written so far; 0 where the system does not say.
+/// Returns how many bytes a process and its descendants have read and written so far; 0 where the system does not
+/// report it.
 pub fn traffic(pid: u32) -> u64 {
     let of = |pid: u32| -> u64 {
         let told = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
@@ -69,8 +70,8 @@ pub fn traffic(pid: u32) -> u64 {
     below.fold(of(pid), u64::wrapping_add)
 }
 
-/// Returns the living processes of this user that were started with `name=value` in their environment, except this one,
-/// its ancestors and pid 1.
+/// Returns this user's living processes that were started with `name=value` in their environment, except this one, its
+/// ancestors and pid 1.
 pub fn marked(name: &str, value: &str) -> Vec<Stat> {
     let stats = snapshot();
     let protected = protected(&stats);
@@ -81,8 +82,8 @@ pub fn marked(name: &str, value: &str) -> Vec<Stat> {
         .collect()
 }
 
-/// Returns what a variable was when this process and those above it were started, the nearest first. Whoever changes one for
-/// itself does not change it for its parent.
+/// Returns the values that a variable had when this process and its ancestors were started, the nearest first. A
+/// process can change its own variables, but not those of its parent.
 pub fn inherited(name: &str) -> Vec<String> {
     let value = |pid: u32| {
         let mut environment = Vec::new();
@@ -101,7 +102,7 @@ pub fn is_below(pid: u32) -> bool {
     upwards().into_iter().skip(1).any(|above| above == pid)
 }
 
-/// Returns this process and those above it, the nearest first, without pid 1.
+/// Returns this process and its ancestors, the nearest first, without pid 1.
 fn upwards() -> Vec<u32> {
     let first = std::process::id();
     let parent = |pid: &u32| Some(Stat::of(*pid)?.parent).filter(|parent| *parent > 1);
@@ -110,9 +111,9 @@ fn upwards() -> Vec<u32> {
         .collect()
 }
 
-/// Takes the exit status of adopted processes that have ended, so that no zombie stays. Returns how many.
+/// Collects the exit status of adopted processes that have ended, so that no zombie remains. Returns their number.
 ///
-/// Children in `keep` are left to those who wait for them.
+/// Children in `keep` are left to the code that waits for them.
 pub fn reap(keep: &[u32]) -> usize {
     let me = std::process::id();
     let mut reaped = 0;
@@ -125,19 +126,19 @@ pub fn reap(keep: &[u32]) -> usize {
     reaped
 }
 
-/// What must be respected while ending processes.
+/// Constraints for ending processes.
 #[derive(Clone, Copy)]
 pub struct Care<'a> {
-    /// How long they get between the polite signal and the forceful one.
+    /// The time between TERM and KILL.
     pub grace: Duration,
-    /// Says which found process is left alone with all below it, such as the supervisor of another session.
+    /// Selects processes to leave alone with all their descendants, such as the supervisor of another session.
     pub spare: &'a dyn Fn(&Stat) -> bool,
-    /// Children whose exit status somebody else takes.
+    /// Children whose exit status other code takes.
     pub keep: &'a [u32],
 }
 
 impl Care<'_> {
-    /// Returns care for nothing but a time of grace.
+    /// Returns constraints with only a grace time.
     pub fn new(grace: Duration) -> Self {
         Care {
             grace,
@@ -147,21 +148,22 @@ impl Care<'_> {
     }
 }
 
-/// What became of the processes that were to end.
+/// The result of ending processes.
 #[derive(Debug, Default)]
 pub struct Ended {
-    /// Those that ended when asked to.
+    /// Processes that ended on TERM.
     pub asked: Vec<Stat>,
-    /// Those that had to be killed.
+    /// Processes that had to be killed.
     pub killed: Vec<Stat>,
-    /// Those that are still there: not ours to signal, or stuck in the kernel.
+    /// Processes that remain: we may not signal them, or they are stuck in the kernel.
     pub left: Vec<Stat>,
 }
 
-/// Ends every process below this one and reaps them. Needs [`adopt_orphans`] to have been called before they started.
+/// Ends and reaps every process below this one. Requires [`adopt_orphans`] before they started.
 pub fn end_all(care: Care<'_>) -> Result<Ended> {
     reap(care.keep);
-    // Orphans come to us, and a zombie stays a child until it is reaped: who has no child has nothing below.
+    // Orphans become our children, and a zombie stays a child until it is reaped: without a child there is no
+    // descendant.
     if children(std::process::id()).is_some_and(|children| children.is_empty()) {
         return Ok(Ended::default());
     }
@@ -170,7 +172,7 @@ pub fn end_all(care: Care<'_>) -> Result<Ended> {
     end.run(&|stats| below(stats, &BTreeSet::from([std::process::id()]), care.spare))
 }
 
-/// Ends every process of this user that was started with `name=value` in its environment, and all below those.
+/// Ends this user's processes that were started with `name=value` in their environment, and their descendants.
 pub fn end_marked(name: &str, value: &str, care: Care<'_>) -> Result<Ended> {
     End::new(care).run(&|stats| {
         stats
@@ -181,7 +183,8 @@ pub fn end_marked(name: &str, value: &str, care: Care<'_>) -> Result<Ended> {
     })
 }
 
-/// Ends recorded processes and all below them. Records of an earlier boot, of reused pids and of the dead are nobody.
+/// Ends recorded processes and their descendants. Skips records of an earlier boot, of reused pids and of ended
+/// processes.
 pub fn end_recorded(env: &Env, records: &[ProcessId], care: Care<'_>) -> Result<Ended> {
     let boot = boot_id(env)?;
     End::new(care).run(&|stats| {
@@ -195,12 +198,12 @@ pub fn end_recorded(env: &Env, records: &[ProcessId], care: Care<'_>) -> Result<
 
 type Snapshot = BTreeMap<u32, Stat>;
 
-/// One ending in progress.
+/// An ending in progress.
 struct End<'a> {
     care: Care<'a>,
-    /// Whether ended children are ours to reap; who ends foreign processes may have children that others wait for.
+    /// Whether we reap ended children. When ending unrelated processes, other code may wait for our children.
     reaps: bool,
-    /// Everything found so far, by pid and start time: a process stays a target when its parent dies.
+    /// All targets so far, by pid and start time: a process stays a target when its parent dies.
     seen: BTreeMap<(u32, u64), Stat>,
     asked: BTreeSet<(u32, u64)>,
     killed: BTreeSet<(u32, u64)>,
@@ -229,7 +232,7 @@ impl<'a> End<'a> {
             for stat in &alive {
                 if self.asked.insert(key(stat)) {
                     self.signal(stat, Signal::TERM)?;
-                    // One that is stopped would act on it only after going on.
+                    // A stopped process handles the signal only after it continues.
                     if stat.state == 'T' {
                         self.signal(stat, Signal::CONT)?;
                     }
@@ -245,7 +248,7 @@ impl<'a> End<'a> {
             }
             for stat in &alive {
                 if self.killed.insert(key(stat)) {
-                    // Somebody new: there was no time yet for it to vanish.
+                    // A new process, which needs its own time to vanish.
                     given_up = Instant::now() + STUBBORN;
                 }
                 self.signal(stat, Signal::KILL)?;
@@ -254,7 +257,7 @@ impl<'a> End<'a> {
         }
     }
 
-    /// Returns the living targets of this moment that may be signalled, and lets go of the dead.
+    /// Returns the living targets that may be signalled, and reaps the dead.
     fn scan(&mut self, find: &dyn Fn(&Snapshot) -> Vec<Stat>) -> Vec<Stat> {
         if self.reaps {
             reap(self.care.keep);
@@ -267,7 +270,7 @@ impl<'a> End<'a> {
             .filter(|stat| !(self.care.spare)(stat))
             .map(|stat| (stat.pid, stat))
             .collect();
-        // A dead one says nothing of who has its pid now.
+        // A dead target does not identify the process that has its pid now.
         targets.retain(|pid, stat| stats.get(pid).is_some_and(|now| key(now) == key(stat)));
         let roots: BTreeSet<u32> = targets
             .keys()
@@ -277,7 +280,7 @@ impl<'a> End<'a> {
         for stat in below(&stats, &roots, self.care.spare) {
             targets.insert(stat.pid, stat);
         }
-        // A group whose leader is a target belongs to it, even where its members were orphaned away from us.
+        // A group whose leader is a target belongs to it, even if its members were orphaned away from us.
         for stat in stats.values() {
             if roots.contains(&stat.group) && !(self.care.spare)(stat) {
                 targets.insert(stat.pid, stat.clone());
@@ -302,7 +305,7 @@ impl<'a> End<'a> {
             Err(error) => Err(error),
         };
         match sent {
-            // A program of another user, started through sudo or the like: said at the end, not fought.
+            // A program of another user, started through sudo or the like. It is reported at the end.
             Err(error) if is_permission(&error) => {
                 self.refused.insert(key(stat));
                 Ok(())
@@ -312,7 +315,7 @@ impl<'a> End<'a> {
     }
 
     fn outcome(self, alive: &[Stat]) -> Ended {
-        // The last to die may have left its own zombies to us.
+        // The last process to die may have left its own zombies to us.
         while self.reaps && reap(self.care.keep) > 0 {}
         let left: BTreeSet<_> = alive.iter().map(key).chain(self.refused).collect();
         let mut ended = Ended::default();
@@ -339,7 +342,7 @@ fn is_permission(error: &Error) -> bool {
         .is_some_and(|errno| *errno == rustix::io::Errno::PERM)
 }
 
-/// Sleeps until one of these has ended, or the moment has come.
+/// Sleeps until one of these processes has ended, or until the deadline.
 fn wait_for_any(stats: &[Stat], deadline: Option<Instant>) -> Result<()> {
     let mut handles = Vec::new();
     for stat in stats.iter().take(AT_ONCE) {
@@ -355,7 +358,7 @@ fn wait_for_any(stats: &[Stat], deadline: Option<Instant>) -> Result<()> {
     poll.wait(deadline).map(drop)
 }
 
-/// Returns every process there is.
+/// Returns every process of the machine.
 fn snapshot() -> Snapshot {
     let Ok(listing) = std::fs::read_dir("/proc") else {
         return Snapshot::new();
@@ -367,7 +370,7 @@ fn snapshot() -> Snapshot {
         .collect()
 }
 
-/// Returns what is below these, without what is spared and all below that.
+/// Returns the descendants of these, without spared processes and their descendants.
 fn below(stats: &Snapshot, roots: &BTreeSet<u32>, spare: &dyn Fn(&Stat) -> bool) -> Vec<Stat> {
     let mut children: BTreeMap<u32, Vec<&Stat>> = BTreeMap::new();
     for stat in stats.values() {
@@ -387,11 +390,11 @@ fn below(stats: &Snapshot, roots: &BTreeSet<u32>, spare: &dyn Fn(&Stat) -> bool)
     found
 }
 
-/// Returns those that are never signalled: this process, its ancestors, and pid 1.
+/// Returns the processes that are never signalled: this one, its ancestors, and pid 1.
 fn protected(stats: &Snapshot) -> BTreeSet<u32> {
     let mut protected = BTreeSet::from([0, 1]);
     let mut next = std::process::id();
-    // A pid seen twice would be a loop, which only a torn snapshot can show.
+    // A pid seen twice would be a loop, which only an inconsistent snapshot can show.
     while protected.insert(next) {
         next = match stats.get(&next) {
             Some(stat) => stat.parent,

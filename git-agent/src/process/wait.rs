@@ -1,7 +1,7 @@
-//! Waiting for descriptors, signals, files and moments in one place, without waking up in between.
+//! Waits for descriptors, signals, files and deadlines in one place, without waking up in between.
 //!
-//! A loop builds a [`Poll`] from what it cares for, gives it the next moment of its [`Timers`], and sleeps in the kernel.
-//! With no timer set there is no timeout, so an idle process makes no wake-up at all.
+//! A loop builds a [`Poll`] from its descriptors, gives it the next deadline of its [`Timers`], and sleeps in the
+//! kernel. Without a timer the wait has no timeout, so an idle process never wakes up.
 
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
@@ -45,12 +45,12 @@ impl<'fd, T: Clone> Poll<'fd, T> {
         Poll::default()
     }
 
-    /// Waits also until this can be read, has ended or has failed.
+    /// Also waits until this is readable, has ended or has failed.
     pub fn read(&mut self, token: T, descriptor: &'fd impl AsFd) {
         self.add(token, descriptor.as_fd(), PollFlags::IN);
     }
 
-    /// Waits also until this can be written, or nobody reads it any more.
+    /// Also waits until this is writable, or has no reader left.
     pub fn write(&mut self, token: T, descriptor: &'fd impl AsFd) {
         self.add(token, descriptor.as_fd(), PollFlags::OUT);
     }
@@ -61,7 +61,8 @@ impl<'fd, T: Clone> Poll<'fd, T> {
             .push(PollFd::from_borrowed_fd(descriptor, events));
     }
 
-    /// Sleeps until something is ready or the moment has come. Returns what is ready; nothing means the moment has come.
+    /// Sleeps until a descriptor is ready or the deadline passes. Returns the ready ones; none means the deadline
+    /// passed.
     pub fn wait(&mut self, deadline: Option<Instant>) -> Result<Vec<T>> {
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -77,7 +78,7 @@ impl<'fd, T: Clone> Poll<'fd, T> {
                         .map(|(token, _)| token.clone())
                         .collect());
                 }
-                // A signal's handler has written to its pipe by now if anyone waits for it.
+                // If the signal is handled, its handler has written to its pipe by now.
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(Error::fatal("cannot wait for events").because(error)),
             }
@@ -85,12 +86,12 @@ impl<'fd, T: Clone> Poll<'fd, T> {
     }
 }
 
-/// A wait that has lasted so long is taken for a long one.
+/// A wait of this length counts as a long one.
 const LULL: Duration = Duration::from_secs(2);
 
 impl<T: Clone> Poll<'_, T> {
-    /// Sleeps as [`Poll::wait`] does, for a process of which many wait at once and for hours: when nothing comes for a
-    /// moment, the memory that can be had back at no loss is given back, and the sleep goes on.
+    /// Sleeps as [`Poll::wait`] does, for processes that wait for hours, many at once: after a short time it frees
+    /// memory that can be reloaded, and sleeps on.
     pub fn rest(&mut self, deadline: Option<Instant>) -> Result<Vec<T>> {
         let lull = Instant::now() + LULL;
         if deadline.is_none_or(|deadline| deadline > lull) {
@@ -104,7 +105,7 @@ impl<T: Clone> Poll<'_, T> {
     }
 }
 
-/// Returns a duration as the kernel takes it.
+/// Returns a duration in the kernel's type.
 pub(super) fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
@@ -112,7 +113,7 @@ pub(super) fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-/// Moments that a loop waits for, each with the caller's own name for it.
+/// Deadlines that a loop waits for, each with the caller's own name for it.
 #[derive(Debug)]
 pub struct Timers<T> {
     set: Vec<(Instant, T)>,
@@ -125,7 +126,7 @@ impl<T> Default for Timers<T> {
 }
 
 impl<T: PartialEq> Timers<T> {
-    /// Returns no timers.
+    /// Returns an empty set.
     pub fn new() -> Self {
         Timers::default()
     }
@@ -136,7 +137,7 @@ impl<T: PartialEq> Timers<T> {
         self.set.push((at, token));
     }
 
-    /// Sets or moves a timer to a time from now. One that lies beyond all reckoning never comes.
+    /// Sets or moves a timer to a time from now. A timer too far ahead for the clock never fires.
     pub fn set_after(&mut self, token: T, after: Duration) {
         self.cancel(&token);
         if let Some(at) = Instant::now().checked_add(after) {
@@ -144,17 +145,17 @@ impl<T: PartialEq> Timers<T> {
         }
     }
 
-    /// Forgets a timer.
+    /// Removes a timer.
     pub fn cancel(&mut self, token: &T) {
         self.set.retain(|(_, known)| known != token);
     }
 
-    /// Returns the next moment, for [`Poll::wait`].
+    /// Returns the next deadline, for [`Poll::wait`].
     pub fn next(&self) -> Option<Instant> {
         self.set.iter().map(|(at, _)| *at).min()
     }
 
-    /// Takes out the timers whose moment has come, earliest first.
+    /// Removes and returns the timers that are due, the earliest first.
     pub fn take_due(&mut self) -> Vec<T> {
         let now = Instant::now();
         let (mut due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.set)
@@ -166,14 +167,14 @@ impl<T: PartialEq> Timers<T> {
     }
 }
 
-/// Signals that arrive as something to read instead of ending the process.
+/// Signals that arrive on a descriptor instead of ending the process.
 #[derive(Debug)]
 pub struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
 }
 
 impl Signals {
-    /// Takes over these signals (numbers of `signal_hook::consts`) for as long as the value lives.
+    /// Takes over these signals (numbers of `signal_hook::consts`) until the value is dropped.
     pub fn new(signals: &[i32]) -> Result<Self> {
         let (read, write) = UnixStream::pair().context(|| "cannot listen for signals".into())?;
         let delivery = SignalDelivery::with_pipe(read, write, SignalOnly, signals)
@@ -209,9 +210,9 @@ impl Bell {
         })
     }
 
-    /// Rings: every wait on it ends until somebody calls [`Bell::silence`].
+    /// Rings: every wait on it ends until [`Bell::silence`] is called.
     pub fn ring(&self) {
-        // A full counter is a ringing bell, so a failure changes nothing.
+        // A full counter is a ringing bell, so a failure does not matter.
         let _ = rustix::io::write(&*self.descriptor, &1u64.to_ne_bytes());
     }
 
@@ -227,10 +228,10 @@ impl AsFd for Bell {
     }
 }
 
-/// How often a [`Watch`] or a doorbell says that something may have changed where the kernel does not tell.
+/// How often a [`Watch`] or a doorbell reports a possible change where the kernel does not.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Returns a timer that can be read once every second, for a wait in which looking has to stand in for being told.
+/// Returns a timer that is readable once a second, for waits that must poll.
 pub(super) fn every_second() -> Result<OwnedFd> {
     let cannot = || "cannot make a timer".to_owned();
     let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
@@ -243,25 +244,25 @@ pub(super) fn every_second() -> Result<OwnedFd> {
     Ok(timer)
 }
 
-/// Tells of changes in directories or files. A user has few inotify instances, and editors need them: where none is left,
-/// it says once a second that something may have changed.
+/// Reports changes of directories or files. A user has few inotify instances, and editors need them: without a free
+/// one, it reports a possible change once a second.
 #[derive(Debug)]
 pub struct Watch {
     descriptor: OwnedFd,
     is_told: bool,
 }
 
-/// Which changes a [`Watch`] tells of.
+/// The changes that a [`Watch`] reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// A name came, went or was replaced, or a file was closed after writing.
+    /// A name was added, removed or replaced, or a file was closed after writing.
     Settled,
     /// As [`Change::Settled`], and every write.
     Written,
 }
 
 impl Watch {
-    /// Starts watching nothing.
+    /// Returns a watch without paths.
     pub fn new() -> Result<Self> {
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
         match inotify::init(flags) {
@@ -280,12 +281,12 @@ impl Watch {
         })
     }
 
-    /// Returns whether the kernel tells of changes; otherwise time does.
+    /// Returns whether the kernel reports changes; otherwise a timer does.
     pub(super) fn is_told(&self) -> bool {
         self.is_told
     }
 
-    /// Watches a directory (its entries) or a file too.
+    /// Also watches a directory (its entries) or a file.
     pub fn add(&mut self, path: &Path, change: Change) -> Result<()> {
         use inotify::WatchFlags as Flags;
         if !self.is_told {
@@ -313,7 +314,7 @@ impl Watch {
         }
     }
 
-    /// Takes the names of what changed; an empty name is the watched thing itself, or changes that cannot be told apart.
+    /// Takes the names of changed files; an empty name stands for the watched path itself, or for an unspecific change.
     pub fn take(&self) -> Vec<OsString> {
         if !self.is_told {
             let due = rustix::io::read(&self.descriptor, &mut [0u8; 8]).is_ok();

@@ -1,4 +1,4 @@
-//! Walks JSON: every string is redacted as text and, beside its key, as a value with a name.
+//! Redacts JSON: every string as text and, together with its key, as a named value.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use crate::redact::Redactor;
 use crate::redact::detect::judge::{Promise, Style, is_secret};
 use crate::redact::detect::names;
 
-/// Keys whose values are ids: left alone if they have the shape of one, whatever they look like otherwise.
+/// Keys whose values are ids, which are kept if they have the form of one.
 const ID_KEYS: [&str; 34] = [
     "id",
     "sid",
@@ -44,7 +44,7 @@ const ID_KEYS: [&str; 34] = [
     "revision",
 ];
 
-/// Returns whether a value can be an id: short, one word, and no provider's token.
+/// Returns whether a value can be an id: short, one word, and not a provider's token.
 fn is_id(value: &str) -> bool {
     (1..=80).contains(&value.len())
         && value
@@ -53,7 +53,7 @@ fn is_id(value: &str) -> bool {
 }
 
 impl Redactor {
-    /// Redacts a value in place, and returns whether there was anything to redact.
+    /// Redacts a value in place, and returns whether it contained a secret.
     pub(super) fn walk(&self, value: &mut Value, name: Option<&str>) -> bool {
         match value {
             Value::String(text) => match self.leaf(text, name) {
@@ -89,14 +89,14 @@ impl Redactor {
         if let Some(name) = name {
             let id_key = ID_KEYS.iter().any(|key| key.eq_ignore_ascii_case(name));
             if id_key && is_id(text) {
-                // Only what is surely a secret is taken out of an id.
+                // Only certain secrets are removed from an id.
                 return self.certain(text);
             }
             if let Some(promise) = names::promise(name.as_bytes())
                 && !crate::redact::is_placeholder(text.as_bytes())
                 && is_secret(text.trim().as_bytes(), promise, Style::Quoted)
             {
-                // A known shape names itself better than the key does.
+                // A known shape gives a better name than the key.
                 return Some(match self.clean(text) {
                     Some(clean) if crate::redact::is_placeholder(clean.as_bytes()) => clean,
                     _ => self.replaced(names::rule(name.as_bytes(), promise)),
@@ -106,7 +106,7 @@ impl Redactor {
                 || name.eq_ignore_ascii_case("cookie")
                 || name.eq_ignore_ascii_case("set-cookie")
             {
-                // As a header line, the value is judged as one.
+                // Judged as a header line.
                 let line = format!("{name}: {text}");
                 if let Some(clean) = self.clean(&line)
                     && let Some(value) = clean.get(name.len() + 2..)
@@ -122,7 +122,7 @@ impl Redactor {
         let mut option: Option<String> = None;
         let mut changed = false;
         for item in items {
-            // In a list of arguments the option before names the value after it.
+            // In a list of arguments, the option names the next value.
             let named = option.take();
             if let Value::String(text) = &*item
                 && text.starts_with("--")
@@ -135,9 +135,9 @@ impl Redactor {
         changed
     }
 
-    /// Redacts the fields of an object, apart from some.
+    /// Redacts the fields of an object, except some.
     pub(super) fn walk_object(&self, fields: &mut Map<String, Value>, apart: &[&str]) -> bool {
-        // `{"name": "API_KEY", "value": "…"}`, as lists of variables are written.
+        // `{"name": "API_KEY", "value": "…"}`, as in lists of variables.
         let label = ["name", "key", "variable", "Name", "Key"]
             .iter()
             .find_map(|key| fields.get(*key).and_then(Value::as_str))

@@ -1,18 +1,17 @@
-//! The type that says "this went through the redactor": the only thing the object writer takes.
+//! The type of redacted values, the only ones that the object writer accepts.
 
 use serde_json::Value;
 
 use crate::model::event::{Event, to_ascii_json};
 
-/// A value that holds no secret the redactor knows how to find.
+/// A value without any secret that the redactor can find.
 ///
-/// Only this module's parent can make one from foreign data, so a path to an object that forgets to redact does not
-/// compile.
+/// Only the parent module can create one from foreign data, so that code which forgets to redact does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Redacted<T>(T);
 
 impl<T> Redacted<T> {
-    /// Marks a value as redacted: for the redactor alone.
+    /// Marks a value as redacted. For the redactor only.
     pub(super) fn new(value: T) -> Self {
         Redacted(value)
     }
@@ -22,7 +21,7 @@ impl<T> Redacted<T> {
         &self.0
     }
 
-    /// Returns the value and forgets that it was redacted.
+    /// Returns the value without its mark.
     pub fn into_inner(self) -> T {
         self.0
     }
@@ -36,7 +35,7 @@ impl<T: AsRef<[u8]>> Redacted<T> {
 }
 
 impl Redacted<String> {
-    /// Takes constant text of our own, which needs no redaction.
+    /// Accepts constant text of our own, which needs no redaction.
     pub fn trusted(text: &'static str) -> Self {
         Redacted(text.to_owned())
     }
@@ -46,12 +45,12 @@ impl Redacted<String> {
         &self.0
     }
 
-    /// Puts redacted pieces together.
+    /// Concatenates redacted pieces.
     pub fn concat<'a>(pieces: impl IntoIterator<Item = &'a Redacted<String>>) -> Self {
         Redacted(pieces.into_iter().map(Redacted::as_str).collect())
     }
 
-    /// Puts redacted pieces together with constant text between them.
+    /// Joins redacted pieces with constant text.
     pub fn join<'a>(
         pieces: impl IntoIterator<Item = &'a Redacted<String>>,
         separator: &'static str,
@@ -78,7 +77,7 @@ impl Redacted<Value> {
         Redacted(to_ascii_json(&self.0))
     }
 
-    /// Adds a sum over something to an object: no secret is in it.
+    /// Adds a checksum to an object. It cannot contain a secret.
     pub fn with_sum(mut self, key: &'static str, sum: String) -> Self {
         if let Value::Object(fields) = &mut self.0 {
             fields.insert(key.to_owned(), sum.into());

@@ -1,4 +1,4 @@
-//! The pass over the text: every place worth a look is looked at, and what was found is cut out.
+//! Scans a text: examines every position that a word or a known value marks, and replaces the secrets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::redact::detect::{context, encoded, entropy, headers, pem, url, wrappe
 use crate::redact::text::{Class, starts_token};
 use crate::redact::{KNOWN, OPENING};
 
-/// A stretch of text that one rule found.
+/// A range of text that one rule matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Span {
     start: usize,
@@ -23,7 +23,7 @@ struct Span {
     rule: &'static str,
 }
 
-/// How certain a rule is; where stretches overlap, the most certain names the whole.
+/// The certainty of a rule; where ranges overlap, the most certain one gives the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Layer {
     Known,
@@ -33,7 +33,7 @@ enum Layer {
     Entropy,
 }
 
-/// Finds and cuts out, and counts what it cut.
+/// Finds, replaces and counts secrets.
 pub(super) struct Scanner {
     values: KnownSecrets,
     known: Option<AhoCorasick>,
@@ -42,7 +42,7 @@ pub(super) struct Scanner {
 }
 
 impl fmt::Debug for Scanner {
-    // The automaton holds the secrets themselves: they must not be printed.
+    // The automaton contains the secrets themselves, which must not be printed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scanner")
             .field("known", &self.known.as_ref().map(AhoCorasick::patterns_len))
@@ -52,9 +52,9 @@ impl fmt::Debug for Scanner {
 
 /// The shortest value beside the name of a secret that counts in code.
 const DRAWN: usize = 12;
-/// How far back the beginning of a name is looked for.
+/// How far back the start of a name is searched.
 const NAME: usize = 64;
-/// How often a text is gone over before it is taken as it is; a second time is nearly always the last.
+/// How often a text is scanned at most; the second time is nearly always the last.
 const ROUNDS: usize = 16;
 
 impl Scanner {
@@ -109,13 +109,13 @@ impl Scanner {
         self.clean_down_to(text, Layer::Entropy)
     }
 
-    /// The same, for the two most certain layers alone.
+    /// The same for the two most certain layers only.
     pub(super) fn clean_certain(&self, text: &[u8]) -> Option<Vec<u8>> {
         self.clean_down_to(text, Layer::Shape)
     }
 
-    /// Returns the rule by which code holds a secret. Code is full of names of secrets and of made-up values, so what stands
-    /// beside such a name counts only where a generator drew it.
+    /// Returns the rule by which code contains a secret. Code is full of names of secrets and of made-up values, so a
+    /// value beside such a name counts only if it is random.
     pub(super) fn secret_in_code(&self, code: &[u8]) -> Option<&'static str> {
         let spans = self.spans(code, Layer::Entropy);
         let found = |span: &Span| {
@@ -131,13 +131,13 @@ impl Scanner {
         spans.iter().find_map(found)
     }
 
-    /// The same for known values alone.
+    /// The same for known values only.
     pub(super) fn known_in_code(&self, code: &[u8]) -> Option<&'static str> {
         let spans = self.spans(code, Layer::Known);
         spans.first().map(|span| span.rule)
     }
 
-    /// Returns the rule of a provider's shape that stands at the end of a longer name, as in `MY_ghp_…`.
+    /// Returns the rule of a provider's shape at the end of a longer name, as in `MY_ghp_…`.
     fn shape_within(&self, code: &[u8], span: &Span) -> Option<&'static str> {
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         let before = code[..span.start].iter().rev().take(NAME);
@@ -152,7 +152,7 @@ impl Scanner {
 
     fn clean_down_to(&self, text: &[u8], layer: Layer) -> Option<Vec<u8>> {
         let mut clean: Option<Vec<u8>> = None;
-        // What was cut out may have hidden the start of something else.
+        // A removed secret may have hidden the start of another.
         for _ in 0..ROUNDS {
             let current = clean.as_deref().unwrap_or(text);
             let Some(next) = self.cut(current, layer) else {
@@ -163,7 +163,7 @@ impl Scanner {
         clean
     }
 
-    /// Returns the last place up to `at` that lies within no secret, nor after what may be the start of one.
+    /// Returns the last position up to `at` that is neither inside a secret nor after the possible start of one.
     pub(super) fn place_to_cut(&self, text: &[u8], at: usize) -> usize {
         let at = self.open_start(text).map_or(at, |start| at.min(start));
         let spans = self.spans(text, Layer::Entropy);
@@ -171,7 +171,7 @@ impl Scanner {
         across.map_or(at, |span| span.start)
     }
 
-    /// Returns where a known value starts of which the text has only the beginning, at its end.
+    /// Returns the start of a known value that the end of the text contains only in part.
     fn open_start(&self, text: &[u8]) -> Option<usize> {
         let longest = self.forms.iter().filter_map(|form| {
             let most = text.len().min(form.len().saturating_sub(1));
@@ -201,7 +201,7 @@ impl Scanner {
         Some(clean)
     }
 
-    /// Returns what is a secret, in order and apart.
+    /// Returns the secrets in order, without overlaps.
     fn spans(&self, text: &[u8], layer: Layer) -> Vec<Span> {
         let (mut spans, placeholders) = self.find(text, layer);
         if let Some(plain) = Plain::of(text) {
@@ -260,7 +260,7 @@ impl Scanner {
     }
 }
 
-/// What one pass remembers so that nothing is looked at twice.
+/// The state of one pass, so that nothing is examined twice.
 struct Walk<'a> {
     text: &'a [u8],
     spans: &'a mut Vec<Span>,
@@ -270,7 +270,7 @@ struct Walk<'a> {
     jwt_end: usize,
     cookie_end: usize,
     program_ends: [usize; headers::PROGRAMS.len()],
-    /// Filled at the first need: most texts have none, and clearing it for each would show.
+    /// Filled on first use: most texts need none, and clearing it for each would cost time.
     shape_ends: Vec<usize>,
 }
 
@@ -410,14 +410,14 @@ impl Walk<'_> {
         if text[..end].last() == Some(&b'.') {
             end -= 1;
         }
-        // A header and claims without their signature still tell a lot, and a cut-off one is common.
+        // A header and claims without their signature still reveal a lot, and truncated tokens are common.
         if parts >= 3 || parts == 2 && end - start >= 40 {
             self.add(Layer::Shape, (start, end, "jwt"));
         }
     }
 }
 
-/// Joins stretches that overlap, keeps off placeholders, and widens each to whole characters.
+/// Joins overlapping ranges, excludes placeholders, and widens each range to whole characters.
 fn merged(text: &[u8], mut spans: Vec<Span>, placeholders: &[(usize, usize)]) -> Vec<Span> {
     spans.sort_unstable();
     let mut joined: Vec<Span> = Vec::with_capacity(spans.len());
@@ -466,7 +466,7 @@ fn merged(text: &[u8], mut spans: Vec<Span>, placeholders: &[(usize, usize)]) ->
             apart.push((Span { start, ..span }, touched));
         }
     }
-    // What clings to a placeholder is worth another only if it could be a secret by itself.
+    // Text next to a placeholder becomes another one only if it could be a secret by itself.
     apart
         .into_iter()
         .filter(|(span, touched)| !touched || span.end - span.start >= 8)

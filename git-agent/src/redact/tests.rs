@@ -1,4 +1,4 @@
-//! The corpus with its counts, and what must hold for any text.
+//! The corpus with its counts, and properties that hold for every text.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,7 +12,8 @@ use crate::env::Millis;
 use crate::model::session::Ulid;
 use crate::redact::*;
 
-/// What the corpus holds and how many look-alike lines are wrongly touched today: a change here is a change of quality.
+/// The size of the corpus, and how many look-alike lines are wrongly changed today. A change here is a change of
+/// quality.
 const PLANTED: usize = 327;
 const LOOKALIKES: usize = 2983;
 const FALSE_ALARMS: usize = 0;
@@ -58,7 +59,7 @@ fn knowing(value: &str) -> Redactor {
     Redactor::new(known)
 }
 
-/// Returns a piece of the secret that the output still shows.
+/// Returns a piece of the secret that the output still contains.
 fn leak<'a>(secret: &'a str, output: &str) -> Option<&'a str> {
     let length = secret.len().min(10);
     (0..=secret.len() - length)
@@ -110,7 +111,7 @@ fn nothing_but_the_secret_goes() {
 fn planted_secrets_vanish_wherever_they_stand() {
     let redactor = redactor();
     for Planted { line, secret, .. } in planted() {
-        // Inside a string of JSON inside a string of JSON, as tools report.
+        // Inside a JSON string inside a JSON string, as tools report.
         let once = serde_json::to_string(&line).expect("a string");
         let twice = serde_json::to_string(&once).expect("a string");
         for form in [once, twice] {
@@ -148,7 +149,7 @@ fn lookalikes_stay() {
     let lines = corpus.lines().count();
     assert!(count * 100 <= lines, "{count} of {lines}\n{alarms}");
     assert_eq!((lines, count), (LOOKALIKES, FALSE_ALARMS), "{alarms}");
-    // Lines beside each other must not change the verdict.
+    // Neighbouring lines must not change the result.
     let whole = redactor.text(&corpus).into_inner();
     let touched = whole.matches("[REDACTED:").count() - corpus.matches("[REDACTED:").count();
     assert!(touched * 100 <= lines, "{touched} in one piece");
@@ -403,7 +404,7 @@ fn time_is_linear_in_hostile_text() {
         let text = piece.repeat((1 << 18) / piece.len());
         let started = Instant::now();
         let _ = redactor.text(&text);
-        // A generous bound, for a slow machine without optimisation: what is quadratic takes hours.
+        // A generous bound for a slow machine without optimisation: a quadratic scan would take hours.
         assert!(
             started.elapsed().as_secs() < 60,
             "{piece:?} took {:?}",
@@ -431,7 +432,7 @@ proptest! {
     }
 }
 
-/// Pieces that, put together at random, make the borders between rules.
+/// Pieces that, combined at random, produce the borders between rules.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-zA-Z0-9]{1,40}",

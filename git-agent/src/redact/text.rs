@@ -1,6 +1,6 @@
-//! Character classes, and where a token starts in text that may be escaped, encoded or coloured.
+//! Character classes, and the start of tokens in text that may be escaped, encoded or coloured.
 
-/// A set of bytes a token may consist of.
+/// A set of bytes that may occur in a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     /// Letters and digits.
@@ -13,7 +13,7 @@ pub(super) enum Class {
     Dotted,
     /// Letters, digits, `+`, `/` and `=`.
     Base64,
-    /// Everything a bearer token may consist of.
+    /// All characters of a bearer token.
     Any,
     /// Base64 in either alphabet, without padding.
     Encoded,
@@ -55,7 +55,7 @@ static UPPER: [bool; 256] = table(b"", true, false);
 static LOWER: [bool; 256] = table(b"", false, true);
 
 impl Class {
-    /// Returns which bytes belong to it.
+    /// Returns the bytes of the class.
     pub(super) fn table(self) -> &'static [bool; 256] {
         match self {
             Class::Alnum => &ALNUM,
@@ -71,7 +71,7 @@ impl Class {
         }
     }
 
-    /// Returns how many bytes of this class the text starts with, looking at no more than `limit`.
+    /// Returns how many bytes of this class the text starts with, up to `limit`.
     pub(super) fn run(self, text: &[u8], limit: usize) -> usize {
         let table = self.table();
         text.iter()
@@ -81,7 +81,7 @@ impl Class {
     }
 }
 
-/// Returns whether a token may start at `at`: the byte before is no part of a word, or it only ends an escape.
+/// Returns whether a token may start at `at`: the byte before does not belong to a word, or only ends an escape.
 pub(super) fn starts_token(text: &[u8], at: usize) -> bool {
     let before = &text[..at];
     let Some(last) = before.last() else {
@@ -127,7 +127,7 @@ pub(super) fn contains_ignoring_case(text: &[u8], needle: &str) -> bool {
         })
 }
 
-/// Returns the part of the text before `at` that is on the same line, no more than `limit` bytes.
+/// Returns the part of the line before `at`, at most `limit` bytes.
 pub(super) fn line_before(text: &[u8], at: usize, limit: usize) -> &[u8] {
     let start = at.saturating_sub(limit);
     let head = &text[start..at];

@@ -2,17 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::config::settings;
 use crate::context::Context;
 use crate::error::Result;
 use crate::model::review::{Review, Verdict};
 use crate::model::session::SessionId;
 
-/// The setting that names sessions, roles or agents.
-pub const KEY: &str = "agent.approvers";
-
 /// Notes in each review which of the sessions that approved may do so.
 pub fn mark(context: &Context<'_>, reviews: &mut BTreeMap<SessionId, Review>) -> Result<()> {
-    let named = context.config.strings(KEY);
+    let named = context.config.list(&settings::APPROVERS);
     if named.is_empty() {
         return Ok(());
     }

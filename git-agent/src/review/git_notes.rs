@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::config::settings;
 use crate::context::Context;
 use crate::env::Millis;
 use crate::error::Result;
@@ -18,7 +19,7 @@ pub const KEY: &str = "agent.displayNotes";
 
 /// Renders all reviews anew, if that is asked for.
 pub fn refresh(context: &Context<'_>) -> Result<()> {
-    match context.config.bool(KEY, false)? {
+    match context.config.require(&settings::DISPLAY_NOTES)? {
         true => render(context),
         false => Ok(()),
     }

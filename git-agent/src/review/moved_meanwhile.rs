@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::context::Context;
 use crate::error::Result;
 use crate::guard::policy::Own;
-use crate::guard::watch::{Change, Refs, Scope, Subject};
+use crate::guard::watch::{Refs, Scope, Subject};
 use crate::model::review::Verdict;
 use crate::model::review::standing::is_unnamed;
 use crate::model::session::{SessionId, Ulid};
@@ -56,7 +56,7 @@ impl Meanwhile {
             .iter()
             // A worktree that came or went with its session is no ref.
             .filter(|change| matches!(change.subject, Subject::Ref(_)) || change.after.is_some())
-            .map(|change| moved(change, when))
+            .map(|change| format!("{change} {when}"))
             .collect();
         told.extend(self.decided(context, when)?);
         Ok(told)
@@ -84,19 +84,6 @@ impl Meanwhile {
         }
         Ok(told)
     }
-}
-
-fn moved(change: &Change, when: &str) -> String {
-    let what = match &change.subject {
-        Subject::Ref(name) => format!("'{name}'"),
-        Subject::Head(top) => format!("HEAD of '{}'", top.display()),
-    };
-    let how = match (&change.before, &change.after) {
-        (None, _) => "appeared",
-        (_, None) => "vanished",
-        _ => "moved",
-    };
-    format!("{what} {how} {when}")
 }
 
 /// Returns the branches of sessions whose agents may be at work.

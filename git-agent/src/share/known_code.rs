@@ -137,7 +137,7 @@ impl Heard {
         self.moved.retain(|(_, now)| !wanted.contains(now));
         let ids: Vec<ObjectId> = wanted.iter().copied().collect();
         if repo
-            .fetch_objects(remote, &ids, &mut Audience::Nobody)
+            .fetch_objects(remote, &ids, &mut Audience::Silent)
             .is_ok()
         {
             self.certain.extend(wanted);

@@ -103,7 +103,7 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
         new,
         over,
     };
-    let mut quiet = Audience::Nobody;
+    let mut quiet = Audience::Silent;
     let started = Instant::now();
     let mut pushed = repo.push_refs(&remote.name, &[update(Some(id), None)], true, &mut quiet)?;
     probed.push_ms = millis(started.elapsed());
@@ -162,7 +162,7 @@ fn try_session(
         new,
         over,
     };
-    let mut quiet = Audience::Nobody;
+    let mut quiet = Audience::Silent;
     let put = [update(Some(id), None)];
     let pushed = repo.push_refs(&probed.remote, &put, false, &mut quiet)?;
     if pushed.done {

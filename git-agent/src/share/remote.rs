@@ -4,6 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::config::settings;
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
 use crate::git::remote::{has_password, without_password};
@@ -18,6 +19,9 @@ pub const CONSENT: &str = "agent.share";
 
 /// The way to share with fewer people.
 const FEWER_READERS: &str = "git config agent.remote <name>    for a remote with fewer readers";
+
+/// Shows the addresses of a remote and asks whether their readers may see sessions.
+pub type Ask<'a> = &'a mut dyn FnMut(&Remote) -> Result<bool>;
 
 /// A remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,7 +117,7 @@ impl Remote {
         &mut self,
         context: &Context<'_>,
         given: bool,
-        ask: Option<&mut dyn FnMut(&Remote) -> Result<bool>>,
+        ask: Option<Ask<'_>>,
     ) -> Result<()> {
         caller::permit(context, Act::Share, [])?;
         if self.agreed || given {
@@ -174,7 +178,7 @@ fn choose_name(context: &Context<'_>, wanted: Option<&str>) -> Result<(String, b
 }
 
 fn default_name(context: &Context<'_>) -> Result<String> {
-    if let Some(name) = context.config.string(KEY) {
+    if let Some(name) = context.config.text(&settings::REMOTE) {
         return Ok(name);
     }
     let mut known = context.repo.remote_names();

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::model::event::Body;
-use crate::model::session::{Session, SessionId, UNSHARED, WriterId};
+use crate::model::session::settings::set;
+use crate::model::session::{Session, SessionId, WriterId};
 use crate::process::lock;
 use crate::selection;
 use crate::session::worktree::work::{self, Keep};
@@ -57,13 +57,7 @@ fn record(context: &Context<'_>, session: &Session, files: u64) -> Result<bool> 
         return Ok(false);
     }
     let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
-    writer.append(Body::Set {
-        key: UNSHARED.to_owned(),
-        value: match files {
-            0 => serde_json::Value::Null,
-            files => files.into(),
-        },
-    })?;
+    writer.append(set::unshared(Some(files).filter(|files| *files > 0)))?;
     writer.close()?;
     Ok(true)
 }

@@ -7,13 +7,11 @@ pub mod cache;
 
 use serde::Serialize;
 
+use crate::config::settings;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::remote::Signed;
-
-/// The setting that asks for signatures.
-pub const KEY: &str = "agent.sign";
 
 /// What a signature is worth.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -151,7 +149,7 @@ pub(crate) fn is_users(context: &Context<'_>, tip: ObjectId) -> Result<bool> {
 
 /// Returns whether the user wants what is shared to be signed.
 pub fn is_wanted(context: &Context<'_>) -> Result<bool> {
-    context.config.bool(KEY, false)
+    context.config.require(&settings::SIGN)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! This clone's identity as author of records: drawn once, kept in a file.
+//! This clone's identity as author of records: random, and kept in a file.
 
 use std::fs;
 use std::io::Write;
@@ -9,8 +9,8 @@ use crate::model::session::WriterId;
 use crate::store::Store;
 
 impl Store<'_> {
-    /// Returns this clone's writer id, drawing one the first time. `agent.writer` overrules, for machines that are
-    /// rebuilt all the time and shall stay one writer.
+    /// Returns this clone's writer id, and creates one the first time. `agent.writer` takes precedence, for machines
+    /// that are rebuilt often and shall stay one writer.
     pub fn require_writer(&self) -> Result<WriterId> {
         if let Some(fixed) = self.repo.config_string("agent.writer") {
             return fixed.parse().map_err(|_| {
@@ -25,7 +25,7 @@ impl Store<'_> {
         let user = self.env.var("USER").unwrap_or_default();
         let drawn = WriterId::draw(self.env, user);
         let path = self.dir().join("writer");
-        // A complete file is linked to its name: of several processes that draw at once, one wins, and nobody ever reads half of it.
+        // A complete file is linked to its name: of several processes one wins, and none ever reads half a file.
         let temporary = dir.join(format!("writer-{}", std::process::id()));
         let write = || -> std::io::Result<()> {
             let mut file = fs::OpenOptions::new()
@@ -46,16 +46,16 @@ impl Store<'_> {
         let _ = fs::remove_file(&temporary);
         written.context(|| format!("cannot write '{}'", path.display()))?;
         self.writer()?
-            .ok_or_else(|| Error::fatal("this clone's writer id vanished"))
+            .ok_or_else(|| Error::fatal("this clone's writer id is missing"))
     }
 
-    /// Returns every writer id that this clone writes or wrote under, as far as it knows.
+    /// Returns every known writer id that this clone writes or wrote under.
     pub fn own_writers(&self) -> Result<Vec<WriterId>> {
         let shared = self.shared_writer();
         Ok(self.writer()?.into_iter().chain(shared).collect())
     }
 
-    /// Returns the writer id that `agent.writer` sets: several machines may have it.
+    /// Returns the writer id of `agent.writer`, which several machines may share.
     pub fn shared_writer(&self) -> Option<WriterId> {
         let fixed = self.repo.config_string("agent.writer");
         fixed.and_then(|fixed| fixed.parse().ok())
@@ -66,7 +66,7 @@ impl Store<'_> {
         let path = self.dir().join("writer");
         match fs::read_to_string(&path) {
             Ok(text) => text.trim().parse().map(Some).map_err(|_| {
-                Error::fatal(format!("'{}' holds no writer id", path.display()))
+                Error::fatal(format!("'{}' does not contain a writer id", path.display()))
                     .hint("git agent doctor --fix")
             }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

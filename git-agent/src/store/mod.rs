@@ -1,7 +1,7 @@
-//! The store: sessions, transcripts, notes and snapshots as git objects and refs inside the user's repository.
+//! The store: sessions, transcripts, notes and snapshots as git objects and refs in the user's repository.
 //!
-//! There is no database. Shared records live under the names of [`refname`], one writer a ref; what is not yet in git is
-//! in the spool. A read is always the union of this clone's refs and the validated copies of teammates' refs.
+//! The store has no database. Shared records have the names of [`refname`], one writer per ref; newer events are in the
+//! spool. A read is always the union of this clone's refs and the validated copies of teammates' refs.
 
 pub mod archive;
 pub mod identity;
@@ -28,15 +28,15 @@ use crate::model::session::SessionId;
 /// The records of one repository.
 #[derive(Debug, Clone)]
 pub struct Store<'a> {
-    /// The surroundings.
+    /// Working directory, variables and clock.
     pub env: &'a Env,
-    /// The repository.
+    /// The repository of the records.
     pub repo: &'a Repo,
     dir: PathBuf,
 }
 
 impl<'a> Store<'a> {
-    /// Returns the store of a repository. Nothing is created before the first write.
+    /// Returns the store of a repository. The first write creates its files.
     pub fn new(env: &'a Env, repo: &'a Repo) -> Self {
         Store {
             env,
@@ -45,17 +45,17 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// Returns the private directory for what is not in git: spools, run files, locks, drafts.
+    /// Returns the private directory for data outside git: spools, run files, locks, drafts.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Returns whether the private directory is closed to this user: what happens right now cannot be seen then.
+    /// Returns whether this user cannot read the private directory, so that current activity is invisible.
     pub fn is_closed(&self) -> bool {
         self.repo.is_read_only() && !self.dir.starts_with(self.repo.common_dir())
     }
 
-    /// Returns a directory below the private one, made if need be, for the owner's eyes only.
+    /// Returns a directory below the private one, created for the owner only.
     pub fn require_dir(&self, name: &str) -> Result<PathBuf> {
         let path = self.dir.join(name);
         fs::DirBuilder::new()
@@ -66,12 +66,12 @@ impl<'a> Store<'a> {
         Ok(path)
     }
 
-    /// Returns where a session's spool is.
+    /// Returns the directory of a session's spool.
     pub fn spool_dir(&self, sid: SessionId) -> PathBuf {
         self.dir.join("spool").join(sid.as_str())
     }
 
-    /// Returns where the file about a session's running supervisor is.
+    /// Returns the path of the file about a session's running supervisor.
     pub fn run_file(&self, sid: SessionId) -> PathBuf {
         self.dir.join("run").join(format!("{sid}.json"))
     }

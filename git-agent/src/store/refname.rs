@@ -1,62 +1,62 @@
-//! Every name under which something is stored, in both directions. The only file that spells these names.
+//! All ref names of the store, in both directions. No other file spells them.
 //!
-//! `refs/agents/` has other tenants: editors keep checkpoints of whole worktrees there, secrets included. What is ours
-//! is exactly what [`RefName::parse`] accepts; nothing else is ever listed, pushed, fetched, packed or deleted.
+//! `refs/agents/` has other tenants: editors keep checkpoints of whole worktrees there, including secrets. Only names
+//! that [`RefName::parse`] accepts are ours; no other ref is ever listed, pushed, fetched, packed or deleted.
 
 use std::fmt;
 
 use crate::model::session::{SessionId, WriterId};
 
-/// Where session logs live.
+/// The prefix of session logs.
 pub const SESSIONS: &str = "refs/agents/sessions/";
-/// Where review notes live, one ref a writer.
+/// The prefix of review notes, one ref per writer.
 pub const REVIEW_NOTES: &str = "refs/agents/notes/review/";
-/// Where provenance notes live, one ref a writer.
+/// The prefix of provenance notes, one ref per writer.
 pub const PROVENANCE_NOTES: &str = "refs/agents/notes/provenance/";
-/// Where folded sessions live.
+/// The prefix of archives.
 pub const ARCHIVES: &str = "refs/agents/archive/";
-/// Where validated copies of teammates' refs live.
+/// The prefix of validated copies of teammates' refs.
 pub const REMOTES: &str = "refs/agents-remote/";
-/// Where fetched refs wait to be checked.
+/// The prefix of fetched refs that are not checked yet.
 pub const INCOMING: &str = "refs/agents-in/";
-/// Where worktree snapshots live. Local: never pushed.
+/// The prefix of worktree snapshots. Local: never pushed.
 pub const SNAPSHOTS: &str = "refs/agents-local/snapshots/";
-/// Where anything rewritten or deleted is kept for a while. Local: never pushed.
+/// The prefix of rewritten or deleted refs that are kept for a while. Local: never pushed.
 pub const LOST: &str = "refs/agents-local/lost/";
-/// Where the work that a person last looked at is kept. Local: never pushed.
+/// The prefix of the work that the user last saw. Local: never pushed.
 pub const LOOKED_AT: &str = "refs/agents-local/looked-at/";
-/// Where values of the user's reflogs are kept while an agent could drop them. Local: never pushed.
+/// The prefix of values from the user's reflogs that an agent could drop. Local: never pushed.
 pub const REFLOGS: &str = "refs/agents-local/reflogs/";
 /// The rendered notes that plain `git log` can show.
 pub const DISPLAY_NOTES: &str = "refs/notes/agents/review";
 
-/// Everything of ours lies below these; not everything below these is ours.
+/// All our refs are below these prefixes, but not all refs below them are ours.
 pub const ROOTS: [&str; 4] = ["refs/agents/", REMOTES, INCOMING, "refs/agents-local/"];
 
-/// The shared refs of ours, and nothing else.
+/// A shared ref of ours.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefName {
-    /// A session's log; its month is the session id's.
+    /// A session's log, with the month of the session id.
     Session(SessionId),
     /// A writer's comments and verdicts.
     ReviewNotes(WriterId),
     /// A writer's links from commits to sessions.
     ProvenanceNotes(WriterId),
-    /// A writer's folded sessions of one month.
+    /// A writer's archived sessions of one month.
     Archive {
-        /// `YYYY-MM`.
+        /// The month, as `YYYY-MM`.
         month: Month,
-        /// Whose.
+        /// The owner of the archive.
         writer: WriterId,
     },
 }
 
-/// A month as it appears in ref names.
+/// A month in ref names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Month(String);
 
 impl Month {
-    /// Reads `YYYY-MM`.
+    /// Parses `YYYY-MM`.
     pub fn parse(text: &str) -> Option<Self> {
         let (year, month) = text.split_once('-')?;
         let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
@@ -75,7 +75,7 @@ impl Month {
 }
 
 impl RefName {
-    /// Reads a full ref name; anything that is not exactly one of ours is `None`.
+    /// Parses a full ref name; returns `None` unless it is exactly one of ours.
     pub fn parse(name: &str) -> Option<Self> {
         if let Some(rest) = name.strip_prefix(SESSIONS) {
             let (month, sid) = rest.split_once('/')?;
@@ -95,12 +95,12 @@ impl RefName {
         })
     }
 
-    /// Returns the name of the validated copy of this ref as a remote has it.
+    /// Returns the name of the validated copy of this ref from a remote.
     pub fn at_remote(&self, remote: &str) -> String {
         format!("{REMOTES}{}/{}", encode_remote(remote), self.tail())
     }
 
-    /// Reads the name of a copy of a remote's ref, as `(remote, name)`.
+    /// Parses the name of a copy of a remote's ref, as `(remote, name)`.
     pub fn parse_at_remote(name: &str) -> Option<(String, Self)> {
         let (remote, tail) = name.strip_prefix(REMOTES)?.split_once('/')?;
         Some((
@@ -128,7 +128,7 @@ impl RefName {
         }
     }
 
-    /// Returns what comes after the shared prefix.
+    /// Returns the part after the shared prefix.
     fn tail(&self) -> String {
         self.to_string()["refs/agents/".len()..].to_owned()
     }
@@ -154,7 +154,7 @@ pub fn is_ours(name: &str) -> bool {
         || RefName::parse(name).is_some()
 }
 
-/// Returns whether only programs of ours move a ref, each by itself: what git fetches to be checked, git brings.
+/// Returns whether only our programs move a ref, one at a time. Fetched refs that are not checked yet are moved by git.
 pub fn is_written_by_us(name: &str) -> bool {
     is_ours(name) && !name.starts_with(INCOMING) && name != DISPLAY_NOTES
 }
@@ -162,7 +162,7 @@ pub fn is_written_by_us(name: &str) -> bool {
 /// The prefixes of the shared refs.
 pub const SHARED: [&str; 4] = [SESSIONS, REVIEW_NOTES, PROVENANCE_NOTES, ARCHIVES];
 
-/// Returns whether a name lies where shared refs do: what does is ours, or looks as if it were.
+/// Returns whether a name has the prefix of shared refs, whether or not it is ours.
 pub fn is_shared_place(name: &str) -> bool {
     SHARED.iter().any(|prefix| name.starts_with(prefix))
 }
@@ -172,12 +172,12 @@ pub fn copies_of(remote: &str) -> String {
     format!("{REMOTES}{}/", encode_remote(remote))
 }
 
-/// Returns the prefix of what was fetched from one remote and is not checked yet.
+/// Returns the prefix of refs that were fetched from one remote and are not checked yet.
 pub fn incoming_of(remote: &str) -> String {
     format!("{INCOMING}{}/", encode_remote(remote))
 }
 
-/// Returns the ref that holds what one fetch brought while it is checked.
+/// Returns the ref that holds the result of one fetch during the checks.
 pub fn incoming(remote: &str, nonce: &str) -> String {
     format!("{}{nonce}/fetched", incoming_of(remote))
 }
@@ -192,7 +192,7 @@ pub fn snapshots(sid: SessionId) -> String {
     format!("{SNAPSHOTS}{sid}")
 }
 
-/// Returns the ref of a session's work as a person last looked at it.
+/// Returns the ref of a session's work that the user last saw.
 pub fn looked_at(sid: SessionId) -> String {
     format!("{LOOKED_AT}{sid}")
 }
@@ -202,9 +202,9 @@ pub fn reflogs(sid: SessionId) -> String {
     format!("{REFLOGS}{sid}")
 }
 
-/// Returns the ref under which something lost is kept: when it was lost, then what it was called.
+/// Returns the ref that keeps a lost value: the time of the loss, then the old name.
 ///
-/// The old name is written with `/` as `,` so that it is one part, cannot nest, and reads well.
+/// The old name has `,` for `/`, so that it is one part, cannot nest, and is readable.
 pub fn lost(seconds: i64, nonce: &str, old_name: &str) -> String {
     let flat: String = old_name
         .trim_start_matches("refs/")
@@ -219,24 +219,24 @@ pub fn lost(seconds: i64, nonce: &str, old_name: &str) -> String {
     format!("{LOST}{seconds}-{nonce}-{flat}")
 }
 
-/// Returns how the names end under which a shared ref's old versions are kept, its copies' too.
+/// Returns the end of the names that keep old versions of a shared ref and of its copies.
 pub fn lost_tail(name: &RefName) -> String {
     name.tail().replace('/', ",")
 }
 
-/// Returns which of this clone's own shared refs a `lost` ref is an old version of.
+/// Returns the shared ref of this clone that a `lost` ref is an old version of.
 pub fn lost_own(name: &str) -> Option<RefName> {
     let (_, flat) = name.strip_prefix(LOST)?.split_once('-')?;
     let (_, flat) = flat.split_once('-')?;
     RefName::parse(&format!("refs/{}", flat.replace(',', "/")))
 }
 
-/// Returns when a `lost` ref was made, in seconds.
+/// Returns the time at which a `lost` ref was created, in seconds.
 pub fn lost_since(name: &str) -> Option<i64> {
     name.strip_prefix(LOST)?.split_once('-')?.0.parse().ok()
 }
 
-/// A remote's name becomes one ref part: plain names as they are, others in hexadecimal.
+/// Turns a remote's name into one ref part: plain names unchanged, others in hexadecimal.
 fn encode_remote(remote: &str) -> String {
     let plain = !remote.is_empty()
         && !remote.starts_with(['.', '-'])
@@ -267,7 +267,7 @@ fn decode_remote(part: &str) -> Option<String> {
             String::from_utf8(bytes).ok()?
         }
     };
-    // One remote has one name: another spelling of the same bytes is not ours.
+    // Each remote has one encoding: another one of the same bytes is not ours.
     (encode_remote(&remote) == part).then_some(remote)
 }
 

@@ -1,4 +1,4 @@
-//! Snapshots of a session's working tree: a chain of commits under a local ref, never pushed.
+//! Snapshots of a session's worktree: a chain of commits under a local ref, never pushed.
 
 use crate::env::Millis;
 use crate::error::{Error, Result};
@@ -17,30 +17,30 @@ const SESSION: &str = "Agent-Session";
 const TURN: &str = "Agent-Turn";
 const ATTEMPTS: usize = 8;
 
-/// A snapshot that was just taken.
+/// The result of taking a snapshot.
 #[derive(Debug)]
 pub struct Taken {
-    /// The snapshot: a new one, or the last one when nothing had changed since.
+    /// The snapshot: a new one, or the last one if nothing has changed since.
     pub id: ObjectId,
     /// Whether it is new.
     pub is_new: bool,
-    /// What is in the working tree and not in the snapshot. Who removes the working tree loses it.
+    /// The files that are in the worktree but not in the snapshot. Removing the worktree loses them.
     pub left_out: Vec<LeftOut>,
 }
 
 /// A snapshot in a session's chain.
 #[derive(Debug, Clone)]
 pub struct Kept {
-    /// The snapshot.
+    /// The snapshot itself.
     pub snapshot: Snapshot,
-    /// The turn after which it was taken, if it was a turn's end.
+    /// The turn after which it was taken, if it was the end of a turn.
     pub turn: Option<u64>,
-    /// Why it was taken.
+    /// The reason for taking it.
     pub reason: String,
 }
 
 impl Store<'_> {
-    /// Takes a snapshot of a session's working tree. `reason` is its title, such as `after turn 3` or `before clean`.
+    /// Takes a snapshot of a session's worktree. `reason` is its title, such as `after turn 3` or `before clean`.
     pub fn take_snapshot(
         &self,
         sid: SessionId,
@@ -54,7 +54,7 @@ impl Store<'_> {
         let left_out = std::mem::take(&mut captured.left_out);
         for _ in 0..ATTEMPTS {
             let previous = self.repo.find_ref(&name)?;
-            // A last snapshot that cannot be read must not keep new ones from being taken.
+            // An unreadable last snapshot must not prevent new ones.
             let last = previous.and_then(|id| self.repo.read_snapshot(id).ok());
             if let (Some(unreadable), None) = (previous, &last) {
                 self.keep_lost(&name, unreadable)?;
@@ -90,7 +90,9 @@ impl Store<'_> {
                 });
             }
         }
-        Err(Error::fatal(format!("ref '{name}' changes all the time")))
+        Err(Error::fatal(format!(
+            "ref '{name}' moved during the snapshot, {ATTEMPTS} times in a row"
+        )))
     }
 
     /// Returns the last snapshot of a session.
@@ -121,7 +123,7 @@ impl Store<'_> {
 
     /// Returns the last snapshot taken at the end of a turn.
     ///
-    /// A turn that changed nothing has none of its own: then it is that of the turn before.
+    /// A turn without changes has no snapshot: then the previous turn's is returned.
     pub fn snapshot_of_turn(&self, sid: SessionId, turn: u64) -> Result<Option<Kept>> {
         let mut next = self.repo.find_ref(&refname::snapshots(sid))?;
         for _ in 0..limits::CHAIN {
@@ -137,7 +139,7 @@ impl Store<'_> {
         Ok(None)
     }
 
-    /// Lets go of the snapshots of sessions that were closed long enough ago, and returns those sessions.
+    /// Drops the snapshots of sessions that were closed long enough ago, and returns those sessions.
     pub fn expire_snapshots(
         &self,
         closed: impl IntoIterator<Item = (SessionId, Millis)>,
@@ -163,7 +165,7 @@ impl Store<'_> {
         Ok(expired)
     }
 
-    /// Lets go of what a person last looked at of a session.
+    /// Drops the record of the work that the user last saw of a session.
     fn forget_look(&self, sid: SessionId) -> Result<()> {
         let name = refname::looked_at(sid);
         if let Some(id) = self.repo.find_ref(&name)? {
@@ -172,13 +174,13 @@ impl Store<'_> {
                 expected: Expected::At(id),
                 new: None,
             };
-            // Somebody who looks at it just now keeps it for the next time.
+            // If the user is looking at it now, it is kept until the next time.
             let _ = self.repo.swap_ref(&change)?;
         }
         Ok(())
     }
 
-    /// Returns who snapshots are by: the user where git knows one, as a snapshot must never fail for want of a name.
+    /// Returns the author of snapshots: the user, or a fixed name where git knows none, so that a snapshot never fails.
     pub(crate) fn signature(&self) -> Signature {
         let (name, email) = self
             .repo
@@ -207,7 +209,7 @@ impl Store<'_> {
         })
     }
 
-    /// Takes the lock over all writers of a session's snapshots. It ends with the value, and with the process.
+    /// Locks a session's snapshots against other writers, until the value is dropped or the process ends.
     fn lock_snapshots(&self, sid: SessionId) -> Result<Lock> {
         let path = self.require_dir("locks")?.join(format!("{sid}.snapshots"));
         Lock::acquire_patiently(self.env, path)

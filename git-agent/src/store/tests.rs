@@ -1,4 +1,4 @@
-//! Sessions written and read back through a real repository.
+//! Sessions are written and read back through a real repository.
 
 use std::process::Command;
 
@@ -97,7 +97,7 @@ fn a_session_reads_back_on_every_format() {
             let text = format!("line {number} \u{1f9c0}");
             writer.append(Body::Assistant { text }).expect("appends");
         }
-        // What is only in the spool is seen too.
+        // Events in the spool are visible too.
         let listing = store.list(Scope::Mine).expect("lists");
         assert_eq!(listing.sessions[0].session.seq, 502);
         writer.set_status(State::Queued, "").expect("changes");
@@ -150,7 +150,7 @@ fn a_state_that_may_not_last_is_seen_at_once_and_goes_to_git_soon() {
     assert_eq!(seen.status, State::Running);
     let deadline = writer.flush_deadline().expect("something is to be flushed");
     assert!(deadline.0 <= fixture.env.now().0 + 3_000);
-    // What comes next takes it along.
+    // The next event takes it along.
     writer.set_status(State::Ready, "").expect("changes");
     assert_eq!(in_git().session.status, State::Ready);
     assert_eq!(writer.flush_deadline(), None);

@@ -1,4 +1,4 @@
-//! What was rewritten or deleted, kept for a while under a ref of its own so that it can be brought back.
+//! Keeps rewritten or deleted refs for a while, so that they can be restored.
 
 use crate::env::Millis;
 use crate::error::{Error, Result};
@@ -6,27 +6,27 @@ use crate::git::ObjectId;
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::store::{Store, refname};
 
-/// How long something lost is kept.
+/// How long a lost value is kept.
 pub const KEEP_DAYS: u64 = 30;
 
-/// Returns the moment before which things are no longer kept.
+/// Returns the time before which lost values are dropped.
 pub(super) fn horizon(now: Millis) -> Millis {
     Millis(now.0.saturating_sub(KEEP_DAYS * 24 * 60 * 60 * 1000))
 }
 
-/// One thing that is kept.
+/// A kept value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// Its ref.
+    /// The name of its ref.
     pub name: String,
-    /// What it points at.
+    /// The object that it points at.
     pub id: ObjectId,
-    /// When it was lost, in seconds since 1970.
+    /// The time of the loss, in seconds since 1970.
     pub since: i64,
 }
 
 impl Store<'_> {
-    /// Keeps what a ref pointed at before it is rewritten or deleted, and returns the name it is kept under.
+    /// Keeps a ref's value before it is rewritten or deleted, and returns the name of the copy.
     pub fn keep_lost(&self, old_name: &str, id: ObjectId) -> Result<String> {
         let name = self.lost_name(old_name);
         let change = RefChange {
@@ -36,11 +36,11 @@ impl Store<'_> {
         };
         match self.repo.swap_ref(&change)? {
             Swap::Done => Ok(name),
-            Swap::Stale => Err(Error::fatal(format!("ref '{name}' exists already"))),
+            Swap::Stale => Err(Error::fatal(format!("ref '{name}' already exists"))),
         }
     }
 
-    /// Returns a fresh name to keep something under.
+    /// Returns a new name for a kept value.
     pub(crate) fn lost_name(&self, old_name: &str) -> String {
         let nonce: String = self
             .env
@@ -51,7 +51,7 @@ impl Store<'_> {
         refname::lost(self.env.now().seconds(), &nonce, old_name)
     }
 
-    /// Returns everything that is kept, oldest first.
+    /// Returns all kept values, oldest first.
     pub fn lost(&self) -> Result<Vec<Lost>> {
         let mut lost: Vec<Lost> = self
             .repo
@@ -70,7 +70,7 @@ impl Store<'_> {
         Ok(lost)
     }
 
-    /// Lets go of what has been kept long enough, and returns how many that were.
+    /// Drops the values that were kept long enough, and returns their number.
     pub fn expire_lost(&self) -> Result<usize> {
         let horizon = horizon(self.env.now()).seconds();
         let changes: Vec<RefChange> = self
@@ -85,7 +85,7 @@ impl Store<'_> {
             .collect();
         match self.repo.swap_refs(&changes)? {
             Swap::Done => Ok(changes.len()),
-            // Somebody else is cleaning up.
+            // Another process is cleaning up.
             Swap::Stale => Ok(0),
         }
     }

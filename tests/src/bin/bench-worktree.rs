@@ -1,7 +1,8 @@
-//! Measures adding a worktree beside `git worktree add --no-track` of the same tree, in one run.
+//! Measures adding a worktree, and bringing one back, beside `git worktree add --no-track` of the same tree, in one run.
 //!
-//! `bench-worktree [--files N] [--megabytes M] [--runs R] [--many R] [--dir PATH]` prints one table: medians in seconds and their
-//! ratio to git's. `git agent` is the one beside this program; worktrunk (`wt`) and workmux get a row where they are found.
+//! `bench-worktree [--files N] [--megabytes M] [--runs R] [--many R] [--dir PATH] [--only WORDS]` prints one table: medians in
+//! seconds and their ratio to git's; `--only` keeps the rows whose names hold the words, and git's. `git agent` is the one beside
+//! this program, or the one in `GIT_AGENT_TEST_INSTALLED`; worktrunk (`wt`) and workmux get a row where they are found.
 //! Everything happens in a directory of its own, which is removed at the end and not before: creating files where others
 //! were just deleted is slower for whoever comes next. `--dir` chooses the file system.
 
@@ -24,7 +25,14 @@ fn main() -> ExitCode {
         if words.first().is_some_and(|word| word == "add") {
             return add_one(&words[1..]);
         }
-        let known = ["--files", "--megabytes", "--runs", "--many", "--dir"];
+        let known = [
+            "--files",
+            "--megabytes",
+            "--runs",
+            "--many",
+            "--dir",
+            "--only",
+        ];
         let options = Options::parse(words, &known)?;
         measure(&Settings {
             files: options.number("--files", 5_000)?,
@@ -32,6 +40,7 @@ fn main() -> ExitCode {
             runs: options.runs(5)?,
             many: options.number("--many", 3)?,
             dir: options.dir(),
+            only: options.text("--only").unwrap_or_default(),
         })
     })
 }
@@ -42,6 +51,7 @@ struct Settings {
     runs: usize,
     many: usize,
     dir: PathBuf,
+    only: String,
 }
 
 /// Adds one worktree as a process of its own, as `git worktree add` is one.
@@ -138,6 +148,7 @@ enum Who {
     Written,
     LeftToGit,
     Session,
+    Restore,
     Worktrunk,
     Workmux,
 }
@@ -218,26 +229,24 @@ fn theirs(repo: &Path, path: &Path, branch: &str) -> Command {
     command
 }
 
-/// What a person types: a session with an agent that does nothing.
-fn session(repo: &Path, name: &str) -> Result<Command, Failure> {
-    let own = std::env::current_exe()?;
-    let mut path = own
-        .parent()
-        .unwrap_or(Path::new("/"))
-        .as_os_str()
-        .to_owned();
-    path.push(":");
-    path.push(std::env::var_os("PATH").unwrap_or_default());
+/// What a person types.
+fn agent(repo: &Path, words: &[&str]) -> Result<Command, Failure> {
     let mut command = git(repo);
     command
-        .env("PATH", path)
-        .args(["-c", "agent.maxParallel=1", "agent"]);
-    match name {
-        "" => command.args(["wait", "--all"]),
-        name => command.args(["new", name, "--", "true"]),
-    };
-    command.stderr(Stdio::null());
+        .env("PATH", bench::search_path()?)
+        .args(["-c", "agent.maxParallel=1", "agent"])
+        .args(words)
+        .stderr(Stdio::null());
     Ok(command)
+}
+
+/// Makes a session that left a file, and removes its worktree.
+fn clean_session(repo: &Path, name: &str) -> Result<(), Failure> {
+    let work = ["new", name, "--", "sh", "-c", "echo work >left"];
+    for words in [&work[..], &["wait", name], &["clean", name]] {
+        run(&mut agent(repo, words)?)?;
+    }
+    Ok(())
 }
 
 /// What a person types who uses another manager: a worktree with a branch of its own and nothing in it that runs.
@@ -327,7 +336,8 @@ impl Places<'_> {
             Who::Copied => ours(top, &path, branch, "copied")?,
             Who::Written => ours(top, &path, branch, "written")?,
             Who::LeftToGit => ours(top, &path, branch, "git")?,
-            Who::Session => session(top, branch)?,
+            Who::Session => agent(top, &["new", branch, "--", "true"])?,
+            Who::Restore => agent(top, &["restore", branch])?,
             Who::Worktrunk | Who::Workmux => {
                 let home = self.base.join("home");
                 peer(top, &home, who.program().unwrap_or_default(), branch)
@@ -373,26 +383,35 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
         Row::new(Who::Written, "written from objects"),
         Row::new(Who::LeftToGit, "left to git (attributes)"),
         Row::new(Who::Session, "git agent new"),
+        Row::new(Who::Restore, "git agent restore"),
         Row::new(Who::Worktrunk, "worktrunk"),
         Row::new(Who::Workmux, "workmux"),
     ];
-    rows.retain(|row| row.who.is_here());
+    let is_wanted = |row: &Row| row.who == Who::Git || row.name.contains(&settings.only);
+    rows.retain(|row| row.who.is_here() && is_wanted(row));
     for round in 0..settings.runs {
         // Nobody always goes first: what runs before leaves its mark on memory and disk.
         for turn in 0..rows.len() {
             let number = (turn + round) % rows.len();
             let row = &mut rows[number];
             let branch = format!("bench{number}-{round}");
+            if row.who == Who::Restore {
+                clean_session(&repo, &branch)?;
+            }
             let mut command = places.command(row.who, &branch)?;
             let before = children_cpu();
             row.add.push(run(&mut command)?);
             row.cpu.push(children_cpu() - before);
             let path = place_of(places.repository(row.who), &branch)?;
-            row.status
-                .push(status(&path.ok_or("no worktree was made")?)?);
+            let path = path.ok_or("no worktree was made")?;
+            if row.who == Who::Restore {
+                // What was not committed came back; the rest is measured as it is for others.
+                std::fs::remove_file(path.join("left"))?;
+            }
+            row.status.push(status(&path)?);
             if row.who == Who::Session {
                 // Its supervisor is not to disturb the next one. The agent did nothing, which is no success.
-                session(&repo, "")?.status()?;
+                agent(&repo, &["wait", "--all"])?.status()?;
             }
         }
     }
@@ -406,7 +425,7 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
         Row::new(Who::Worktrunk, "16 × worktrunk at once"),
         Row::new(Who::Workmux, "16 × workmux at once"),
     ];
-    many.retain(|row| row.who.is_here());
+    many.retain(|row| row.who.is_here() && is_wanted(row));
     for round in 0..settings.many {
         for (number, row) in many.iter_mut().enumerate() {
             let branches: Vec<String> = (0..AT_ONCE)
@@ -436,7 +455,7 @@ fn measure(settings: &Settings) -> Result<(), Failure> {
                 }
             }
             if row.who == Who::Session {
-                session(&repo, "")?.status()?;
+                agent(&repo, &["wait", "--all"])?.status()?;
             }
         }
     }

@@ -8,7 +8,7 @@ use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui};
 use git_agent::share::outcome::What;
 use git_agent::share::push::{self, Options};
-use git_agent::share::remote::Remote;
+use git_agent::share::remote::{Ask, Remote};
 use git_agent::share::{Audience, plan};
 
 use crate::shared_refs;
@@ -44,9 +44,7 @@ pub fn run(env: &Env, args: &Push) -> Result<u8> {
         let agreed = remote.agreed;
         if !args.dry_run {
             let mut ask = |remote: &Remote| ask(ui, remote);
-            let ask = ui
-                .may_ask()
-                .then_some(&mut ask as &mut dyn FnMut(&Remote) -> Result<bool>);
+            let ask = ui.may_ask().then_some(&mut ask as Ask<'_>);
             remote.require_consent(context, args.yes, ask)?;
         }
         let options = Options {

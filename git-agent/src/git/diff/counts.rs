@@ -1,5 +1,5 @@
-//! How much was changed: files and lines between commits, and between a commit and a working tree with all that is not
-//! committed or not even tracked. Numbers for a listing: nothing is stored, and the user's index is not written.
+//! Counts changed files and lines between commits, and between a commit and a worktree with its uncommitted and
+//! untracked files. For listings: stores nothing, and does not write the user's index.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -17,10 +17,10 @@ use crate::git::diff::size_limit::MOST_FILES;
 use crate::git::snapshot::capture::Checkout;
 use crate::git::{Git, ObjectId, Repo};
 
-/// Lines of untracked files are counted in this much of them; what is above counts as files without lines.
+/// How many bytes of untracked files are counted by lines; further files count without lines.
 pub(in crate::git) const UNTRACKED_BYTES: u64 = 64 << 20;
 
-/// How much was changed.
+/// The size of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Changes {
     /// Files that differ.
@@ -29,12 +29,12 @@ pub struct Changes {
     pub added: u64,
     /// Lines deleted.
     pub deleted: u64,
-    /// Files that differ from the last commit: staged, not staged, or untracked.
+    /// Files that differ from the last commit: staged, unstaged or untracked.
     pub uncommitted: u64,
 }
 
 impl Changes {
-    /// Returns both together.
+    /// Returns the sum of both.
     pub(in crate::git) fn and(self, other: Changes) -> Changes {
         Changes {
             files: self.files + other.files,
@@ -45,7 +45,7 @@ impl Changes {
     }
 }
 
-/// What a look at a working tree found that no commit has.
+/// The uncommitted files of a worktree.
 #[derive(Debug, Default)]
 struct Loose {
     tracked: u64,
@@ -53,7 +53,7 @@ struct Loose {
 }
 
 impl Repo {
-    /// Returns how much a working tree has changed since a commit, committed or not, untracked files included.
+    /// Returns the changes of a worktree since a commit, committed or not, including untracked files.
     pub fn changes_in(
         &self,
         at: &Checkout,
@@ -78,7 +78,7 @@ impl Repo {
         Ok(changes)
     }
 
-    /// Returns how much the tracked files of a working tree differ from a commit or tree.
+    /// Returns how the tracked files of a worktree differ from a commit or tree.
     pub(in crate::git) fn changes_of_files(
         &self,
         at: &Checkout,
@@ -87,7 +87,7 @@ impl Repo {
         let answer = self
             .git_in(at)
             .without_big_files()
-            // Its own attributes could hide what it changed.
+            // The worktree's own attributes could hide its changes.
             .env("GIT_ATTR_SOURCE", base.to_string())
             .args(["diff", "--numstat", "-z", "--no-renames", "--no-ext-diff"])
             .args(["--no-textconv", "--ignore-submodules=dirty"])
@@ -111,8 +111,8 @@ impl Repo {
             .collect())
     }
 
-    /// Returns how much differs between the two of each pair of commits, in one call of git for all of them; `None`
-    /// where it is too much to be counted.
+    /// Returns the changes between the commits of each pair, with one call of git for all; `None` for a pair with too
+    /// many to count.
     pub fn changes_between(&self, pairs: &[(ObjectId, ObjectId)]) -> Result<Vec<Option<Changes>>> {
         if pairs.is_empty() {
             return Ok(Vec::new());
@@ -127,8 +127,8 @@ impl Repo {
             .collect()
     }
 
-    /// Returns the records of `--numstat -z` for each pair of trees, in one call of git for all of them; `None` for a pair
-    /// that git would be busy with for too long.
+    /// Returns the records of `--numstat -z` for each pair of trees, with one call of git for all; `None` for a pair
+    /// that would take too long.
     pub(in crate::git) fn pairs_of(
         &self,
         pairs: &[(ObjectId, ObjectId)],
@@ -159,7 +159,7 @@ impl Repo {
         let mut loose = Loose::default();
         for entry in answer.stdout.split(|byte| *byte == 0) {
             match entry.get(..3) {
-                // A repository of its own, which is no part of the work.
+                // A nested repository, which does not belong to the work.
                 Some(b"?? ") if entry.ends_with(b"/") => {}
                 Some(b"?? ") => loose.untracked.push(entry[3..].to_vec()),
                 Some(_) => loose.tracked += 1,
@@ -170,7 +170,7 @@ impl Repo {
     }
 }
 
-/// Returns words for what was too much to be counted.
+/// Returns the error for changes that are too many to count.
 pub(in crate::git) fn uncounted() -> Error {
     Error::fatal(format!("more than {MOST_FILES} files differ"))
 }
@@ -185,14 +185,14 @@ fn records_of(git: Git, pairs: &[(ObjectId, ObjectId)]) -> Result<Vec<Vec<u8>>> 
         .args(["--no-renames", "--no-ext-diff", "--no-textconv"])
         .input(input.clone())
         .run()?;
-    // Each pair is repeated before what differs in it; no path can look like that, because counts come first.
+    // git repeats each pair before its records. No record can look like a pair, because records start with counts.
     let mut all = Vec::with_capacity(pairs.len());
     let mut rest = answer.stdout.as_slice();
     for line in input.lines() {
         rest = rest
             .strip_prefix(line.as_bytes())
             .and_then(|rest| rest.strip_prefix(b"\n"))
-            .ok_or_else(|| Error::fatal("cannot understand the answer of 'git diff-tree'"))?;
+            .ok_or_else(|| Error::fatal("cannot parse the output of 'git diff-tree'"))?;
         let end = end_of_records(rest);
         all.push(rest[..end].to_vec());
         rest = &rest[end..];
@@ -200,7 +200,7 @@ fn records_of(git: Git, pairs: &[(ObjectId, ObjectId)]) -> Result<Vec<Vec<u8>>> 
     Ok(all)
 }
 
-/// Returns where the records of one pair end: at the next pair, or at the end.
+/// Returns the end of the records of one pair: the next pair, or the end of the text.
 fn end_of_records(text: &[u8]) -> usize {
     let mut at = 0;
     while at < text.len() {
@@ -226,7 +226,7 @@ pub(in crate::git) fn count(records: &[u8]) -> Result<Changes> {
     count_except(records, &BTreeSet::new())
 }
 
-/// Adds up the same records without those of some paths.
+/// Adds up the same records, except those of some paths.
 pub(in crate::git) fn count_except(records: &[u8], without: &BTreeSet<Vec<u8>>) -> Result<Changes> {
     let mut changes = Changes::default();
     for record in records
@@ -243,8 +243,8 @@ pub(in crate::git) fn count_except(records: &[u8], without: &BTreeSet<Vec<u8>>) 
                 Some("-") => Ok(0),
                 Some(text) => text
                     .parse()
-                    .map_err(|_| Error::fatal("cannot understand the answer of 'git diff'")),
-                None => Err(Error::fatal("cannot understand the answer of 'git diff'")),
+                    .map_err(|_| Error::fatal("cannot parse the output of 'git diff'")),
+                None => Err(Error::fatal("cannot parse the output of 'git diff'")),
             }
         };
         let (added, deleted) = (number()?, number()?);
@@ -258,7 +258,7 @@ pub(in crate::git) fn count_except(records: &[u8], without: &BTreeSet<Vec<u8>>) 
     Ok(changes)
 }
 
-/// Returns the lines of an untracked file, as git would count them once it is added; 0 where that cannot be told.
+/// Returns the number of lines of an untracked file, as git would count them once it is added; 0 if unknown.
 pub(in crate::git) fn lines_of(path: &Path, room: &mut u64) -> u64 {
     let Ok(meta) = std::fs::symlink_metadata(path) else {
         return 0;
@@ -269,7 +269,7 @@ pub(in crate::git) fn lines_of(path: &Path, room: &mut u64) -> u64 {
     if !meta.is_file() || meta.len() > *room {
         return 0;
     }
-    // The file may be something else by now: never through a link, and never waiting for a pipe's other end.
+    // The file may have been replaced: never follow a link, and never wait for a pipe.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let opened = OpenOptions::new()
         .read(true)

@@ -1,33 +1,32 @@
-//! How many lines were added and deleted between two texts, where that is certain: git's usual ways to compare put aside
-//! what both begin and end with, and there is nothing to choose in the rest. Everything else is for git to say.
+//! Counts added and deleted lines between two texts where the result is certain: git's usual algorithms strip the
+//! common start and end, and the rest leaves no choice. All other cases are left to git.
 
 use std::collections::HashSet;
 
-/// git looks this far for a NUL to tell binary files from text.
+/// How far git searches for a NUL to detect a binary file.
 const BINARY_LOOK: usize = 8000;
 
-/// Returns whether git takes something for binary.
+/// Returns whether git treats a text as binary.
 pub(in crate::git) fn is_binary(text: &[u8]) -> bool {
     text[..text.len().min(BINARY_LOOK)].contains(&0)
 }
 
-/// Returns how many lines a text has; a last one without an end counts.
+/// Returns the number of lines of a text; a last line without an end counts.
 pub(in crate::git) fn count_lines(text: &[u8]) -> u64 {
     let ends = text.iter().filter(|byte| **byte == b'\n').count() as u64;
     ends + u64::from(text.last().is_some_and(|last| *last != b'\n'))
 }
 
-/// Returns whether an algorithm of git's puts aside first what both texts begin and end with.
+/// Returns whether an algorithm of git first strips the common start and end of both texts.
 pub(in crate::git) fn is_usual(algorithm: &str) -> bool {
     ["default", "myers", "minimal"]
         .iter()
         .any(|usual| algorithm.eq_ignore_ascii_case(usual))
 }
 
-/// Returns how many lines were added and deleted; `None` where that depends on how the texts are compared. Binary files
-/// have no lines.
+/// Returns the numbers of added and deleted lines; `None` if they depend on the algorithm. Binary files have no lines.
 ///
-/// Beside what both begin and end with, one of them has nothing, or the two have no line in common.
+/// The result is certain if, without the common start and end, one text is empty or the two have no line in common.
 pub(in crate::git) fn between(old: &[u8], new: &[u8]) -> Option<(u64, u64)> {
     if is_binary(old) || is_binary(new) {
         return Some((0, 0));
@@ -79,7 +78,7 @@ mod tests {
     fn git_counts_the_same_in_its_usual_ways() {
         let dir = tempfile::tempdir().expect("a directory");
         let (one, other) = (dir.path().join("one"), dir.path().join("other"));
-        // Few different lines, so that many of them occur more than once.
+        // Few different lines, so that many occur more than once.
         let mut seed = 7u64;
         let mut next = |below: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -1,4 +1,4 @@
-//! What differs between two trees: as git's own diff program shows it to its user, and as a list for reckoning.
+//! Differences between two trees: as git's diff program shows them to the user, and as a list.
 
 pub mod counts;
 pub(crate) mod line_count;
@@ -20,7 +20,7 @@ use crate::git::command::Git;
 use crate::git::object::TreeEntry;
 use crate::git::{ObjectId, Repo};
 
-/// Trees larger than this are not looked into.
+/// The largest tree that is read.
 pub const TREE_LIMIT: u64 = 64 << 20;
 
 /// One file that differs.
@@ -28,9 +28,9 @@ pub const TREE_LIMIT: u64 = 64 << 20;
 pub struct Delta {
     /// `A`, `D`, `M`, `T` or `R`.
     pub status: char,
-    /// The mode before; 0 if it was not there.
+    /// The mode before; 0 if the file did not exist.
     pub old_mode: u32,
-    /// The mode after; 0 if it is gone.
+    /// The mode after; 0 if the file was deleted.
     pub new_mode: u32,
     /// The object before.
     pub old_id: Option<ObjectId>,
@@ -38,34 +38,34 @@ pub struct Delta {
     pub new_id: Option<ObjectId>,
     /// The path before.
     pub old_path: Vec<u8>,
-    /// The path after; of a file that is gone, the one before.
+    /// The path after; for a deleted file, the path before.
     pub path: Vec<u8>,
 }
 
 impl Delta {
-    /// Returns whether it is about a submodule, which git may show in another way than files.
+    /// Returns whether it is a submodule, which git may show differently from files.
     pub fn is_submodule(&self) -> bool {
         const COMMIT: u32 = 0o160_000;
         [self.old_mode, self.new_mode].contains(&COMMIT)
     }
 }
 
-/// How many lines of a file differ.
+/// The changed lines of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// Lines added and deleted; `None` for binary files.
+    /// The numbers of added and deleted lines; `None` for binary files.
     pub lines: Option<(u64, u64)>,
     /// The path after.
     pub path: Vec<u8>,
 }
 
 impl Repo {
-    /// Returns what differs between two trees or commits, renames found.
+    /// Returns the differences between two trees or commits, with renames.
     pub fn deltas(&self, old: ObjectId, new: ObjectId) -> Result<Vec<Delta>> {
         self.deltas_in(old, new, &[])
     }
 
-    /// Returns the same of some paths; without any, of all.
+    /// Returns the same for some paths; without any, for all.
     pub fn deltas_in(
         &self,
         old: ObjectId,
@@ -85,15 +85,14 @@ impl Repo {
         let mut deltas = Vec::new();
         while let Some(meta) = fields.next().filter(|meta| !meta.is_empty()) {
             deltas.push(
-                self.delta(meta, &mut fields).ok_or_else(|| {
-                    Error::fatal("cannot understand the answer of 'git diff-tree'")
-                })?,
+                self.delta(meta, &mut fields)
+                    .ok_or_else(|| Error::fatal("cannot parse the output of 'git diff-tree'"))?,
             );
         }
         Ok(deltas)
     }
 
-    /// Reads a line of `--raw`, without its colon, and the paths that belong to it.
+    /// Parses a line of `--raw`, without its colon, and its paths.
     fn delta(&self, meta: &[u8], paths: &mut dyn Iterator<Item = &[u8]>) -> Option<Delta> {
         let raw = RawMeta::parse(self, meta)?;
         let old_path = paths.next()?.to_vec();
@@ -104,7 +103,7 @@ impl Repo {
         Some(raw.with_paths(old_path, path))
     }
 
-    /// Reads a line of `--raw` as it stands before a patch, whose paths are quoted as git is configured to.
+    /// Parses a line of `--raw` before a patch, whose paths are quoted as git is configured.
     pub fn raw_line(&self, line: &[u8], unquote: &dyn Fn(&[u8]) -> Vec<u8>) -> Option<Delta> {
         let mut parts = line.split(|byte| *byte == b'\t');
         let raw = RawMeta::parse(self, parts.next()?)?;
@@ -113,12 +112,12 @@ impl Repo {
         Some(raw.with_paths(old_path, path))
     }
 
-    /// Returns how many lines differ in each file between two trees, renames found.
+    /// Returns the changed lines of each file between two trees, with renames.
     pub fn numstat(&self, old: ObjectId, new: ObjectId) -> Result<Vec<Counted>> {
         self.numstat_in(old, new, &[])
     }
 
-    /// Returns the same of some paths; without any, of all.
+    /// Returns the same for some paths; without any, for all.
     pub fn numstat_in(
         &self,
         old: ObjectId,
@@ -136,7 +135,7 @@ impl Repo {
             .run()?;
         let mut records = answer.stdout.split(|byte| *byte == 0);
         let mut counted = Vec::new();
-        let strange = || Error::fatal("cannot understand the answer of 'git diff-tree'");
+        let strange = || Error::fatal("cannot parse the output of 'git diff-tree'");
         while let Some(record) = records.next().filter(|record| !record.is_empty()) {
             let mut fields = record.splitn(3, |byte| *byte == b'\t');
             let mut number = || -> Option<Option<u64>> {
@@ -160,14 +159,14 @@ impl Repo {
         Ok(counted)
     }
 
-    /// Returns what stands at a path of a tree; `None` when nothing does.
+    /// Returns the entry at a path of a tree, if there is one.
     pub fn entry_at(&self, tree: ObjectId, path: &[u8]) -> Result<Option<TreeEntry>> {
         self.entry_among(tree, path, &mut |tree| {
             self.read_tree(tree, TREE_LIMIT).map(Rc::new)
         })
     }
 
-    /// Returns the same, with the caller's way to read a directory: it may remember them.
+    /// Returns the same with the caller's function to read a directory, which may cache.
     pub fn entry_among(
         &self,
         tree: ObjectId,
@@ -192,8 +191,8 @@ impl Repo {
         Ok(None)
     }
 
-    /// Returns those of some files of which [`Repo::diff_program`] shows something else than their lines: what a filter
-    /// makes of them, or what a program of the user's own says.
+    /// Returns the files for which [`Repo::diff_program`] does not show the plain lines, because of a filter or a
+    /// program of the user.
     pub fn shown_converted(&self, tree: ObjectId, paths: &[&[u8]]) -> Result<HashSet<Vec<u8>>> {
         let program = self.config_string("diff.external").unwrap_or_default();
         if !program.is_empty() {
@@ -221,9 +220,9 @@ impl Repo {
         Ok(converted.map(|fields| fields[0].to_vec()).collect())
     }
 
-    /// Returns a call of git's diff program on two trees, as its user configured it. Attributes are read from a tree that the
-    /// author of the changes did not write, so that they cannot hide their own lines; git before 2.41 reads none of a tree.
-    /// Nothing of any worktree is looked at. Trees with too many differences are refused.
+    /// Returns a call of git's diff program on two trees, as its user configured it. Attributes come from a tree that
+    /// the author of the changes did not write, so that they cannot hide lines; git before 2.41 does not read
+    /// attributes from trees. No worktree is read. Refuses trees with too many differences.
     pub fn diff_program(
         &self,
         attributes: ObjectId,
@@ -240,7 +239,7 @@ impl Repo {
             .args(options)
             .args([old.to_string(), new.to_string(), "--".to_owned()])
             .args(paths);
-        // Programs and files that the configuration names may be seen from there, as for git.
+        // Programs and files of the configuration may be relative to this directory, as for git.
         Ok(match self.work_tree() {
             Some(top) => git.current_dir(top),
             None => git,
@@ -262,7 +261,7 @@ impl RawMeta {
         let mut mode = || u32::from_str_radix(fields.next()?, 8).ok();
         let modes = (mode()?, mode()?);
         let mut id = || {
-            // Ids that are cut short tell nothing: then only the paths say what it is about.
+            // Abbreviated ids are useless: then only the paths identify the file.
             let id = repo.parse_id(fields.next()?).ok();
             Some(id.filter(|id| !id.is_null()))
         };
@@ -284,7 +283,7 @@ impl RawMeta {
     }
 }
 
-/// A running call whose output is read line by line. It ends with the value.
+/// A running call whose output is read line by line. Dropping it ends the call.
 #[derive(Debug)]
 pub struct Stream {
     child: Child,
@@ -293,7 +292,7 @@ pub struct Stream {
 }
 
 impl Git {
-    /// Starts the call, to be read later: it works meanwhile.
+    /// Starts the call, which works while the caller does other things.
     pub fn stream(self) -> Result<Stream> {
         let mut child = self.spawn(Stdio::null(), Stdio::piped(), Stdio::piped())?;
         let complaints = child.stderr.take().map(|mut stderr| {
@@ -312,23 +311,23 @@ impl Git {
         })
     }
 
-    /// Runs the call and hands over its output line by line, with their ends, until `each` has seen enough.
+    /// Runs the call and passes its output line by line, with line ends, until `each` returns false.
     pub fn lines(self, each: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<()> {
         self.stream()?.lines(each)
     }
 }
 
 impl Stream {
-    /// Hands over the output line by line, with their ends, until `each` has seen enough.
+    /// Passes the output line by line, with line ends, until `each` returns false.
     pub fn lines(mut self, each: &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<()> {
         let mut line = Vec::new();
         while self.next_line(&mut line)? && each(&line)? {}
         Ok(())
     }
 
-    /// Reads the next line with its end; `false` when there is none, and the call has ended well.
+    /// Reads the next line with its end; returns `false` if there is none and the call succeeded.
     pub fn next_line(&mut self, line: &mut Vec<u8>) -> Result<bool> {
-        let cannot = || "cannot read the answer of git".to_owned();
+        let cannot = || "cannot read the output of git".to_owned();
         line.clear();
         if let Some(output) = &mut self.output
             && output.read_until(b'\n', line).context(cannot)? > 0
@@ -348,7 +347,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // Nobody reads it any more; one that has ended already is only waited for.
+        // The output has no reader left. A call that has ended is only reaped.
         drop(self.output.take());
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,8 +1,8 @@
-//! What a side of a merge touched, and whether two sides can get into each other's way at all.
+//! The paths that each side of a merge touched, and whether two sides can conflict at all.
 //!
-//! Most pairs of branches change different files. Whoever knows both lists of paths knows that such a pair merges clean,
-//! without a merge: git would take each path from the side that changed it. Wherever renames, directories or the same path
-//! come in, the answer here is "perhaps", and git itself is asked. It errs in that direction only.
+//! Most pairs of branches change different files. Their lists of paths alone show that they merge cleanly: git would
+//! take each path from the side that changed it. If renames, directories or a common path are involved, the answer is
+//! "perhaps", and git decides. Errors are only in that direction.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -12,12 +12,12 @@ use gix::objs::tree::EntryKind;
 use crate::error::{Context, Error, Result};
 use crate::git::{ObjectId, Repo};
 
-/// Trees deeper than this are no work of a person; reading them must not overflow the stack.
+/// The deepest tree that is read; a deeper one is not a person's work, and could overflow the stack.
 pub(in crate::git) const DEPTH: usize = 512;
-/// More files than this are not compared: a dozen objects can stand for billions of them.
+/// The most files that are compared: a dozen objects can stand for billions.
 const MOST: usize = 1_000_000;
 
-/// A file at one path: what it is, and its content.
+/// A file at one path: its kind and content.
 pub type Leaf = (EntryKind, ObjectId);
 
 /// A path that differs between two trees.
@@ -25,18 +25,18 @@ pub type Leaf = (EntryKind, ObjectId);
 pub struct Change {
     /// The path.
     pub path: Vec<u8>,
-    /// What was there; `None` when it was added.
+    /// The file before; `None` if it was added.
     pub before: Option<Leaf>,
-    /// What is there now; `None` when it was deleted.
+    /// The file after; `None` if it was deleted.
     pub after: Option<Leaf>,
 }
 
-/// Everything that differs between a base and one side.
+/// All differences between a base and one side.
 #[derive(Debug, Clone, Default)]
 pub struct Touched {
-    /// The changed paths, sorted by their bytes.
+    /// The changed paths, sorted by bytes.
     changes: Vec<Change>,
-    /// Directories of the base that the side has no more.
+    /// Directories of the base that the side removed.
     removed_dirs: BTreeSet<Vec<u8>>,
     adds: bool,
     deletes: bool,
@@ -48,17 +48,18 @@ impl Touched {
         &self.changes
     }
 
-    /// Returns whether git could see a rename here: something is gone and something is new.
+    /// Returns whether git could detect a rename: some file was deleted and some file was added.
     pub fn may_rename(&self) -> bool {
         self.adds && self.deletes
     }
 
-    /// Returns whether a merge of the two sides could be anything but the changes of both.
+    /// Returns whether a merge of the two sides could be more than the sum of their changes.
     pub fn may_meet(&self, other: &Touched) -> bool {
         self.moves_additions_of(other) || other.moves_additions_of(self) || self.overlaps(other)
     }
 
-    /// Returns whether this side may have renamed a directory in which the other added something: git would move that.
+    /// Returns whether this side may have renamed a directory in which the other added a file, which git would move
+    /// too.
     fn moves_additions_of(&self, other: &Touched) -> bool {
         self.may_rename()
             && !self.removed_dirs.is_empty()
@@ -69,7 +70,7 @@ impl Touched {
                 .any(|change| parents(&change.path).any(|dir| self.removed_dirs.contains(dir)))
     }
 
-    /// Returns whether both sides touch a path, or one touches what is a directory for the other.
+    /// Returns whether both sides touch a path, or one touches a path that is a directory for the other.
     fn overlaps(&self, other: &Touched) -> bool {
         let renames = self.may_rename() || other.may_rename();
         let (mut ours, mut theirs) = (self.changes.as_slice(), other.changes.as_slice());
@@ -99,11 +100,11 @@ impl Touched {
     }
 }
 
-/// Returns whether both sides did the same to a path, so that nothing is left to decide.
+/// Returns whether both sides made the same change to a path, so that nothing is left to decide.
 fn is_same(ours: &Change, theirs: &Change, renames: bool) -> bool {
     match (&ours.before, &ours.after) {
         (Some(_), Some(_)) => ours.after == theirs.after,
-        // What is gone or new may be half of a rename, and then the other half counts too.
+        // A deleted or added file may be half of a rename, and then the other half counts too.
         _ => !renames && ours.after == theirs.after,
     }
 }
@@ -118,12 +119,12 @@ fn has_below(changes: &[Change], path: &[u8]) -> bool {
         .is_some_and(|change| change.path.starts_with(&dir))
 }
 
-/// Returns whether a path was added. What was a file before can have become a directory only on a side that touched it too.
+/// Returns whether a path was added. A former file can be a directory only on a side that touched it too.
 fn is_new(change: &Change) -> bool {
     change.before.is_none()
 }
 
-/// Returns the directories that a path is in, without the top.
+/// Returns the directories of a path, without the top.
 fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.iter()
         .enumerate()
@@ -131,21 +132,21 @@ fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
         .map(|(at, _)| &path[..at])
 }
 
-/// Compares trees, with the trees read so far in memory.
+/// Compares trees, with a cache of trees.
 #[derive(Debug)]
 pub struct Comparer {
     repo: gix::Repository,
 }
 
 impl Comparer {
-    /// Returns a comparer that keeps up to `memory` bytes of trees.
+    /// Returns a comparer that caches up to `memory` bytes of trees.
     pub fn new(repo: &Repo, memory: usize) -> Self {
         let mut repo = repo.gix().clone();
         repo.object_cache_size(memory);
         Comparer { repo }
     }
 
-    /// Returns the best common ancestors of two commits: none when they share no history, several after a criss-cross.
+    /// Returns the best common ancestors of two commits: none without a common history, several after a criss-cross.
     pub fn merge_bases(&self, one: ObjectId, other: ObjectId) -> Result<Vec<ObjectId>> {
         let bases = self
             .repo
@@ -154,13 +155,13 @@ impl Comparer {
         Ok(bases.iter().map(|id| id.detach()).collect())
     }
 
-    /// Returns what differs between two trees.
+    /// Returns the differences between two trees.
     pub fn touched(&self, base: ObjectId, side: ObjectId) -> Result<Touched> {
         let mut touched = Touched::default();
         if base != side {
             let mut path = Vec::new();
             self.compare(Some(base), Some(side), &mut path, 0, &mut touched)?;
-            // Trees sort a directory as if its name ended in a slash; whole paths sort by their bytes.
+            // Trees sort a directory as if its name ended in a slash; whole paths sort by bytes.
             touched
                 .changes
                 .sort_unstable_by(|one, other| one.path.cmp(&other.path));
@@ -168,7 +169,7 @@ impl Comparer {
         Ok(touched)
     }
 
-    /// Returns the file at a path of a tree; `None` when there is none, or something else.
+    /// Returns the file at a path of a tree; `None` if it is not a file.
     pub fn file_at(&self, tree: ObjectId, path: &[u8]) -> Result<Option<ObjectId>> {
         let mut id = tree;
         let mut names = path.split(|byte| *byte == b'/').peekable();
@@ -196,7 +197,7 @@ impl Comparer {
         touched: &mut Touched,
     ) -> Result<()> {
         if depth > DEPTH {
-            return Err(Error::fatal("a tree is too deep to be compared"));
+            return Err(Error::fatal("a tree is too deep to compare"));
         }
         let (before, after) = (self.entries(base)?, self.entries(side)?);
         let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
@@ -288,7 +289,7 @@ mod tests {
         (content > 0).then_some((EntryKind::Blob, id))
     }
 
-    /// Makes a side of `path`, before and after as one digit each, 0 for nothing.
+    /// Builds a side of `path`, before and after as one digit each, 0 for none.
     fn side(changes: &[(&str, u8, u8)], removed: &[&str]) -> Touched {
         let mut touched = Touched::default();
         for (path, before, after) in changes {
@@ -321,7 +322,7 @@ mod tests {
             &side(&[("b", 1, 2)], &[]),
         );
         meet(false, &side(&[], &[]), &side(&[("b", 1, 0)], &[]));
-        // A file and names that only begin alike.
+        // A file, and names that share only their start.
         meet(
             false,
             &side(&[("a", 1, 2)], &[]),
@@ -362,7 +363,7 @@ mod tests {
         meet(true, &moved, &side(&[("d/e/f/new", 0, 1)], &[]));
         meet(false, &moved, &side(&[("other/new", 0, 1)], &[]));
         meet(false, &moved, &side(&[("d2", 1, 2)], &[]));
-        // Deleted, not moved: nothing was added.
+        // Deleted, not moved: no file was added.
         let gone = side(&[("d/x", 1, 0)], &["d"]);
         meet(false, &gone, &side(&[("d/new", 0, 1)], &[]));
     }

@@ -1,5 +1,5 @@
-//! How many files differ between two trees, told without listing them: a dozen objects can stand for billions of files,
-//! and whoever shares a session chooses its trees.
+//! Counts the differing files of two trees without listing them: a dozen objects can stand for billions of files, and
+//! the author of a shared session chooses its trees.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -9,22 +9,22 @@ use crate::git::command::Git;
 use crate::git::object::{EntryKind, TreeEntry};
 use crate::git::{ObjectId, ObjectKind, Repo};
 
-/// More files than this are neither counted nor compared.
+/// The most files that are counted or compared.
 pub const MOST_FILES: u64 = 100_000;
 
-/// Files above this size have no lines: git would hold them in memory.
+/// Files above this size count without lines, because git would hold them in memory.
 const BIG_FILE: &str = "16m";
 
-/// Larger trees are not looked into.
+/// The largest tree that is read.
 const TREE_LIMIT: u64 = 8 << 20;
 
-/// How deep trees are followed.
+/// The deepest tree that is read.
 const DEPTH: usize = 1024;
 
 /// A pair of trees; one of them may be missing.
 type Pair = (Option<ObjectId>, Option<ObjectId>);
 
-/// What is known of pairs seen before: a tree that stands in many places is walked once and counted for each.
+/// The known counts of pairs: a tree that occurs in many places is walked once and counted for each.
 struct Scales<'a> {
     repo: &'a Repo,
     known: HashMap<Pair, u64>,
@@ -32,8 +32,7 @@ struct Scales<'a> {
 }
 
 impl Repo {
-    /// Returns how many files differ between two trees or commits. When it is more than `most` at least, the number may
-    /// be too small.
+    /// Returns how many files differ between two trees or commits. A result above `most` is only a lower bound.
     pub fn differing_files(&self, old: ObjectId, new: ObjectId, most: u64) -> Result<u64> {
         let tree = |id: ObjectId| match self.object_header(id)? {
             Some((ObjectKind::Tree, _)) => Ok(id),
@@ -48,20 +47,20 @@ impl Repo {
         scales.weigh(pair, 0)
     }
 
-    /// Refuses two trees between which too many files differ.
+    /// Fails if too many files differ between two trees.
     pub fn require_comparable(&self, old: ObjectId, new: ObjectId) -> Result<()> {
         let files = self.differing_files(old, new, MOST_FILES)?;
         if files <= MOST_FILES {
             return Ok(());
         }
         Err(Error::fatal(format!(
-            "{files} files or more differ, at most {MOST_FILES} are compared"
+            "{files} or more files differ, at most {MOST_FILES} can be compared"
         )))
     }
 }
 
 impl Git {
-    /// Lets git compare no file for which it would need much memory.
+    /// Prevents git from comparing files that would need much memory.
     pub(in crate::git) fn without_big_files(self) -> Git {
         self.config("core.bigFileThreshold", BIG_FILE)
     }
@@ -72,7 +71,7 @@ impl Scales<'_> {
         if let Some(files) = self.known.get(&pair) {
             return Ok(*files);
         }
-        // Every pair that is walked has something that differs, so this bounds the work as well.
+        // Every walked pair differs somewhere, so this bounds the work too.
         if depth > DEPTH || self.known.len() as u64 > self.most {
             return Ok(self.most.saturating_add(1));
         }

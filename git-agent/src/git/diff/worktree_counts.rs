@@ -1,7 +1,7 @@
-//! How much many working trees have changed, counted together: what differs from the index is found here, and one call of
-//! git counts the lines that all of them have committed.
+//! Counts the changes of many worktrees together: finds differences from the index here, and counts all committed lines
+//! with one call of git.
 //!
-//! Where conversions, conflicts, submodules, large files or intricate changes come in, git is asked in full.
+//! git does the whole work where conversions, conflicts, submodules, large files or intricate changes are involved.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -21,30 +21,30 @@ use crate::git::snapshot::index::{build_trees, staged_items};
 use crate::git::snapshot::scan::Hidden;
 use crate::git::{ObjectId, ObjectKind, Repo};
 
-/// A working tree, and since when its changes are counted.
+/// A worktree, and the base for counting its changes.
 #[derive(Debug, Clone)]
 pub struct Since {
-    /// The working tree.
+    /// The worktree.
     pub at: Checkout,
-    /// The commit it is compared with.
+    /// The commit to compare with.
     pub base: ObjectId,
     /// The commit checked out.
     pub head: Option<ObjectId>,
 }
 
-/// What is known of a working tree before the lines of commits are counted.
+/// The state of counting before the committed lines are counted.
 #[derive(Debug, Default)]
 struct Partial {
-    /// What is known already.
+    /// The changes counted so far.
     plus: Changes,
-    /// Trees that are still to be compared.
+    /// The trees that are still to be compared.
     committed: Option<(ObjectId, ObjectId)>,
-    /// Files that are counted already.
+    /// The files that are already counted.
     counted: BTreeSet<Vec<u8>>,
 }
 
 impl Repo {
-    /// Returns how much each of some working trees has changed, committed or not, untracked files included.
+    /// Returns the changes of each worktree, committed or not, including untracked files.
     pub fn changes_in_all(&self, wanted: &[Since]) -> Vec<Result<Changes>> {
         let looked = self.look_at_all(wanted);
         match self.counted(&looked) {
@@ -53,7 +53,7 @@ impl Repo {
                 .zip(counted)
                 .map(|(partial, counted)| partial.map(|partial| partial.plus.and(counted)))
                 .collect(),
-            // Together it did not work: each for itself says which one it is.
+            // The common call failed, so single calls show which worktree is the cause.
             Err(_) => wanted
                 .iter()
                 .map(|since| self.changes_in(&since.at, since.base, since.head))
@@ -61,12 +61,12 @@ impl Repo {
         }
     }
 
-    /// Looks at working trees on all cores: most of the time goes to the file system.
+    /// Examines worktrees on all cores: most of the time goes to the file system.
     fn look_at_all(&self, wanted: &[Since]) -> Vec<Result<Partial>> {
         cores::each(wanted, || self.clone(), Repo::partial)
     }
 
-    /// Counts the lines that all of them have committed in one call of git.
+    /// Counts the committed lines of all worktrees with one call of git.
     fn counted(&self, looked: &[Result<Partial>]) -> Result<Vec<Changes>> {
         let pair =
             |partial: &Result<Partial>| partial.as_ref().ok().and_then(|known| known.committed);
@@ -81,7 +81,7 @@ impl Repo {
             .map(|partial| match partial {
                 Ok(partial) if partial.committed.is_some() => {
                     let records = counts.next().ok_or_else(|| {
-                        Error::fatal("cannot understand the answer of 'git diff-tree'")
+                        Error::fatal("cannot parse the output of 'git diff-tree'")
                     })?;
                     let records = records.ok_or_else(uncounted)?;
                     count_except(&records, &partial.counted)
@@ -94,7 +94,7 @@ impl Repo {
     fn partial(&self, since: &Since) -> Result<Partial> {
         let Since { at, base, head } = since;
         let found = match head {
-            // Whatever is in the way here, git says better.
+            // git reports any obstacle better.
             Some(head) => self.partial_here(at, *base, *head).ok().flatten(),
             None => None,
         };
@@ -107,7 +107,7 @@ impl Repo {
         }
     }
 
-    /// Returns what can be told without git's rules for odd cases; `None` where they come in.
+    /// Returns the counts that do not need git's rules for odd cases; `None` if they do.
     fn partial_here(
         &self,
         at: &Checkout,
@@ -142,7 +142,7 @@ impl Repo {
         Ok(Some(partial))
     }
 
-    /// Counts the files that are not as they are staged; `None` where git must compare one.
+    /// Counts the files that differ from the index; `None` if git must compare one.
     fn loose_here(
         &self,
         seen: &mut Seen,
@@ -176,14 +176,14 @@ impl Repo {
         Ok(Some(partial))
     }
 
-    /// Returns whether git was told to count lines in another way, or not to count those of some files.
+    /// Returns whether git is configured to count lines differently, or not to count those of some files.
     fn counts_oddly(&self) -> bool {
         let algorithm = self.config_string("diff.algorithm");
         algorithm.is_some_and(|algorithm| !line_count::is_usual(&algorithm))
             || self.config_string("core.bigFileThreshold").is_some()
     }
 
-    /// Counts how a file differs from what a tree has at its path; `None` where git must say.
+    /// Counts the difference between a file and the entry of a tree at its path; `None` if git must decide.
     fn changes_of_file(
         &self,
         base: ObjectId,
@@ -234,7 +234,7 @@ impl Partial {
     }
 }
 
-/// A file as it is on disk.
+/// A file on disk.
 struct Now {
     mode: Mode,
     id: ObjectId,
@@ -242,7 +242,7 @@ struct Now {
 }
 
 impl Seen {
-    /// Reads a file or link; `None` where that is not for us to do.
+    /// Reads a file or link; returns `None` if git must do it.
     fn read(&mut self, repo: &Repo, path: &[u8]) -> Option<Now> {
         let stat = self.disk.stat(path).ok().flatten()?;
         if u64::try_from(stat.st_size).map_or(true, |size| size > LARGE_FILE) {
@@ -257,7 +257,7 @@ impl Seen {
         Some(Now { mode, id, data })
     }
 
-    /// Returns whether exactly a commit's files are staged, and nothing is there that a tree cannot hold.
+    /// Returns whether exactly a commit's files are staged, and the index has nothing that a tree cannot hold.
     fn is_plain(&self, repo: &Repo, committed: ObjectId) -> bool {
         let odd = self.index.entries().iter().any(|entry| {
             entry.stage() != Stage::Unconflicted || entry.flags.contains(Flags::INTENT_TO_ADD)
@@ -265,7 +265,7 @@ impl Seen {
         if odd || !self.scan.submodules.is_empty() {
             return false;
         }
-        // What git wrote down when it last made a tree of the index saves making one.
+        // The cached tree of the index saves building one.
         let known = self.index.tree().filter(|tree| tree.num_entries.is_some());
         let staged = match known {
             Some(tree) => Some(tree.id),
@@ -282,7 +282,7 @@ mod tests {
 
     type Script = fn(&std::path::Path);
 
-    /// Makes a working tree in each of many states, and says what is to be counted in it.
+    /// Creates worktrees in many states, with the base for counting each.
     fn scenes(world: &World) -> Vec<Since> {
         let scripts: [(&str, Script); 15] = [
             ("clean", |_| {}),
@@ -373,10 +373,10 @@ mod tests {
             "binary",
             "committed",
         ] {
-            assert!(fast(name), "{name} needs no more of git");
+            assert!(fast(name), "{name} does not need git");
         }
         for name in ["staged", "announced", "linked", "moved", "attributes"] {
-            assert!(!fast(name), "{name} is for git");
+            assert!(!fast(name), "{name} needs git");
         }
     }
 }

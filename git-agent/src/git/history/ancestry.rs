@@ -1,4 +1,4 @@
-//! Which commit holds which: questions about history that need no output of git.
+//! Ancestry of commits, answered without starting git.
 
 use crate::error::{Context, Result};
 use crate::git::{ObjectId, Repo};
@@ -12,7 +12,7 @@ impl Repo {
         let base = self
             .gix()
             .merge_base(older, newer)
-            .context(|| format!("cannot tell whether {older} is part of {newer}"))?;
+            .context(|| format!("cannot tell whether {older} is an ancestor of {newer}"))?;
         Ok(base.is_some_and(|base| base.detach() == older))
     }
 }

@@ -1,23 +1,23 @@
-//! Which commit a line comes from, and which commits make the same change.
+//! Finds the commit that a line comes from, and commits with the same change.
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::git::{ObjectId, Repo};
 
-/// A line and where it comes from.
+/// A line and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blamed {
-    /// The commit; `None` when the line is not committed.
+    /// The commit; `None` if the line is not committed.
     pub commit: Option<ObjectId>,
-    /// The file in that commit, from the top.
+    /// The path in that commit, relative to the top.
     pub path: Vec<u8>,
     /// The line, without its newline.
     pub text: String,
 }
 
 impl Repo {
-    /// Returns where a line of a file comes from: in the working tree, or as it is in a commit.
+    /// Returns the origin of a line of a file, in the worktree or in a commit.
     pub fn blame_line(&self, path: &Path, line: u64, at: Option<ObjectId>) -> Result<Blamed> {
         let shown = path.display();
         let mut git = self
@@ -32,14 +32,14 @@ impl Repo {
             let said = String::from_utf8_lossy(&answer.stderr);
             let said = said.trim().trim_start_matches("fatal: ").to_owned();
             return Err(Error::fatal(format!(
-                "cannot tell where line {line} of '{shown}' comes from: {said}"
+                "cannot blame line {line} of '{shown}': {said}"
             )));
         }
         parse(self, &answer.stdout)
-            .ok_or_else(|| Error::fatal("cannot understand the answer of 'git blame'"))
+            .ok_or_else(|| Error::fatal("cannot parse the output of 'git blame'"))
     }
 
-    /// Returns what a merge commit changed of what git by itself would have made of it, conflict markers included.
+    /// Returns the difference between a merge commit and git's automatic merge, including conflict markers.
     pub fn resolution_diff(&self, merge: ObjectId) -> Result<Vec<u8>> {
         let answer = self
             .git_common()
@@ -50,7 +50,7 @@ impl Repo {
         Ok(answer.stdout)
     }
 
-    /// Returns the patch id of all that differs between two commits, as one change.
+    /// Returns the patch id of all differences between two commits, as one change.
     pub fn patch_id_between(&self, from: ObjectId, to: ObjectId) -> Result<Option<String>> {
         let patch = self
             .git_common()

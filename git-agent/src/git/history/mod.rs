@@ -1,4 +1,4 @@
-//! Questions about commits and branches: where HEAD is, what a revision means, how two histories relate.
+//! Commits and branches: HEAD, revisions, and the relation of two histories.
 
 pub(crate) mod ancestry;
 pub mod blame;
@@ -7,21 +7,22 @@ use std::collections::BTreeSet;
 
 use crate::error::{Context, Error, Result};
 use crate::git::command::NO_REPLACE;
+use crate::git::refs::unpacked_meanwhile;
 use crate::git::{ObjectId, RefBackend, Repo};
 
-/// Of how many commits the trees are kept in memory.
+/// How many commits have their trees cached.
 const TREES_KNOWN: usize = 4096;
 
-/// Where HEAD points.
+/// The branch and commit of HEAD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// The short name of the branch; `None` when detached.
+    /// The short name of the branch; `None` if HEAD is detached.
     pub branch: Option<String>,
-    /// The commit; `None` when the branch has none yet.
+    /// The commit; `None` if the branch has none yet.
     pub commit: Option<ObjectId>,
 }
 
-/// Returns whether git would accept a name as a branch.
+/// Returns whether git accepts a name as a branch name.
 pub fn is_branch_name(name: &str) -> bool {
     let full = format!("refs/heads/{name}");
     !name.starts_with('-')
@@ -30,23 +31,29 @@ pub fn is_branch_name(name: &str) -> bool {
 }
 
 impl Repo {
-    /// Returns where HEAD points.
+    /// Returns the branch and commit of HEAD.
     pub fn head(&self) -> Result<Head> {
-        if self.ref_backend() == RefBackend::Reftable {
-            let name = self
-                .git()
-                .args(["symbolic-ref", "--quiet", "--short", "HEAD"])
-                .answer()?;
-            let branch = (name.code == Some(0)).then(|| name.text());
-            let commit = self
-                .git()
-                .args(["rev-parse", "--verify", "--quiet", "HEAD"])
-                .answer()?;
-            let commit = (commit.code == Some(0))
-                .then(|| self.parse_id(&commit.text()))
-                .transpose()?;
-            return Ok(Head { branch, commit });
+        if self.ref_backend() == RefBackend::Files
+            && let Some(head) = unpacked_meanwhile(self.common_dir(), || self.head_in_files())?
+        {
+            return Ok(head);
         }
+        let name = self
+            .git()
+            .args(["symbolic-ref", "--quiet", "--short", "HEAD"])
+            .answer()?;
+        let branch = (name.code == Some(0)).then(|| name.text());
+        let commit = self
+            .git()
+            .args(["rev-parse", "--verify", "--quiet", "HEAD"])
+            .answer()?;
+        let commit = (commit.code == Some(0))
+            .then(|| self.parse_id(&commit.text()))
+            .transpose()?;
+        Ok(Head { branch, commit })
+    }
+
+    fn head_in_files(&self) -> Result<Head> {
         let cannot = || "cannot read HEAD".to_owned();
         let mut head = self.gix().head().context(cannot)?;
         let branch = head.referent_name().map(|name| name.shorten().to_string());
@@ -54,7 +61,7 @@ impl Repo {
         Ok(Head { branch, commit })
     }
 
-    /// Returns the commit that a revision means, as git understands it.
+    /// Returns the commit of a revision, resolved by git.
     pub fn resolve_commit(&self, revision: &str) -> Result<ObjectId> {
         let answer = self
             .git()
@@ -72,14 +79,14 @@ impl Repo {
         self.find_ref(&format!("refs/heads/{name}"))
     }
 
-    /// Returns whether git would accept a name as a branch.
+    /// Returns whether git accepts a name as a branch name.
     pub fn is_valid_branch(&self, name: &str) -> bool {
         is_branch_name(name)
     }
 
     /// Returns the best common ancestor of two commits.
     pub fn merge_base(&self, one: ObjectId, other: ObjectId) -> Result<Option<ObjectId>> {
-        // Told apart from a failure by asking for all of them: unrelated histories have none.
+        // Asking for all of them separates unrelated histories, which have none, from a failure.
         let bases = self
             .gix()
             .merge_bases_many(one, &[other])
@@ -87,7 +94,7 @@ impl Repo {
         Ok(bases.first().map(|id| id.detach()))
     }
 
-    /// Returns the full names of the branches here, copies of remotes' included, that a commit is on.
+    /// Returns the full names of the local and remote-tracking branches that contain a commit.
     pub fn branches_with(&self, commit: ObjectId) -> Result<Vec<String>> {
         let answer = self
             .git_common()
@@ -99,7 +106,7 @@ impl Repo {
         Ok(names.lines().map(str::to_owned).collect())
     }
 
-    /// Returns how many commits each of two has that the other has not.
+    /// Returns how many commits each of two has that the other lacks.
     pub fn ahead_behind(&self, ours: ObjectId, theirs: ObjectId) -> Result<(u64, u64)> {
         if ours == theirs {
             return Ok((0, 0));
@@ -125,8 +132,8 @@ impl Repo {
         Ok(count)
     }
 
-    /// Returns the objects that any of these commits reaches and none of some published ones does, with a path each has: as
-    /// they are, also where something else stands in for them here, because a push knows nothing of that.
+    /// Returns the objects that are reachable from these commits but not from the published ones, with a path for each.
+    /// Ignores `git replace`, because a push does too.
     pub fn unpublished_objects(
         &self,
         tips: &[ObjectId],
@@ -151,7 +158,7 @@ impl Repo {
             .collect()
     }
 
-    /// Returns these commits, and where their history first meets what is published.
+    /// Returns these commits, and the first published commits of their history.
     pub fn first_reached(
         &self,
         tips: &[ObjectId],
@@ -163,12 +170,12 @@ impl Repo {
         tips.iter().copied().map(Ok).chain(met).collect()
     }
 
-    /// Returns whether any of some commits reaches a commit.
+    /// Returns whether a commit is reachable from any of some commits.
     pub fn reaches_any(&self, from: &[ObjectId], commit: ObjectId) -> Result<bool> {
         Ok(self.beyond(&[commit], from, "--max-count=1")?.is_empty())
     }
 
-    /// Counts the commits that one reaches and none of some others does.
+    /// Counts the commits that are reachable from one but not from the others.
     pub fn count_beyond(&self, commit: ObjectId, others: &[ObjectId]) -> Result<u64> {
         let text = self.beyond(&[commit], others, "--count")?;
         text.trim()
@@ -176,7 +183,8 @@ impl Repo {
             .context(|| "cannot count commits".into())
     }
 
-    /// Lists the commits that some reach and published ones do not, as [`Repo::unpublished_objects`] does.
+    /// Lists the commits that are reachable from some but not from the published ones, as [`Repo::unpublished_objects`]
+    /// does.
     fn beyond(&self, tips: &[ObjectId], published: &[ObjectId], how: &str) -> Result<String> {
         let mut wanted: String = tips.iter().map(|tip| format!("{tip}\n")).collect();
         wanted.extend(published.iter().map(|id| format!("^{id}\n")));

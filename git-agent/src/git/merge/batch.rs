@@ -1,4 +1,4 @@
-//! What merges would give, many of them in one go: git's own engine, started once, with all that it writes thrown away.
+//! Previews many merges with git's own engine, started once. All objects it writes are thrown away.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,12 +12,12 @@ use crate::git::merge::Merged;
 use crate::git::object::{Batch, Signature};
 use crate::git::{ObjectId, Repo};
 
-/// Fewer merges than this are not worth a second process.
+/// Fewer merges than this do not justify a second process.
 const SHARE: usize = 8;
-/// More processes than this only get into each other's way.
+/// More processes than this only slow each other down.
 const PROCESSES: usize = 8;
 
-/// What one side has at a path in conflict: the mode as git writes it, and the object.
+/// The version of one side at a path in conflict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stage {
     /// The mode, in octal as in a tree.
@@ -31,31 +31,31 @@ pub struct Stage {
 pub struct Conflict {
     /// The path.
     pub path: Vec<u8>,
-    /// What it is about, in git's words: `contents`, `modify/delete`, `add/add`, `rename/rename` …
+    /// The kinds of conflict, in git's words: `contents`, `modify/delete`, `add/add`, `rename/rename` …
     pub kinds: Vec<String>,
-    /// What the common ancestor has there.
+    /// The version of the common ancestor.
     pub base: Option<Stage>,
-    /// What the first commit has there.
+    /// The version of the first commit.
     pub ours: Option<Stage>,
-    /// What the second commit has there.
+    /// The version of the second commit.
     pub theirs: Option<Stage>,
 }
 
-/// What a merge would give.
+/// The result of a merge preview.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
-    /// The merged tree; where there are conflicts, with their markers. It is not kept.
+    /// The merged tree, with markers for conflicts. It is not kept.
     pub tree: ObjectId,
-    /// The conflicts by path; empty when the merge is clean.
+    /// The conflicts by path; empty for a clean merge.
     pub conflicts: Vec<Conflict>,
     /// Whether git calls the merge clean.
     pub clean: bool,
 }
 
 impl Repo {
-    /// Returns what merging the second of each pair of commits into the first would give. Nothing is kept of it.
+    /// Previews the merge of the second commit of each pair into the first. Keeps none of the objects.
     ///
-    /// Every pair must have a common ancestor. Attributes are those of `attributes`, a commit or tree.
+    /// Every pair must have a common ancestor. Attributes come from `attributes`, a commit or tree.
     pub fn preview_merges(
         &self,
         pairs: &[(ObjectId, ObjectId)],
@@ -64,7 +64,7 @@ impl Repo {
         self.preview_merges_with(pairs, attributes, &[])
     }
 
-    /// The same, where some of the commits are in `also` and not in the repository.
+    /// The same, where some of the commits are only in `also` and not in the repository.
     pub fn preview_merges_with(
         &self,
         pairs: &[(ObjectId, ObjectId)],
@@ -95,7 +95,7 @@ impl Repo {
         for (part, answer) in answers {
             match answer? {
                 answers if answers.len() == part.len() => all.extend(answers),
-                // A git before 2.39 merges one pair a process.
+                // git before 2.39 merges one pair per process.
                 _ => {
                     for batch in also {
                         self.write_batch(batch)?;
@@ -109,15 +109,15 @@ impl Repo {
         Ok(all)
     }
 
-    /// Writes a commit of some files on top of another commit; no ref points at it.
+    /// Writes a commit of some files on top of another commit, without a ref.
     pub fn stand_in(&self, files: ObjectId, on: ObjectId) -> Result<ObjectId> {
         let (id, batch) = self.stand_in_batch(files, on)?;
         self.write_batch(&batch)?;
         Ok(id)
     }
 
-    /// Returns a commit of some files on top of another commit, not written yet. The same files give the same commit, so
-    /// that what was found out about it is found again.
+    /// Returns an unwritten commit of some files on top of another commit. The same files give the same commit, so that
+    /// cached results about it are found again.
     pub fn stand_in_batch(&self, files: ObjectId, on: ObjectId) -> Result<(ObjectId, Batch)> {
         let who = Signature {
             name: "git-agent".to_owned(),
@@ -151,7 +151,7 @@ impl Repo {
     }
 }
 
-/// A directory for objects that nobody needs afterwards.
+/// A directory for temporary objects.
 struct Scratch {
     dir: std::path::PathBuf,
     alternates: OsString,
@@ -173,12 +173,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left is swept with everything else that is old in there.
+        // The sweep of old temporary files removes the rest.
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 
-/// Returns a path as a list of alternates takes it: a colon or quote inside would end it.
+/// Returns a path in the form of a list of alternates: a colon or quote inside would end it.
 fn quoted(path: &Path) -> OsString {
     let bytes = path.as_os_str().as_bytes();
     if !bytes.contains(&b':') && bytes.first() != Some(&b'"') {
@@ -215,7 +215,7 @@ impl Asker<'_> {
         }
         git = git.args(["merge-tree", "--write-tree", "--stdin"]);
         match self.repo.config_string("diff.algorithm") {
-            // git merge heeds it, merge-tree alone does not.
+            // git merge follows this setting, merge-tree alone does not.
             Some(algorithm) => git.arg(format!("-Xdiff-algorithm={algorithm}")),
             None => git,
         }
@@ -233,9 +233,9 @@ fn ask(
     }
     let answer = git.input(input).answer()?;
     match answer.code {
-        // 1 is what the last merge gave.
+        // 1 is the result of the last merge.
         Some(0 | 1) => parse(&answer.stdout, kind)
-            .ok_or_else(|| Error::fatal("cannot understand the answer of 'git merge-tree'")),
+            .ok_or_else(|| Error::fatal("cannot parse the output of 'git merge-tree'")),
         Some(USAGE) => Ok(Vec::new()),
         _ => {
             let said = String::from_utf8_lossy(&answer.stderr).trim().to_owned();
@@ -244,7 +244,7 @@ fn ask(
     }
 }
 
-/// Reads the answers to all merges: each a status, a tree, the stages of paths in conflict, and messages about them.
+/// Parses the results of all merges: each a status, a tree, the stages of paths in conflict, and messages about them.
 fn parse(text: &[u8], kind: gix::hash::Kind) -> Option<Vec<Preview>> {
     let mut fields = text.split(|byte| *byte == 0);
     let mut all = Vec::new();
@@ -273,7 +273,7 @@ fn parse(text: &[u8], kind: gix::hash::Kind) -> Option<Vec<Preview>> {
                 let about = fields.next()?;
                 let _words = fields.next()?;
                 if let Some(about) = conflict_kind(about) {
-                    // The first path is the one that the conflict is at, if it is at one.
+                    // The first path is the location of the conflict, if it has one.
                     add_kind(&mut conflicts, paths.first().copied(), about);
                 }
                 count = fields.next()?;
@@ -291,7 +291,7 @@ fn id(hex: &[u8], kind: gix::hash::Kind) -> Option<ObjectId> {
     ObjectId::from_hex(hex).ok().filter(|id| id.kind() == kind)
 }
 
-/// Reads `100644 <id> 2<tab>path`.
+/// Parses `100644 <id> 2<tab>path`.
 fn add_stage(
     conflicts: &mut BTreeMap<Vec<u8>, Conflict>,
     field: &[u8],
@@ -318,7 +318,7 @@ fn add_stage(
     Some(())
 }
 
-/// Returns what a message is about when it is about a conflict: git's type names are stable, the sentences are not.
+/// Returns the kind of a conflict message: git's type names are stable, the sentences are not.
 fn conflict_kind(about: &[u8]) -> Option<String> {
     let about = String::from_utf8_lossy(about);
     let inner = about.strip_prefix("CONFLICT (")?;
@@ -377,7 +377,7 @@ mod tests {
         assert!(read[1].clean && read[1].conflicts.is_empty());
         assert!(!read[2].clean);
         for end in 1..text.len() {
-            // Cut anywhere: never a panic, and never more than what is there.
+            // A truncated text never panics, and never yields more than it contains.
             let _ = parse(&text.as_bytes()[..end], gix::hash::Kind::Sha1);
         }
     }

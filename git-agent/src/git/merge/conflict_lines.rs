@@ -1,4 +1,4 @@
-//! Where two sides of a conflict clash: the lines of both.
+//! Finds the lines of both sides that conflict.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -8,14 +8,14 @@ use similar::{Algorithm, DiffTag, capture_diff_slices_deadline};
 use crate::git::merge::batch::{Conflict, Stage};
 use crate::git::{ObjectKind, Repo};
 
-/// Larger files are said to conflict without saying where.
+/// Larger files conflict without line numbers.
 const LARGEST: u64 = 4 << 20;
-/// git looks this far for a NUL to tell binary files from text.
+/// How far git searches for a NUL to detect a binary file.
 const BINARY_LOOK: usize = 8000;
-/// How long comparing may take before it becomes coarse.
+/// How long a comparison may take before it becomes coarse.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Lines of one side that clash with lines of the other. Numbers begin at 1; an empty range is where lines are missing.
+/// Lines of one side that conflict with lines of the other. Numbers begin at 1; an empty range marks missing lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clash {
     /// Lines of the first side.
@@ -32,7 +32,7 @@ struct Hunk {
 }
 
 impl Repo {
-    /// Returns the lines of both sides that clash in a conflict; none when it is not about lines of text.
+    /// Returns the conflicting lines of both sides; none if the conflict is not about lines of text.
     pub fn clashes(&self, conflict: &Conflict) -> Vec<Clash> {
         let text = |stage: &Option<Stage>| stage.as_ref().and_then(|stage| self.text_of(stage));
         let (base, ours, theirs) = (
@@ -43,7 +43,7 @@ impl Repo {
         match (base, ours, theirs) {
             (Some(base), Some(ours), Some(theirs)) => three_way(&base, &ours, &theirs),
             (None, Some(ours), Some(theirs)) => two_way(&ours, &theirs),
-            // One side has deleted what the other changed.
+            // One side deleted the file that the other changed.
             (Some(base), Some(ours), None) => {
                 one_sided(&base, &ours, |ours| Clash { ours, theirs: 1..1 })
             }
@@ -108,7 +108,7 @@ fn three_way(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<Clash> {
     let mut clashes = Vec::new();
     let (mut our, mut their) = (0, 0);
     while our < ours.len() && their < theirs.len() {
-        // Hunks that touch belong together, as git sees it: there is no line between them that both kept.
+        // Hunks that touch belong together, as in git: no line between them was kept by both.
         let touch = |one: &Range<usize>, other: &Range<usize>| {
             one.start <= other.end && other.start <= one.end
         };
@@ -160,10 +160,10 @@ mod tests {
     fn lines_of_both_sides() {
         check("a\nb\nc\n", "a\nX\nc\n", "a\nY\nZ\nc\n", &[(2..3, 2..4)]);
         check("a\nb\nc\nd\ne\n", "A\nb\nc\nd\ne\n", "a\nb\nc\nd\nE\n", &[]);
-        // Both add at the same place; one deletes what the other changes.
+        // Both add at the same place; one deletes a line that the other changes.
         check("a\nb\n", "a\nx\nb\n", "a\ny\ny\nb\n", &[(2..3, 2..4)]);
         check("a\nb\nc\n", "a\nc\n", "a\nB\nc\n", &[(2..2, 2..3)]);
-        // A clash after a change of one side alone has that side's own numbers.
+        // A conflict after a change of only one side has that side's own numbers.
         check(
             "1\n2\n3\n4\n5\n6\n",
             "0\n0\n1\n2\n3\n4\nX\n6\n",

@@ -1,4 +1,4 @@
-//! Merging in memory, by git's own engine, and commits as the user would make them.
+//! Merges in memory with git's own engine, and creates commits as the user would.
 
 pub mod batch;
 pub mod conflict_lines;
@@ -11,7 +11,7 @@ use crate::error::{Context, Error, Result};
 use crate::git::command::{Answer, USAGE};
 use crate::git::{ObjectId, Repo};
 
-/// What a merge gave.
+/// The result of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Merged {
     /// The merged tree.
@@ -20,52 +20,52 @@ pub enum Merged {
     Conflict(Vec<String>),
 }
 
-/// Who wrote a commit, and when, as git writes it.
+/// The author and date of a commit, as git writes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Author {
-    /// Name.
+    /// The name.
     pub name: String,
-    /// Email address.
+    /// The email address.
     pub email: String,
     /// Seconds since 1970 and the time zone, as git keeps them.
     pub date: String,
 }
 
-/// A commit to be made.
+/// A commit to be created.
 #[derive(Debug, Clone)]
 pub struct NewCommit<'a> {
-    /// Its tree.
+    /// The tree.
     pub tree: ObjectId,
-    /// Its parents.
+    /// The parents, in order.
     pub parents: &'a [ObjectId],
-    /// Its message.
+    /// The whole message.
     pub message: &'a str,
-    /// Who wrote it; the user otherwise.
+    /// The author; `None` for the user.
     pub author: Option<&'a Author>,
-    /// Whether it is signed if the user signs commits.
+    /// Whether to sign it if the user signs commits.
     pub sign: bool,
 }
 
-/// A commit of a range, with all that it takes to make it again elsewhere.
+/// A commit of a range, with everything needed to create it again elsewhere.
 #[derive(Debug, Clone)]
 pub struct Picked {
-    /// The commit.
+    /// The id of the original.
     pub id: ObjectId,
-    /// Its parents.
+    /// The parents, in order.
     pub parents: Vec<ObjectId>,
-    /// Who wrote it.
+    /// The author and date.
     pub author: Author,
-    /// Its message.
+    /// The whole message.
     pub message: String,
 }
 
 impl Repo {
-    /// Merges two commits without touching any work tree, as `git merge` on the first would.
+    /// Merges two commits without a worktree, as `git merge` on the first would.
     pub fn merge_commits(&self, ours: ObjectId, theirs: ObjectId) -> Result<Merged> {
         self.merge_tree(None, ours, theirs)
     }
 
-    /// Merges two commits as if `base` were their common ancestor: what replaying a commit on another is.
+    /// Merges two commits as if `base` were their common ancestor, which is how a commit is replayed on another.
     pub fn merge_with_base(
         &self,
         base: ObjectId,
@@ -84,7 +84,7 @@ impl Repo {
         let mut git = self
             .git_main()
             .durable()
-            // git merge reads attributes from the files of the branch merged into; here nothing is checked out.
+            // git merge reads attributes from the files of the target branch; here nothing is checked out.
             .env("GIT_ATTR_SOURCE", ours.to_string())
             .args([
                 "merge-tree",
@@ -94,7 +94,7 @@ impl Repo {
                 "--no-messages",
             ]);
         if let Some(algorithm) = self.config_string("diff.algorithm") {
-            // git merge heeds it, merge-tree alone does not.
+            // git merge follows this setting, merge-tree alone does not.
             git = git.arg(format!("-Xdiff-algorithm={algorithm}"));
         }
         if let Some(base) = base {
@@ -120,7 +120,7 @@ impl Repo {
             _ => {
                 let said = String::from_utf8_lossy(&answer.stderr).trim().to_owned();
                 let error = Error::fatal(format!("cannot merge {ours} and {theirs}: {said}"));
-                // So git ends when it does not know an option.
+                // git's exit code for an unknown option.
                 Err(match answer.code == Some(USAGE) {
                     true => error.hint("git 2.38 or newer is needed to merge"),
                     false => error,
@@ -129,7 +129,7 @@ impl Repo {
         }
     }
 
-    /// Makes a commit with git, so that identity and encoding are as the user configured them.
+    /// Creates a commit with git, with the user's configured identity and encoding.
     pub fn commit_tree(
         &self,
         tree: ObjectId,
@@ -145,8 +145,8 @@ impl Repo {
         })
     }
 
-    /// Makes a commit with git, as the user's own `git commit` would: identity, encoding and signature. Fails if it would
-    /// bring a path that nobody can check out.
+    /// Creates a commit as the user's own `git commit` would: identity, encoding and signature. Fails if the commit
+    /// would add a path that cannot be checked out.
     pub fn make_commit(&self, new: &NewCommit<'_>) -> Result<ObjectId> {
         self.refuse_bad_paths(new.parents, new.tree)?;
         let mut git = self
@@ -174,7 +174,7 @@ impl Repo {
         Ok(self.config_bool("commit.gpgSign")?.unwrap_or(false))
     }
 
-    /// Returns whether the user merges signed commits only.
+    /// Returns whether the user requires signatures for merges.
     pub fn verifies_merges(&self) -> Result<bool> {
         Ok(self.config_bool("merge.verifySignatures")?.unwrap_or(false))
     }
@@ -188,9 +188,9 @@ impl Repo {
         Ok(answer.code == Some(0))
     }
 
-    /// Returns how many of the commits it brings the message of a merge names.
+    /// Returns how many of its commits a merge message lists.
     pub fn merge_log(&self) -> Result<usize> {
-        /// As git has it for plain `true`.
+        /// git's default for plain `true`.
         const USUAL: usize = 20;
         let key = "merge.log";
         match self.config_string(key).as_deref() {
@@ -255,7 +255,7 @@ impl Repo {
         Ok(picked)
     }
 
-    /// Returns where the change from one tree to another adds marks of a conflict, as `path:line`.
+    /// Returns the places where the change between two trees adds conflict markers, as `path:line`.
     pub fn markers_added(&self, before: ObjectId, after: ObjectId) -> Result<Vec<String>> {
         let answer = self
             .git_common()
@@ -272,12 +272,12 @@ impl Repo {
         Ok(places.map(str::to_owned).collect())
     }
 
-    /// Returns the stable patch ids of commits that are no merges.
+    /// Returns the stable patch ids of commits that are not merges.
     pub fn patch_ids(&self, commits: &[ObjectId]) -> Result<Vec<(ObjectId, String)>> {
         self.begin_patch_ids(commits).found()
     }
 
-    /// Begins to look for the stable patch ids of commits that are no merges, while something else is done.
+    /// Starts to compute the stable patch ids of commits that are not merges, in the background.
     pub fn begin_patch_ids(&self, commits: &[ObjectId]) -> PatchIds {
         if commits.is_empty() {
             return PatchIds { search: None };
@@ -299,7 +299,7 @@ impl Repo {
             for line in answer.text().lines() {
                 if let Some((patch, commit)) = line.split_once(' ') {
                     let commit = ObjectId::from_hex(commit.as_bytes())
-                        .context(|| "git gave a patch id for no commit".into())?;
+                        .context(|| "cannot parse the output of 'git patch-id'".into())?;
                     found.push((commit, patch.to_owned()));
                 }
             }
@@ -311,7 +311,7 @@ impl Repo {
     }
 }
 
-/// Patch ids that are being looked for.
+/// Patch ids that are being computed.
 #[derive(Debug)]
 pub struct PatchIds {
     search: Option<JoinHandle<Result<Patches>>>,
@@ -321,12 +321,12 @@ pub struct PatchIds {
 type Patches = Vec<(ObjectId, String)>;
 
 impl PatchIds {
-    /// Waits for them and returns each with its commit.
+    /// Waits for the result, and returns each patch id with its commit.
     pub fn found(self) -> Result<Patches> {
         match self.search.map(JoinHandle::join) {
             None => Ok(Vec::new()),
             Some(Ok(found)) => found,
-            Some(Err(_)) => Err(Error::fatal("cannot look for patch ids")),
+            Some(Err(_)) => Err(Error::fatal("cannot compute patch ids")),
         }
     }
 }

@@ -1,13 +1,12 @@
-//! Moving a branch together with the working trees that have it checked out: all of it, or nothing.
+//! Moves a branch together with the worktrees that have it checked out: completely, or not at all.
 //!
-//! The caller has written down what is about to happen. Every working tree is updated as `git merge` would, and then the
-//! branch is compared, locked and moved in one short transaction, in which hooks may object. Whatever fails before that
-//! leaves branch and files as they were, and of a process that dies [`Repo::take_back`] undoes the files. No ref is locked
-//! while files change: a checkout may take minutes, and a git that is killed leaves its locks. Those that it may leave are
-//! [recorded](Repo::record_locks).
+//! The caller has recorded the move. Every worktree is updated as `git merge` would; then one short transaction
+//! compares, locks and moves the branch, and hooks may object. A failure before that leaves branch and files unchanged,
+//! and [`Repo::take_back`] restores the files after a crash. No ref is locked while files change: a checkout may take
+//! minutes, and a killed git leaves its locks. The locks it may leave are [recorded](Repo::record_locks).
 //!
-//! Before anything changes every file that will is seen to be as it is committed, in the index and on disk: only so is it
-//! known afterwards what to put back, and what is somebody's own.
+//! Before any change, every affected file must equal its committed version, in the index and on disk. Only then is it
+//! known afterwards what to restore, and which changes are the user's.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -30,40 +29,40 @@ use crate::git::phrases::complaint;
 use crate::git::refs::{Expected, RefChange};
 use crate::git::snapshot::beneath::Disk;
 use crate::git::snapshot::capture::Checkout;
-use crate::git::snapshot::move_changes::unfinished;
+use crate::git::worktree::unfinished::unfinished;
 use crate::git::{ObjectId, Repo, worktree};
 
 /// A branch to be moved.
 #[derive(Debug)]
 pub struct Landing<'a> {
-    /// Its full name.
+    /// The full name of the branch.
     pub branch: &'a str,
-    /// Where it must be.
+    /// The expected old tip.
     pub old: ObjectId,
-    /// Where it shall be.
+    /// The new tip.
     pub new: ObjectId,
-    /// What its reflog says.
+    /// The reflog message.
     pub reflog: &'a str,
-    /// Other refs that move at the same moment.
+    /// Other refs that move in the same transaction.
     pub also: &'a [RefChange],
-    /// The working trees that have it checked out.
+    /// The worktrees that have it checked out.
     pub checkouts: &'a [Checkout],
 }
 
-/// How a landing ended.
+/// The result of moving a branch.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Landed {
-    /// The branch and its working trees are at the new commit.
+    /// The branch and its worktrees are at the new commit.
     Done,
-    /// Somebody else moved the branch or one of the other refs; nothing was changed.
+    /// Another process moved the branch or one of the other refs; nothing was changed.
     Moved,
-    /// Something is in the way, in words; nothing was changed.
+    /// An obstacle, in words; nothing was changed.
     Refused(String),
 }
 
 impl Repo {
-    /// Returns the working trees that have a branch checked out, by its full name.
+    /// Returns the worktrees that have a branch checked out, by its full name.
     pub fn checkouts_of(&self, branch: &str) -> Result<Vec<Checkout>> {
         let mut found = Vec::new();
         for known in worktree::list(self)? {
@@ -72,7 +71,7 @@ impl Repo {
             }
             if known.is_main() && self.main_work_tree().as_deref() != Some(&known.path) {
                 return Err(Error::fatal(format!(
-                    "'{branch}' is checked out in the main worktree, and nothing says where that is"
+                    "'{branch}' is checked out in the main worktree, whose location is unknown"
                 ))
                 .hint("run this in the main worktree"));
             }
@@ -86,7 +85,7 @@ impl Repo {
         Ok(found)
     }
 
-    /// Says what keeps a working tree from being taken from one commit to another, if anything does. Changes nothing.
+    /// Describes the obstacle to moving a worktree from one commit to another, if there is one. Changes nothing.
     pub fn obstacle(&self, at: &Checkout, old: ObjectId, new: ObjectId) -> Result<Option<String>> {
         if let Some(what) = self.plain_obstacle(at, old, new)? {
             return Ok(Some(what));
@@ -108,7 +107,7 @@ impl Repo {
         }
     }
 
-    /// Says what git itself would not object to: something under way, and untracked files that are ignored.
+    /// Describes obstacles that git itself ignores: an unfinished operation, and ignored untracked files.
     fn plain_obstacle(
         &self,
         at: &Checkout,
@@ -117,12 +116,12 @@ impl Repo {
     ) -> Result<Option<String>> {
         let place = at.top.display();
         if let Some(what) = operation_under_way(at) {
-            return Ok(Some(format!("{what} is under way in '{place}'")));
+            return Ok(Some(format!("{what} is in progress in '{place}'")));
         }
         let touched = self.touched_between(old, new)?;
         if let Some(path) = self.untracked_in_the_way(at, &touched)? {
             return Ok(Some(format!(
-                "'{path}' in '{place}' is not tracked and would be overwritten"
+                "untracked file '{path}' in '{place}' would be overwritten"
             )));
         }
         let index = self.read_index(&at.admin_dir.join("index"))?;
@@ -133,15 +132,13 @@ impl Repo {
         }
         let path = self.changed(at, &index, &touched)?;
         Ok(path.map(|path| {
-            format!(
-                "'{path}' in '{place}' has changes that are not committed: commit or stash them"
-            )
+            format!("'{path}' in '{place}' has unstaged changes: commit or stash them")
         }))
     }
 
-    /// Returns a file that will change and is not on disk as it is in the index. One that is missing is no loss.
+    /// Returns an affected file whose content on disk differs from the index. A missing file is not a loss.
     fn changed(&self, at: &Checkout, index: &State, touched: &Touched) -> Result<Option<String>> {
-        let cannot = || format!("cannot look at '{}'", at.top.display());
+        let cannot = || format!("cannot read '{}'", at.top.display());
         let mut disk = Disk::open(&at.top).context(cannot)?;
         let mut suspects = BTreeSet::new();
         for change in touched.changes() {
@@ -155,7 +152,7 @@ impl Repo {
                 continue;
             };
             let known = &entry.stat;
-            // As git compares by default; where it is told to compare less, this only asks git more often.
+            // As git compares by default. If git is configured to compare less, this only asks git more often.
             let same = known.mtime.secs == stat.st_mtime as u32
                 && known.mtime.nsecs == stat.st_mtime_nsec as u32
                 && known.ctime.secs == stat.st_ctime as u32
@@ -184,7 +181,7 @@ impl Repo {
         Ok(first.map(|path| path.to_str_lossy().into_owned()))
     }
 
-    /// Looks at files once more that were only touched, or copied from elsewhere: they look changed until git has.
+    /// Refreshes files that were only touched or copied: they look changed until git compares them.
     fn refresh_index(&self, at: &Checkout) -> Result<()> {
         self.git_at(&at.admin_dir, &at.top)
             .env_remove("GIT_OPTIONAL_LOCKS")
@@ -193,7 +190,7 @@ impl Repo {
             .map(|_| ())
     }
 
-    /// Returns whether the index of a working tree says the same as a commit about what changed since another.
+    /// Returns whether the index of a worktree agrees with a commit about the changes since another.
     pub fn index_follows(&self, at: &Checkout, old: ObjectId, new: ObjectId) -> Result<bool> {
         let touched = self.touched_between(old, new)?;
         let index = self.read_index(&at.admin_dir.join("index"))?;
@@ -210,14 +207,14 @@ impl Repo {
         Comparer::new(self, 0).touched(tree(old)?, tree(new)?)
     }
 
-    /// Returns a path that going from one commit to another adds, and at which there is something already.
+    /// Returns a path that moving between two commits would add although it already exists.
     pub fn anything_new_at(
         &self,
         top: &Path,
         from: ObjectId,
         to: ObjectId,
     ) -> Result<Option<String>> {
-        let cannot = || format!("cannot look at '{}'", top.display());
+        let cannot = || format!("cannot read '{}'", top.display());
         let mut disk = Disk::open(top).context(cannot)?;
         for change in self.touched_between(from, to)?.changes() {
             let is_file = |stat: Stat| FileType::from_raw_mode(stat.st_mode) != FileType::Directory;
@@ -233,14 +230,14 @@ impl Repo {
         Ok(None)
     }
 
-    /// Returns a file that no index knows, ignored ones included, where a new one would be written.
+    /// Returns an untracked file, ignored or not, in the place of a new one.
     fn untracked_in_the_way(&self, at: &Checkout, touched: &Touched) -> Result<Option<String>> {
         let (mut files, mut dirs) = (BTreeSet::new(), BTreeSet::new());
         for change in touched.changes() {
             if change.before.is_some() {
                 continue;
             }
-            // The new file itself, or a file where its directory would be.
+            // The new file itself, or a file in the place of its directory.
             let mut path = change.path.as_slice();
             let found = loop {
                 match at.top.join(OsStr::from_bytes(path)).symlink_metadata() {
@@ -289,8 +286,8 @@ impl Repo {
         Ok(unknown.map(|path| String::from_utf8_lossy(&path).into_owned()))
     }
 
-    /// Says what keeps working trees from being taken from one commit to another, if anything does, so far as git itself
-    /// does not look once more when it takes them there.
+    /// Describes obstacles to moving worktrees between two commits that git itself does not check again during the
+    /// move.
     pub fn obstacle_to_landing(
         &self,
         checkouts: &[Checkout],
@@ -305,8 +302,8 @@ impl Repo {
         Ok(None)
     }
 
-    /// Moves a branch and the working trees that have it checked out, once no [obstacle](Repo::obstacle_to_landing) was
-    /// found and what is about to happen is written down.
+    /// Moves a branch and its worktrees, after a check for [obstacles](Repo::obstacle_to_landing) and after the move
+    /// was recorded.
     pub fn land(&self, landing: &Landing<'_>) -> Result<Landed> {
         let cannot = || format!("cannot move '{}'", landing.branch);
         fault::point("land.checked").context(cannot)?;
@@ -321,7 +318,7 @@ impl Repo {
         let moved = fault::point("land.files.updated")
             .context(cannot)
             .and_then(|()| transaction.commit());
-        // What failed may have failed after the branch had moved.
+        // The failure may have come after the branch moved.
         if !matches!(moved, Ok(Ok(()))) && self.find_ref(landing.branch)? != Some(landing.new) {
             self.take_all_back(landing.checkouts, landing.old, landing.new)?;
             return match moved? {
@@ -333,7 +330,7 @@ impl Repo {
         Ok(Landed::Done)
     }
 
-    /// Returns the locks that git takes for a landing.
+    /// Returns the locks that git takes for the move.
     fn locks_of_landing(&self, landing: &Landing<'_>) -> Vec<PathBuf> {
         let also = landing.also.iter().map(|change| change.name.as_str());
         let refs = self.locks_of_refs(std::iter::once(landing.branch).chain(also));
@@ -343,7 +340,7 @@ impl Repo {
             .collect()
     }
 
-    /// Takes working trees from one commit to another: all, or none and the reason.
+    /// Moves worktrees from one commit to another: all, or none with a reason.
     fn update_checkouts(
         &self,
         checkouts: &[Checkout],
@@ -356,8 +353,8 @@ impl Repo {
                 let said = in_place(&answer.stderr, at);
                 self.take_all_back(&checkouts[..=index], old, new)
                     .map_err(|error| {
-                        Error::fatal(format!("{said}; and then: {}", error.message()))
-                            .hint("git agent merge --abort    once there is room again")
+                        Error::fatal(format!("{said}; then: {}", error.message()))
+                            .hint("git agent merge --abort")
                     })?;
                 return Ok(Some(said));
             }
@@ -366,11 +363,11 @@ impl Repo {
         Ok(None)
     }
 
-    /// Takes back what was changed in working trees that were as they are committed. Whatever they had besides stays.
+    /// Restores the affected files of worktrees, which all had their committed content. Keeps all other changes.
     fn take_all_back(&self, checkouts: &[Checkout], old: ObjectId, new: ObjectId) -> Result<()> {
         for at in checkouts {
             let head = self.head_of(at)?.filter(|head| *head != old);
-            // Somebody has committed the new files meanwhile: there they are at home now.
+            // The new files were committed meanwhile, so they stay.
             if let Some(head) = head
                 && self.has_files_of(head, old, new)?
             {
@@ -381,7 +378,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Returns whether a commit has every file that changed between two others as it is in the second of them.
+    /// Returns whether a commit has all files that changed between two others in the version of the second.
     fn has_files_of(&self, commit: ObjectId, old: ObjectId, new: ObjectId) -> Result<bool> {
         let lacking = self.touched_between(commit, new)?;
         let wanted = self.touched_between(old, new)?;
@@ -410,7 +407,7 @@ impl Repo {
             .answer()
     }
 
-    /// Tells a branch that somebody moved from one that may not move.
+    /// Distinguishes a branch that moved from one that may not move.
     fn why_not(&self, landing: &Landing<'_>, said: String) -> Result<Landed> {
         if self.find_ref(landing.branch)? != Some(landing.old) {
             return Ok(Landed::Moved);
@@ -428,7 +425,7 @@ impl Repo {
     }
 }
 
-/// A transaction of refs that git knows and has not begun: nothing is locked.
+/// A ref transaction that git has received but not begun: nothing is locked.
 struct Transaction {
     child: std::process::Child,
     input: Option<ChildStdin>,
@@ -437,9 +434,9 @@ struct Transaction {
 }
 
 impl Transaction {
-    /// Tells git what shall move.
+    /// Passes the changes to git.
     fn begin(repo: &Repo, landing: &Landing<'_>) -> Result<Self> {
-        // Where the branch is checked out HEAD's own reflog tells of it too.
+        // If the branch is checked out, HEAD's own reflog gets an entry too.
         let git = match landing.checkouts.first() {
             Some(at) => repo.git_at(&at.admin_dir, &at.top),
             None => repo.git_common(),
@@ -455,14 +452,14 @@ impl Transaction {
         for change in std::iter::once(&own).chain(landing.also) {
             script.extend_from_slice(change.script_line(null).as_bytes());
         }
-        // A git that cannot be told anything does not answer when it is to commit.
+        // A git that cannot read this will not answer the commit either.
         transaction.say(&script);
         Ok(transaction)
     }
 
     fn start(git: Git, reflog: &str) -> Result<Self> {
-        let cannot = || "cannot keep what git says".to_owned();
-        // In memory: what a hook left running may hold a pipe for as long as it lives.
+        let cannot = || "cannot buffer git's errors".to_owned();
+        // In memory: a process that a hook left running may hold a pipe for as long as it lives.
         let complaints = Complaints::new().context(cannot)?;
         let mut child = git
             .with_hooks()
@@ -495,7 +492,7 @@ impl Transaction {
         self.answers.read_line(&mut line).is_ok() && line.trim_end() == wanted
     }
 
-    /// Locks and compares the refs, lets hooks object, and moves them. The inner error is what git said when it may not.
+    /// Locks and compares the refs, lets hooks object, and moves them. The inner error is git's objection.
     fn commit(&mut self) -> Result<std::result::Result<(), String>> {
         let locked = self.say(b"prepare\0") && self.hears("start: ok") && self.hears("prepare: ok");
         let done = locked && {
@@ -510,7 +507,7 @@ impl Transaction {
         })
     }
 
-    /// Ends the call: what is not committed does not happen. Returns what it complained.
+    /// Ends the call; an uncommitted transaction is dropped. Returns its error output.
     fn end(&mut self) -> String {
         drop(self.input.take());
         let _ = self.child.wait();
@@ -529,7 +526,7 @@ impl Drop for Transaction {
     }
 }
 
-/// Returns a file that will change and is not in the index as it is committed.
+/// Returns an affected file whose staged content differs from the committed one.
 fn staged(index: &State, touched: &Touched) -> Option<String> {
     let other = touched.changes().iter().find(|change| {
         let known = index.entry_by_path(change.path.as_bstr());
@@ -544,20 +541,20 @@ fn staged(index: &State, touched: &Touched) -> Option<String> {
     other.map(|change| change.path.to_str_lossy().into_owned())
 }
 
-/// Returns what git objected to in a working tree.
+/// Returns git's objection in a worktree.
 fn in_place(stderr: &[u8], at: &Checkout) -> String {
     format!("{} in '{}'", objection(stderr), at.top.display())
 }
 
-/// Returns what git objected, without its prefixes, on one line.
+/// Returns git's objection without prefixes, on one line.
 fn objection(stderr: &[u8]) -> String {
     match complaint(stderr) {
-        said if said.is_empty() => "git refused without a word".to_owned(),
+        said if said.is_empty() => "git gave no reason".to_owned(),
         said => said.trim_end_matches('.').to_owned(),
     }
 }
 
-/// Returns what somebody is in the middle of in a working tree.
+/// Returns the unfinished operation in a worktree.
 fn operation_under_way(at: &Checkout) -> Option<String> {
     let locked = || at.admin_dir.join("index.lock").exists();
     match unfinished(at) {

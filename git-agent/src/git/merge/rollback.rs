@@ -1,7 +1,7 @@
-//! Taking files back that were on their way from one commit to another when that failed, or when whoever did it died.
+//! Restores files whose move from one commit to another failed or was interrupted by a crash.
 //!
-//! git writes files one by one and the index last. So a file may be as it was, as it was to be, missing, or the beginning
-//! of what it was to be. Those go back; whatever else is there somebody has written since, and it stays.
+//! git writes files one by one and the index last. So a file may have its old content, its new content, a part of the
+//! new content, or be missing. Those are restored; any other content was written since by the user, and is kept.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -23,14 +23,14 @@ use crate::git::snapshot::capture::Checkout;
 use crate::git::snapshot::index::ScratchIndex;
 use crate::git::{ObjectId, Repo};
 
-/// A file that is larger is not looked at for being the beginning of another.
+/// The largest file that is checked for being a part of another.
 const LARGEST_PART: u64 = 512 << 20;
 
 impl Repo {
-    /// Takes the files of a working tree back that were on their way from `old` to `new`. All of them were as in `old`
-    /// before. Returns those that somebody has changed since, which stay.
+    /// Restores the files of a worktree that were being moved from `old` to `new`. All of them had the content of `old`
+    /// before. Returns those that were changed since, which are kept.
     ///
-    /// `index` is the index that went along; it goes back too where it has got there.
+    /// `index` is the index of the move; it is restored too if the move reached it.
     pub fn take_back(
         &self,
         at: &Checkout,
@@ -38,12 +38,12 @@ impl Repo {
         old: ObjectId,
         new: ObjectId,
     ) -> Result<Vec<String>> {
-        let cannot = || format!("cannot take the files in '{}' back", at.top.display());
+        let cannot = || format!("cannot restore the files in '{}'", at.top.display());
         let _record = self.record_locks(self.locks_of_checkout(at))?;
         let touched = self.touched_between(old, new)?;
         let known = self.read_index(index)?;
         let switched = follows(&known, touched.changes());
-        // Nothing of those was on disk, or is git's to write.
+        // The others were not on disk, or are not git's to write.
         let changes: Vec<&Change> = touched
             .changes()
             .iter()
@@ -61,7 +61,7 @@ impl Repo {
             match (change.before, found) {
                 (None, None) => {}
                 (Some(_), Some(_)) if !unlike_old.contains(path) => {}
-                // What is below may be removed in a moment.
+                // The files below may be removed in a moment.
                 (Some(_), Some(_)) if is_dir => write.push(change),
                 (None, Some(_)) if is_dir => {}
                 (Some(_), None) => write.push(change),
@@ -77,7 +77,7 @@ impl Repo {
                 }
             }
         }
-        // What is removed makes room, on a full disk and for files where directories are.
+        // Removals come first: they make room on a full disk, and for files in place of directories.
         for change in remove {
             disk.remove(&change.path).context(cannot)?;
         }
@@ -103,7 +103,7 @@ impl Repo {
         if switched {
             self.point_index_back(at, index, touched.changes())?;
         }
-        // Files that were written again look changed until git has looked at them.
+        // Restored files look changed until git compares them.
         self.git_at(&at.admin_dir, &at.top)
             .env_remove("GIT_OPTIONAL_LOCKS")
             .index_file(index)
@@ -112,11 +112,11 @@ impl Repo {
         Ok(stays)
     }
 
-    /// Makes an index that has got to the end of a way say what it said at its beginning.
+    /// Restores the old entries in an index that has reached the end of a move.
     fn point_index_back(&self, at: &Checkout, index: &Path, changes: &[Change]) -> Result<()> {
         let mut lines = Vec::new();
         let null = self.null_id();
-        // What is gone first: a file may be where a directory was.
+        // Removals first: a file may be in the place of a directory.
         let (gone, there): (Vec<&Change>, Vec<&Change>) =
             changes.iter().partition(|change| change.before.is_none());
         for change in gone.into_iter().chain(there) {
@@ -138,7 +138,7 @@ impl Repo {
         };
         let lock = lock_path(index);
         let mut written = write();
-        // Another git that is at work in there ends soon; without the index the files would stay between two commits.
+        // Another git that works there ends soon. Without the index, the files would stay between two commits.
         for attempt in 0..ATTEMPTS {
             if written.is_ok() || !lock.exists() {
                 break;
@@ -146,12 +146,12 @@ impl Repo {
             std::thread::sleep(pause(attempt));
             written = write();
         }
-        written
-            .map(|_| ())
-            .map_err(|error| error.hint("is another git command at work in there?"))
+        written.map(|_| ()).map_err(|error| {
+            error.hint("wait for the other git command in this worktree, then run this again")
+        })
     }
 
-    /// Returns the paths at which something else is on disk than what is said, or nothing.
+    /// Returns the paths where the disk has a different content than the given one, which may be none.
     fn unlike<'c>(
         &self,
         at: &Checkout,
@@ -174,7 +174,7 @@ impl Repo {
             .collect())
     }
 
-    /// Returns an index of some files and nothing else; `None` when there are none.
+    /// Returns an index of only these files; `None` if there are none.
     fn index_of_leaves<'c>(
         &self,
         leaves: impl Iterator<Item = (&'c Change, Option<Leaf>)>,
@@ -195,7 +195,7 @@ impl Repo {
         self.write_scratch_index(state).map(Some)
     }
 
-    /// Returns whether a file on disk is the beginning of what a checkout would write there.
+    /// Returns whether a file on disk is the start of the content that a checkout would write there.
     fn is_beginning(
         &self,
         at: &Checkout,
@@ -226,7 +226,7 @@ impl Repo {
     }
 }
 
-/// Returns whether an index says what is there after some changes, of all of them.
+/// Returns whether an index contains the result of all changes.
 pub(in crate::git) fn follows(index: &State, changes: &[Change]) -> bool {
     changes.iter().all(|change| {
         let known = index.entry_by_path(change.path.as_bstr());
@@ -234,18 +234,18 @@ pub(in crate::git) fn follows(index: &State, changes: &[Change]) -> bool {
             (Some(entry), Some(leaf)) => is_leaf(entry, leaf),
             (Some(_), None) => false,
             (None, None) => true,
-            // A sparse index has the directory instead of what is in it.
+            // A sparse index has the directory instead of its files.
             (None, Some(_)) => index.is_sparse(),
         }
     })
 }
 
-/// Returns whether an entry of an index is this file.
+/// Returns whether an index entry is this file.
 pub(in crate::git) fn is_leaf(entry: &gix::index::Entry, (kind, id): Leaf) -> bool {
     entry.id == id && entry.mode.bits() == u32::from(kind as u16)
 }
 
-/// Returns whether a change is not one of files on disk: a submodule, or outside of a sparse checkout.
+/// Returns whether a change does not affect files on disk: a submodule, or a path outside a sparse checkout.
 fn is_elsewhere(index: &State, change: &Change) -> bool {
     let is_submodule = |leaf: Option<Leaf>| leaf.is_some_and(|(kind, _)| kind == EntryKind::Commit);
     let entry = index.entry_by_path(change.path.as_bstr());

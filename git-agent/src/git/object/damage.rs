@@ -1,5 +1,5 @@
-//! A close look at refs and objects that may be damaged: nothing here trusts what it reads, and nothing is removed, only
-//! put aside.
+//! Examines refs and objects that may be damaged. Trusts nothing it reads, and removes nothing: damaged files are set
+//! aside.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,22 +11,22 @@ use crate::git::object::sync_dir;
 use crate::git::phrases::unreachable_commit;
 use crate::git::{ObjectId, ObjectKind, RefBackend, Repo};
 
-/// A ref as it stands on disk.
+/// A ref as it is on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawRef {
     /// Its full name.
     pub name: String,
-    /// What it points at, or why that cannot be told.
+    /// Its target, or the reason why that is unknown.
     pub target: std::result::Result<ObjectId, String>,
 }
 
 impl Repo {
-    /// Returns every ref under a prefix that ends in `/`, also those that git cannot read.
+    /// Returns every ref under a prefix that ends in `/`, including unreadable ones.
     pub fn raw_refs(&self, prefix: &str) -> Result<Vec<RawRef>> {
         let mut found = Vec::new();
         let list = match self.refs_under(prefix) {
             Ok(list) => list,
-            // gix stops at what it cannot read; the files below tell which it is.
+            // gix stops at an unreadable ref; the files below show which one it is.
             Err(_) if self.ref_backend() == RefBackend::Files => Default::default(),
             Err(error) => return Err(error),
         };
@@ -66,12 +66,12 @@ impl Repo {
 
     fn parse_target(&self, bytes: &[u8]) -> std::result::Result<ObjectId, String> {
         if bytes.is_empty() {
-            return Err("it is empty".to_owned());
+            return Err("the file is empty".to_owned());
         }
         std::str::from_utf8(bytes)
             .ok()
             .and_then(|text| self.parse_id(text.trim_end()).ok())
-            .ok_or_else(|| "it holds no object id".to_owned())
+            .ok_or_else(|| "not an object id".to_owned())
     }
 
     fn ref_name_of(&self, path: &Path) -> Option<String> {
@@ -79,16 +79,16 @@ impl Repo {
         below.to_str().map(str::to_owned)
     }
 
-    /// Puts the file of a loose ref aside, under a path outside git's sight.
+    /// Moves the file of a loose ref to a path outside git's refs.
     pub fn set_ref_file_aside(&self, name: &str, to: &Path) -> Result<()> {
         let path = self.common_dir().join(name);
-        let cannot = || format!("cannot put ref '{name}' aside");
+        let cannot = || format!("cannot set ref '{name}' aside");
         fs::rename(&path, to).context(cannot)?;
         sync_dir(path.parent().unwrap_or(&path)).context(cannot)
     }
 
-    /// Reads a whole object and compares it with its name. Returns its kind and, unless it is a blob, its bytes.
-    /// A blob above `limit` is only looked at from outside.
+    /// Reads a whole object and compares it with its id. Returns its kind and, unless it is a blob, its bytes. For a
+    /// blob above `limit`, checks only the header.
     pub fn verify_object(&self, id: ObjectId, limit: u64) -> Result<(ObjectKind, Vec<u8>)> {
         let Some((kind, size)) = self.object_header(id)? else {
             return Err(Error::fatal(format!("object {id} is missing")));
@@ -97,8 +97,11 @@ impl Repo {
             return Ok((kind, Vec::new()));
         }
         let data = self.read_object(id, kind, limit)?;
-        let real = gix::objs::compute_hash(self.hash_kind(), kind, &data)
-            .map_err(|_| Error::fatal(format!("object {id} is a forgery")))?;
+        let real = gix::objs::compute_hash(self.hash_kind(), kind, &data).map_err(|_| {
+            Error::fatal(format!(
+                "object {id} appears to be part of a collision attack"
+            ))
+        })?;
         if real != id || data.len() as u64 != size {
             return Err(Error::fatal(format!("object {id} is damaged")));
         }
@@ -112,21 +115,21 @@ impl Repo {
         ))
     }
 
-    /// Returns the file of an object that is stored on its own.
+    /// Returns the file of a loose object.
     pub fn loose_object(&self, id: ObjectId) -> Option<PathBuf> {
         Some(self.loose_path(id)).filter(|path| path.is_file())
     }
 
-    /// Puts the file of a damaged loose object aside.
+    /// Moves the file of a damaged loose object away.
     pub fn set_object_aside(&self, id: ObjectId, to: &Path) -> Result<()> {
         let path = self.loose_path(id);
-        let cannot = || format!("cannot put object {id} aside");
+        let cannot = || format!("cannot set object {id} aside");
         fs::rename(&path, to).context(cannot)?;
         sync_dir(path.parent().unwrap_or(&path)).context(cannot)
     }
 
-    /// Returns which of `ids` are reached from anything but the refs that `ours` accepts: other refs, every worktree's
-    /// HEAD, reflogs, the index. `None` when git cannot tell.
+    /// Returns which of `ids` are reachable from anything but the refs that `ours` accepts: other refs, every
+    /// worktree's HEAD, reflogs, the index. Returns `None` if git fails.
     pub fn reached_by_others(
         &self,
         ids: &BTreeSet<ObjectId>,
@@ -165,7 +168,7 @@ impl Repo {
         Ok(Some(reached.collect()))
     }
 
-    /// Returns commits that nothing points at any more, newest knowledge of git; empty when git cannot tell.
+    /// Returns the commits that git finds unreachable; empty if git fails.
     pub fn unreachable_commits(&self) -> Result<Vec<ObjectId>> {
         let answer = self
             .git_common()
@@ -178,7 +181,7 @@ impl Repo {
             .collect())
     }
 
-    /// Returns the lock files of this repository: those of refs with the ref's name, others without.
+    /// Returns the lock files of this repository, with the ref's name for locks of refs.
     pub fn lock_files(&self) -> Vec<(PathBuf, Option<String>)> {
         let common = self.common_dir();
         let mut found = Vec::new();
@@ -210,7 +213,7 @@ impl Repo {
     }
 }
 
-/// Returns the plain files below a directory; links are not followed.
+/// Returns the regular files below a directory; does not follow links.
 pub fn files_below(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut dirs = vec![dir.to_owned()];

@@ -1,7 +1,7 @@
-//! Reading and writing the bytes of an object that lies in a file of its own, in one pass.
+//! Reads and writes loose objects in one pass.
 //!
-//! What sessions write stays in such files until the next `git gc`, so most of what is read lies like this. Asking for the
-//! size first, as is due before anything is loaded, would open and begin to inflate every file twice.
+//! Objects of sessions stay loose until the next `git gc`, so most reads are of loose objects. The size must be known
+//! before an object is loaded, and asking gix for it first would open and inflate every file twice.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -13,22 +13,22 @@ use gix::zlib::{Compression, Inflate, Status};
 
 use crate::git::ObjectKind;
 
-/// No header of an object is longer.
+/// The longest header of an object.
 const HEADER: usize = 64;
-/// How much is deflated before it is written.
+/// The size of the buffer for deflated data.
 const BUFFER: usize = 32 << 10;
 
-/// An object in a file of its own.
+/// A loose object.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::git) enum Loose {
-    /// One of this kind, with these bytes.
+    /// An object of this kind, with these bytes.
     Whole(ObjectKind, Vec<u8>),
-    /// One of this kind with so many bytes, more than were allowed.
+    /// An object of this kind with this size, which is more than allowed.
     TooLarge(ObjectKind, u64),
 }
 
 thread_local! {
-    /// What inflating needs is large to set up and good for any number of objects.
+    /// The inflate state is expensive to create and can be reused for any number of objects.
     static INFLATE: RefCell<Inflate> = RefCell::new(Inflate::default());
     /// The same for deflating.
     static DEFLATE: RefCell<Deflate> = RefCell::new(Deflate {
@@ -42,7 +42,7 @@ struct Deflate {
     buffer: Vec<u8>,
 }
 
-/// Writes an object as its file holds it.
+/// Writes an object in the form of its file.
 pub(in crate::git) fn write(kind: ObjectKind, data: &[u8], file: &mut dyn Write) -> io::Result<()> {
     let header = gix::objs::encode::loose_header(kind, data.len() as u64);
     DEFLATE.with_borrow_mut(|Deflate { state, buffer }| {
@@ -66,7 +66,7 @@ pub(in crate::git) fn write(kind: ObjectKind, data: &[u8], file: &mut dyn Write)
                         file.write_all(buffer)?;
                         used = 0;
                     }
-                    _ => return Err(io::Error::other("deflating came to a halt")),
+                    _ => return Err(io::Error::other("cannot deflate an object")),
                 }
             }
         }
@@ -74,11 +74,11 @@ pub(in crate::git) fn write(kind: ObjectKind, data: &[u8], file: &mut dyn Write)
     })
 }
 
-/// Reads an object of at most `limit` bytes from its file. `None` when there is no such file, or none that is plainly an
-/// object: what to say about it is for the general way to find out.
+/// Reads an object of at most `limit` bytes from its file. Returns `None` if the file is missing or not a valid
+/// object: the general path then finds the error.
 pub(in crate::git) fn read(path: &Path, limit: u64) -> Option<Loose> {
     let mut opened = File::open(path).ok()?;
-    // Deflating never makes anything much larger: what this file holds is more than is allowed.
+    // Deflating never enlarges data much, so a file of this size holds more than is allowed.
     let length = opened.metadata().ok()?.len();
     if length > limit.saturating_add(limit / 64).saturating_add(1024) {
         return None;
@@ -154,7 +154,7 @@ mod tests {
     fn what_is_written_is_read() {
         let mut seed = 1_u64;
         for size in [0_usize, 1, 64, 30_000, 32_768, 65_536, 300_000] {
-            // What deflates well, and what grows.
+            // Data that compresses well, and data that grows.
             for noise in [false, true] {
                 let body: Vec<u8> = (0..size)
                     .map(|at| {

@@ -1,8 +1,8 @@
-//! Objects: read with their size known beforehand, written so that a crash cannot leave a broken one behind.
+//! Objects: read only after their size is known, and written so that a crash cannot leave a broken one.
 //!
-//! git by default fsyncs no loose object, and one truncated object that a ref of ours reaches would break the user's own
-//! `git fetch` and `git gc`. So an object is written to a temporary file (under a name that git's own gc cleans up),
-//! synced, and only then given its name; the directory is synced before any ref may point at it.
+//! git by default syncs no loose object, and a truncated object that one of our refs reaches would break the user's own
+//! `git fetch` and `git gc`. So an object is written to a temporary file (with a name that git's own gc removes),
+//! synced, and only then renamed; its directory is synced before any ref may point at the object.
 
 pub mod damage;
 pub(crate) mod loose;
@@ -25,7 +25,7 @@ use crate::fault;
 use crate::git::object::loose::Loose;
 use crate::git::{ObjectId, ObjectKind, Repo};
 
-/// The kind of a plain file's entry.
+/// The kind of a regular file's entry.
 pub const BLOB: EntryKind = EntryKind::Blob;
 /// The kind of a directory's entry.
 pub const TREE: EntryKind = EntryKind::Tree;
@@ -33,29 +33,29 @@ pub const TREE: EntryKind = EntryKind::Tree;
 /// How many files of a batch are open at the same time.
 const OPEN_AT_ONCE: usize = 128;
 
-/// How many threads wait for the disk at the same time.
+/// How many threads sync at the same time.
 const SYNCS_AT_ONCE: usize = 8;
 
-/// So many syncs one after the other cost less than another thread.
+/// This many consecutive syncs cost less than another thread.
 const SYNCS_IN_A_ROW: usize = 4;
 
-/// A commit as far as we look at one.
+/// The fields of a commit that we use.
 #[derive(Debug, Clone)]
 pub struct Commit {
-    /// Its tree.
+    /// The id of its tree.
     pub tree: ObjectId,
     /// Its parents, in order.
     pub parents: Vec<ObjectId>,
-    /// Author's name and email, as claimed.
+    /// The author's name and email, as claimed.
     pub author: (String, String),
-    /// Committer's time in seconds since 1970.
+    /// The committer's time in seconds since 1970.
     pub time: i64,
-    /// The message.
+    /// The whole message.
     pub message: String,
 }
 
 impl Commit {
-    /// Returns the values of a trailer, found anywhere in the message (a squash indents them into the body).
+    /// Returns the values of a trailer anywhere in the message (a squash indents them into the body).
     pub fn trailers<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> + 'a {
         self.message.lines().filter_map(move |line| {
             let rest = line.trim_start().strip_prefix(key)?.strip_prefix(':')?;
@@ -67,26 +67,26 @@ impl Commit {
 /// One entry of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEntry {
-    /// Its name.
+    /// The file name.
     pub name: Vec<u8>,
-    /// What it is.
+    /// The kind of entry.
     pub kind: EntryKind,
-    /// The object.
+    /// The object of the entry.
     pub id: ObjectId,
 }
 
-/// Who and when, for a commit.
+/// The author and time of a commit.
 #[derive(Debug, Clone)]
 pub struct Signature {
-    /// Name.
+    /// The name.
     pub name: String,
-    /// Email address.
+    /// The email address.
     pub email: String,
-    /// Seconds since 1970.
+    /// The time in seconds since 1970.
     pub seconds: i64,
 }
 
-/// Objects on their way into the repository: their ids are known, their bytes still in memory.
+/// Objects to be written: their ids are known, their bytes are still in memory.
 #[derive(Debug)]
 pub struct Batch {
     hash: gix::hash::Kind,
@@ -122,7 +122,7 @@ impl Batch {
         signature: &Signature,
         message: &str,
     ) -> ObjectId {
-        // git refuses identities with these characters; data of ours must never make a commit fail.
+        // git refuses identities with these characters, and our data must never make a commit fail.
         let plain = |text: &str| -> BString {
             let kept: String = text
                 .chars()
@@ -167,12 +167,12 @@ impl Batch {
         id
     }
 
-    /// Returns how many objects wait to be written.
+    /// Returns the number of objects to be written.
     pub fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Returns whether nothing waits to be written.
+    /// Returns whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
@@ -188,16 +188,16 @@ impl Repo {
         }
     }
 
-    /// Takes out of a batch what the repository has already.
+    /// Removes objects from a batch that the repository already has.
     pub(in crate::git) fn drop_stored(&self, batch: &mut Batch) {
-        // Looking for new packs at every miss costs more than writing an object that somebody has just packed.
+        // Searching for new packs at every miss costs more than writing an object that was just packed.
         let mut known = self.gix().objects.clone();
         known.refresh_never();
         batch.objects.retain(|(id, ..)| {
-            // An empty file under an object's name counts as missing, as it does when writing.
+            // An empty object file counts as missing, as in writing.
             match fs::metadata(self.loose_path(*id)) {
                 Ok(meta) => meta.len() == 0,
-                // Asked of the files, as gix answers yes for the empty tree whether it is stored or not.
+                // Asks the files, because gix always answers yes for the empty tree.
                 Err(_) => !gix::objs::Exists::exists(&known, id),
             }
         });
@@ -213,8 +213,8 @@ impl Repo {
 
     /// Writes a batch durably. When this returns, every object survives a power cut.
     ///
-    /// All files of a group are written and handed to the disk before the first one is waited for: syncing one after
-    /// the other would make each wait for a commit of the file system's journal of its own.
+    /// All files of a group are written and flushed before the first sync is awaited: syncing one after the other would
+    /// make each wait for a separate commit of the file system's journal.
     pub fn write_batch(&self, batch: &Batch) -> Result<()> {
         let objects = self.objects_dir();
         let mut touched = BTreeSet::new();
@@ -222,7 +222,7 @@ impl Repo {
             let mut written = Vec::with_capacity(group.len());
             for (id, kind, data) in group {
                 let path = self.loose_path(*id);
-                // An empty file under an object's name is the trace of somebody's crash: replace it.
+                // An empty object file is left from a crash: replace it.
                 if fs::metadata(&path).is_ok_and(|meta| meta.len() > 0) {
                     continue;
                 }
@@ -244,7 +244,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Writes a batch into another directory of objects, for a process that needs them for a moment. It is not durable.
+    /// Writes a batch into another object directory, for a process that needs it briefly. Not durable.
     pub(in crate::git) fn write_batch_to(&self, batch: &Batch, objects: &Path) -> Result<()> {
         for (id, kind, data) in &batch.objects {
             let hex = id.to_string();
@@ -256,7 +256,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Returns what an object is and how large, without reading it; `None` when it does not exist.
+    /// Returns the kind and size of an object without reading it; `None` if it does not exist.
     pub fn object_header(&self, id: ObjectId) -> Result<Option<(ObjectKind, u64)>> {
         let header = self
             .gix()
@@ -265,7 +265,7 @@ impl Repo {
         Ok(header.map(|header| (header.kind(), header.size())))
     }
 
-    /// Reads an object from its own file, if it lies in one and nothing else stands in for it.
+    /// Reads an object from its own file, if it is loose and not replaced.
     fn read_loose(&self, id: ObjectId, limit: u64) -> Option<Loose> {
         let objects = &self.gix().objects;
         let replaced = objects.store_ref().replacements().next();
@@ -275,7 +275,7 @@ impl Repo {
         loose::read(&self.loose_path(id), limit)
     }
 
-    /// Reads an object of the expected kind that is at most `limit` bytes long; nothing larger is ever loaded.
+    /// Reads an object of the expected kind and at most `limit` bytes. Never loads a larger one.
     pub fn read_object(&self, id: ObjectId, kind: ObjectKind, limit: u64) -> Result<Vec<u8>> {
         let (found, size, data) = match self.read_loose(id, limit) {
             Some(Loose::Whole(found, data)) => (found, data.len() as u64, Some(data)),
@@ -305,7 +305,7 @@ impl Repo {
         Ok(std::mem::take(&mut object.data))
     }
 
-    /// Reads a commit. Commits larger than 1 MiB are refused.
+    /// Reads a commit. Fails above 1 MiB.
     pub fn read_commit(&self, id: ObjectId) -> Result<Commit> {
         let data = self.read_object(id, ObjectKind::Commit, 1 << 20)?;
         let commit = gix::objs::CommitRef::from_bytes(&data, self.hash_kind())
@@ -326,14 +326,14 @@ impl Repo {
         })
     }
 
-    /// Returns whether a commit carries a signature, good or not.
+    /// Returns whether a commit has a signature, good or not.
     pub fn is_signed(&self, id: ObjectId) -> Result<bool> {
         let data = self.read_object(id, ObjectKind::Commit, 1 << 20)?;
         let header = data.find("\n\n").map_or(&data[..], |end| &data[..end]);
         Ok(header.find("\ngpgsig").is_some())
     }
 
-    /// Reads a tree. Trees larger than `limit` bytes are refused.
+    /// Reads a tree. Fails above `limit` bytes.
     pub fn read_tree(&self, id: ObjectId, limit: u64) -> Result<Vec<TreeEntry>> {
         let data = self.read_object(id, ObjectKind::Tree, limit)?;
         gix::objs::TreeRefIter::from_bytes(&data, self.hash_kind())
@@ -349,7 +349,7 @@ impl Repo {
     }
 }
 
-/// Returns the SHA-256 of some bytes in hexadecimal, whatever the repository's own hash is.
+/// Returns the SHA-256 of bytes in hexadecimal, whatever the repository's own hash function.
 pub fn sha256(bytes: &[u8]) -> String {
     let mut hasher = gix::hash::hasher(gix::hash::Kind::Sha256);
     hasher.update(bytes);
@@ -359,7 +359,7 @@ pub fn sha256(bytes: &[u8]) -> String {
         .to_string()
 }
 
-/// Syncs several things at the same time: each sync waits for the disk, and waiting together is waiting once.
+/// Syncs several files at the same time: all wait for the disk together.
 fn sync_together<T: Sync>(
     things: &[T],
     sync: impl Fn(&T) -> io::Result<()> + Sync,
@@ -373,7 +373,7 @@ fn sync_together<T: Sync>(
             .chunks(share)
             .map(|part| scope.spawn(|| part.iter().try_for_each(&sync)))
             .collect();
-        // Every thread is waited for, also after one failed.
+        // Waits for every thread, even after one failed.
         let results: Vec<io::Result<()>> = parts
             .into_iter()
             .map(|part| {
@@ -385,19 +385,19 @@ fn sync_together<T: Sync>(
     })
 }
 
-/// Writes an object to a file without its name yet, and starts moving it to the disk.
+/// Writes an object to a temporary file, and starts flushing it to the disk.
 fn write_temporary(objects: &Path, kind: ObjectKind, data: &[u8]) -> io::Result<Temporary> {
     let temporary = Temporary::create(objects, "tmp_obj_", 0o444)?;
     fault::point("object.tmp.created")?;
     loose::write(kind, data, &mut &temporary.file)?;
     fault::point("object.tmp.written")?;
-    // Only advice: where it does nothing, the sync that follows does all the work.
+    // Only advice: without effect, the following sync does all the work.
     #[cfg(target_os = "linux")]
     let _ = rustix::fs::fadvise(&temporary.file, 0, None, rustix::fs::Advice::DontNeed);
     Ok(temporary)
 }
 
-/// Gives a synced object its name.
+/// Renames a synced object to its final name.
 fn name_object(
     objects: &Path,
     temporary: Temporary,
@@ -418,7 +418,7 @@ fn name_object(
     Ok(())
 }
 
-/// A file that removes itself unless it is given a final name.
+/// A file that removes itself unless it gets a final name.
 #[derive(Debug)]
 pub(in crate::git) struct Temporary {
     pub(in crate::git) file: File,
@@ -426,7 +426,7 @@ pub(in crate::git) struct Temporary {
 }
 
 impl Temporary {
-    /// Creates a file with a name of its own.
+    /// Creates a file with a unique name.
     pub(in crate::git) fn create(dir: &Path, prefix: &str, mode: u32) -> io::Result<Self> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         loop {
@@ -454,7 +454,7 @@ impl Temporary {
         &self.path
     }
 
-    /// Gives it its final name, replacing what has it.
+    /// Renames the file to its final name, replacing an existing one.
     pub(in crate::git) fn persist(mut self, path: &Path) -> io::Result<()> {
         fs::rename(&self.path, path)?;
         self.path = PathBuf::new();
@@ -475,7 +475,7 @@ pub(in crate::git) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Returns a number that differs between processes and calls, for file names and waiting times.
+/// Returns a number that differs between processes and calls, for file names and delays.
 pub(in crate::git) fn jitter() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new()

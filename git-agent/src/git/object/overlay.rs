@@ -1,8 +1,8 @@
-//! Objects beside a repository that cannot be written: what is looked at there is written elsewhere, for a moment.
+//! Temporary objects for a repository that cannot be written.
 //!
-//! Somebody else's repository, or one on a read-only file system, is for reading. To show what is not committed in it,
-//! trees must be made all the same: they go to a directory of this process that refers to the repository's objects and
-//! disappears with it. No ref may ever point at them, so that refs are not moved meanwhile.
+//! Another user's repository, or one on a read-only file system, is only read. To show its uncommitted files, trees
+//! must be created nevertheless: they go to a directory of this process that refers to the repository's objects and is
+//! removed at the end. No ref may ever point at them, so refs are not moved meanwhile.
 
 use std::fs;
 use std::io;
@@ -16,16 +16,16 @@ use rustix::io::Errno;
 use crate::env::Env;
 use crate::git::object::jitter;
 
-/// A directory for what cannot be written where it belongs. It disappears with the value.
+/// A temporary directory in place of one that cannot be written, removed on drop.
 #[derive(Debug)]
 pub(in crate::git) struct Aside {
     dir: PathBuf,
 }
 
 impl Aside {
-    /// Makes one for a repository in which nothing can be written; `None` for any other.
+    /// Creates one for a repository that cannot be written at all; returns `None` for any other.
     pub(in crate::git) fn needed(env: &Env, common_dir: &Path) -> Option<Self> {
-        // One place that can be written is enough for a ref to appear, and then everything must go where it belongs.
+        // If one of these can be written, a ref could appear, and then all objects must go to their normal place.
         let places = ["objects", "", "refs", "refs/heads", "reftable"];
         let is_closed = |place: &&str| is_closed(&common_dir.join(place), Access::WRITE_OK);
         places
@@ -42,7 +42,7 @@ impl Aside {
         let dir = parent.join(name);
         let mut private = fs::DirBuilder::new();
         private.mode(0o700);
-        // Not one that somebody else has put there, which would be removed with the value.
+        // Fails if the directory exists: another user's directory would be removed on drop.
         private.create(&dir)?;
         let aside = Aside { dir };
         private.create(aside.agents())?;
@@ -54,12 +54,12 @@ impl Aside {
         Ok(aside)
     }
 
-    /// Returns where objects go.
+    /// Returns the directory for objects.
     pub(in crate::git) fn objects(&self) -> PathBuf {
         self.dir.join("objects")
     }
 
-    /// Returns where private files go.
+    /// Returns the directory for private files.
     pub(in crate::git) fn agents(&self) -> PathBuf {
         self.dir.join("agents")
     }
@@ -71,8 +71,8 @@ impl Drop for Aside {
     }
 }
 
-/// Returns whether something that is there cannot be used in a way, by this user or in this file system; what is not
-/// there cannot be used by anybody.
+/// Returns whether this user cannot access a path in a mode, also because of the file system or because it does not
+/// exist.
 pub(in crate::git) fn is_closed(path: &Path, way: Access) -> bool {
     matches!(
         access(path, way),

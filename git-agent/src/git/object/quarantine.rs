@@ -1,7 +1,7 @@
-//! A place for objects that are not trusted yet: what git refuses there leaves no trace in the repository.
+//! A directory for untrusted objects: objects that git refuses leave no trace in the repository.
 //!
-//! git writes what it fetches into a directory of its own, beside the repository's objects, and only what it found good
-//! is moved over. A fetch that fails half-way would otherwise leave its pack behind until the next gc.
+//! git writes fetched objects into a separate directory beside the repository's objects, and only good ones are moved
+//! over. Otherwise a failed fetch would leave its pack behind until the next gc.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,12 +14,12 @@ use crate::error::{Context, Result};
 use crate::git::object::{jitter, sync_dir};
 use crate::git::{Git, Repo};
 
-/// What begins the names of these directories.
+/// The prefix of these directories.
 const PREFIX: &str = "fetch-";
-/// So long after anything happened in it, one is certainly left behind.
+/// A directory without activity for this long is certainly abandoned.
 const STALE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A directory of objects that disappears with the value.
+/// A directory of objects, removed on drop.
 #[derive(Debug)]
 pub(in crate::git) struct Quarantine {
     objects: PathBuf,
@@ -27,7 +27,7 @@ pub(in crate::git) struct Quarantine {
 }
 
 impl Quarantine {
-    /// Makes an empty one.
+    /// Creates an empty one.
     pub(in crate::git) fn new(repo: &Repo) -> Result<Self> {
         let name = format!("{PREFIX}{}-{:x}", std::process::id(), jitter());
         let scratch = repo.scratch_dir();
@@ -43,12 +43,12 @@ impl Quarantine {
         })
     }
 
-    /// Returns where its objects are.
+    /// Returns its object directory.
     pub(in crate::git) fn objects(&self) -> &Path {
         &self.objects
     }
 
-    /// Makes a call of git write its objects here, and still find those of the repository.
+    /// Makes a call of git write its objects here and still find those of the repository.
     pub(in crate::git) fn enter(&self, git: Git) -> Git {
         git.env("GIT_OBJECT_DIRECTORY", &self.objects).env(
             "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -56,10 +56,10 @@ impl Quarantine {
         )
     }
 
-    /// Moves everything to the repository, durably. git has synced the files; their new names are synced here.
+    /// Moves all objects to the repository, durably. git has synced the files; this syncs their new names.
     pub(in crate::git) fn release(self) -> Result<()> {
         self.move_all()
-            .context(|| "cannot take over fetched objects".into())
+            .context(|| "cannot move fetched objects".into())
     }
 
     fn move_all(&self) -> io::Result<()> {
@@ -82,7 +82,7 @@ impl Quarantine {
                 sync_dir(&target)?;
             }
         }
-        // An index makes its pack known: it comes last.
+        // An index makes its pack visible, so it comes last.
         packs.retain(|path| {
             !path
                 .file_name()
@@ -107,7 +107,7 @@ impl Drop for Quarantine {
     }
 }
 
-/// Removes what processes that died left behind. They may have been in another container, so that only time tells.
+/// Removes directories of dead processes. These may have run in another container, so only their age shows it.
 fn sweep(scratch: &Path) {
     let is_stale = |path: &Path| {
         let changed = fs::metadata(path.join("pack")).and_then(|meta| meta.modified());
@@ -116,13 +116,13 @@ fn sweep(scratch: &Path) {
     for entry in fs::read_dir(scratch).into_iter().flatten().flatten() {
         let ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
         if ours && is_stale(&entry.path()) {
-            // What cannot be removed now is tried again by the next fetch.
+            // The next fetch tries again.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// Returns a path as git reads it in a list of alternates.
+/// Returns a path in git's form for a list of alternates.
 fn quoted(path: &OsStr) -> OsString {
     let bytes = path.as_bytes();
     if !bytes.starts_with(b"\"") && !bytes.contains(&b':') {

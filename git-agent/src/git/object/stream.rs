@@ -1,4 +1,4 @@
-//! Reading files that are too large for the memory, a part at a time.
+//! Reads large blobs in parts.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -7,19 +7,19 @@ use crate::error::{Context, Error, Result};
 use crate::git::command::NO_REPLACE;
 use crate::git::{ObjectId, Repo};
 
-/// How much of a file is looked at together.
+/// The size of a part.
 const PART: usize = 4 << 20;
-/// How much of a part comes again at the beginning of the next, so that what lies across the two is seen whole.
+/// How much of a part is repeated at the start of the next one, so that text across the border is seen whole.
 const OVERLAP: usize = 64 << 10;
 
 impl Repo {
-    /// Gives the content of a blob, as it is, in parts, each of which begins with the end of the one before, until `look` has seen
-    /// enough.
+    /// Passes the content of a blob in parts, each of which starts with the end of the previous one, until `look`
+    /// returns false.
     pub fn stream_blob(&self, id: ObjectId, look: &mut dyn FnMut(&[u8]) -> bool) -> Result<()> {
         let mut child = self
             .git_common()
             .env(NO_REPLACE, "1")
-            // What is larger is not taken into memory by git either.
+            // git does not load larger blobs into memory either.
             .config("core.bigFileThreshold", "1m")
             .args(["cat-file", "blob"])
             .arg(id.to_string())
@@ -62,8 +62,8 @@ fn in_parts(
     }
 }
 
-/// Returns where the next part begins: with a line if there is one, because what is cut off in the middle of a word looks
-/// like something else.
+/// Returns the start of the next part: the start of a line if possible, because a word that is cut in the middle looks
+/// different.
 fn beginning_of_next(part: &[u8], overlap: usize) -> usize {
     let at_latest = part.len() - overlap;
     let before = &part[at_latest - overlap..at_latest];

@@ -1,7 +1,7 @@
 //! Refs: listed and read by full name, changed only by compare-and-swap.
 //!
-//! On the files backend a single ref is changed here: gix syncs no ref to disk, and a ref that comes back empty after
-//! a power cut breaks the repository. Many refs at once, deletions, and everything on reftable go through git.
+//! On the files backend a single ref is changed here, because gix does not sync refs to disk, and a ref that is empty
+//! after a power cut breaks the repository. Many refs at once, deletions, and everything on reftable go through git.
 
 pub mod move_log;
 pub(crate) mod packed;
@@ -19,21 +19,21 @@ use crate::fault;
 use crate::git::object::{Temporary, jitter, sync_dir};
 use crate::git::{ObjectId, RefBackend, Repo};
 
-/// How often a busy lock is tried again. With the waits below that is about two seconds.
+/// How often a busy lock is retried. With the delays below that takes about two seconds.
 pub(in crate::git) const ATTEMPTS: u32 = 24;
-/// How often refs are read again because somebody packed them meanwhile, before git is asked.
+/// How often refs are read again after a concurrent packing, before git is asked.
 const PACKING: u32 = 3;
 
-/// A ref that could be read.
+/// A readable ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ref {
     /// Its full name.
     pub name: String,
-    /// What it points at.
+    /// The object it points at.
     pub id: ObjectId,
 }
 
-/// What a ref holds.
+/// The value of a ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// An object.
@@ -45,29 +45,29 @@ pub enum Target {
 /// The refs under a prefix.
 #[derive(Debug, Default)]
 pub struct RefList {
-    /// Those that could be read, sorted by name.
+    /// The readable ones, sorted by name.
     pub refs: Vec<Ref>,
-    /// Those that could not, with the reason.
+    /// The unreadable ones, with the reason.
     pub broken: Vec<(String, String)>,
 }
 
-/// What a ref must hold for a change to happen.
+/// The required old value of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
     /// It must not exist.
     Absent,
-    /// It must point here.
+    /// It must point at this object.
     At(ObjectId),
 }
 
-/// One wanted change of one ref.
+/// A change of one ref.
 #[derive(Debug, Clone)]
 pub struct RefChange {
     /// Full name.
     pub name: String,
-    /// What it must hold before.
+    /// The required old value.
     pub expected: Expected,
-    /// What it shall hold after; `None` deletes it.
+    /// The new value; `None` deletes the ref.
     pub new: Option<ObjectId>,
 }
 
@@ -85,25 +85,25 @@ impl RefChange {
     }
 }
 
-/// How a compare-and-swap ended.
+/// The result of a compare-and-swap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Swap {
-    /// The ref holds the new value, durably.
+    /// The ref has the new value, durably.
     Done,
-    /// Somebody else was faster; nothing was changed.
+    /// Another process was faster; nothing was changed.
     Stale,
 }
 
-/// Tells one `packed-refs` file from another.
+/// Returns the identity of a `packed-refs` file.
 fn packed_refs(common_dir: &Path) -> Option<(u64, u64, i64, i64)> {
     let meta = fs::metadata(common_dir.join("packed-refs")).ok()?;
     Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
 }
 
-/// Reads refs from their files until nobody packed any meanwhile: one that moves from a file of its own to the packed
-/// ones while they are read is seen in neither. `None` when somebody packs all the time.
-fn unpacked_meanwhile<T>(
+/// Reads refs from their files, and repeats that after a concurrent packing: a ref that moves to `packed-refs` during
+/// the read could be missed in both places. Returns `None` if packing never stops.
+pub(in crate::git) fn unpacked_meanwhile<T>(
     common_dir: &Path,
     mut read: impl FnMut() -> Result<T>,
 ) -> Result<Option<T>> {
@@ -142,7 +142,7 @@ impl Repo {
                             name,
                             id: id.detach(),
                         }),
-                        None => list.broken.push((name, "it is a symbolic ref".to_owned())),
+                        None => list.broken.push((name, "a symbolic ref".to_owned())),
                     }
                 }
                 Err(error) => list.broken.push((String::new(), error.to_string())),
@@ -172,12 +172,12 @@ impl Repo {
                 (fields.next(), fields.next(), fields.next())
             else {
                 return Err(Error::fatal(
-                    "cannot understand the answer of 'git for-each-ref'",
+                    "cannot parse the output of 'git for-each-ref'",
                 ));
             };
             if !symref.is_empty() {
                 list.broken
-                    .push((name.to_owned(), "it is a symbolic ref".to_owned()));
+                    .push((name.to_owned(), "a symbolic ref".to_owned()));
                 continue;
             }
             list.refs.push(Ref {
@@ -188,7 +188,7 @@ impl Repo {
         Ok(list)
     }
 
-    /// Returns every ref that can be read, and what it holds; symbolic refs are not followed.
+    /// Returns every readable ref with its value; does not follow symbolic refs.
     pub fn refs_as_they_are(&self) -> Result<Vec<(String, Target)>> {
         if self.ref_backend() == RefBackend::Files
             && let Some(all) = unpacked_meanwhile(self.common_dir(), || self.all_files())?
@@ -202,7 +202,7 @@ impl Repo {
         let cannot = || "cannot list refs".to_owned();
         let platform = self.gix().references().context(cannot)?;
         let all = platform.all().context(cannot)?;
-        // git passes over a broken ref as well.
+        // git skips broken refs too.
         Ok(all
             .flatten()
             .map(|found| {
@@ -241,37 +241,39 @@ impl Repo {
         Ok(all)
     }
 
-    /// Returns what a ref points at, by its full name; symbolic refs are followed.
+    /// Returns the object that a ref points at, by its full name; follows symbolic refs.
     pub fn find_ref(&self, name: &str) -> Result<Option<ObjectId>> {
-        let cannot = || format!("cannot read ref '{name}'");
-        match self.ref_backend() {
-            RefBackend::Files => {
-                let Some(mut found) = self.gix().try_find_reference(name).context(cannot)? else {
-                    return Ok(None);
-                };
-                if found.name().as_bstr() != name {
-                    return Ok(None);
-                }
-                Ok(Some(found.follow_to_object().context(cannot)?.detach()))
-            }
-            RefBackend::Reftable => {
-                let answer = self
-                    .git_common()
-                    .args(["rev-parse", "--verify", "--quiet", "--end-of-options", name])
-                    .answer()?;
-                match answer.code {
-                    Some(0) => Ok(Some(self.parse_id(&answer.text())?)),
-                    _ => Ok(None),
-                }
-            }
+        if self.ref_backend() == RefBackend::Files
+            && let Some(found) = unpacked_meanwhile(self.common_dir(), || self.find_in_files(name))?
+        {
+            return Ok(found);
+        }
+        let answer = self
+            .git_common()
+            .args(["rev-parse", "--verify", "--quiet", "--end-of-options", name])
+            .answer()?;
+        match answer.code {
+            Some(0) => Ok(Some(self.parse_id(&answer.text())?)),
+            _ => Ok(None),
         }
     }
 
-    /// Changes one ref that only we write, durably, if it still holds what is expected.
+    fn find_in_files(&self, name: &str) -> Result<Option<ObjectId>> {
+        let cannot = || format!("cannot read ref '{name}'");
+        let Some(mut found) = self.gix().try_find_reference(name).context(cannot)? else {
+            return Ok(None);
+        };
+        if found.name().as_bstr() != name {
+            return Ok(None);
+        }
+        Ok(Some(found.follow_to_object().context(cannot)?.detach()))
+    }
+
+    /// Changes one ref that only we write, durably, if it still has the expected value.
     ///
-    /// The caller holds a lock of its own over all writers of this ref in this clone. That is why a left-over
-    /// `<ref>.lock` with an object id inside can be removed at once: it is ours, and its process is dead. git itself
-    /// locks such a ref only to pack or prune it, with an empty file; that is waited for.
+    /// The caller holds its own lock over all writers of this ref in this clone. A left-over `<ref>.lock` with an
+    /// object id inside can therefore be removed at once: it is ours, and its process is dead. git itself locks such a
+    /// ref only to pack or prune it, with an empty file; this waits for that.
     pub fn swap_ref(&self, change: &RefChange) -> Result<Swap> {
         self.require_writable()?;
         match (self.ref_backend(), change.new) {
@@ -331,7 +333,7 @@ impl Repo {
             return Ok(Swap::Stale);
         }
         if path.is_dir() {
-            // Only empty directories, left by refs that are gone, can be in the way: names of ours never nest.
+            // Only empty directories of deleted refs can be in the way: our names never nest.
             remove_empty_dirs(path).context(cannot)?;
         }
         fault::point("ref.checked").context(cannot)?;
@@ -350,7 +352,7 @@ impl Repo {
         self.require_writable()?;
         self.note_moves(changes);
         let null = self.null_id();
-        // Without the closing `commit` nothing happens: a writer that dies half-way changes nothing.
+        // Without the final `commit` nothing happens: a crash half-way changes nothing.
         let mut script = b"start\0".to_vec();
         for change in changes {
             script.extend_from_slice(change.script_line(null).as_bytes());
@@ -373,7 +375,7 @@ impl Repo {
                 Err(error) => last = Some(error),
             }
             self.clear_recorded_locks()?;
-            // Told apart by looking, not by reading git's words: either a value moved, or a lock was busy.
+            // Decided by the values, not by git's words: either a value changed, or a lock was busy.
             for change in changes {
                 let current = self.find_ref(&change.name)?;
                 let wanted = match change.expected {
@@ -393,8 +395,8 @@ impl Repo {
 }
 
 impl Repo {
-    /// Packs the refs below prefixes that end in `/` once more than `most` of them are files of their own: reading them is
-    /// reading one file then. An older git, or another way of keeping refs, leaves them as they are.
+    /// Packs the refs below prefixes that end in `/` if more than `most` of them are loose: then one file holds them
+    /// all. An older git or another backend leaves them unchanged.
     pub fn pack_refs_below(&self, prefixes: &[&str], most: usize) -> Result<()> {
         if self.ref_backend() != RefBackend::Files {
             return Ok(());
@@ -412,7 +414,7 @@ impl Repo {
     }
 }
 
-/// Returns how many files there are below a directory, as far as can be seen.
+/// Returns the number of readable files below a directory.
 fn count_files(dir: &Path) -> usize {
     let Ok(entries) = fs::read_dir(dir) else {
         return 0;
@@ -432,7 +434,7 @@ pub(in crate::git) fn lock_path(path: &Path) -> std::path::PathBuf {
     name.into()
 }
 
-/// Takes a lock by linking a complete file to its name, so that a lock of ours is never seen half written.
+/// Takes a lock by linking a complete file to its name, so that our locks are never half written.
 pub(in crate::git) fn take_lock(content: &Path, lock: &Path) -> io::Result<()> {
     loop {
         match fs::hard_link(content, lock) {
@@ -472,7 +474,7 @@ fn remove_empty_dirs(path: &Path) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// Returns how long to wait before the next attempt: growing, with jitter, at most about 150 ms.
+/// Returns the delay before the next attempt: growing, with jitter, at most about 150 ms.
 pub(in crate::git) fn pause(attempt: u32) -> Duration {
     let ceiling = (4u64 << attempt.min(5)).min(128);
     Duration::from_millis(ceiling / 2 + jitter() % ceiling)
@@ -490,7 +492,7 @@ mod tests {
         let found = unpacked_meanwhile(dir.path(), || {
             reads += 1;
             if reads == 1 {
-                // The packed ones were looked at before this, the files after it: there is nothing in either.
+                // The packed refs were read before this, the files after it: both are empty.
                 fs::write(&packed, "one").context(|| "cannot pack".into())?;
                 return Ok(0);
             }

@@ -1,25 +1,30 @@
-//! Every ref that this program moves, written down before it moves: what moved otherwise, somebody else moved.
+//! Records every ref move of this program before it happens: any other move came from another program.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::num::ParseIntError;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use crate::error::{Context, Result};
 use crate::git::refs::{Expected, RefChange};
 use crate::git::{ObjectId, Repo};
 
-/// The list begins anew once it is longer; the one before is kept.
+/// The size at which a new list starts; the previous one is kept.
 const LONGEST: u64 = 2 << 20;
+/// How many bytes of the list are searched for moves that are under way: about a hundred moves.
+const RECENT: u64 = 16 << 10;
 
 /// One move of a ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
-    /// The ref, by its full name.
+    /// The full name of the ref.
     pub name: String,
-    /// What it held; nothing if it was not there.
+    /// The old value; `None` if it did not exist.
     pub old: Option<ObjectId>,
-    /// What it was to hold; nothing if it was to go.
+    /// The new value; `None` for a deletion.
     pub new: Option<ObjectId>,
 }
 
@@ -38,11 +43,29 @@ impl Move {
     }
 }
 
-/// A place in the list of moves.
-#[derive(Debug, Clone, Copy, Default)]
+/// A position in the list of moves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Position {
     file: u64,
     length: u64,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.length)
+    }
+}
+
+impl FromStr for Position {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> std::result::Result<Self, ParseIntError> {
+        let (file, length) = text.split_once(':').unwrap_or((text, ""));
+        Ok(Position {
+            file: file.parse()?,
+            length: length.parse()?,
+        })
+    }
 }
 
 impl Repo {
@@ -54,7 +77,7 @@ impl Repo {
         self.moves_file().with_extension("before")
     }
 
-    /// Writes moves down. That it cannot be done keeps nothing from moving: they look like somebody else's then.
+    /// Records moves. A failure does not stop them: they will look like another program's moves.
     pub(crate) fn note_moves(&self, changes: &[RefChange]) {
         let null = self.null_id();
         let mut lines = String::new();
@@ -86,7 +109,7 @@ impl Repo {
             other => other?,
         };
         if file.metadata()?.len() > LONGEST && file.try_lock().is_ok() {
-            // Only if nobody did it just now: then the name leads to another file.
+            // Unless another process just did it: then the name leads to another file.
             if fs::metadata(&path)?.ino() == file.metadata()?.ino() {
                 fs::rename(&path, self.earlier_moves_file())?;
             }
@@ -95,7 +118,7 @@ impl Repo {
         file.write_all(lines)
     }
 
-    /// Returns the place that the list of moves has come to.
+    /// Returns the current end of the list of moves.
     pub fn moves_so_far(&self) -> Position {
         let Ok(meta) = fs::metadata(self.moves_file()) else {
             return Position::default();
@@ -106,9 +129,48 @@ impl Repo {
         }
     }
 
-    /// Returns the moves from a place on, the oldest first.
-    pub fn moves_since(&self, since: Position) -> Result<Vec<Move>> {
+    /// Returns the position before the first recent move that has not happened yet, given the values of refs that were read
+    /// after `end` was taken. A move is recorded before it happens, so one that is under way stands before the end.
+    pub fn pending_moves(
+        &self,
+        end: Position,
+        value: impl Fn(&str) -> Option<ObjectId>,
+    ) -> Result<Position> {
+        let path = self.moves_file();
+        let cannot = || format!("cannot read '{}'", path.display());
+        let mut file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(end),
+            other => other.context(cannot)?,
+        };
+        if file.metadata().context(cannot)?.ino() != end.file {
+            return Ok(end);
+        }
+        let mut start = end.length.saturating_sub(RECENT);
+        file.seek(SeekFrom::Start(start)).context(cannot)?;
+        let mut bytes = Vec::new();
+        file.take(end.length - start)
+            .read_to_end(&mut bytes)
+            .context(cannot)?;
+        let text = String::from_utf8_lossy(&bytes);
+        // The first line may begin in the middle.
+        let skipped = usize::from(start > 0);
+        for (index, line) in text.split_inclusive('\n').enumerate() {
+            let step = Move::parse(line.trim_end_matches('\n')).filter(|_| index >= skipped);
+            if step.is_some_and(|step| step.new != step.old && value(&step.name) == step.old) {
+                return Ok(Position {
+                    length: start,
+                    ..end
+                });
+            }
+            start += line.len() as u64;
+        }
+        Ok(end)
+    }
+
+    /// Returns the moves after a position, oldest first; `None` if the list no longer reaches back that far.
+    pub fn moves_since(&self, since: Position) -> Result<Option<Vec<Move>>> {
         let mut text = String::new();
+        let mut complete = since == Position::default();
         for path in [self.earlier_moves_file(), self.moves_file()] {
             let cannot = || format!("cannot read '{}'", path.display());
             let mut file = match File::open(&path) {
@@ -116,12 +178,45 @@ impl Repo {
                 other => other.context(cannot)?,
             };
             if file.metadata().context(cannot)?.ino() == since.file {
-                // What came before in this file, and in the one before it, is older.
+                // Earlier entries of this file, and of the previous file, are older.
                 text.clear();
+                complete = true;
                 file.seek(SeekFrom::Start(since.length)).context(cannot)?;
             }
             file.read_to_string(&mut text).context(cannot)?;
         }
-        Ok(text.lines().filter_map(Move::parse).collect())
+        Ok(complete.then(|| text.lines().filter_map(Move::parse).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::git::snapshot::tests::world::World;
+
+    #[test]
+    fn a_move_that_was_recorded_and_has_not_happened_is_not_behind_the_position() {
+        let world = World::new();
+        world.write("a", "a");
+        world.commit_all("a");
+        let id = world
+            .repo
+            .parse_id(world.git(&["rev-parse", "HEAD"]).trim());
+        let id = id.expect("an id");
+        let change = |name: &str| RefChange {
+            name: name.to_owned(),
+            expected: Expected::Absent,
+            new: Some(id),
+        };
+        world.repo.note_moves(&[change("refs/x/done")]);
+        world.repo.note_moves(&[change("refs/x/under-way")]);
+        let end = world.repo.moves_so_far();
+        let value = |name: &str| (name == "refs/x/done").then_some(id);
+        let from = world.repo.pending_moves(end, value).expect("a position");
+        let moves = world.repo.moves_since(from).expect("a list");
+        let names: Vec<_> = moves.iter().flatten().map(|step| &step.name).collect();
+        assert_eq!(names, ["refs/x/under-way"]);
+        let done = world.repo.pending_moves(end, |_| Some(id));
+        assert_eq!(done.expect("a position"), end);
     }
 }

@@ -1,8 +1,8 @@
-//! Many refs at once in one file: `packed-refs` written anew, synced, and put in place by one rename.
+//! Changes many refs at once: rewrites `packed-refs`, syncs it, and renames it into place.
 //!
-//! As files of their own a thousand refs are a thousand files to sync, and they slow down every git command that looks at
-//! refs until somebody packs them. Here they become lines of one file, all of them or none. Whatever does not fit this
-//! way (another backend, a ref that is a file, a file written by something else) is left to git.
+//! As loose refs, a thousand refs are a thousand files to sync, and they slow down every git command that reads refs
+//! until they are packed. Here they become lines of one file, all or none. Everything that does not fit (another
+//! backend, a loose ref, a file in another format) is left to git.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,16 +17,16 @@ use crate::git::refs::{Expected, RefChange, Swap, lock_path, pause, take_lock};
 use crate::git::{ObjectId, ObjectKind, RefBackend, Repo};
 use crate::process::lock::lock_unsigned;
 
-/// Below this many changes git does it as well.
+/// For fewer changes, git is just as good.
 const FEW: usize = 8;
-/// How often a file that is being changed or locked is tried again before git is asked.
+/// How often a changed or locked file is retried before git is asked.
 const ATTEMPTS: u32 = 12;
-/// What git writes above refs that are sorted and of which every tag is followed by what it points at.
+/// git's header for refs that are sorted, and whose tags are followed by their targets.
 const HEADER: &str = "# pack-refs with: peeled fully-peeled sorted \n";
 
 impl Repo {
-    /// Changes many refs together, durably: all or none. They must be refs that only we write, under a lock of the
-    /// caller's over all their writers in this clone.
+    /// Changes many refs together, durably: all or none. Only we may write these refs, and the caller holds a lock over
+    /// all their writers in this clone.
     pub fn swap_many(&self, changes: &[RefChange]) -> Result<Swap> {
         self.require_writable()?;
         if changes.len() >= FEW && self.ref_backend() == RefBackend::Files {
@@ -38,7 +38,7 @@ impl Repo {
         self.swap_refs(changes)
     }
 
-    /// Does it in one file, or returns `None` when that is git's affair.
+    /// Changes the refs in one file, or returns `None` if git must do it.
     fn swap_packed(&self, changes: &[RefChange]) -> Result<Option<Swap>> {
         let cannot = || "cannot update refs".to_owned();
         let wanted: BTreeMap<&[u8], &RefChange> = changes
@@ -65,7 +65,7 @@ impl Repo {
                 Rewritten::Stale => return Ok(Some(Swap::Stale)),
                 Rewritten::To(after) => after,
             };
-            // Synced before the lock is taken, so that the lock is held for no longer than a rename takes.
+            // Synced before the lock is taken, so that the lock is held only for a rename.
             let mut content = Temporary::create(&scratch, "packed-", 0o644).context(cannot)?;
             content
                 .file
@@ -77,7 +77,7 @@ impl Repo {
             match take_lock(content.path(), &lock) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    // It is our turn, so whoever left a lock of ours is dead. One of git's is waited for.
+                    // Only we are active, so a lock of ours is from a dead process. A lock of git is waited for.
                     match self.is_own_lock(&lock) {
                         true => fs::remove_file(&lock).context(cannot)?,
                         false => std::thread::sleep(pause(attempt)),
@@ -111,7 +111,7 @@ impl Repo {
         Ok(None)
     }
 
-    /// Waits until no other process of ours does this in this clone. Its turn ends with the file, also when it dies.
+    /// Waits until no other process of ours does this in this clone. The turn ends with the file, also after a crash.
     fn await_turn(&self) -> io::Result<fs::File> {
         let locks = self.common_dir().join("agents").join("locks");
         fs::create_dir_all(&locks)?;
@@ -121,7 +121,7 @@ impl Repo {
         Ok(turn)
     }
 
-    /// Returns whether a lock is one of these, left behind: a second name of a file in our own place.
+    /// Returns whether a lock is one of these, left behind: a hard link to a file in our own directory.
     pub fn is_own_lock(&self, lock: &Path) -> bool {
         let identity = |path: &Path| {
             let meta = fs::symlink_metadata(path).ok()?;
@@ -138,8 +138,8 @@ impl Repo {
             .any(|entry| identity(&entry.path()) == Some(wanted))
     }
 
-    /// Returns whether every new value is a commit. A tag would need a second line, and anything missing is an error that
-    /// git words better.
+    /// Returns whether every new value is a commit. A tag would need a second line, and git has the better message for
+    /// a missing object.
     fn are_commits(&self, changes: &[RefChange]) -> Result<bool> {
         for new in changes.iter().filter_map(|change| change.new) {
             match self.object_header(new)? {
@@ -150,7 +150,7 @@ impl Repo {
         Ok(true)
     }
 
-    /// Returns whether no file has, or is in the way of, this ref: a file counts more than a line.
+    /// Returns whether no file has the name of this ref or is in its way: a file would take precedence over a line.
     fn is_only_packed(&self, change: &RefChange) -> bool {
         match fs::symlink_metadata(self.common_dir().join(&change.name)) {
             Ok(found) => found.is_dir(),
@@ -159,13 +159,13 @@ impl Repo {
     }
 }
 
-/// Returns the file and its mode; `None` when it is not a plain file.
+/// Returns the file and its mode; `None` if it is not a regular file.
 fn read(path: &Path) -> io::Result<Option<(Vec<u8>, u32)>> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_file() => Ok(Some((fs::read(path)?, meta.permissions().mode()))),
         Ok(_) => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // Who may read and write in this repository is told by a file that is always there.
+            // The mode comes from a file that always exists.
             let model = fs::metadata(path.with_file_name("HEAD"))?;
             Ok(Some((Vec::new(), model.permissions().mode())))
         }
@@ -173,12 +173,12 @@ fn read(path: &Path) -> io::Result<Option<(Vec<u8>, u32)>> {
     }
 }
 
-/// What becomes of the file.
+/// The result of rewriting the file.
 enum Rewritten {
     To(Vec<u8>),
-    /// A ref is not what it was expected to be.
+    /// A ref does not have its expected value.
     Stale,
-    /// The file is not as git writes it today.
+    /// The file is not in git's current format.
     Unfit,
 }
 
@@ -223,7 +223,7 @@ fn rewritten(before: &[u8], wanted: &BTreeMap<&[u8], &RefChange>) -> Rewritten {
                 return Rewritten::Stale;
             }
         }
-        // Names of ours never nest; if one does, git says so.
+        // Our names never nest; if one does, git reports it.
         if parents.contains(name) || above(name).any(|above| wanted.contains_key(above)) {
             return Rewritten::Unfit;
         }
@@ -246,7 +246,7 @@ fn rewritten(before: &[u8], wanted: &BTreeMap<&[u8], &RefChange>) -> Rewritten {
     Rewritten::To(after)
 }
 
-/// Returns the id and the name of a whole line.
+/// Returns the id and the name of a complete line.
 fn parts(line: &[u8]) -> Option<(ObjectId, &[u8])> {
     let line = line.strip_suffix(b"\n")?;
     let space = line.iter().position(|byte| *byte == b' ')?;
@@ -255,7 +255,7 @@ fn parts(line: &[u8]) -> Option<(ObjectId, &[u8])> {
     (!name.is_empty()).then_some((id, name))
 }
 
-/// Adds the new line of a ref, if it is what it was expected to be.
+/// Adds the new line of a ref if the old value is the expected one.
 fn put(after: &mut Vec<u8>, change: &RefChange, found: Option<ObjectId>) -> bool {
     let expected = match change.expected {
         Expected::Absent => None,
@@ -311,7 +311,7 @@ mod tests {
             change("refs/g", None, Some(TWO)),
         ];
         let Rewritten::To(after) = changed(&before, &changes) else {
-            panic!("it is what was expected");
+            panic!("the refs have their expected values");
         };
         let wanted = format!(
             "{HEADER}{TWO} refs/a\n{TWO} refs/b\n{TWO} refs/c\n{ONE} refs/d\n^{TWO}\n{TWO} refs/g\n"

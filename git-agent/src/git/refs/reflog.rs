@@ -1,7 +1,7 @@
-//! Reflogs: read as they are, and given back the entries that they had.
+//! Reads reflogs, and restores entries that they lost.
 //!
-//! git tells no hook when it takes entries out of a reflog, so whoever wants them back must have read them before.
-//! Entries that came meanwhile stay, on top.
+//! git runs no hook when it removes entries from a reflog, so they can only be restored from an earlier copy. Entries
+//! that were added meanwhile stay on top.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -14,13 +14,13 @@ use crate::git::object::{Temporary, sync_dir};
 use crate::git::refs::{ATTEMPTS, lock_path, pause, take_lock};
 use crate::git::{ObjectId, RefBackend, Repo};
 
-/// The ref whose value is nothing but the newest entry of its reflog.
+/// The ref whose value is the newest entry of its reflog.
 pub const STASH: &str = "refs/stash";
-/// What the text form of [`Reflogs`] begins the log of a ref with.
+/// The header of a ref's log in the text form of [`Reflogs`].
 const HEADER: &[u8] = b"reflog ";
-/// What a lock of ours holds. One that a killed process left is told by it.
+/// The content of our locks, by which one of a killed process is recognised.
 const LOCKED: &[u8] = b"git-agent puts a reflog back\n";
-/// How often entries are put back again because somebody changed the log meanwhile.
+/// How often entries are restored again after a concurrent change of the log.
 const ROUNDS: usize = 4;
 
 /// One entry of a reflog.
@@ -28,11 +28,11 @@ const ROUNDS: usize = 4;
 pub struct Entry {
     /// The value before, in hexadecimal.
     old: Vec<u8>,
-    /// The value after, who, when, and the message, as git writes them.
+    /// The value after, the author, the time and the message, as git writes them.
     rest: Vec<u8>,
 }
 
-/// git rewrites the old value when it takes the entry before away, so that does not count.
+/// git rewrites the old value when it removes the previous entry, so that value does not count.
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {
         self.rest == other.rest
@@ -40,7 +40,7 @@ impl PartialEq for Entry {
 }
 
 impl Entry {
-    /// Reads a line as git writes it, without its end.
+    /// Parses a line in git's format, without its end.
     fn parse(line: &[u8]) -> Option<Self> {
         let space = line.iter().position(|byte| *byte == b' ')?;
         let entry = Entry {
@@ -50,7 +50,7 @@ impl Entry {
         entry.id().map(|_| entry)
     }
 
-    /// Returns the value that the ref got.
+    /// Returns the new value of the ref.
     pub fn id(&self) -> Option<ObjectId> {
         let end = self.rest.iter().position(|byte| *byte == b' ')?;
         ObjectId::from_hex(&self.rest[..end]).ok()
@@ -63,7 +63,7 @@ impl Entry {
         String::from_utf8_lossy(text).into_owned()
     }
 
-    /// Returns when it was made, in seconds since 1970.
+    /// Returns the time of the entry, in seconds since 1970.
     pub fn seconds(&self) -> Option<i64> {
         self.who()?.2.split(' ').next()?.parse().ok()
     }
@@ -82,19 +82,19 @@ impl Entry {
     }
 }
 
-/// The reflogs of a repository by the names of their refs, each from its oldest entry on.
+/// The reflogs of a repository by ref name, each from its oldest entry on.
 #[derive(Debug, Clone, Default)]
 pub struct Reflogs(BTreeMap<String, Vec<Entry>>);
 
 impl Reflogs {
-    /// Returns the logs.
+    /// Returns the logs with their ref names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[Entry])> {
         self.0
             .iter()
             .map(|(name, entries)| (name.as_str(), entries.as_slice()))
     }
 
-    /// Returns whether there is no entry.
+    /// Returns whether all logs are empty.
     pub fn is_empty(&self) -> bool {
         self.0.values().all(Vec::is_empty)
     }
@@ -104,17 +104,17 @@ impl Reflogs {
         self.0.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns every value that a ref got.
+    /// Returns every value in any log.
     pub fn ids(&self) -> BTreeSet<ObjectId> {
         self.0.values().flatten().filter_map(Entry::id).collect()
     }
 
-    /// Keeps only the logs of refs with such names.
+    /// Keeps only the logs of refs with wanted names.
     pub fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
         self.0.retain(|name, _| wanted(name));
     }
 
-    /// Returns the logs as a text that [`Reflogs::parse`] reads.
+    /// Returns the logs as a text for [`Reflogs::parse`].
     pub fn to_text(&self) -> Vec<u8> {
         let mut text = Vec::new();
         for (name, entries) in &self.0 {
@@ -124,7 +124,7 @@ impl Reflogs {
         text
     }
 
-    /// Reads the text form. What is neither a header nor an entry is passed over.
+    /// Parses the text form. Skips lines that are neither a header nor an entry.
     pub fn parse(text: &[u8]) -> Self {
         let mut logs = Reflogs::default();
         let mut name = None;
@@ -150,7 +150,7 @@ fn entries(log: &[u8]) -> Vec<Entry> {
         .collect()
 }
 
-/// Returns the entries of `before` that are not in `now` any more.
+/// Returns the entries of `before` that are missing in `now`.
 pub fn missing(before: &[Entry], now: &[Entry]) -> Vec<Entry> {
     let mut left: HashMap<&[u8], usize> = HashMap::new();
     for entry in now {
@@ -166,7 +166,7 @@ pub fn missing(before: &[Entry], now: &[Entry]) -> Vec<Entry> {
     before.iter().filter(is_missing).cloned().collect()
 }
 
-/// Returns all entries of `before`, with those that came meanwhile on top.
+/// Returns all entries of `before`, with later ones on top.
 fn joined(before: &[Entry], now: &[Entry]) -> Vec<Entry> {
     let mut all = before.to_vec();
     for mut entry in missing(now, before) {
@@ -178,15 +178,15 @@ fn joined(before: &[Entry], now: &[Entry]) -> Vec<Entry> {
     all
 }
 
-/// How putting entries back ended.
+/// The result of restoring entries.
 #[derive(Debug)]
 #[must_use]
 pub enum PutBack {
-    /// None was missing, or the ref itself is gone.
+    /// No entry was missing, or the ref itself was deleted.
     Nothing,
-    /// These are back.
+    /// These entries were restored.
     Done(Vec<Entry>),
-    /// These are missing, and this backend has no way to write them without moving the ref.
+    /// These entries are missing, and this backend cannot write them without moving the ref.
     Unable(Vec<Entry>),
 }
 
@@ -205,7 +205,7 @@ impl Repo {
         for path in std::iter::once(dir.join("HEAD")).chain(files_below(&dir.join("refs"))) {
             let name = path.strip_prefix(&dir).ok().and_then(Path::to_str);
             let Some(name) = name else { continue };
-            // One that this user may not read, git cannot rewrite for an agent of theirs either.
+            // git cannot rewrite a log for an agent that the same user cannot read.
             let log = read(&path).unwrap_or_default();
             if !log.is_empty() {
                 logs.0.insert(name.to_owned(), entries(&log));
@@ -247,7 +247,7 @@ impl Repo {
             });
         }
         for entries in logs.0.values_mut() {
-            // git tells the newest first, and no value from before.
+            // git lists the newest first, and without old values.
             entries.reverse();
             for at in 1..entries.len() {
                 if let Some(before) = entries[at - 1].id() {
@@ -258,17 +258,18 @@ impl Repo {
         Ok(logs)
     }
 
-    /// Returns those of some commits that no ref reaches, besides refs under `passing`, which may go at any time.
-    pub fn unreached(&self, commits: &BTreeSet<ObjectId>, passing: &str) -> Result<Vec<ObjectId>> {
+    /// Returns the commits that no branch, tag or remote-tracking branch reaches. Other refs do not count: some may be
+    /// deleted at any time, and git would read the refs of every session.
+    pub fn unreached(&self, commits: &BTreeSet<ObjectId>) -> Result<Vec<ObjectId>> {
         let input: String = commits.iter().map(|id| format!("{id}\n")).collect();
         let answer = self
             .git_common()
             .args(["rev-list", "--ignore-missing", "--stdin", "--not"])
-            .args([&format!("--exclude={passing}*"), "--all"])
+            .args(["--branches", "--tags", "--remotes"])
             .input(input)
             .answer()?;
         if answer.code != Some(0) {
-            // A damaged ref keeps git from telling: then each of them counts.
+            // A damaged ref makes git fail: then each of them counts.
             let exists = |id: &ObjectId| matches!(self.object_header(*id), Ok(Some(_)));
             return Ok(commits.iter().copied().filter(exists).collect());
         }
@@ -277,7 +278,7 @@ impl Repo {
         Ok(listed.filter(|id| commits.contains(id)).collect())
     }
 
-    /// Gives a reflog the entries back that it had before and has no more.
+    /// Restores the entries that a reflog had before and lost.
     pub fn put_reflog_back(&self, name: &str, before: &[Entry]) -> Result<PutBack> {
         self.require_writable()?;
         let can_be_gone = name == STASH || name == "HEAD";
@@ -298,7 +299,7 @@ impl Repo {
     }
 
     fn put_file_back(&self, name: &str, before: &[Entry]) -> Result<PutBack> {
-        let cannot = || format!("cannot put the reflog of '{name}' back");
+        let cannot = || format!("cannot restore the reflog of '{name}'");
         let (path, log) = (
             self.common_dir().join(name),
             self.common_dir().join("logs").join(name),
@@ -332,7 +333,7 @@ impl Repo {
         Ok(PutBack::Done(lost))
     }
 
-    /// Takes git's own lock of a ref. One that a killed process of ours left is taken over.
+    /// Takes git's own lock of a ref. Takes over one that a killed process of ours left.
     fn lock_ref(&self, path: &Path) -> io::Result<RefLock> {
         let scratch = self.scratch_dir();
         fs::create_dir_all(&scratch)?;
@@ -348,7 +349,7 @@ impl Repo {
             }
             std::thread::sleep(pause(attempt));
         }
-        // Held for a moment only: who still holds it after all that time is dead.
+        // Such a lock is held only briefly, so after all this time its holder is dead.
         if fs::read(&lock).is_ok_and(|held| held == LOCKED) {
             fs::remove_file(&lock)?;
             take_lock(content.path(), &lock)?;
@@ -357,7 +358,7 @@ impl Repo {
         Err(last.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into()))
     }
 
-    /// Makes the list of stashes anew, entry by entry: without files only git writes reflogs.
+    /// Rebuilds the list of stashes entry by entry: without files, only git can write reflogs.
     fn stash_again(&self, before: &[Entry]) -> Result<PutBack> {
         let mut back = Vec::new();
         for _ in 0..ROUNDS {
@@ -374,10 +375,12 @@ impl Repo {
             }
             self.rewrite_stash(&joined(before, now.of(STASH)))?;
         }
-        Err(Error::fatal("the stash changes all the time"))
+        Err(Error::fatal(
+            "the stash changed during the restore, {ROUNDS} times in a row",
+        ))
     }
 
-    /// Somebody who changes the stash meanwhile ends this early: then it is looked at again.
+    /// A concurrent change of the stash ends this early; the caller then reads it again.
     fn rewrite_stash(&self, entries: &[Entry]) -> Result<()> {
         let mut value = self.find_ref(STASH)?;
         if let Some(id) = value.take() {
@@ -413,12 +416,12 @@ impl Repo {
     }
 }
 
-/// git's lock of a ref, given back when this is dropped.
+/// git's lock of a ref, released on drop.
 struct RefLock(PathBuf);
 
 impl Drop for RefLock {
     fn drop(&mut self) {
-        // One that became the ref has this name no more.
+        // A lock that became the ref no longer has this name.
         let _ = fs::remove_file(&self.0);
     }
 }

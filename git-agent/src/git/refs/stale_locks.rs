@@ -1,54 +1,61 @@
-//! Lock files of git whose makers died: which locks git may make for us, and which of those nobody holds any more.
+//! Finds lock files of dead git processes: records the locks that git may take for us, and removes those without a
+//! holder.
 //!
-//! A git that is killed leaves its lock files, and from then on every git refuses to work until a person removes them. So
-//! the names of the locks are recorded before git is asked to take them, and the record goes once git has ended. A record
-//! whose writer is dead names the locks that may be removed, so long as nobody holds them.
+//! A killed git leaves its lock files, and then every git refuses to work until the user removes them. So the names of
+//! the locks are recorded before git takes them, and the record is removed once git has ended. A record of a dead
+//! process names the locks that may be removed, unless a process holds them.
 //!
-//! A lock may be held by a process that has closed it: git does so while hooks and editors run. That is why a lock counts as
-//! abandoned only when no process has it open and no git runs in this repository that is older than the lock.
+//! A process may hold a lock file without having it open: git closes it while hooks and editors run. So a lock counts
+//! as abandoned only if no process has it open and no git that is older than the lock runs in this repository.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::{Context, Result};
+use crate::fault;
 use crate::git::object::Temporary;
 use crate::git::refs::{lock_path, pause};
 use crate::git::snapshot::capture::Checkout;
-use crate::git::{RefBackend, Repo};
+use crate::git::{Git, RefBackend, Repo};
+use crate::process::files::Pinned;
 use crate::process::identity::Stat;
 
-/// What git locks in the git directory of a working tree.
+/// The files that git locks in the git directory of a worktree.
 const OF_A_CHECKOUT: [&str; 4] = ["HEAD", "ORIG_HEAD", "AUTO_MERGE", "index"];
 /// Commands of git that take no lock and may run for days.
 const HARMLESS: [&[u8]; 3] = [b"agent", b"cat-file", b"fsmonitor--daemon"];
-/// Options of git itself that are followed by a value.
+/// Options of git itself that take a value.
 const WITH_VALUE: [&[u8]; 5] = [b"-C", b"-c", b"--git-dir", b"--work-tree", b"--namespace"];
-/// How exactly the age of a file and the age of a process can be compared.
+/// The precision of comparing the ages of a file and a process.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// How often locks that somebody holds are looked at again. With the waits between that is about half a second.
+/// How often locks with a holder are checked again. With the delays that takes about half a second.
 const ATTEMPTS: u32 = 8;
 
-/// A record of the locks that git may take for us. It goes with the value; when this process or its git dies, it stays.
+/// How long to wait for another git at the same index.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often git is retried although no lock is visible.
+const AT_LEAST: u32 = 2;
+
+/// A record of the locks that git may take for us, removed on drop. It stays if this process or its git dies.
 #[derive(Debug)]
 #[must_use]
 pub struct LockRecord {
     path: PathBuf,
-    /// What it names.
+    /// The recorded locks.
     locks: Vec<PathBuf>,
-    /// Held for as long as this process lives.
+    /// Locked for as long as this process lives.
     file: File,
 }
 
 impl LockRecord {
-    /// Makes sure that the record is still there after a power cut.
+    /// Makes the record durable.
     pub fn durable(self) -> Result<Self> {
         let cannot = || format!("cannot write '{}'", self.path.display());
         self.file.sync_all().context(cannot)?;
@@ -58,7 +65,7 @@ impl LockRecord {
 
 impl Drop for LockRecord {
     fn drop(&mut self) {
-        // A lock that is still there was left by a git that died alone: whoever comes next looks at it.
+        // A remaining lock was left by a dead git: keep the record for the next command.
         let is_there = |lock: &PathBuf| fs::symlink_metadata(lock).is_ok();
         if !self.locks.iter().any(is_there) {
             let _ = fs::remove_file(&self.path);
@@ -80,14 +87,14 @@ impl Repo {
         }
     }
 
-    /// Returns the locks that git takes in the git directory of a working tree.
+    /// Returns the locks that git takes in the git directory of a worktree.
     pub fn locks_of_checkout(&self, at: &Checkout) -> Vec<PathBuf> {
         let own = OF_A_CHECKOUT.map(|name| lock_path(&at.admin_dir.join(name)));
         let table = at.admin_dir.join("reftable/tables.list.lock");
         own.into_iter().chain([table]).collect()
     }
 
-    /// Records locks before git is asked to take them. Those that are there already are somebody else's and are not recorded.
+    /// Records locks before git takes them. Skips existing ones, which belong to another process.
     pub fn record_locks(&self, paths: impl IntoIterator<Item = PathBuf>) -> Result<LockRecord> {
         let dir = self.lock_records();
         let cannot = || format!("cannot write below '{}'", dir.display());
@@ -111,7 +118,44 @@ impl Repo {
         Ok(LockRecord { path, locks, file })
     }
 
-    /// Returns the locks that are there and that commands of ours took which died.
+    /// Runs a git that writes the index of a worktree or moves its HEAD. Waits for another git that holds these locks
+    /// briefly, and fails if it holds them for longer.
+    pub fn run_at_index(
+        &self,
+        at: &Checkout,
+        branch: Option<&str>,
+        git: impl Fn() -> Git,
+    ) -> Result<()> {
+        let of_branch = branch.map_or(Vec::new(), |name| self.locks_of_refs([name]));
+        let locks: Vec<PathBuf> = self
+            .locks_of_checkout(at)
+            .into_iter()
+            .chain(of_branch)
+            .collect();
+        let until = Instant::now() + PATIENCE;
+        for attempt in 0.. {
+            let busy = || locks.iter().any(|lock| fs::symlink_metadata(lock).is_ok());
+            let was_busy = busy();
+            let record = self.record_locks(locks.clone())?;
+            let result = git().run();
+            drop(record);
+            if attempt > 0 {
+                self.clear_recorded_locks()?;
+            }
+            let Err(error) = result else {
+                break;
+            };
+            // The lock may have been released since git met it.
+            let may_pass = was_busy || busy() || attempt < AT_LEAST;
+            if !may_pass || Instant::now() >= until {
+                return Err(error);
+            }
+            std::thread::sleep(pause(attempt));
+        }
+        Ok(())
+    }
+
+    /// Returns the existing locks of our commands that died.
     pub fn recorded_locks(&self) -> Vec<PathBuf> {
         let records = self.dead_records();
         let mut locks: Vec<PathBuf> = records.into_iter().flat_map(|(_, locks)| locks).collect();
@@ -120,7 +164,7 @@ impl Repo {
         locks
     }
 
-    /// Removes the locks that commands of ours left which died, unless somebody holds them. Returns those removed.
+    /// Removes the locks of our commands that died, unless a process holds them. Returns the removed ones.
     pub fn clear_recorded_locks(&self) -> Result<Vec<PathBuf>> {
         let records = self.dead_records();
         if records.is_empty() || self.is_read_only() {
@@ -133,14 +177,15 @@ impl Repo {
         let removed = self.clear_locks(&all)?;
         for (record, locks) in records {
             if locks.iter().all(|lock| fs::symlink_metadata(lock).is_err()) {
-                // Somebody else may have been faster.
+                // Another process may have been faster.
                 let _ = fs::remove_file(record);
             }
         }
         Ok(removed)
     }
 
-    /// Removes the locks that killed gits left in a linked worktree of ours and on its branch. Returns those removed.
+    /// Removes the locks that killed git processes left in a linked worktree of ours and on its branch. Returns the
+    /// removed ones.
     pub fn clear_worktree_locks(
         &self,
         at: &Checkout,
@@ -160,7 +205,7 @@ impl Repo {
         self.clear_locks(&locks)
     }
 
-    /// Removes those of these locks that nobody holds. Returns them.
+    /// Removes the locks without a holder, and returns them.
     pub fn clear_locks(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         let there: Vec<PathBuf> = paths.iter().filter(|path| path.exists()).cloned().collect();
         if there.is_empty() {
@@ -169,33 +214,38 @@ impl Repo {
         let dir = self.lock_records();
         let cannot = || format!("cannot remove locks recorded in '{}'", dir.display());
         fs::create_dir_all(&dir).context(cannot)?;
-        // One at a time: what another has removed may be a lock of somebody who lives by now.
+        // One process at a time: a lock that another process has removed may have a new holder by now.
         let turn = File::open(&dir).context(cannot)?;
         turn.lock().context(cannot)?;
-        let mut removed = self.abandoned(&there);
-        // A git that was killed just now takes a moment to end, and one that works ends soon.
+        let mut dead = self.unheld(&there);
+        // A git that was just killed takes a moment to end, and a working one ends soon.
         for attempt in 0..ATTEMPTS {
-            let gone = |path: &PathBuf| removed.contains(path) || !path.exists();
-            if there.iter().all(gone) {
+            let is_dead = |path: &PathBuf| dead.iter().any(|lock| lock.path() == path);
+            if there.iter().all(|path| is_dead(path) || !path.exists()) {
                 break;
             }
             std::thread::sleep(pause(attempt));
-            removed = self.abandoned(&there);
+            dead = self.unheld(&there);
         }
-        removed.retain(|path| fs::remove_file(path).is_ok());
-        Ok(removed)
+        fault::point("locks.judged").context(cannot)?;
+        // A new lock of the same name belongs to the next git.
+        let removed = dead.iter().filter(|lock| lock.remove().unwrap_or(false));
+        Ok(removed.map(|lock| lock.path().to_owned()).collect())
     }
 
-    /// Returns those of these locks that nobody holds: they are this user's, no process has them open, and no git runs here
-    /// that may have made them. Where that cannot be told, none are.
+    /// Returns the locks without a holder: they are this user's, no process has them open, and no running git in this
+    /// repository may have created them. Returns none if that is unknown.
     pub fn abandoned(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
-        let mine =
-            |meta: &Metadata| meta.is_file() && meta.uid() == rustix::process::geteuid().as_raw();
-        let mut suspects: Vec<(PathBuf, Metadata)> = paths
-            .iter()
-            .filter_map(|path| Some((path.clone(), fs::symlink_metadata(path).ok()?)))
-            .filter(|(_, meta)| mine(meta))
-            .collect();
+        let locks = self.unheld(paths);
+        let there = locks.iter().filter(|lock| lock.is_there());
+        there.map(|lock| lock.path().to_owned()).collect()
+    }
+
+    /// Returns the same as pinned files, which are removed only if they still exist: a lock that disappeared during the
+    /// search had a holder.
+    fn unheld(&self, paths: &[PathBuf]) -> Vec<Pinned> {
+        let locks = paths.iter().filter_map(|path| Pinned::at(path));
+        let mut suspects: Vec<Pinned> = locks.filter(Pinned::is_own).collect();
         let Ok(processes) = fs::read_dir("/proc") else {
             return Vec::new();
         };
@@ -209,20 +259,21 @@ impl Repo {
                 break;
             }
             let age = self.age_of_git(&process.path(), &stat);
-            suspects.retain(|(_, meta)| {
-                age.is_none_or(|age| age + SLACK < age_of(meta)) && !has_open(&process.path(), meta)
+            suspects.retain(|lock| {
+                age.is_none_or(|age| age + SLACK < age_of(lock.meta()))
+                    && !lock.is_open_in(&process.path())
             });
         }
-        suspects.into_iter().map(|(path, _)| path).collect()
+        suspects
     }
 
-    /// Returns the age of a process that is a git at work in this repository and may hold locks; `None` for any other.
+    /// Returns the age of a git process in this repository that may hold locks; `None` for any other process.
     fn age_of_git(&self, process: &Path, stat: &Stat) -> Option<Duration> {
         let is_ours = stat.parent == std::process::id();
         if stat.name != "git" || is_ours || is_harmless(process) {
             return None;
         }
-        // Whoever cannot be looked at belongs to somebody else, or is about to end.
+        // An unreadable process belongs to another user, or is about to end.
         let place = fs::read_link(process.join("cwd")).ok()?;
         if !self.is_at_home(&place) {
             return None;
@@ -235,7 +286,7 @@ impl Repo {
         Some(now.saturating_sub(began))
     }
 
-    /// Returns whether a directory is in this repository or in one of its working trees.
+    /// Returns whether a directory is in this repository or in one of its worktrees.
     fn is_at_home(&self, place: &Path) -> bool {
         let common = self.common_dir();
         if place.starts_with(common) {
@@ -246,7 +297,7 @@ impl Repo {
             .map(|dir| dir.join(".git"))
             .find(|git| git.exists());
         let Some(git) = found else {
-            // The files may be far from the git directory, as 'core.worktree' says.
+            // The files may be far from the git directory, as with 'core.worktree'.
             return self
                 .main_work_tree()
                 .is_some_and(|top| place.starts_with(top));
@@ -266,7 +317,7 @@ impl Repo {
         self.common_dir().join("agents").join("locks").join("git")
     }
 
-    /// Returns the records whose writers are dead, each with the locks of it that are there.
+    /// Returns the records of dead processes, each with its existing locks.
     fn dead_records(&self) -> Vec<(PathBuf, Vec<PathBuf>)> {
         let entries = fs::read_dir(self.lock_records()).into_iter().flatten();
         let read = |path: PathBuf| -> io::Result<Option<(PathBuf, Vec<PathBuf>)>> {
@@ -284,7 +335,7 @@ impl Repo {
         };
         entries
             .flatten()
-            // One that goes meanwhile names nothing any more.
+            // A record that disappears meanwhile does not matter.
             .filter_map(|entry| read(entry.path()).ok().flatten())
             .collect()
     }
@@ -308,15 +359,6 @@ fn is_harmless(process: &Path) -> bool {
         }
     }
     false
-}
-
-/// Returns whether a process that this user may look at has a file open, under whatever name.
-fn has_open(process: &Path, file: &Metadata) -> bool {
-    let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten();
-    descriptors.flatten().any(|descriptor| {
-        fs::metadata(descriptor.path())
-            .is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
-    })
 }
 
 #[cfg(test)]
@@ -373,7 +415,7 @@ mod tests {
     fn a_lock_is_held_for_as_long_as_its_git_lives() {
         let (dir, repo) = repo();
         let lock = repo.common_dir().join("refs/tags/held.lock");
-        // Its parent is this process, so one more stands between.
+        // Its parent is this process, so add one in between.
         let mut child = holder(dir.path());
         assert!(lock.exists());
         assert!(fs::read_dir(format!("/proc/{}/fd", child.id())).is_ok());
@@ -389,6 +431,25 @@ mod tests {
         assert_eq!(repo.abandoned(lock), [] as [PathBuf; 0]);
         drop(open);
         assert_eq!(repo.clear_locks(lock).expect("works"), lock);
+    }
+
+    #[test]
+    fn a_lock_that_was_taken_anew_while_the_last_ones_holder_was_looked_for_stays() {
+        let (_dir, repo) = repo();
+        let lock = repo.common_dir().join("refs/heads/busy.lock");
+        fs::write(&lock, "").expect("writable");
+        let judged = repo.unheld(std::slice::from_ref(&lock));
+        assert_eq!(judged.len(), 1);
+        // Its git ended by itself, and the next one took the name: some file systems reuse an inode number at once.
+        fs::remove_file(&lock).expect("there");
+        fs::write(&lock, "").expect("writable");
+        assert!(!judged[0].remove().expect("can be looked at"));
+        assert!(lock.exists(), "it is the next git's");
+        // Examining a lock does not hold it.
+        assert_eq!(repo.abandoned(std::slice::from_ref(&lock)).len(), 1);
+        let looked = Pinned::at(&lock).expect("there");
+        assert_eq!(repo.abandoned(std::slice::from_ref(&lock)).len(), 1);
+        assert!(looked.remove().expect("ours") && !lock.exists());
     }
 
     #[test]

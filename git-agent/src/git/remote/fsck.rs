@@ -1,5 +1,5 @@
-//! Which of many commits at a remote git would refuse, found out together: a fetch of them all only tells that one is
-//! among them, and a fetch for each takes too long where somebody put many there.
+//! Finds the commits at a remote that git would refuse, all at once: a fetch of all only shows that one is among them,
+//! and a fetch for each takes too long if there are many.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -14,14 +14,14 @@ use crate::git::phrases::fsck_fault;
 use crate::git::remote::transfer::Audience;
 use crate::git::{Git, ObjectId, ObjectKind, Repo};
 
-/// More new objects than this are not looked into.
+/// The most new objects that are examined.
 const MOST: usize = 1_000_000;
-/// Larger trees and commits are not read; git refuses none for its size.
+/// The largest tree or commit that is read; git refuses none for its size.
 const LARGEST: u64 = 32 << 20;
 
 impl Repo {
-    /// Returns those of some commits at a remote that git finds faults in, or in what belongs to them, with what it says.
-    /// Everything is fetched to a place of its own for that, and thrown away.
+    /// Returns the commits at a remote in which, or in whose objects, git finds faults, with git's message. Fetches
+    /// everything into a quarantine, and throws it away.
     pub fn faulty(
         &self,
         remote: &str,
@@ -33,7 +33,7 @@ impl Repo {
             .fetch_into(&quarantine, remote, ids, false, audience)?
             .is_err()
         {
-            // What did not come cannot be looked into.
+            // Objects that did not arrive cannot be examined.
             return Ok(BTreeMap::new());
         }
         let mut faults = self.faults_in(&quarantine)?;
@@ -44,7 +44,7 @@ impl Repo {
         Ok(ids.iter().filter_map(found).collect())
     }
 
-    /// Returns the objects in a quarantine that git finds faults in. Nothing but these is looked at.
+    /// Returns the objects in a quarantine in which git finds faults. Examines only these.
     fn faults_in(&self, quarantine: &Quarantine) -> Result<HashMap<ObjectId, String>> {
         let alone = quarantine.objects().join("alone");
         let cannot = || format!("cannot create '{}'", alone.display());
@@ -69,7 +69,7 @@ impl Repo {
         Ok(said.lines().filter_map(fault).collect())
     }
 
-    /// Adds everything that needs something faulty.
+    /// Adds all objects that refer to a faulty one.
     fn spread(
         &self,
         quarantine: &Quarantine,
@@ -85,10 +85,10 @@ impl Repo {
             .run()?;
         let new = String::from_utf8_lossy(&new.stdout);
         if new.lines().count() > MOST {
-            return Err(Error::fatal("too much is new to look into all of it"));
+            return Err(Error::fatal("too many new objects to examine"));
         }
         let both = self.with_objects_in(quarantine)?;
-        // What needs what, from below: only that leads from the faults to the tips.
+        // The references in reverse: only those lead from the faults to the tips.
         let mut needed_by: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
         for line in new.lines() {
             let id = self.parse_id(line)?;
@@ -109,7 +109,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Returns this repository as it were with what is in a quarantine.
+    /// Returns this repository with the additional objects of a quarantine.
     fn with_objects_in(&self, quarantine: &Quarantine) -> Result<Repo> {
         let cannot = || "cannot open fetched objects".to_owned();
         let mut main = self.objects_dir().into_os_string().into_vec();
@@ -123,7 +123,7 @@ impl Repo {
         Ok(both)
     }
 
-    /// Returns what a commit or a tree needs. What cannot be read tells nothing.
+    /// Returns the objects that a commit or a tree refers to; none if it is unreadable.
     fn needs(&self, id: ObjectId) -> Result<Vec<ObjectId>> {
         let Some((kind, size)) = self.object_header(id)? else {
             return Ok(Vec::new());

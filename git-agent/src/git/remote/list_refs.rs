@@ -1,6 +1,6 @@
 //! Lists the refs of another repository with `git ls-remote`.
 //!
-//! The question is asked at once and the answer read later, so that the caller can work in between.
+//! The question is sent at once and the answer is read later, so that the caller can work in between.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::os::fd::AsFd;
@@ -16,51 +16,51 @@ use crate::git::remote::transfer::{SILENCE, lines_of, summary};
 use crate::git::remote::{not_listed, without_password};
 use crate::git::{ObjectId, Repo};
 
-/// The longest line of an advertisement that is looked at.
+/// The longest line of an advertisement that is read.
 const LINE: u64 = 8 << 10;
-/// The largest answer that is read to its end.
+/// The largest answer that is read completely.
 const LONGEST_ANSWER: u64 = 512 << 20;
 /// How much of git's error output is kept.
 const COMPLAINTS: u64 = 64 << 10;
-/// Somebody who has more refs than this is not listened to any longer.
+/// The most refs that are read from a remote.
 const ENDLESS: usize = 5_000_000;
 
-/// A ref as another repository advertises it.
+/// A ref in the advertisement of a remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advertised {
-    /// Its full name there.
+    /// The full name at the remote.
     pub name: String,
-    /// What it points at.
+    /// The object it points at.
     pub id: ObjectId,
 }
 
-/// What a ref is to whoever listens to an advertisement.
+/// The caller's interest in an advertised ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
-    /// It is wanted.
+    /// The ref is wanted.
     Wanted,
-    /// It is not, but worth knowing of.
+    /// Not wanted, but worth reporting.
     Beside,
-    /// It is somebody else's affair.
+    /// Not relevant.
     None,
 }
 
-/// Everything of interest that was advertised.
+/// The relevant part of an advertisement.
 #[derive(Debug, Default)]
 pub struct Advertisement {
-    /// The refs that were wanted.
+    /// The wanted refs.
     pub refs: Vec<Advertised>,
-    /// Names beside them, the first few.
+    /// The first few names that are only reported.
     pub others: Vec<String>,
-    /// How many were beside them.
+    /// The number of refs that are only reported.
     pub other_count: usize,
-    /// How many there were in all.
+    /// The number of all refs.
     pub total: usize,
-    /// Whether there was more than the caller wanted to see.
+    /// Whether there were more refs than the caller wanted.
     pub cut: bool,
 }
 
-/// A listing of another repository that is under way.
+/// A listing of a remote in progress.
 #[derive(Debug)]
 pub struct Asking<'r> {
     repo: &'r Repo,
@@ -69,9 +69,10 @@ pub struct Asking<'r> {
 }
 
 impl Repo {
-    /// Asks another repository for its refs. The answer is read by [`Asking::finish`].
+    /// Asks a remote for its refs. [`Asking::finish`] reads the answer.
     ///
-    /// All refs are asked for: `git ls-remote` would compare each ref with every pattern here, and send none of them to the other side.
+    /// Asks for all refs: `git ls-remote` would compare each ref with every pattern locally, and send none of them to
+    /// the remote.
     pub fn ask_remote(&self, remote: &str) -> Result<Asking<'_>> {
         let git = self
             .remote_git()
@@ -86,7 +87,7 @@ impl Repo {
 }
 
 impl Asking<'_> {
-    /// Reads the answer: the refs that are wanted, at most so many.
+    /// Reads the answer: the wanted refs, up to a limit.
     pub fn finish(self, interest: &dyn Fn(&str) -> Interest, most: usize) -> Result<Advertisement> {
         let listener = Listener {
             hash: self.repo.hash_kind(),
@@ -98,7 +99,7 @@ impl Asking<'_> {
     }
 }
 
-/// What somebody does with each ref of an answer.
+/// Handles each ref of an answer.
 struct Listener<'a> {
     hash: gix::hash::Kind,
     remote: &'a str,
@@ -111,7 +112,7 @@ impl Listener<'_> {
         format!("cannot list '{}'", without_password(self.remote))
     }
 
-    /// Listens to `git ls-remote`, which may be silent for so long.
+    /// Reads from `git ls-remote`, which may be silent for this long.
     fn listen(&self, mut child: Child, patience: Duration) -> Result<Advertisement> {
         let complaints = child.stderr.take().map(complaints_of);
         let mut advertised = Advertisement::default();
@@ -123,7 +124,7 @@ impl Listener<'_> {
             None => Ok(Ok(())),
         };
         if advertised.cut || !matches!(read, Ok(Ok(()))) {
-            // Enough was seen: what is still being sent is of no use. Whoever git started may go on complaining.
+            // Enough was read, and the rest is not needed. Children of git may continue to write errors.
             let _ = child.kill();
             let _ = child.wait();
             return match read {
@@ -143,7 +144,7 @@ impl Listener<'_> {
         Ok(advertised)
     }
 
-    /// Reads lines, so many bytes of them at most. What is made of them comes back inside.
+    /// Reads lines up to a number of bytes. The inner result is that of handling them.
     fn read(
         &self,
         reader: impl BufRead,
@@ -164,7 +165,9 @@ impl Listener<'_> {
             let text = String::from_utf8_lossy(&line);
             let Some((id, name)) = text.trim_end_matches('\n').split_once('\t') else {
                 let error = Error::fatal(self.cannot());
-                return Ok(Err(error.because("git's answer makes no sense")));
+                return Ok(Err(
+                    error.because("cannot parse the output of 'git ls-remote'")
+                ));
             };
             match self.hear(id.as_bytes(), name, advertised) {
                 Ok(true) => {}
@@ -174,11 +177,11 @@ impl Listener<'_> {
         }
     }
 
-    /// Takes one ref in. Returns whether there may be more.
+    /// Handles one ref. Returns whether to continue.
     fn hear(&self, id: &[u8], name: &str, advertised: &mut Advertisement) -> Result<bool> {
         advertised.total += 1;
         if advertised.total > ENDLESS {
-            return Err(Error::fatal(self.cannot()).because("it has more refs than anybody needs"));
+            return Err(Error::fatal(self.cannot()).because("the remote has too many refs"));
         }
         match (self.interest)(name) {
             Interest::Wanted => {}
@@ -210,7 +213,7 @@ impl Listener<'_> {
     }
 }
 
-/// Listens to what a child complains about, of which the beginning is kept: git dies where nobody listens.
+/// Reads a child's standard error to the end and keeps the start: git would die without a reader.
 fn complaints_of(mut stderr: ChildStderr) -> JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut said = Vec::new();
@@ -220,7 +223,7 @@ fn complaints_of(mut stderr: ChildStderr) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// Output of somebody who is not waited for without end.
+/// A child's output with a time limit for silence.
 #[derive(Debug)]
 struct Patient {
     from: ChildStdout,
@@ -228,7 +231,7 @@ struct Patient {
 }
 
 impl Patient {
-    /// Reads from somebody who may be silent for so long at most.
+    /// Reads from a child that may be silent for at most this long.
     fn new(from: ChildStdout, patience: Duration) -> Self {
         Patient { from, patience }
     }
@@ -243,19 +246,16 @@ impl Read for Patient {
     }
 }
 
-/// Says why somebody is listened to no longer, if it is not for what they said.
+/// Returns why reading was given up, if the reason is not the content.
 fn given_up(error: &io::Error, patience: Duration) -> Option<String> {
     match error.kind() {
-        ErrorKind::TimedOut => Some(format!(
-            "no sign of life for {} seconds",
-            patience.as_secs()
-        )),
-        ErrorKind::FileTooLarge => Some("its answer does not end".to_owned()),
+        ErrorKind::TimedOut => Some(format!("no data for {} seconds", patience.as_secs())),
+        ErrorKind::FileTooLarge => Some("the answer is too long".to_owned()),
         _ => None,
     }
 }
 
-/// Waits until something can be read from a descriptor, or is at its end. Returns whether that came in time.
+/// Waits until a descriptor is readable or at its end. Returns whether that happened in time.
 fn is_ready(descriptor: impl AsFd, patience: Duration) -> io::Result<bool> {
     let started = Instant::now();
     loop {
@@ -297,9 +297,9 @@ mod tests {
     #[test]
     fn somebody_silent_is_given_up() {
         let started = Instant::now();
-        // Whom the shell started keeps its complaints open.
+        // The shell's child keeps standard error open.
         let silent = listen("printf '1\\trefs/a\\n'; sleep 60; true").expect_err("it says nothing");
-        let said = "cannot list 'origin': no sign of life for 2 seconds";
+        let said = "cannot list 'origin': no data for 2 seconds";
         assert_eq!(silent.message(), said);
         assert!(
             started.elapsed() < Duration::from_secs(30),

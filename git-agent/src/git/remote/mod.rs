@@ -1,6 +1,6 @@
-//! Other repositories: where they are, getting objects from them, and giving them ours. Never by wildcard.
+//! Other repositories: their addresses, and fetching and pushing objects. Never by wildcard.
 //!
-//! What the other side says on stderr is foreign text: it is handed to the caller line by line and never passed through.
+//! The other side's stderr is foreign text: the caller gets it line by line, and it is never printed unchanged.
 
 pub(crate) mod fsck;
 pub mod list_refs;
@@ -16,54 +16,54 @@ use crate::git::phrases::{fetch_fault, is_hidden, remote_words};
 use crate::git::remote::transfer::{Audience, converse, summary};
 use crate::git::{Git, ObjectId, Repo};
 
-/// Blobs larger than this are streamed to the disk instead of being held in memory.
+/// Larger blobs are streamed to the disk instead of being held in memory.
 pub(super) const STREAMED: &str = "1m";
-/// A name of somebody in an address that is longer than this is a token.
+/// A longer user name in an address counts as a token.
 const LONGEST_USER: usize = 32;
 
-/// One wanted change of a ref in another repository.
+/// A change of a ref in another repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
-    /// Its full name there.
+    /// The full name at the remote.
     pub name: String,
-    /// What it shall point at; `None` deletes it.
+    /// The new value; `None` deletes the ref.
     pub new: Option<ObjectId>,
-    /// Lets it be rewritten or deleted, but only if it still is what is given here.
+    /// Permits to rewrite or delete the ref if it still has this value.
     pub over: Option<ObjectId>,
 }
 
-/// What became of one ref in a push.
+/// The result of pushing one ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Its full name there.
+    /// The full name at the remote.
     pub name: String,
-    /// git's letter for it: `!` is a refusal.
+    /// git's flag; `!` is a refusal.
     pub flag: char,
-    /// git's words for it.
+    /// git's summary.
     pub summary: String,
-    /// Whether it was refused because the other side hides such refs from pushes.
+    /// Whether the remote refused it because it hides such refs from pushes.
     pub hidden: bool,
 }
 
-/// How a push ended.
+/// The result of a push.
 #[derive(Debug)]
 pub struct Pushed {
-    /// Whether everything was taken.
+    /// Whether everything was accepted.
     pub done: bool,
-    /// What git told of each ref.
+    /// The result for each ref.
     pub outcomes: Vec<Outcome>,
-    /// What was said on the way, as one line.
+    /// The error output, as one line.
     pub said: String,
-    /// What the other side said of that.
+    /// The remote's part of it.
     pub remote_said: Option<String>,
 }
 
-/// Why a fetch failed.
+/// The failure of a fetch.
 #[derive(Debug)]
 pub struct FetchFailure {
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub fault: FetchFault,
-    /// What was said on the way, as one line.
+    /// The error output, as one line.
     pub said: String,
 }
 
@@ -78,7 +78,7 @@ impl Repo {
             .collect()
     }
 
-    /// Returns where a configured remote is pushed to, as git will use it: to all of these.
+    /// Returns all addresses to which git pushes a configured remote.
     pub fn push_urls(&self, remote: &str) -> Result<Vec<String>> {
         if let Some(urls) = self.plain_push_urls(remote) {
             return Ok(urls);
@@ -90,7 +90,7 @@ impl Repo {
         Ok(answer.text().lines().map(str::to_owned).collect())
     }
 
-    /// Returns where something is pushed to whose address was given, as git will use it.
+    /// Returns the address to which git pushes a given address.
     pub fn push_url_of(&self, address: &str) -> Result<String> {
         if self.settings_are_plain() {
             return Ok(address.to_owned());
@@ -102,7 +102,7 @@ impl Repo {
             .answer()?;
         let listed = match answer.code {
             Some(0) => String::from_utf8_lossy(&answer.stdout).into_owned(),
-            // There is none.
+            // No such setting.
             Some(1) => String::new(),
             _ => return Err(Error::fatal("cannot read how addresses are rewritten")),
         };
@@ -111,13 +111,13 @@ impl Repo {
             .unwrap_or_else(|| address.to_owned()))
     }
 
-    /// Returns whether what stands in the settings of a remote is all there is to its addresses: nothing rewrites them.
+    /// Returns whether the settings of a remote are its complete address, without rewrites.
     fn settings_are_plain(&self) -> bool {
         self.config_subsections("url").is_empty() && !self.depends_on_place()
     }
 
-    /// Returns whether there are settings that count for some remotes or for this worktree only: what git reads of them
-    /// where it is started for a remote, it alone knows.
+    /// Returns whether some settings apply only to certain remotes or to this worktree: only git knows how it evaluates
+    /// them for a remote.
     fn depends_on_place(&self) -> bool {
         let conditions = self.config_subsections("includeIf");
         let own = || self.config_bool("extensions.worktreeConfig");
@@ -127,7 +127,7 @@ impl Repo {
         }
     }
 
-    /// Returns whether a remote is pushed to exactly where it is fetched from.
+    /// Returns whether a remote is pushed to the address it is fetched from.
     pub fn pushes_where_it_fetches(&self, remote: &str) -> bool {
         let bases = self.config_subsections("url");
         let rewrites = |base: &String| {
@@ -141,12 +141,12 @@ impl Repo {
             && values("url").len() <= 1
     }
 
-    /// Returns the branches that are remembered here of a remote, by their names there, and what they pointed at, if whoever
-    /// reads what is pushed there can read them: another remote's readers may be others.
+    /// Returns the remote-tracking branches of a remote with their values, by their names there, if the readers of
+    /// pushed objects can read them too: another remote may have other readers.
     pub fn branches_of(&self, remote: &str) -> Result<Vec<(String, ObjectId)>> {
         let names = self.remote_names();
         let place = format!("refs/remotes/{remote}/");
-        // What is somewhere else than where it goes says nothing.
+        // Refs from another address than the push address prove nothing.
         let certain = names.iter().any(|name| name == remote)
             && self.pushes_where_it_fetches(remote)
             && !names
@@ -165,7 +165,7 @@ impl Repo {
         }
     }
 
-    /// Returns whether branches of a remote may be kept in a place that ends in `/`.
+    /// Returns whether branches of a remote may be fetched into a prefix that ends in `/`.
     fn may_fetch_into(&self, remote: &str, place: &str) -> bool {
         let refspecs = self.config_strings(&format!("remote.{remote}.fetch"));
         let overlaps = |refspec: &String| {
@@ -176,7 +176,7 @@ impl Repo {
         format!("refs/remotes/{remote}/").starts_with(place) || refspecs.iter().any(overlaps)
     }
 
-    /// Returns the same where nothing can rewrite addresses: then it is what stands in the settings.
+    /// Returns the same if nothing can rewrite addresses: then it is in the settings.
     fn plain_push_urls(&self, remote: &str) -> Option<Vec<String>> {
         if !self.settings_are_plain() {
             return None;
@@ -186,18 +186,18 @@ impl Repo {
             own if own.is_empty() => values("url"),
             own => own,
         };
-        // To newer versions of git an empty one takes back those before it.
+        // For newer versions of git an empty one cancels those before it.
         let plain = !urls.is_empty() && urls.iter().all(|url| !url.is_empty());
         plain.then_some(urls)
     }
 
-    /// Returns a call of git from where relative addresses of remotes begin.
+    /// Returns a call of git in the directory to which addresses of remotes are relative.
     pub(super) fn remote_git(&self) -> Git {
         let top = self.main_work_tree();
         Git::new(self.common_dir(), self.common_dir(), top.as_deref())
     }
 
-    /// Gets objects and everything they need from another repository, checked by git. No ref is written.
+    /// Fetches objects and everything they need from a remote, checked by git. Writes no ref.
     pub fn fetch_objects(
         &self,
         remote: &str,
@@ -208,7 +208,7 @@ impl Repo {
             .map_err(|failure| refused("fetch from", remote, &failure.said))
     }
 
-    /// Does the same, and tells a fetch that failed apart from everything that can fail here.
+    /// Does the same, and separates a failed fetch from other errors.
     pub fn try_fetch(
         &self,
         remote: &str,
@@ -222,7 +222,7 @@ impl Repo {
         }
     }
 
-    /// Gets the same into a quarantine, checked or not.
+    /// Fetches the same into a quarantine, checked or not.
     pub(super) fn fetch_into(
         &self,
         quarantine: &Quarantine,
@@ -248,10 +248,10 @@ impl Repo {
                 "--stdin",
                 audience.wish(),
                 "--no-tags",
-                // Where an address is given the user's settings could have all tags fetched, and their own deleted.
+                // With an address, the user's settings could fetch all tags, or delete the user's own.
                 "--no-prune",
                 "--no-prune-tags",
-                // A clone without its files has them fetched when they are needed, but only by git itself.
+                // A partial clone fetches missing blobs on demand, but only through git itself.
                 "--no-filter",
                 "--no-write-fetch-head",
                 "--no-auto-maintenance",
@@ -271,7 +271,7 @@ impl Repo {
         })
     }
 
-    /// Changes refs in another repository: all of them or, with `atomic`, none.
+    /// Changes refs in another repository; with `atomic`, all or none.
     pub fn push_refs(
         &self,
         remote: &str,
@@ -311,7 +311,7 @@ impl Repo {
         })
     }
 
-    /// Returns what signatures say about commits, in their order.
+    /// Returns the signature status of commits, in order.
     pub fn signatures(&self, commits: &[ObjectId]) -> Result<Vec<Signed>> {
         if commits.is_empty() {
             return Ok(Vec::new());
@@ -338,7 +338,7 @@ impl Repo {
             .collect())
     }
 
-    /// Makes a commit with the user's own key and program for signing, durably.
+    /// Creates a commit signed with the user's own key and program, durably.
     pub fn signed_commit(
         &self,
         tree: ObjectId,
@@ -366,16 +366,16 @@ impl Repo {
     }
 }
 
-/// What a commit's signature says.
+/// The signature status of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signed {
-    /// There is none.
+    /// Not signed.
     No,
-    /// It is good, and its key belongs to this person as far as the user's own settings tell.
+    /// Good, and its key belongs to this person according to the user's settings.
     By(String),
-    /// It is good, but the key is nobody's that is known here.
+    /// Good, but the key is unknown here.
     Stranger(String),
-    /// It does not fit the commit.
+    /// Does not match the commit.
     Bad,
     /// It cannot be checked here.
     Unknown,
@@ -388,13 +388,13 @@ impl Signed {
             "U" => Signed::Stranger(key),
             "B" => Signed::Bad,
             "N" | "" => Signed::No,
-            // Expired and revoked keys, and programs that are not there.
+            // Expired or revoked keys, and missing programs.
             _ => Signed::Unknown,
         }
     }
 }
 
-/// Returns whether an address tells a password, or a token in the place of a name.
+/// Returns whether an address contains a password, or a token in place of a user name.
 pub fn has_password(url: &str) -> bool {
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let host = rest.split('/').next().unwrap_or_default();
@@ -404,7 +404,7 @@ pub fn has_password(url: &str) -> bool {
     })
 }
 
-/// Returns an address as it may be shown and remembered.
+/// Returns an address without its secrets, to show and store.
 pub fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.to_owned();
@@ -429,10 +429,10 @@ fn refused(what: &str, remote: &str, said: &str) -> Error {
     ))
 }
 
-/// Says that a remote could not be asked for its refs: the first thing that fails where it is not.
+/// Returns the error for a remote whose refs cannot be listed, the first sign of a wrong address.
 pub(super) fn not_listed(remote: &str, said: &str) -> Error {
     let error = refused("list", remote, said);
-    // Whoever gave an address knows where it is.
+    // A user who gave an address knows it.
     match remote.contains(['/', ':']) {
         true => error,
         false => error.hint(format!(
@@ -442,8 +442,8 @@ pub(super) fn not_listed(remote: &str, said: &str) -> Error {
     }
 }
 
-/// Returns what an address becomes by the settings whose names end so: the longest that fits counts, and of equally long
-/// ones that whose base comes first.
+/// Returns an address after rewriting by the settings whose names end with `key`: the longest match wins, and of
+/// equally long ones the first base.
 fn rewritten(address: &str, listed: &str, key: &str) -> Option<String> {
     let settings = listed.split('\0').filter_map(|one| one.split_once('\n'));
     let settings: Vec<(&str, &str)> = settings

@@ -1,4 +1,4 @@
-//! Listening to a git that talks to another repository: its answer, its last words, and whether it is still alive.
+//! Talks to a git that transfers objects: its answer, its last lines, and whether it is still alive.
 
 use std::io::{BufReader, Read, Write};
 use std::process::{Child, ChildStderr};
@@ -9,52 +9,52 @@ use crate::error::{Context, Result};
 use crate::git::phrases::{is_noise, plain};
 use crate::process::tree;
 
-/// The last lines of what the other side said that are kept for an error.
+/// The number of last lines that are kept for an error.
 const SAID: usize = 40;
-/// How much of a line that somebody says is heard.
+/// The longest line that is kept.
 const LONGEST_WORDS: usize = 1000;
-/// How long the other side, or git itself, may show no sign of life before it is given up.
+/// How long the remote or git itself may be silent before the transfer is given up.
 pub(in crate::git) const SILENCE: Duration = Duration::from_secs(300);
 
-/// Who hears how far git is. Where nobody does it is not asked to tell: that takes both sides a noticeable part of the time.
+/// The listener to git's progress. Without one, git is not asked for progress, which costs both sides noticeable time.
 pub enum Audience<'a> {
-    /// Nobody.
-    Nobody,
-    /// Somebody, who is told line by line what is said, the other side's words included.
-    Somebody(&'a mut dyn FnMut(&str)),
+    /// No listener.
+    Silent,
+    /// A function that receives each line, including those of the remote.
+    Listener(&'a mut dyn FnMut(&str)),
 }
 
 impl std::fmt::Debug for Audience<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Audience::Nobody => "Nobody",
-            Audience::Somebody(_) => "Somebody",
+            Audience::Silent => "Silent",
+            Audience::Listener(_) => "Listener",
         })
     }
 }
 
 impl<'a> Audience<'a> {
-    /// Returns somebody who is told, if anybody watches.
+    /// Returns a listener if the user watches.
     pub fn of(watching: bool, tell: &'a mut dyn FnMut(&str)) -> Self {
         match watching {
-            true => Audience::Somebody(tell),
-            false => Audience::Nobody,
+            true => Audience::Listener(tell),
+            false => Audience::Silent,
         }
     }
 
-    /// Tells it something.
+    /// Passes a line to the listener.
     pub fn hear(&mut self, text: &str) {
-        if let Audience::Somebody(tell) = self {
+        if let Audience::Listener(tell) = self {
             tell(text);
         }
     }
 
     fn is_there(&self) -> bool {
-        matches!(self, Audience::Somebody(_))
+        matches!(self, Audience::Listener(_))
     }
 
-    /// Returns the option that makes git tell as much as is heard. Where the system does not say what a process reads and
-    /// writes, its progress is the only sign of life.
+    /// Returns git's option for progress. If the system does not report what a process reads and writes, progress is
+    /// the only sign of life.
     pub(in crate::git) fn wish(&self) -> &'static str {
         match self.is_there() || tree::traffic(std::process::id()) == 0 {
             true => "--progress",
@@ -63,13 +63,13 @@ impl<'a> Audience<'a> {
     }
 }
 
-/// Returns whether a child and all below it have read or written anything since the last time.
+/// Returns whether a child and its descendants have read or written anything since the last time.
 fn grown(child: &Child, before: &mut u64) -> bool {
     let now = tree::traffic(child.id());
     now != std::mem::replace(before, now)
 }
 
-/// Feeds a child, listens to both its streams, and returns its exit code, its answer and the last lines it said.
+/// Feeds a child, reads both its streams, and returns its exit code, its answer and its last lines.
 pub(in crate::git) fn converse(
     mut child: Child,
     input: Vec<u8>,
@@ -104,12 +104,12 @@ pub(in crate::git) fn converse(
                 }
             }
             Err(RecvTimeoutError::Disconnected) => break,
-            // Who was asked to be quiet may still be at work.
+            // A git without progress output may still be working.
             Err(RecvTimeoutError::Timeout)
                 if !audience.is_there() && grown(&child, &mut before) => {}
-            // A connection that was lost half-way can leave git waiting for itself.
+            // After a lost connection, git can wait for itself forever.
             Err(RecvTimeoutError::Timeout) => {
-                said.push(format!("no sign of life for {} seconds", SILENCE.as_secs()));
+                said.push(format!("no data for {} seconds", SILENCE.as_secs()));
                 let _ = child.kill();
                 break;
             }
@@ -121,8 +121,8 @@ pub(in crate::git) fn converse(
     Ok((status.code(), answer, said))
 }
 
-/// Listens to what a child says, line by line. Progress is painted over with carriage returns: each state of it is a line
-/// that is not whole.
+/// Reads a child's standard error line by line. Progress is overwritten with carriage returns: each state of it is an
+/// incomplete line.
 fn listen(stderr: Option<ChildStderr>) -> Receiver<(String, bool)> {
     let (sender, lines) = channel();
     std::thread::spawn(move || {
@@ -154,7 +154,7 @@ pub(in crate::git) fn lines_of(bytes: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Returns what matters of what was said, as one line.
+/// Returns the relevant part of the output, as one line.
 pub(in crate::git) fn summary(said: &[String]) -> String {
     let words = |line: &String| {
         let plain = plain(line);

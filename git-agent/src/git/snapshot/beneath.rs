@@ -1,7 +1,7 @@
-//! Files of a working tree, reached from its top one directory at a time: no link on the way is ever followed.
+//! Accesses the files of a worktree from its top, one directory at a time, without ever following a link on the way.
 //!
-//! Whoever works in a tree can swap a directory for a link to somewhere else at any moment. Every path given here is
-//! relative to the top, in git's form, and a link anywhere but at its end means that the path does not exist.
+//! An agent can replace a directory with a link to another place at any time. Every path here is relative to the top,
+//! in git's form, and a link anywhere but at its end means that the path does not exist.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,24 +11,24 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-/// An open working tree. Directories stay open while paths are asked for in order.
+/// An open worktree. Directories stay open while paths are requested in order.
 #[derive(Debug)]
 pub(in crate::git) struct Disk {
     top: OwnedFd,
     open: Vec<(Vec<u8>, OwnedFd)>,
 }
 
-/// Something a tree can hold.
+/// The content of a path that a tree can hold.
 #[derive(Debug)]
 pub(in crate::git) enum Content {
-    /// A file's bytes and whether its owner may run it.
+    /// A file's bytes, and whether its owner may execute it.
     File(Vec<u8>, bool),
     /// A link's target.
     Link(Vec<u8>),
 }
 
 impl Disk {
-    /// Opens a working tree.
+    /// Opens a worktree.
     pub(in crate::git) fn open(top: &Path) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(Disk {
@@ -37,7 +37,7 @@ impl Disk {
         })
     }
 
-    /// Opens the same working tree once more, for another thread.
+    /// Opens the same worktree again, for another thread.
     pub(in crate::git) fn again(&self) -> io::Result<Self> {
         Ok(Disk {
             top: self.top.try_clone()?,
@@ -45,7 +45,7 @@ impl Disk {
         })
     }
 
-    /// Returns what is at a path; `None` when nothing is, or when a link or a file stands in the way.
+    /// Returns the metadata of a path; `None` if it does not exist, or if a link or a file is in its way.
     pub(in crate::git) fn stat(&mut self, path: &[u8]) -> io::Result<Option<Stat>> {
         let (parent, name) = split(path);
         let Some(dir) = self.dir(parent)? else {
@@ -54,13 +54,13 @@ impl Disk {
         absent_is_none(rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW))
     }
 
-    /// Opens a regular file for reading; `None` when there is none.
+    /// Opens a regular file for reading; returns `None` if there is none.
     pub(in crate::git) fn open_file(&mut self, path: &[u8]) -> io::Result<Option<File>> {
         let (parent, name) = split(path);
         let Some(dir) = self.dir(parent)? else {
             return Ok(None);
         };
-        // Without NONBLOCK a pipe that has taken the file's place would block for ever.
+        // Without NONBLOCK, a pipe in place of the file would block forever.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let Some(file) = absent_is_none(rustix::fs::openat(dir, name, flags, Mode::empty()))?
         else {
@@ -71,7 +71,7 @@ impl Disk {
         Ok(regular.then(|| File::from(file)))
     }
 
-    /// Reads a file or a link; `None` when neither is there.
+    /// Reads a file or a link; returns `None` if there is neither.
     pub(in crate::git) fn read(&mut self, path: &[u8]) -> io::Result<Option<Content>> {
         let Some(stat) = self.stat(path)? else {
             return Ok(None);
@@ -99,7 +99,7 @@ impl Disk {
         }
     }
 
-    /// Returns the names in a directory and which of them are directories.
+    /// Returns the names in a directory, and whether each is a directory.
     pub(in crate::git) fn list(&mut self, path: &[u8]) -> io::Result<Vec<(Vec<u8>, bool)>> {
         let Some(dir) = self.dir(path)? else {
             return Ok(Vec::new());
@@ -120,7 +120,7 @@ impl Disk {
         Ok(found)
     }
 
-    /// Replaces a regular file's bytes under the same name and mode, all or nothing.
+    /// Replaces a regular file's bytes under the same name and mode, atomically.
     pub(in crate::git) fn replace(&mut self, path: &[u8], data: &[u8]) -> io::Result<()> {
         let Some(file) = self.open_file(path)? else {
             return Err(io::ErrorKind::NotFound.into());
@@ -147,7 +147,7 @@ impl Disk {
         written
     }
 
-    /// Removes a file or a link, and the directories above it that are empty then.
+    /// Removes a file or a link, and the directories above it that become empty.
     pub(in crate::git) fn remove(&mut self, path: &[u8]) -> io::Result<()> {
         let (mut parent, name) = split(path);
         let Some(dir) = self.dir(parent)? else {
@@ -166,7 +166,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Returns whether something that is no directory is where one of the directories above a path would be.
+    /// Returns whether a file or link is in the place of one of the directories above a path.
     pub(in crate::git) fn is_blocked(&mut self, path: &[u8]) -> io::Result<bool> {
         for (end, _) in path.iter().enumerate().filter(|(_, byte)| **byte == b'/') {
             match self.stat(&path[..end])? {
@@ -180,7 +180,7 @@ impl Disk {
         Ok(false)
     }
 
-    /// Opens the directory at a path; `None` when there is none. The empty path is the top.
+    /// Opens the directory at a path; returns `None` if there is none. The empty path is the top.
     fn dir(&mut self, path: &[u8]) -> io::Result<Option<BorrowedFd<'_>>> {
         if path.is_empty() {
             return Ok(Some(self.top.as_fd()));
@@ -208,7 +208,7 @@ impl Disk {
     }
 }
 
-/// Returns whether a path from an index or a tree may be used below a working tree's top.
+/// Returns whether a path from an index or a tree may be used below a worktree's top.
 pub(in crate::git) fn is_safe(path: &[u8]) -> bool {
     !path.is_empty()
         && path.split(|byte| *byte == b'/').all(|part| {
@@ -230,7 +230,7 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
 fn absent_is_none<T>(result: rustix::io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
-        // LOOP is what opening a link without following it says.
+        // LOOP is the error for opening a link without following it.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG | Errno::NXIO) => {
             Ok(None)
         }

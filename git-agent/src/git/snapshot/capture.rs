@@ -1,8 +1,8 @@
-//! The whole state of a working tree as object ids: files as they are on disk, and the index as it was staged.
+//! Captures the whole state of a worktree as object ids: the files on disk, and the index.
 //!
-//! Nothing of the user's is touched: the index is read, never written or locked, and HEAD is only looked at. git says
-//! which untracked files count, if there are any. Changed files without any conversion are stored here; where attributes, line endings,
-//! sizes or submodules come in, git stores them through a private copy of the index, by its own rules.
+//! Changes nothing of the user's: reads the index without writing or locking it, and reads HEAD. git decides which
+//! untracked files count, if there are any. Changed files without conversion are stored here; where attributes, line
+//! endings, sizes or submodules are involved, git stores them by its own rules through a private copy of the index.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,38 +24,38 @@ use crate::git::snapshot::scan::{Hidden, LeftOut, Manner, Reason, Scan};
 use crate::git::snapshot::stat_cache::Remembered;
 use crate::git::{ObjectId, ObjectKind, RefBackend, Repo};
 
-/// Above these, git streams files into the object database better than we do from memory.
+/// Above these limits, git's streaming into the object database is better than storing from memory.
 pub(in crate::git) const LARGE_FILE: u64 = 8 << 20;
 const LARGE_TOTAL: u64 = 32 << 20;
-/// The largest untracked file that is part of a snapshot, unless `agent.maxSnapshot` says otherwise.
+/// The largest untracked file in a snapshot, unless `agent.maxSnapshot` sets another limit.
 const MOST_OF_A_FILE: i64 = 1 << 30;
 pub(in crate::git) const MANY_FILES: usize = 256;
-/// How often a tree that changes while it is looked at is looked at again.
+/// How often a tree that changes meanwhile is captured again.
 const ATTEMPTS: usize = 4;
 
-/// One working tree of a repository: where its files are, and where git keeps its HEAD and index.
+/// One worktree of a repository: its files, and the directory of its HEAD and index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkout {
-    /// Its own git directory: the repository's for the main working tree, `worktrees/<name>` below it for others.
+    /// Its own git directory: the repository's for the main worktree, `worktrees/<name>` below it for others.
     pub admin_dir: PathBuf,
     /// The top of its files.
     pub top: PathBuf,
 }
 
-/// A working tree's state. Objects that the repository lacks are still in memory.
+/// A worktree's state. New objects are still in memory.
 #[derive(Debug)]
 pub struct Captured {
     /// The commit checked out; `None` before the first one.
     pub head: Option<ObjectId>,
-    /// The files, untracked ones included.
+    /// The tree of the files, including untracked ones.
     pub tree: ObjectId,
-    /// What was staged.
+    /// The tree of the staged files.
     pub index_tree: ObjectId,
-    /// What of the index no tree can hold, sorted by path and stage.
+    /// The index entries that no tree can hold, sorted by path and stage.
     pub odd: Vec<OddEntry>,
-    /// Files whose bytes on disk are not what a checkout would make of them, sorted by path.
+    /// Files whose bytes on disk differ from the result of a checkout, sorted by path.
     pub raw: Vec<Raw>,
-    /// What is there but not part of this.
+    /// The files that are not captured.
     pub left_out: Vec<LeftOut>,
     pub(in crate::git) batch: Batch,
 }
@@ -70,7 +70,7 @@ impl Captured {
         Ok(self.tree == committed && self.index_tree == committed && self.is_settled())
     }
 
-    /// Returns whether the index holds nothing that is only half there: no conflict, nothing merely announced.
+    /// Returns whether the index has neither conflicts nor intent-to-add entries.
     pub fn is_settled(&self) -> bool {
         !self
             .odd
@@ -80,7 +80,7 @@ impl Captured {
 }
 
 impl Repo {
-    /// Returns this repository's own working tree.
+    /// Returns this repository's own worktree.
     pub fn checkout(&self) -> Result<Checkout> {
         Ok(Checkout {
             admin_dir: self.git_dir().to_owned(),
@@ -88,33 +88,33 @@ impl Repo {
         })
     }
 
-    /// Writes the files of a working tree as a tree, durably, and returns it.
+    /// Writes the files of a worktree as a tree, durably, and returns it.
     pub fn snapshot_tree(&self, at: &Checkout) -> Result<ObjectId> {
         let mut captured = self.capture(at, Hidden::Look)?;
         self.store_captured(&mut captured)?;
         Ok(captured.tree)
     }
 
-    /// Looks at a working tree and writes what it consists of, durably; no ref points at it.
+    /// Captures a worktree and writes its objects, durably, without a ref.
     pub fn capture_stored(&self, at: &Checkout, hidden: Hidden) -> Result<Captured> {
         let mut captured = self.capture(at, hidden)?;
         self.store_captured(&mut captured)?;
         Ok(captured)
     }
 
-    /// Makes durable what a captured state consists of.
+    /// Writes the objects of a captured state, durably.
     pub(in crate::git) fn store_captured(&self, captured: &mut Captured) -> Result<()> {
         self.drop_stored(&mut captured.batch);
         self.write_batch(&captured.batch)
     }
 
-    /// Looks at a working tree. Fails while its files are on their way to another state: a half is nobody's work.
+    /// Captures a worktree. Fails during a restore: half-restored files are not a valid state.
     pub fn capture(&self, at: &Checkout, hidden: Hidden) -> Result<Captured> {
         self.refuse_half(at)?;
         self.capture_anyway(at, hidden)
     }
 
-    /// Looks at a working tree whose files may be on their way to another state.
+    /// Captures a worktree, even during a restore.
     pub(in crate::git) fn capture_anyway(&self, at: &Checkout, hidden: Hidden) -> Result<Captured> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
@@ -122,23 +122,24 @@ impl Repo {
                 Ok(Some(captured)) => return Ok(captured),
                 Ok(None) => {}
                 Err(error) if command::is_cancelled() => return Err(error),
-                // A file that vanished or changed its kind under git's hands; the next look shows whether it was that.
+                // A file vanished or changed its kind during the capture; the next attempt shows whether that was the
+                // cause.
                 Err(error) => last = Some(error),
             }
         }
         Err(last.unwrap_or_else(|| {
             Error::fatal(format!(
-                "the files in '{}' change faster than they can be recorded",
+                "the files in '{}' changed during the snapshot, {ATTEMPTS} times in a row",
                 at.top.display()
             ))
         }))
     }
 
-    /// Returns `None` when what was seen contradicts itself because it changed meanwhile.
+    /// Returns `None` if the result is inconsistent because files changed meanwhile.
     fn capture_once(&self, at: &Checkout, hidden: Hidden) -> Result<Option<Captured>> {
         let opened = self.opened(at)?;
         let search = self.search_untracked(at, &opened.index);
-        // While the directories are walked, the entries of the index are compared here.
+        // Compares the index entries here while another thread walks the directories.
         let (scan, untracked) = std::thread::scope(|scope| {
             let searching = scope.spawn(|| search.run());
             let disk = opened.disk;
@@ -156,7 +157,7 @@ impl Repo {
                 .into_iter()
                 .map(|path| left_out(path, Reason::Repository)),
         );
-        // git says which directories it may not read, and goes on.
+        // git reports unreadable directories and continues.
         if !untracked.complaint.is_empty() {
             scan.left_out
                 .push(left_out(untracked.complaint, Reason::Unreadable));
@@ -173,7 +174,7 @@ impl Repo {
         self.settle(at, seen, paths)
     }
 
-    /// Takes out untracked files that are too large for a snapshot.
+    /// Removes untracked files that are too large for a snapshot.
     fn leave_out_large(
         &self,
         paths: &mut BTreeSet<Vec<u8>>,
@@ -197,7 +198,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Reads the index of a working tree and compares its files with it.
+    /// Reads the index of a worktree and compares its files with it.
     pub(in crate::git) fn look(&self, at: &Checkout, hidden: Hidden) -> Result<Seen> {
         let Opened { head, index, disk } = self.opened(at)?;
         let scan = self.scan(&index, &disk, Manner::of(at, hidden))?;
@@ -209,7 +210,7 @@ impl Repo {
         })
     }
 
-    /// Opens a working tree and reads its index.
+    /// Opens a worktree and reads its index.
     fn opened(&self, at: &Checkout) -> Result<Opened> {
         let cannot = || format!("cannot open '{}'", at.top.display());
         let head = self.head_of(at)?;
@@ -222,7 +223,7 @@ impl Repo {
         Ok(Opened { head, index, disk })
     }
 
-    /// Stores what changed and puts everything together.
+    /// Stores the changed files and assembles the state.
     fn settle(
         &self,
         at: &Checkout,
@@ -237,7 +238,9 @@ impl Repo {
         let staged = staged_items(&seen.index);
         let index_tree = build_trees(&mut batch, &staged).ok_or_else(|| {
             let top = at.top.display();
-            Error::fatal(format!("the index of '{top}' contradicts itself"))
+            Error::fatal(format!(
+                "the index of '{top}' has a path that is both a file and a directory"
+            ))
         })?;
         let committed = match seen.head {
             Some(head) => Some(self.tree_of(head)?),
@@ -268,7 +271,7 @@ impl Repo {
             private = Some(updated);
         }
         let untouched = changes.gone.is_empty() && changes.found.is_empty();
-        // Sorting and hashing everything once more would only tell again what the index says.
+        // Sorting and hashing everything again would only reproduce the index.
         let files = (!untouched).then(|| changes.apply(&staged));
         let mut raw = Vec::new();
         if converts {
@@ -356,7 +359,7 @@ impl Repo {
         Ok(for_git)
     }
 
-    /// Returns the files that are not as they are committed.
+    /// Returns the files that differ from the commit.
     fn differing<'a>(
         &self,
         files: &'a [Item],
@@ -382,7 +385,7 @@ impl Repo {
             .collect())
     }
 
-    /// Lets git store paths in a copy of the index and returns that.
+    /// Lets git store paths in a copy of the index, and returns that copy.
     fn update_private_index(
         &self,
         at: &Checkout,
@@ -395,7 +398,7 @@ impl Repo {
                 .entry_by_path(path.as_bstr())
                 .is_some_and(|entry| entry.flags.intersects(marked))
         });
-        // git would look away from marked entries, and the file is what counts here.
+        // git would skip marked entries, but here the file on disk counts.
         let unmarked = |index: &gix::index::File| -> Result<ScratchIndex> {
             let mut state = gix::index::State::clone(index);
             state.remove_tree();
@@ -426,7 +429,7 @@ impl Repo {
         }
         self.git_in(at)
             .durable()
-            // The scratch index itself need not survive anything.
+            // The scratch index itself need not be durable.
             .config("core.fsync", "loose-object,pack,pack-metadata")
             .config("core.safecrlf", "false")
             .index_file(scratch.path())
@@ -443,7 +446,7 @@ impl Repo {
         self.read_index(scratch.path())
     }
 
-    /// Returns whether a directory that the index keeps as one entry is there on disk.
+    /// Returns whether a directory that the index holds as one entry exists on disk.
     fn needs_expansion(&self, index: &gix::index::File, disk: &mut Disk) -> Result<bool> {
         for entry in index
             .entries()
@@ -455,7 +458,7 @@ impl Repo {
             let there = is_safe(path)
                 && disk
                     .stat(path)
-                    .context(|| "cannot look at a directory".into())?
+                    .context(|| "cannot read a directory".into())?
                     .is_some();
             if there {
                 return Ok(true);
@@ -464,7 +467,7 @@ impl Repo {
         Ok(false)
     }
 
-    /// Returns a sparse index with every file as an entry of its own.
+    /// Returns a sparse index with all directories expanded.
     pub(in crate::git) fn expanded_index(
         &self,
         at: &Checkout,
@@ -480,7 +483,7 @@ impl Repo {
         self.read_index(scratch.path())
     }
 
-    /// Returns a call of git on a working tree that writes nothing next to the user's index.
+    /// Returns a call of git on a worktree that does not write the user's index.
     pub(in crate::git) fn git_in(&self, at: &Checkout) -> Git {
         let git = self
             .git_at(&at.admin_dir, &at.top)
@@ -488,10 +491,10 @@ impl Repo {
             .env_remove("GIT_LITERAL_PATHSPECS")
             .config("core.splitIndex", "false")
             .config("index.sparse", "false")
-            // What a file here may not be called on another system keeps nothing from being recorded and brought back.
+            // File names that another system forbids must not prevent recording or restoring them here.
             .config("core.protectNTFS", "false")
             .config("submodule.recurse", "false");
-        // Told to ignore case where the file system does not, git overlooks files: believe the file system.
+        // If git is set to ignore case but the file system does not, git misses files: the file system decides.
         let ignores = self.config_bool("core.ignoreCase").ok().flatten() == Some(true);
         if ignores && std::fs::symlink_metadata(at.top.join(".gIt")).is_err() {
             git.config("core.ignoreCase", "false")
@@ -500,7 +503,7 @@ impl Repo {
         }
     }
 
-    /// Returns the commit that a working tree has checked out; `None` before the first one.
+    /// Returns the commit that a worktree has checked out; `None` before the first one.
     pub fn head_of(&self, at: &Checkout) -> Result<Option<ObjectId>> {
         let path = at.admin_dir.join("HEAD");
         let text = std::fs::read_to_string(&path)
@@ -533,26 +536,26 @@ impl Repo {
     }
 }
 
-/// A working tree before its files are looked at.
+/// A worktree whose files are not compared yet.
 struct Opened {
     head: Option<ObjectId>,
     index: gix::index::File,
     disk: Disk,
 }
 
-/// What one look at a working tree showed.
+/// The result of comparing a worktree with its index.
 pub(in crate::git) struct Seen {
     /// The commit checked out.
     pub(in crate::git) head: Option<ObjectId>,
-    /// What is staged.
+    /// The index.
     pub(in crate::git) index: gix::index::File,
     /// The files.
     pub(in crate::git) disk: Disk,
-    /// How they differ.
+    /// The differences.
     pub(in crate::git) scan: Scan,
 }
 
-/// How the files differ from what is staged.
+/// The differences between the files and the index.
 struct Changes {
     gone: BTreeSet<Vec<u8>>,
     found: BTreeMap<Vec<u8>, Item>,
@@ -577,7 +580,7 @@ pub(in crate::git) fn is_sparse(at: &Checkout) -> bool {
     at.admin_dir.join("info/sparse-checkout").exists()
 }
 
-/// Reads a file or link into a batch; `None` when it is gone.
+/// Reads a file or link into a batch; returns `None` if it is gone.
 pub(in crate::git) fn read_item(
     disk: &mut Disk,
     path: &[u8],

@@ -1,9 +1,10 @@
-//! Files whose bytes on disk are not those that git stores: line endings, `$Id$`, encodings, filters.
+//! Files whose bytes on disk differ from those that git stores: line endings, `$Id$`, encodings, filters.
 //!
-//! git stores what its conversions make of a file, and a checkout converts back, not always to the same bytes. So that a
-//! restored working tree is the same byte for byte, the bytes of such files are kept beside, unless they are as
-//! committed with the line ends of a checkout: then git sees no change in them, and they come back as a checkout makes them. Files that pass through a
-//! filter program are not: what the filter keeps out of the repository (secrets, gigabytes) is kept out for a reason.
+//! git stores the converted content of a file, and a checkout converts it back, not always to the same bytes. So that a
+//! restored worktree is identical byte for byte, the bytes of such files are kept too, unless they are the committed
+//! content with the line ends of a checkout: git sees no change in those, and a checkout restores them. The bytes of
+//! files with a filter program are not kept: a filter keeps content (secrets, gigabytes) out of the repository for a
+//! reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -19,10 +20,10 @@ use crate::git::snapshot::capture::Checkout;
 use crate::git::snapshot::index::Item;
 use crate::git::{ObjectId, Repo};
 
-/// Files larger than this come back as a checkout makes them.
+/// Larger files are restored as a checkout writes them.
 const LARGEST_KEPT: u64 = 8 << 20;
 
-/// Where git looks for attributes that hold for the whole machine, depending on how it was built.
+/// The files of machine-wide attributes, depending on how git was built.
 const SYSTEM_ATTRIBUTES: [&str; 4] = [
     "/etc/gitattributes",
     "/usr/local/etc/gitattributes",
@@ -30,7 +31,7 @@ const SYSTEM_ATTRIBUTES: [&str; 4] = [
     "/usr/etc/gitattributes",
 ];
 
-/// A file's bytes on disk, where they are not what a checkout would write.
+/// A file's bytes on disk, if they differ from the result of a checkout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Raw {
     /// The path from the top.
@@ -40,7 +41,7 @@ pub struct Raw {
 }
 
 impl Repo {
-    /// Returns whether git might store any of these files as something else than their bytes and mode.
+    /// Returns whether git might store any of these files with other bytes or another mode.
     pub(in crate::git) fn may_convert(
         &self,
         at: &Checkout,
@@ -67,7 +68,7 @@ impl Repo {
         {
             return Ok(true);
         }
-        // Ignored attribute files count for git, and no list has them.
+        // Ignored attribute files count for git, and no list contains them.
         let mut dirs: BTreeSet<&[u8]> = BTreeSet::from([&b""[..]]);
         for path in paths {
             dirs.extend(
@@ -109,9 +110,9 @@ impl Repo {
                 .any(|path| Path::new(path).exists())
     }
 
-    /// Returns the files whose bytes a checkout of what git stored would not bring back.
+    /// Returns the files whose bytes a checkout of the stored content would not restore.
     ///
-    /// `None` means that a file changed after git had stored it.
+    /// Returns `None` if a file changed after git had stored it.
     pub(in crate::git) fn raw_files(
         &self,
         at: &Checkout,
@@ -175,7 +176,7 @@ impl Repo {
         Ok(Some(raw))
     }
 
-    /// Returns which of these files git may convert on the way in.
+    /// Returns which of these files git may convert when it stores them.
     pub(in crate::git) fn converts_any(
         &self,
         at: &Checkout,
@@ -189,7 +190,8 @@ impl Repo {
         Ok(conversions.into_keys().collect())
     }
 
-    /// Returns the files that are as committed, but with the line ends that are stored where a checkout writes others.
+    /// Returns the files with committed content whose line ends are the stored ones, although a checkout would write
+    /// others.
     pub(in crate::git) fn unconverted<'a>(
         &self,
         files: &'a [Item],
@@ -208,7 +210,7 @@ impl Repo {
             let Some(entry) = index.entry_by_path(item.path.as_bstr()) else {
                 continue;
             };
-            // Every line end that was converted made the file longer than what is stored.
+            // Every converted line end makes the file longer than the stored content.
             let size = self.object_header(item.id)?.map(|(_, size)| size);
             if entry.stat.size != 0 && size == Some(u64::from(entry.stat.size)) {
                 found.push(item);
@@ -217,7 +219,7 @@ impl Repo {
         Ok(found)
     }
 
-    /// Returns whether a checkout may write other line ends than are stored.
+    /// Returns whether a checkout may write other line ends than the stored ones.
     fn writes_crlf(&self) -> bool {
         let is = |key, value: &str| {
             self.config_string(key)
@@ -226,7 +228,7 @@ impl Repo {
         is("core.eol", "crlf") || (self.converts_line_ends() && !is("core.autocrlf", "input"))
     }
 
-    /// Asks git for the attributes that convert.
+    /// Asks git for the converting attributes.
     fn conversions(&self, at: &Checkout, files: &[&Item]) -> Result<BTreeMap<Vec<u8>, Conversion>> {
         let mut input = Vec::new();
         for item in files {
@@ -266,13 +268,13 @@ impl Repo {
     }
 }
 
-/// What the attributes of one file mean for its bytes.
+/// The effect of a file's attributes on its bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Conversion {
-    /// Something may be converted on the way in.
+    /// git may convert it when storing.
     any: bool,
-    /// Something may be converted on the way out although nothing was on the way in.
+    /// git may convert it on checkout although it did not when storing.
     back: bool,
-    /// A program does it.
+    /// A filter program converts it.
     filtered: bool,
 }

@@ -1,4 +1,4 @@
-//! Index files as data: read from where they are, turned into trees, written elsewhere.
+//! Index files: reading them, turning them into trees, and writing them to scratch files.
 
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -13,18 +13,18 @@ use crate::git::object::{Batch, Temporary, TreeEntry};
 use crate::git::snapshot::beneath::is_safe;
 use crate::git::{ObjectId, Repo};
 
-/// A path with what a tree holds there.
+/// A path with its entry in a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::git) struct Item {
     /// The path from the top.
     pub(in crate::git) path: Vec<u8>,
     /// File, executable, link, submodule, or (in a sparse index) a whole directory.
     pub(in crate::git) mode: Mode,
-    /// The object.
+    /// The object of the entry.
     pub(in crate::git) id: ObjectId,
 }
 
-/// An index entry that a tree cannot hold: one side of a conflict, one only announced, or one with a mark.
+/// An index entry that a tree cannot hold: one side of a conflict, an intent-to-add entry, or a marked one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OddEntry {
     /// The path from the top.
@@ -35,7 +35,7 @@ pub struct OddEntry {
     pub id: ObjectId,
     /// 0, or the side of a conflict: 1 base, 2 ours, 3 theirs.
     pub stage: u8,
-    /// Announced by `git add --intent-to-add`.
+    /// Added by `git add --intent-to-add`.
     pub intent_to_add: bool,
     /// Marked by `--skip-worktree`.
     pub skip_worktree: bool,
@@ -44,8 +44,8 @@ pub struct OddEntry {
 }
 
 impl Repo {
-    /// Reads an index file; one that does not exist is empty. As in git, its checksum is not made again: that takes longer
-    /// than all the rest, and files that other programs replace in one step are whole.
+    /// Reads an index file; a missing one is empty. As in git, the checksum is not verified: that takes longer than
+    /// everything else, and programs replace the file atomically.
     pub(in crate::git) fn read_index(&self, path: &Path) -> Result<gix::index::File> {
         gix::index::File::at_or_default(path, self.hash_kind(), true, Default::default()).map_err(
             |error| {
@@ -53,6 +53,17 @@ impl Repo {
                     .because(std::io::Error::other(error.to_string()))
             },
         )
+    }
+
+    /// Returns the damage of an index file, in words; unlike [`Repo::read_index`], by its checksum as well. A file that is not
+    /// there is not damaged.
+    pub fn index_damage(&self, path: &Path) -> Option<String> {
+        if std::fs::symlink_metadata(path).is_err() {
+            return None;
+        }
+        gix::index::File::at(path, self.hash_kind(), false, Default::default())
+            .err()
+            .map(|error| error.to_string())
     }
 
     /// Returns the entries of a tree and all below it, without directories.
@@ -69,12 +80,12 @@ impl Repo {
             .collect())
     }
 
-    /// Returns an index that holds exactly a tree.
+    /// Returns an index that contains exactly a tree.
     pub(in crate::git) fn index_of_tree(&self, tree: ObjectId) -> Result<gix::index::State> {
         if tree == ObjectId::empty_tree(self.hash_kind()) {
             return Ok(gix::index::State::new(self.hash_kind()));
         }
-        // What other systems cannot have as a name is none of our business: the files are there.
+        // Names that other systems forbid are allowed, because the files exist here.
         let rules = gix::validate::path::component::Options {
             protect_windows: false,
             protect_hfs: false,
@@ -92,13 +103,13 @@ impl Repo {
         {
             None => Ok(state),
             Some(entry) => Err(Error::fatal(format!(
-                "tree {tree} has an entry with the impossible path '{}'",
+                "tree {tree} has an entry with the invalid path '{}'",
                 entry.path(&state).to_str_lossy().escape_debug()
             ))),
         }
     }
 
-    /// Writes an index to a file of its own in the scratch directory.
+    /// Writes an index to a scratch file.
     pub(in crate::git) fn write_scratch_index(
         &self,
         state: gix::index::State,
@@ -122,7 +133,7 @@ impl Repo {
         Ok(scratch)
     }
 
-    /// Copies an index file to a file of its own in the scratch directory; `None` when there is nothing to copy.
+    /// Copies an index file to a scratch file; returns `None` if there is none.
     pub(in crate::git) fn copy_scratch_index(&self, from: &Path) -> Result<Option<ScratchIndex>> {
         let cannot = || format!("cannot copy the index '{}'", from.display());
         let mut index = match fs::File::open(from) {
@@ -145,25 +156,25 @@ impl Repo {
     }
 }
 
-/// An index file that goes away with this value. git replaces the file by renaming, so only its path is looked at.
+/// A scratch index, removed on drop. git replaces the file by renaming, so only its path is used.
 #[derive(Debug)]
 pub(in crate::git) struct ScratchIndex {
     file: Temporary,
 }
 
 impl ScratchIndex {
-    /// Returns where it is.
+    /// Returns its path.
     pub(in crate::git) fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Gives it a name under which it stays.
+    /// Renames it to its final name.
     pub(in crate::git) fn persist(self, path: &Path) -> std::io::Result<()> {
         fs::rename(self.path(), path)
     }
 
-    /// Makes it as old as the index it was made of. git looks into files that are no older than the index: one that was
-    /// changed within the tick of the clock in which it was checked out would look unchanged beside a younger index.
+    /// Copies the modification time of the original index. git checks the content of files that are not older than the
+    /// index: a file changed within the same clock tick as its checkout would look unchanged beside a younger index.
     pub(in crate::git) fn age_like(&self, index: &fs::File) -> Result<()> {
         let written = index.metadata().and_then(|meta| meta.modified());
         written
@@ -182,7 +193,7 @@ impl Drop for ScratchIndex {
 
 /// Adds the trees of a sorted list of items to a batch and returns the root.
 ///
-/// `None` means that the list contradicts itself, with a path that is both a file and a directory.
+/// Returns `None` if a path in the list is both a file and a directory.
 pub(in crate::git) fn build_trees(batch: &mut Batch, items: &[Item]) -> Option<ObjectId> {
     build_level(batch, items, 0)
 }
@@ -209,7 +220,7 @@ fn build_level(batch: &mut Batch, items: &[Item], skip: usize) -> Option<ObjectI
                 });
                 at += count;
             }
-            // A sparse index writes a directory with a slash at its end.
+            // A sparse index ends the name of a directory with a slash.
             _ => {
                 entries.push(TreeEntry {
                     name: rest[..slash.unwrap_or(rest.len())].to_vec(),
@@ -232,7 +243,7 @@ fn entry_kind(mode: Mode) -> Option<EntryKind> {
     Some(mode.to_tree_entry_mode()?.kind())
 }
 
-/// Returns what an index would be written as by `git write-tree`, leaving out what a tree cannot hold.
+/// Returns the entries that `git write-tree` would write, without those that a tree cannot hold.
 pub(in crate::git) fn staged_items(index: &gix::index::State) -> Vec<Item> {
     index
         .entries()
@@ -250,7 +261,7 @@ pub(in crate::git) fn staged_items(index: &gix::index::State) -> Vec<Item> {
 
 /// Returns the entries of an index that a tree cannot hold.
 ///
-/// In a sparse checkout git derives the skip-worktree marks from its patterns, so there they are not kept.
+/// In a sparse checkout git derives the skip-worktree marks from its patterns, so they are not kept.
 pub(in crate::git) fn odd_entries(index: &gix::index::State, sparse: bool) -> Vec<OddEntry> {
     index
         .entries()
@@ -300,7 +311,7 @@ impl OddEntry {
         out.push(0);
     }
 
-    /// Reads one record without its closing NUL.
+    /// Parses one record without its closing NUL.
     pub(in crate::git) fn decode(repo: &Repo, record: &[u8]) -> Option<Self> {
         let tab = record.iter().position(|byte| *byte == b'\t')?;
         let (head, path) = (

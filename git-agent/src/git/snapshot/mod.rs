@@ -1,9 +1,9 @@
-//! A working tree's state as a commit that a person can read with plain git.
+//! Stores a worktree's state as a commit that plain git can show.
 //!
-//! The commit's tree is the files, so `git show --first-parent` on it is the uncommitted work as one diff. Its parents
-//! are the commit checked out, the previous snapshot, and, where they are not reachable from those, a commit of what was
-//! staged and a commit of what no tree can hold (sides of a conflict, marks, bytes that a checkout would convert). Parents,
-//! because only they keep objects alive; which is which is said by trailers.
+//! The commit's tree is the files, so `git show --first-parent` shows the uncommitted work as one diff. Its parents are
+//! the commit checked out, the previous snapshot and, unless reachable from those, a commit of the staged files and a
+//! commit with everything that no tree can hold (sides of a conflict, marks, bytes that a checkout would convert). They
+//! are parents because only parents keep objects alive; trailers tell them apart.
 
 pub(crate) mod beneath;
 pub mod capture;
@@ -39,31 +39,31 @@ const DETAILS: &str = "Snapshot-Details";
 /// The largest list of details that is read, in bytes.
 const DETAILS_LIMIT: u64 = 64 << 20;
 
-/// A snapshot as it was written.
+/// A snapshot.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// The commit.
+    /// The snapshot commit.
     pub id: ObjectId,
-    /// When, in seconds since 1970.
+    /// The time, in seconds since 1970.
     pub time: i64,
     /// The commit that was checked out.
     pub head: Option<ObjectId>,
-    /// The snapshot before this one.
+    /// The previous snapshot.
     pub previous: Option<ObjectId>,
-    /// The files.
+    /// The tree of the files.
     pub tree: ObjectId,
-    /// What was staged.
+    /// The tree of the staged files.
     pub index_tree: ObjectId,
-    /// What of the index no tree can hold.
+    /// The index entries that no tree can hold.
     pub odd: Vec<OddEntry>,
-    /// Bytes that a checkout would convert.
+    /// The exact bytes of files that a checkout would convert.
     pub raw: Vec<Raw>,
     /// The whole commit, for its message and further trailers.
     pub commit: Commit,
 }
 
 impl Snapshot {
-    /// Returns whether this is the same state.
+    /// Returns whether this snapshot has the captured state.
     pub fn is_state(&self, captured: &Captured) -> bool {
         self.head == captured.head
             && self.tree == captured.tree
@@ -72,7 +72,7 @@ impl Snapshot {
             && self.raw == captured.raw
     }
 
-    /// Returns whether another snapshot is of the same state.
+    /// Returns whether another snapshot has the same state.
     pub fn is_same_state(&self, other: &Snapshot) -> bool {
         self.head == other.head
             && self.tree == other.tree
@@ -83,7 +83,7 @@ impl Snapshot {
 }
 
 impl Repo {
-    /// Writes a captured state as a commit, durably; no ref points at it yet.
+    /// Writes a captured state as a commit, durably, without a ref.
     pub fn write_snapshot(
         &self,
         captured: &mut Captured,
@@ -111,15 +111,11 @@ impl Repo {
             Some(head) => Some(self.read_commit(head)?.tree),
             None => None,
         };
-        // Usually nothing is staged, or everything is: then a parent's tree or the files' tree is what was staged.
+        // Usually nothing or everything is staged: then the index tree is a parent's tree or the files' tree.
         if captured.index_tree != captured.tree && Some(captured.index_tree) != committed {
             let above: Vec<ObjectId> = captured.head.into_iter().collect();
             let tree = captured.index_tree;
-            parents.push(
-                captured
-                    .batch
-                    .commit(tree, &above, who, "what was staged\n"),
-            );
+            parents.push(captured.batch.commit(tree, &above, who, "staged files\n"));
         }
         if let Some(details) = self.add_details(captured, who)? {
             parents.push(details);
@@ -133,7 +129,7 @@ impl Repo {
         Ok(id)
     }
 
-    /// Adds the commit that holds what no tree can; `None` when there is nothing to hold.
+    /// Adds the commit with everything that no tree can hold; returns `None` if there is nothing.
     fn add_details(&self, captured: &mut Captured, who: &Signature) -> Result<Option<ObjectId>> {
         if captured.odd.is_empty() && captured.raw.is_empty() {
             return Ok(None);
@@ -233,7 +229,7 @@ fn records(list: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|record| !record.is_empty())
 }
 
-/// Returns text that cannot be mistaken for a trailer of its own.
+/// Returns text on one line, so that it cannot form a trailer.
 fn one_line(text: &str) -> String {
     text.split(|c: char| c.is_control())
         .map(str::trim)

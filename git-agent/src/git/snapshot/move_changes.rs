@@ -1,8 +1,8 @@
-//! Moving the uncommitted changes of one working tree into another at the same commit.
+//! Moves the uncommitted changes of one worktree into another at the same commit.
 //!
-//! The order makes it safe to die at any step: the changes are recorded and a ref keeps them; they are applied at the
-//! destination and looked at there; the source is looked at again; only then is it cleaned. If cleaning fails, the
-//! source gets everything back. Ignored files stay where they are, as do files git was told to look away from.
+//! The order makes a crash safe at any step: the changes are recorded and kept by a ref; they are applied at the
+//! destination and verified there; the source is compared again; only then is it cleaned. If cleaning fails, the source
+//! is restored. Ignored files stay in place, as do files marked skip-worktree or assume-unchanged.
 
 use std::collections::BTreeMap;
 
@@ -18,41 +18,23 @@ use crate::git::snapshot::index::{Item, build_trees};
 use crate::git::snapshot::restore::{Manner, Target, refuse_locked};
 use crate::git::snapshot::restore_mark::Way;
 use crate::git::snapshot::scan::{Hidden, LeftOut};
+use crate::git::worktree::unfinished::unfinished;
 use crate::git::{ObjectId, Repo};
 
-/// Files and directories by which git remembers that it is in the middle of something.
-const UNFINISHED: [(&str, &str); 7] = [
-    ("MERGE_HEAD", "merge"),
-    ("rebase-merge", "rebase"),
-    ("rebase-apply", "rebase"),
-    ("CHERRY_PICK_HEAD", "cherry-pick"),
-    ("REVERT_HEAD", "revert"),
-    ("BISECT_LOG", "bisect"),
-    ("sequencer", "sequence of commits"),
-];
-
-/// Returns what git is in the middle of in a working tree, if anything.
-pub fn unfinished(at: &Checkout) -> Option<&'static str> {
-    UNFINISHED
-        .iter()
-        .find(|(name, _)| at.admin_dir.join(name).exists())
-        .map(|(_, what)| *what)
-}
-
-/// Changes that moved.
+/// The result of moving changes.
 #[derive(Debug)]
 pub struct Carried {
-    /// Their record. The ref given to [`Repo::carry`] points at it.
+    /// The snapshot of the changes. The ref given to [`Repo::carry`] points at it.
     pub snapshot: ObjectId,
-    /// What stayed at the source although git does not ignore it.
+    /// The files that stayed at the source although git does not ignore them.
     pub left_out: Vec<LeftOut>,
 }
 
 impl Repo {
-    /// Moves the uncommitted changes of `source` to `destination`, a clean working tree at the same commit.
+    /// Moves the uncommitted changes of `source` to `destination`, a clean worktree at the same commit.
     ///
-    /// `keep` is a ref that does not exist yet; it is left behind pointing at the record, also on failure. `Ok(None)` means
-    /// that there was nothing to move; then nothing was written.
+    /// `keep` is a ref that does not exist yet; it stays behind with the snapshot, also on failure. Returns `Ok(None)`
+    /// without writing anything if the source is clean.
     pub fn carry(
         &self,
         source: &Checkout,
@@ -60,12 +42,12 @@ impl Repo {
         keep: &str,
         who: &Signature,
     ) -> Result<Option<Carried>> {
-        let cannot = || "cannot carry changes over".to_owned();
+        let cannot = || "cannot move changes".to_owned();
         if let Some(what) = unfinished(source) {
-            return Err(Error::fatal(format!(
-                "cannot carry changes over: a {what} is in progress"
-            ))
-            .hint(format!("finish or abort the {what} first")));
+            return Err(
+                Error::fatal(format!("cannot move changes: a {what} is in progress"))
+                    .hint(format!("finish or abort the {what} first")),
+            );
         }
         for checkout in [source, destination] {
             refuse_locked(&checkout.admin_dir.join("index"))?;
@@ -73,12 +55,12 @@ impl Repo {
         let mut captured = self.capture(source, Hidden::LookAway)?;
         let Some(head) = captured.head else {
             return Err(Error::fatal(
-                "cannot carry changes over: there is no commit yet",
+                "cannot move changes: the branch does not have any commits yet",
             ));
         };
         if captured.odd.iter().any(|entry| entry.stage != 0) {
             return Err(Error::fatal(
-                "cannot carry changes over: there are unresolved conflicts",
+                "cannot move changes: there are unresolved conflicts",
             ));
         }
         let committed = self.read_commit(head)?.tree;
@@ -89,13 +71,13 @@ impl Repo {
         let there = self.capture(destination, Hidden::Look)?;
         if there.head != Some(head) || !there.is_clean(self)? {
             return Err(Error::fatal(format!(
-                "cannot carry changes over: '{}' is not a clean checkout of {head}",
+                "cannot move changes: '{}' is not a clean checkout of {head}",
                 destination.top.display()
             )));
         }
         fault::point("carry.looked").context(cannot)?;
         let left_out = std::mem::take(&mut captured.left_out);
-        let title = "changes on their way to another working tree";
+        let title = "changes moved to another worktree";
         let id = self.write_snapshot(&mut captured, None, who, title, &[])?;
         fault::point("carry.snapshot.written").context(cannot)?;
         let change = RefChange {
@@ -104,7 +86,7 @@ impl Repo {
             new: Some(id),
         };
         if self.swap_ref(&change)? == Swap::Stale {
-            return Err(Error::fatal(format!("ref '{keep}' exists already")));
+            return Err(Error::fatal(format!("ref '{keep}' already exists")));
         }
         fault::point("carry.kept").context(cannot)?;
         let snapshot = self.read_snapshot(id)?;
@@ -119,7 +101,7 @@ impl Repo {
         let again = self.capture(source, Hidden::LookAway)?;
         if !snapshot.is_state(&again) {
             return Err(Error::fatal(format!(
-                "'{}' was changed while its changes were carried over; nothing was removed from it",
+                "'{}' changed while its changes were moved; nothing was removed from it",
                 source.top.display()
             )));
         }
@@ -131,7 +113,7 @@ impl Repo {
             return Err(match self.put_back(source, &snapshot, committed) {
                 Ok(()) => error,
                 Err(second) => error.hint(format!(
-                    "the changes are kept at {keep}; putting them back failed: {second}"
+                    "the changes are kept at {keep}; restoring them failed: {second}"
                 )),
             });
         }
@@ -141,8 +123,8 @@ impl Repo {
         }))
     }
 
-    /// Refuses to move a staged change of a file that git was told to look away from: what is on disk stays, so it
-    /// could be neither cleaned nor moved.
+    /// Refuses to move a staged change of a file marked skip-worktree or assume-unchanged: its content on disk stays,
+    /// so the change could be neither cleaned nor moved.
     fn refuse_hidden(&self, captured: &Captured, committed: ObjectId) -> Result<()> {
         let marked: Vec<_> = captured
             .odd
@@ -159,7 +141,7 @@ impl Repo {
                 .is_some_and(|(mode, id)| mode.bits() == entry.mode && *id == entry.id);
             if !as_committed {
                 return Err(Error::fatal(format!(
-                    "cannot carry changes over: '{}' is staged and marked skip-worktree or assume-unchanged",
+                    "cannot move changes: '{}' is staged and marked skip-worktree or assume-unchanged",
                     String::from_utf8_lossy(&entry.path)
                 )));
             }
@@ -167,7 +149,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Applies the changes at the destination, without the marks: they say something about the source's files.
+    /// Applies the changes at the destination without the marks, which concern the source's files.
     fn apply_there(&self, destination: &Checkout, snapshot: &Snapshot) -> Result<()> {
         let mut target = Target::from(snapshot);
         target.odd.retain(|entry| entry.intent_to_add);
@@ -179,7 +161,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Brings the source to its commit, marks kept.
+    /// Resets the source to its commit, and keeps its marks.
     fn clean(&self, source: &Checkout, snapshot: &Snapshot, committed: ObjectId) -> Result<()> {
         let kept = Target::from(snapshot);
         let mut target = Target {
@@ -199,7 +181,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Gives a half-cleaned source its changes back. What somebody wrote meanwhile stays.
+    /// Restores the changes of a half-cleaned source. Keeps later changes of the user.
     fn put_back(&self, source: &Checkout, snapshot: &Snapshot, committed: ObjectId) -> Result<()> {
         let mut now = self.capture(source, Hidden::LookAway)?;
         if snapshot.is_state(&now) {
@@ -222,7 +204,7 @@ impl Repo {
             .collect();
         let mut batch = self.batch();
         target.tree = build_trees(&mut batch, &items)
-            .ok_or_else(|| Error::fatal("a file and a directory have the same name now"))?;
+            .ok_or_else(|| Error::fatal("a file and a directory now have the same name"))?;
         self.drop_stored(&mut batch);
         self.write_batch(&batch)?;
         let manner = Manner {

@@ -1,5 +1,5 @@
-//! Taking a working tree with uncommitted work from one commit to another: the work stays uncommitted, and every byte of
-//! it that the other commit does not touch stays as it is.
+//! Moves a worktree with uncommitted work from one commit to another: the work stays uncommitted, and every byte of it
+//! that the other commit does not touch stays unchanged.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ use crate::git::snapshot::restore::{Manner, Target};
 use crate::git::snapshot::scan::Hidden;
 use crate::git::{ObjectId, Repo};
 
-/// How it went.
+/// The result of the move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Taken {
-    /// The files are what was there, on top of the other commit.
+    /// The files are the work on top of the other commit.
     Done,
-    /// The work does not fit on the other commit, because of these paths. Nothing was changed.
+    /// The work conflicts with the other commit in these paths. Nothing was changed.
     Conflict(Vec<String>),
 }
 
 impl Repo {
-    /// Takes a working tree, whose state `now` was just recorded, to another commit. Branches and HEAD are not moved.
+    /// Moves a worktree, whose state `now` was just recorded, to another commit. Does not move branches and HEAD.
     pub fn take_onto(&self, at: &Checkout, now: &Snapshot, to: ObjectId) -> Result<Taken> {
         let Some(from) = now.head else {
-            return Err(Error::fatal("there is no commit yet"));
+            return Err(Error::fatal("the branch does not have any commits yet"));
         };
         if now.odd.iter().any(|entry| entry.stage != 0) {
             return Err(Error::fatal(format!(
@@ -58,7 +58,7 @@ impl Repo {
         Ok(Taken::Done)
     }
 
-    /// Returns files as they would be had their changes since `from` been made on `to`.
+    /// Returns the files with their changes since `from` applied to `to`.
     fn replay_files(&self, from: ObjectId, to: ObjectId, files: ObjectId) -> Result<Merged> {
         let (before, after) = (self.tree_of(from)?, self.tree_of(to)?);
         if files == before {
@@ -71,7 +71,7 @@ impl Repo {
         self.merge_with_base(from, to, changes)
     }
 
-    /// Returns the state to bring the working tree to, with those exact bytes and marks that still mean the same file.
+    /// Returns the target state of the worktree, with the exact bytes and marks of unchanged files.
     fn target_onto(&self, now: &Snapshot, tree: ObjectId, index_tree: ObjectId) -> Result<Target> {
         let mut target = Target {
             tree,

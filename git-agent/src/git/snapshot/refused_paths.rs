@@ -1,7 +1,7 @@
-//! Names that git refuses to check out, such as `.git`, `git~1` and what other file systems take for them. A snapshot may
-//! hold them, so that nothing is lost; a commit with one could be checked out and cloned by nobody.
+//! Finds names that git refuses to check out, such as `.git`, `git~1` and their equivalents on other file systems. A
+//! snapshot may contain them, so that nothing is lost, but a commit with one could not be checked out or cloned.
 //!
-//! Only names that are new are looked at: what a repository has already is its own affair.
+//! Only new names are checked: existing ones are the user's own decision.
 
 use gix::bstr::{BStr, ByteSlice as _};
 use gix::objs::tree::EntryKind;
@@ -11,23 +11,23 @@ use crate::error::{Context, Error, Result};
 use crate::git::diff::paths::{Comparer, DEPTH, Entry};
 use crate::git::{ObjectId, Repo};
 
-/// How much of the trees is kept in memory while many commits are looked at.
+/// How many bytes of trees are cached while many commits are checked.
 const MEMORY: usize = 4 << 20;
 
 impl Repo {
-    /// Returns a path that git refuses to check out and that a tree has, and none of the other trees.
+    /// Returns a path of a tree that git refuses to check out and that none of the other trees has.
     pub fn refused_path(&self, known: &[ObjectId], tree: ObjectId) -> Result<Option<String>> {
         Search::new(Comparer::new(self, 0)).run(known, tree)
     }
 
-    /// Returns a path that git refuses to check out and that one of the commits of `tip` adds which `hidden` lacks.
+    /// Returns a path that git refuses to check out and that a commit of `tip`, but not of `hidden`, adds.
     pub fn refused_path_between(&self, hidden: ObjectId, tip: ObjectId) -> Result<Option<String>> {
         let search = Search::new(Comparer::new(self, MEMORY));
         for (id, _) in self.ids_between(hidden, tip)? {
             let cannot = || format!("cannot read commit {id}");
             let commit = self.gix().find_commit(id).context(cannot)?;
             let parents: Vec<ObjectId> = commit.parent_ids().map(|id| id.detach()).collect();
-            // What is cut off in a shallow clone cannot be compared with.
+            // Parents that a shallow clone lacks cannot be compared.
             let parents = parents
                 .iter()
                 .filter_map(|parent| self.tree_of(*parent).ok());
@@ -40,7 +40,7 @@ impl Repo {
         Ok(None)
     }
 
-    /// Fails if a tree has a path that git refuses to check out, and none of the commits that it builds on.
+    /// Fails if a tree has a path that git refuses to check out and that none of its parents has.
     pub fn refuse_bad_paths(&self, parents: &[ObjectId], tree: ObjectId) -> Result<()> {
         let known = parents.iter().map(|parent| self.tree_of(*parent));
         let known: Vec<ObjectId> = known.collect::<Result<_>>()?;
@@ -51,7 +51,7 @@ impl Repo {
     }
 }
 
-/// Returns the error about a path that git refuses to check out.
+/// Returns the error for a path that git refuses to check out.
 pub fn refused(path: &str) -> Error {
     Error::fatal(format!(
         "'{path}' cannot be committed: git refuses to check out such a name"
@@ -78,7 +78,7 @@ impl Search {
             return Ok(None);
         }
         if depth > DEPTH {
-            return Err(Error::fatal("a tree is too deep to be looked at"));
+            return Err(Error::fatal("a tree is too deep to check"));
         }
         let known: Vec<Vec<Entry>> = known
             .iter()
@@ -106,7 +106,7 @@ impl Search {
     }
 }
 
-/// Returns whether git refuses to check out a name, here or on another system: its own rules for all of them.
+/// Returns whether git refuses to check out a name, here or on another system, by its own rules for all systems.
 fn is_refused(name: &[u8], kind: EntryKind) -> bool {
     let options = Options {
         protect_windows: false,
@@ -116,7 +116,7 @@ fn is_refused(name: &[u8], kind: EntryKind) -> bool {
     let mode = (kind == EntryKind::Link).then_some(Mode::Symlink);
     let is_bad =
         |part: &[u8], mode| gix::validate::path::component(BStr::new(part), mode, options).is_err();
-    // Elsewhere a backslash separates directories; there only git's own directory matters.
+    // On other systems a backslash separates directories; there only git's own directory matters.
     let mut parts = name.split(|byte| *byte == b'\\');
     let is_plain = |part: &[u8]| matches!(part, b"" | b"." | b"..");
     is_bad(name, mode) || parts.any(|part| !is_plain(part) && is_bad(part, None))

@@ -1,8 +1,8 @@
-//! Bringing a working tree to a recorded state: files, modes, links, deletions, and what was staged.
+//! Restores a worktree to a recorded state: files, modes, links, deletions and staged files.
 //!
-//! git itself moves the files, by a two-way merge of trees on a private index: it checks every file before it changes the
-//! first one, never follows links, and refuses to overwrite what no tree holds, such as ignored files in the way. HEAD
-//! and branches are not touched. Nothing is overwritten or removed that is neither committed nor in the safety state.
+//! git itself moves the files, with a two-way merge of trees on a private index: it checks every file before it changes
+//! the first one, never follows links, and refuses to overwrite files that no tree holds, such as ignored ones. HEAD
+//! and branches do not change. Nothing is overwritten or removed unless it is committed or in the safety state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,19 +24,19 @@ use crate::git::snapshot::index::{Item, OddEntry, ScratchIndex};
 use crate::git::snapshot::scan::Hidden;
 use crate::git::{ObjectId, ObjectKind, Repo};
 
-/// The largest file whose exact bytes are put back; writers keep to less.
+/// The largest file whose exact bytes are restored; writers keep to less.
 const RAW_LIMIT: u64 = 64 << 20;
 
-/// A state to bring a working tree to.
+/// The target state of a worktree.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// The files.
+    /// The tree of the files.
     pub tree: ObjectId,
-    /// What shall be staged.
+    /// The tree of the staged files.
     pub index_tree: ObjectId,
-    /// What of the index no tree can hold.
+    /// The index entries that no tree can hold.
     pub odd: Vec<OddEntry>,
-    /// Exact bytes of files that a checkout would convert.
+    /// The exact bytes of files that a checkout would convert.
     pub raw: Vec<Raw>,
 }
 
@@ -51,28 +51,28 @@ impl From<&Snapshot> for Target {
     }
 }
 
-/// What a restore could not do by itself.
+/// The parts that a restore leaves to the user.
 #[derive(Debug, Default)]
 pub struct Restored {
-    /// Submodules whose recorded commit is not the one checked out in them; `git submodule update` is the user's call.
+    /// Submodules that are not at their recorded commit; `git submodule update` is the user's decision.
     pub submodules: Vec<Vec<u8>>,
 }
 
-/// How a restore goes about it.
+/// The options of a restore.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::git) struct Manner<'a> {
-    /// A state that the caller has kept safe: what it holds may be overwritten and removed.
+    /// A state that the caller has saved: its files may be overwritten and removed.
     pub(in crate::git) safety: Option<&'a Target>,
-    /// What to do about files the user told git to look away from.
+    /// The treatment of files marked skip-worktree or assume-unchanged.
     pub(in crate::git) hidden: Hidden,
 }
 
 impl Repo {
-    /// Brings a working tree to a snapshot.
+    /// Restores a worktree to a snapshot.
     ///
-    /// `safety` is a snapshot of the working tree as it is now. Without it only committed content may be overwritten, as in
-    /// a fresh working tree. Ignored files and repositories inside the working tree stay. On success the working tree has
-    /// been looked at again and is what was asked for.
+    /// `safety` is a snapshot of the worktree's current state. Without it only committed content may be overwritten, as
+    /// in a fresh worktree. Ignored files and nested repositories stay. On success the result was compared with the
+    /// target.
     pub fn restore(
         &self,
         at: &Checkout,
@@ -110,8 +110,7 @@ impl Repo {
         self.verify(at, to, manner.hidden)
     }
 
-    /// Completes a fresh working tree, into which the files of a state were just checked out: exact bytes, and what was
-    /// staged.
+    /// Completes a fresh worktree into which the files of a state were just checked out: exact bytes and staged files.
     pub(in crate::git) fn complete(&self, at: &Checkout, to: &Target) -> Result<Restored> {
         self.put_raw(at, &to.raw)?;
         fault::point("restore.raw.written").context(|| "cannot restore".into())?;
@@ -125,7 +124,7 @@ impl Repo {
         self.verify(at, to, Hidden::Look)
     }
 
-    /// Fails if git would refuse to bring a snapshot back, with the same rules by which it is brought back.
+    /// Fails if git would refuse to restore a snapshot, by the same rules.
     pub fn prove_restorable(&self, at: &Checkout, snapshot: &Snapshot) -> Result<()> {
         for tree in [snapshot.tree, snapshot.index_tree] {
             let scratch = self.write_scratch_index(gix::index::State::new(self.hash_kind()))?;
@@ -143,7 +142,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Fails if something would go that neither a commit nor the safety state holds.
+    /// Fails if the restore would remove content that neither a commit nor the safety state holds.
     fn refuse_loss(
         &self,
         at: &Checkout,
@@ -156,7 +155,7 @@ impl Repo {
             None => ObjectId::empty_tree(self.hash_kind()),
         };
         let refuse = |what: &str| {
-            Error::fatal(format!("{what} in '{}' is saved nowhere", at.top.display()))
+            Error::fatal(format!("{what} in '{}' is not saved", at.top.display()))
                 .hint("git agent snapshot")
         };
         let saved = |tree: fn(&Target) -> ObjectId, now: ObjectId| {
@@ -166,7 +165,7 @@ impl Repo {
             && current.index_tree != ObjectId::empty_tree(self.hash_kind())
             && current.index_tree != current.tree
         {
-            return Err(refuse("what is staged"));
+            return Err(refuse("staged content"));
         }
         let odd_saved = current.is_settled()
             || current.odd == to.odd
@@ -200,9 +199,9 @@ impl Repo {
         Ok(())
     }
 
-    /// Returns whether a file's bytes on disk are a blob's, whatever git would store for it now.
+    /// Returns whether a file's bytes on disk equal a blob, whatever git would store for it now.
     ///
-    /// Some contents are stored as something else each time (`\r\r\n` loses one `\r`): then a fresh checkout differs from
+    /// git stores some contents differently each time (`\r\r\n` loses one `\r`), so that a fresh checkout differs from
     /// its own commit.
     fn has_bytes(&self, disk: &mut Disk, path: &[u8], id: ObjectId) -> bool {
         match disk.read(path) {
@@ -214,7 +213,7 @@ impl Repo {
         }
     }
 
-    /// Lets git change the files from one tree to another, and returns the index that goes with the result.
+    /// Lets git move the files from one tree to another, and returns the resulting index.
     fn move_files(&self, at: &Checkout, from: ObjectId, to: ObjectId) -> Result<ScratchIndex> {
         let mut state = self.index_of_tree(from)?;
         let index_path = at.admin_dir.join("index");
@@ -223,7 +222,7 @@ impl Repo {
             known = self.expanded_index(at, &index_path)?;
         }
         let sparse = is_sparse(at);
-        // A file outside of a cone that is not as it was before is one that is there.
+        // Only unchanged files outside the cone keep their skip-worktree mark: a changed one exists on disk.
         let wanted = match sparse {
             true => self.index_of_tree(to)?,
             false => gix::index::State::new(self.hash_kind()),
@@ -243,7 +242,7 @@ impl Repo {
             }
         }
         let scratch = self.write_scratch_index(state)?;
-        // Exits 1 where something differs; the merge below finds that out by itself and says it better.
+        // Exits 1 if something differs; the merge below detects that too, with a better message.
         let refreshed = self
             .git_in(at)
             .index_file(scratch.path())
@@ -253,7 +252,7 @@ impl Repo {
         if from != to {
             self.refuse_in_the_way(at, from, to)?;
             self.git_in(at)
-                // What is outside of a cone and was there all the same comes back too.
+                // Existing files outside the cone are restored too.
                 .config("core.sparseCheckout", "false")
                 .index_file(scratch.path())
                 .args(["read-tree", "-m", "-u"])
@@ -263,9 +262,10 @@ impl Repo {
         Ok(scratch)
     }
 
-    /// Fails if a file that no tree holds, such as an ignored one, is where a file shall be: git would overwrite it.
+    /// Fails if a file that no tree holds, such as an ignored one, is in the place of a target file: git would
+    /// overwrite it.
     fn refuse_in_the_way(&self, at: &Checkout, from: ObjectId, to: ObjectId) -> Result<()> {
-        let cannot = || format!("cannot look at '{}'", at.top.display());
+        let cannot = || format!("cannot read '{}'", at.top.display());
         let from: BTreeSet<Vec<u8>> = paths(self.tree_items(from)?);
         let to: BTreeSet<Vec<u8>> = paths(self.tree_items(to)?);
         let mut disk = Disk::open(&at.top).context(cannot)?;
@@ -302,7 +302,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Writes the bytes that a checkout converted.
+    /// Writes the exact bytes of converted files.
     fn put_raw(&self, at: &Checkout, files: &[Raw]) -> Result<()> {
         if files.is_empty() {
             return Ok(());
@@ -323,12 +323,12 @@ impl Repo {
         Ok(())
     }
 
-    /// Returns an index with what shall be staged, knowing the files as they are.
+    /// Returns an index with the target's staged files and the stat data of the files on disk.
     fn staged_index(&self, at: &Checkout, to: &Target, files: &Path) -> Result<ScratchIndex> {
         let moved = self.read_index(files)?;
         let mut state = self.index_of_tree(to.index_tree)?;
         let sparse = is_sparse(at);
-        // Their size is not the one that was checked out: git would not even look into them.
+        // Their size differs from the checked-out one, and git would not even compare them.
         let raw: BTreeSet<&[u8]> = to.raw.iter().map(|raw| raw.path.as_slice()).collect();
         for (entry, path) in state.entries_mut_with_paths() {
             match moved.entry_by_path(path) {
@@ -367,7 +367,7 @@ impl Repo {
         }
         state.sort_entries();
         let scratch = self.write_scratch_index(state)?;
-        // Exits 1 where files differ from what is staged, which is what was asked for.
+        // Exits 1 if files differ from the index, which is intended.
         let refreshed = self
             .git_in(at)
             .index_file(scratch.path())
@@ -377,12 +377,12 @@ impl Repo {
         Ok(scratch)
     }
 
-    /// Puts an index in its place, under git's own lock, unless somebody changed the one that is there.
+    /// Installs an index under git's own lock, unless the current one was changed meanwhile.
     fn install_index(&self, path: &Path, before: &[u8], new: &ScratchIndex) -> Result<()> {
         let cannot = || format!("cannot write the index '{}'", path.display());
         let data = fs::read(new.path()).context(cannot)?;
         let dir = path.parent().unwrap_or(path);
-        // Written whole beside its place first, so that the lock is held for a moment only and never half written.
+        // Written completely beside its place first, so that the lock is held only briefly and never half written.
         let mut ready = Temporary::create(dir, "index-", 0o644).context(cannot)?;
         ready.file.write_all(&data).context(cannot)?;
         ready.file.sync_all().context(cannot)?;
@@ -401,7 +401,7 @@ impl Repo {
         let result = (|| {
             if read_or_empty(path)? != before {
                 return Err(Error::fatal(format!(
-                    "the index '{}' was changed meanwhile",
+                    "the index '{}' changed during the restore",
                     path.display()
                 )));
             }
@@ -412,7 +412,7 @@ impl Repo {
         result
     }
 
-    /// Looks at the working tree again and fails if it is not what was asked for.
+    /// Compares the worktree with the target, and fails if it differs.
     fn verify(&self, at: &Checkout, to: &Target, hidden: Hidden) -> Result<Restored> {
         let mut now = self.capture_anyway(at, hidden)?;
         let mut restored = Restored::default();
@@ -451,14 +451,14 @@ impl Repo {
         }
         if let Some(first) = wrong.first() {
             return Err(Error::fatal(format!(
-                "'{}' is not as it was recorded after restoring: '{first}'",
+                "'{}' differs from its record after the restore: '{first}'",
                 at.top.display()
             )));
         }
         let staged = now.index_tree == to.index_tree && now.odd == to.odd;
         if !staged {
             return Err(Error::fatal(format!(
-                "what is staged in '{}' is not as it was recorded after restoring",
+                "the index of '{}' differs from its record after the restore",
                 at.top.display()
             )));
         }
@@ -472,7 +472,7 @@ fn paths(items: Vec<Item>) -> BTreeSet<Vec<u8>> {
 
 fn in_the_way(path: &[u8]) -> Error {
     Error::fatal(format!(
-        "'{}' is in the way: it is ignored, or belongs to a repository inside, and is saved nowhere",
+        "'{}' is in the way: it is ignored or in a nested repository, and is not saved",
         String::from_utf8_lossy(path)
     ))
 }
@@ -482,7 +482,7 @@ pub(in crate::git) fn refuse_locked(index: &Path) -> Result<()> {
     let lock = crate::git::refs::lock_path(index);
     if lock.exists() {
         return Err(Error::fatal(format!(
-            "'{}' exists: another git command is at work here",
+            "'{}' exists: another git command is running here",
             lock.display()
         ))
         .hint("if none is, remove the file"));

@@ -1,8 +1,7 @@
-//! The mark that a working tree's files are on their way to a recorded state: durable before the first file changes, gone
-//! after the last.
+//! The mark of an unfinished restore: durable before the first file changes, removed after the last.
 //!
-//! It lies in the working tree's own git directory and is held with flock by whoever changes the files. One that nobody
-//! holds says that this process died: what is there is neither one state nor the other.
+//! It is in the worktree's own git directory, and the restoring process holds it with flock. A mark without a holder
+//! means that the process died, and that the files are a mix of two states.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
@@ -16,15 +15,15 @@ use crate::git::object::{Signature, Temporary, sync_dir};
 use crate::git::snapshot::capture::{Captured, Checkout};
 use crate::git::snapshot::scan::Hidden;
 use crate::git::{ObjectId, Repo};
-use crate::process::files::is_abandoned;
+use crate::process::files::Pinned;
 
-/// The name of the mark in a working tree's git directory.
+/// The name of the mark in a worktree's git directory.
 const MARK: &str = "agent-restoring";
-/// How long another process that changes the files is waited for.
+/// How long to wait for another process that changes the files.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Files on their way to a recorded state. The mark stays when this is dropped before [`Restoring::end`].
+/// A restore in progress. The mark stays if this is dropped before [`Restoring::end`].
 #[derive(Debug)]
 #[must_use]
 pub struct Restoring {
@@ -32,17 +31,17 @@ pub struct Restoring {
     _held: File,
 }
 
-/// Where files were on their way to.
+/// The target of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Way {
-    /// The snapshot that the working tree is to be brought to.
+    /// The snapshot to restore.
     pub to: ObjectId,
-    /// The commit that HEAD is at once the files need nothing more.
+    /// The commit of HEAD once the files are complete.
     pub done_at: Option<ObjectId>,
 }
 
 impl Restoring {
-    /// Ends the way: the files are what they are to be.
+    /// Ends the restore: the files are complete.
     pub fn end(self) -> Result<()> {
         let cannot = || format!("cannot remove '{}'", self.path.display());
         fs::remove_file(&self.path).context(cannot)?;
@@ -51,7 +50,7 @@ impl Restoring {
 }
 
 impl Repo {
-    /// Marks a working tree before its files change. If that is interrupted, the files go where `way` says.
+    /// Marks a worktree before its files change. After an interruption the files are restored to `way`.
     pub fn begin_restoring(&self, at: &Checkout, way: Way) -> Result<Restoring> {
         let path = at.admin_dir.join(MARK);
         let cannot = || format!("cannot write '{}'", path.display());
@@ -71,12 +70,12 @@ impl Repo {
         Ok(Restoring { path, _held: held })
     }
 
-    /// Returns whether a working tree's files are on their way, or were when whoever changed them died.
+    /// Returns whether a restore of a worktree's files is unfinished, running or not.
     pub fn is_half(&self, at: &Checkout) -> bool {
         fs::symlink_metadata(at.admin_dir.join(MARK)).is_ok()
     }
 
-    /// Fails if a working tree's files are neither one state nor another.
+    /// Fails if a restore of a worktree's files is unfinished.
     pub(in crate::git) fn refuse_half(&self, at: &Checkout) -> Result<()> {
         match self.is_half(at) {
             false => Ok(()),
@@ -84,8 +83,9 @@ impl Repo {
         }
     }
 
-    /// Takes up a way that whoever began it did not end; `None` when there is none. One who is still at it is waited for.
-    pub fn take_up_restoring(&self, at: &Checkout) -> Result<Option<(Restoring, Way)>> {
+    /// Takes over an interrupted restore; returns `None` if there is none. Waits for a running one. A malformed mark has no
+    /// way.
+    pub fn take_up_restoring(&self, at: &Checkout) -> Result<Option<(Restoring, Option<Way>)>> {
         let path = at.admin_dir.join(MARK);
         let cannot = || format!("cannot read '{}'", path.display());
         let since = Instant::now();
@@ -103,7 +103,7 @@ impl Repo {
                 }
                 Err(TryLockError::WouldBlock) => {
                     return Err(Error::fatal(format!(
-                        "another process changes the files in '{}'",
+                        "another process is changing the files in '{}'",
                         at.top.display()
                     )));
                 }
@@ -114,15 +114,20 @@ impl Repo {
             if !is_at(&file, &path) {
                 continue;
             }
-            let text = fs::read_to_string(&path).context(cannot)?;
-            let way = self
-                .parse_way(&text)
-                .ok_or_else(|| Error::fatal(format!("'{}' is malformed", path.display())))?;
+            let way = self.parse_way(&fs::read(&path).context(cannot)?);
             return Ok(Some((Restoring { path, _held: file }, way)));
         }
     }
 
-    fn parse_way(&self, text: &str) -> Option<Way> {
+    /// Returns the mark of a working tree if it does not say where the files were on their way to.
+    pub fn malformed_mark(&self, at: &Checkout) -> Option<PathBuf> {
+        let path = at.admin_dir.join(MARK);
+        let text = fs::read(&path).ok()?;
+        self.parse_way(&text).is_none().then_some(path)
+    }
+
+    fn parse_way(&self, text: &[u8]) -> Option<Way> {
+        let text = std::str::from_utf8(text).ok()?;
         let value = |key: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(' '));
             let found = lines.find(|(name, _)| *name == key)?;
@@ -134,17 +139,19 @@ impl Repo {
         })
     }
 
-    /// Removes the lock of an index that whoever died while a restore installed it left. It is empty, unlike git's own, and
-    /// exists for a moment only.
+    /// Removes the index lock that a process left when it died during a restore. Unlike git's own it is empty, and it
+    /// is held only briefly.
     pub fn remove_own_index_lock(&self, at: &Checkout) {
         let lock = crate::git::refs::lock_path(&at.admin_dir.join("index"));
-        let empty = fs::symlink_metadata(&lock).is_ok_and(|meta| meta.is_file() && meta.len() == 0);
-        if empty && is_abandoned(&lock) {
-            let _ = fs::remove_file(&lock);
+        if let Some(lock) = Pinned::at(&lock)
+            && lock.meta().len() == 0
+            && lock.is_abandoned()
+        {
+            let _ = lock.remove();
         }
     }
 
-    /// Returns the git directories of the linked working trees whose files are on their way, or were when somebody died.
+    /// Returns the git directories of the linked worktrees with an unfinished restore.
     pub fn half_worktrees(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.common_dir().join("worktrees"));
         let entries = entries.into_iter().flatten().flatten();
@@ -154,8 +161,8 @@ impl Repo {
             .collect()
     }
 
-    /// Records a working tree as a snapshot although its files are on their way; no ref points at it yet. It is kept for
-    /// a person to look into, and never as a session's work.
+    /// Records a worktree with an unfinished restore as a snapshot, without a ref. It is kept for the user to inspect,
+    /// and never as a session's work.
     pub fn record_half(&self, at: &Checkout, who: &Signature) -> Result<ObjectId> {
         let mut captured: Captured = self.capture_anyway(at, Hidden::Look)?;
         let title = "files of an interrupted restore";

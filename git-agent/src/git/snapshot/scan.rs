@@ -1,7 +1,7 @@
-//! What of a working tree differs from its index, found with one `lstat` an entry.
+//! Finds the differences between a worktree and its index, with one `lstat` per entry.
 //!
-//! The rule is git's: an entry whose recorded stat data equals the file's, and that is not too young to be sure, is
-//! unchanged. Where git's rule leaves room, the stricter reading is taken: a file looked at twice costs time only.
+//! The rule is git's: an entry is unchanged if its recorded stat data equals the file's and is old enough to be
+//! certain. Where git's rule leaves room, the stricter reading is taken: an unnecessary comparison only costs time.
 
 use gix::bstr::ByteSlice;
 use gix::index::entry::{Flags, Mode, Stage};
@@ -14,44 +14,44 @@ use crate::git::snapshot::beneath::{Disk, is_safe};
 use crate::git::snapshot::capture::{Checkout, is_sparse};
 use crate::git::{ObjectId, Repo};
 
-/// Files younger than this before the index was written are looked into: clocks of file systems tick coarsely.
+/// Files that changed this shortly before the index was written are compared, because file system clocks are coarse.
 const YOUNG_NANOS: i128 = 20_000_000;
 
-/// So many entries are worth another thread.
+/// This many entries justify another thread.
 const ENTRIES_OF_A_CORE: usize = 1000;
 
-/// What is done about entries that the user told git to look away from (`--assume-unchanged`, `--skip-worktree`).
+/// The treatment of entries marked `--assume-unchanged` or `--skip-worktree`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hidden {
-    /// The file counts, if there is one: nothing may be lost.
+    /// The file counts, if there is one, so that nothing is lost.
     Look,
-    /// The entry counts, as it does for git.
+    /// The entry counts, as in git.
     LookAway,
 }
 
-/// Why something is not part of a snapshot.
+/// The reason why a file is not part of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// A repository of its own inside the working tree, not known as a submodule; its files stay where they are.
+    /// A nested repository that is not a submodule; its files stay in place.
     Repository,
     /// A checked-out submodule: its commit is recorded, its uncommitted changes are not.
     Submodule,
-    /// Neither a file nor a link nor a directory.
+    /// Neither a file, a link nor a directory.
     Special,
-    /// Nobody let us read it.
+    /// Not readable.
     Unreadable,
-    /// An untracked file that is larger than `agent.maxSnapshot` allows.
+    /// An untracked file larger than `agent.maxSnapshot`.
     Large,
-    /// git takes its name for one of its own and keeps nothing of it.
+    /// A name that git reserves and never records.
     GitName,
 }
 
-/// Something that is in the working tree and not in its snapshot.
+/// A file of the worktree that is not in its snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Where, from the top, in git's form.
+    /// The path from the top, in git's form.
     pub path: Vec<u8>,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -65,12 +65,12 @@ impl LeftOut {
 impl std::fmt::Display for LeftOut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let why = match self.reason {
-            Reason::Repository => "a repository of its own",
+            Reason::Repository => "a nested repository",
             Reason::Submodule => "a submodule",
-            Reason::Special => "neither a file nor a link nor a directory",
-            Reason::Unreadable => "it cannot be read",
-            Reason::Large => "it is larger than agent.maxSnapshot",
-            Reason::GitName => "git keeps nothing of that name",
+            Reason::Special => "not a file, a link or a directory",
+            Reason::Unreadable => "unreadable",
+            Reason::Large => "larger than agent.maxSnapshot",
+            Reason::GitName => "git does not record this name",
         };
         write!(f, "'{}' ({why})", String::from_utf8_lossy(&self.path))
     }
@@ -79,27 +79,27 @@ impl std::fmt::Display for LeftOut {
 /// The difference between an index and the files.
 #[derive(Debug, Default)]
 pub(in crate::git) struct Scan {
-    /// Paths of the index whose file is there and may differ, sorted.
+    /// Paths of the index whose file exists and may differ, sorted.
     pub(in crate::git) changed: Vec<Vec<u8>>,
     /// Submodules that are checked out, sorted.
     pub(in crate::git) submodules: Vec<Vec<u8>>,
-    /// Paths of the index whose file is gone, sorted.
+    /// Paths of the index whose file is missing, sorted.
     pub(in crate::git) deleted: Vec<Vec<u8>>,
-    /// What cannot be recorded.
+    /// Files that cannot be recorded.
     pub(in crate::git) left_out: Vec<LeftOut>,
 }
 
-/// How a working tree is looked at.
+/// The options of a scan.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::git) struct Manner {
-    /// What to do about entries that git was told to look away from.
+    /// The treatment of marked entries.
     pub(in crate::git) hidden: Hidden,
-    /// Whether files outside a cone are meant to be missing.
+    /// Whether files outside the cone are supposed to be missing.
     pub(in crate::git) sparse: bool,
 }
 
 impl Manner {
-    /// Returns how a working tree is looked at.
+    /// Returns the options for a worktree.
     pub(in crate::git) fn of(at: &Checkout, hidden: Hidden) -> Self {
         Manner {
             hidden,
@@ -108,14 +108,14 @@ impl Manner {
     }
 }
 
-/// How stat data is compared.
+/// The rules for comparing stat data.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::git) struct Rules {
     manner: Manner,
     trust_ctime: bool,
     minimal: bool,
     empty_blob: ObjectId,
-    /// When the index was written, in nanoseconds since 1970.
+    /// The time at which the index was written, in nanoseconds since 1970.
     index_written: i128,
 }
 
@@ -133,7 +133,7 @@ impl Repo {
             ENTRIES_OF_A_CORE,
             || disk.again(),
             |disk, entries| {
-                let mut disk = disk.context(|| "cannot look at the files".to_owned())?;
+                let mut disk = disk.context(|| "cannot read the files".to_owned())?;
                 scan_part(index, entries, &mut disk, rules)
             },
         );
@@ -145,7 +145,7 @@ impl Repo {
             scan.deleted.extend(part.deleted);
             scan.left_out.extend(part.left_out);
         }
-        // The sides of a conflict may have come to two parts.
+        // The sides of a conflict may have gone to two parts.
         scan.changed.dedup();
         scan.submodules.dedup();
         scan.deleted.dedup();
@@ -153,8 +153,8 @@ impl Repo {
         Ok(scan)
     }
 
-    /// Returns how many of the first files of a diff lie in a working tree exactly as its later side has them, whatever else
-    /// is there. Where submodules are checked out, none counts: what is to be said about those comes first.
+    /// Returns how many of the first files of a diff have exactly the content of its new side in a worktree. Returns 0
+    /// if submodules are checked out, because those are reported first.
     pub fn first_unchanged(&self, at: &Checkout, deltas: &[Delta]) -> Result<usize> {
         let index = self.read_index(&at.admin_dir.join("index"))?;
         let rules = self.rules(&index, Manner::of(at, Hidden::Look))?;
@@ -215,7 +215,7 @@ fn scan_part(
         let bare = path.strip_suffix(b"/").unwrap_or(path);
         if !is_safe(bare) {
             return Err(Error::fatal(format!(
-                "the index has an entry with the impossible path '{}'",
+                "the index has an entry with the invalid path '{}'",
                 String::from_utf8_lossy(path).escape_debug()
             )));
         }
@@ -234,12 +234,12 @@ fn scan_part(
         }
         let stat = disk
             .stat(path)
-            .context(|| format!("cannot look at '{}'", String::from_utf8_lossy(path)))?;
+            .context(|| format!("cannot read '{}'", String::from_utf8_lossy(path)))?;
         let Some(stat) = stat else {
             if unmerged {
                 last_unmerged = path;
             }
-            // Outside a sparse checkout's cone, and nothing there: as the index has it.
+            // Outside a sparse checkout's cone and missing, as the index expects.
             if !(manner.sparse && entry.flags.contains(Flags::SKIP_WORKTREE)) {
                 scan.deleted.push(path.to_vec());
             }
@@ -255,7 +255,7 @@ fn scan_part(
                 dot_git.extend_from_slice(b"/.git");
                 let checked_out = disk
                     .stat(&dot_git)
-                    .context(|| "cannot look at a submodule".to_owned())?;
+                    .context(|| "cannot read a submodule".to_owned())?;
                 if checked_out.is_some() {
                     scan.submodules.push(path.to_vec());
                     scan.left_out.push(LeftOut {
@@ -264,7 +264,7 @@ fn scan_part(
                     });
                 }
             }
-            // Its place is taken by a directory, whose files count by themselves.
+            // A directory is in its place, and its files count separately.
             FileType::Directory => scan.deleted.push(path.to_vec()),
             FileType::RegularFile | FileType::Symlink => {
                 let known = !unmerged
@@ -286,7 +286,7 @@ fn scan_part(
     Ok(scan)
 }
 
-/// Returns whether a file is as an entry of an index says, by git's rule.
+/// Returns whether a file is unchanged according to its index entry, by git's rule.
 pub(in crate::git) fn is_unchanged(entry: &gix::index::Entry, stat: &Stat, rules: Rules) -> bool {
     let kind = FileType::from_raw_mode(stat.st_mode);
     let executable = stat.st_mode & 0o100 != 0;
@@ -297,9 +297,9 @@ pub(in crate::git) fn is_unchanged(entry: &gix::index::Entry, stat: &Stat, rules
         _ => false,
     };
     let known = &entry.stat;
-    // git empties the recorded size of an entry that it is not sure about.
+    // git clears the recorded size of an entry that it is not certain about.
     let unsure = known.size == 0 && entry.id != rules.empty_blob;
-    // The index keeps the low 32 bits of everything.
+    // The index keeps the low 32 bits of all values.
     let low = |value: i64| value as u32;
     let (mtime, ctime) = (
         (low(stat.st_mtime), stat.st_mtime_nsec as u32),
@@ -321,7 +321,7 @@ pub(in crate::git) fn is_unchanged(entry: &gix::index::Entry, stat: &Stat, rules
     {
         return false;
     }
-    // Without nanoseconds anything in the index's own second is too young.
+    // Without nanoseconds, a file of the index's own second is too young.
     let (at, margin) = if known.mtime.nsecs == 0 || rules.minimal {
         (i128::from(known.mtime.secs) * 1_000_000_000, 1_000_000_000)
     } else {

@@ -1,7 +1,7 @@
-//! Blobs of larger files that are not staged, by the stat data of the files: one that has not changed is not read again.
+//! A cache of the blobs of larger unstaged files, keyed by their stat data, so that unchanged files are not read again.
 //!
-//! What is remembered has the form of an index, one a working tree, and the rule is that of git's index: a file whose
-//! stat data is as recorded, and old enough to be sure, has the recorded content. Losing it costs time only.
+//! The cache has the form of an index, one per worktree, and follows git's rule for the index: a file with the recorded
+//! stat data that is old enough to be certain has the recorded content. Losing the cache only costs time.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,19 +17,19 @@ use crate::git::snapshot::capture::Checkout;
 use crate::git::snapshot::index::Item;
 use crate::git::snapshot::scan::{Hidden, Manner, Rules, is_unchanged};
 
-/// Smaller files are read as soon as they are looked up.
+/// Smaller files are read as fast as they are looked up.
 const SMALLEST: i64 = 1 << 20;
 
-/// What is known of the larger files of a working tree.
+/// The cache of a worktree.
 pub(in crate::git) struct Remembered {
     path: PathBuf,
     known: Option<(gix::index::File, Rules)>,
-    /// The files whose content git stores by rules that stand outside of them.
+    /// The files that git converts by rules outside of them.
     converted: BTreeSet<Vec<u8>>,
 }
 
 impl Repo {
-    /// Reads what is remembered of a working tree. A file that cannot be read is none.
+    /// Reads the cache of a worktree. An unreadable file counts as empty.
     pub(in crate::git) fn remembered(
         &self,
         at: &Checkout,
@@ -63,7 +63,7 @@ impl Repo {
         Ok(memory)
     }
 
-    /// Returns which of these files git may store as something else than their bytes.
+    /// Returns which of these files git may store with other bytes.
     fn converted<'a>(
         &self,
         at: &Checkout,
@@ -83,7 +83,7 @@ impl Repo {
         self.converts_any(at, &items)
     }
 
-    /// Remembers what git has just stored. That it cannot be kept is no error.
+    /// Caches the blobs that git has just stored. A failure is not an error.
     pub(in crate::git) fn remember(
         &self,
         memory: &Remembered,
@@ -93,7 +93,8 @@ impl Repo {
     ) {
         let since = began.duration_since(std::time::UNIX_EPOCH);
         let began = since.map_or(0, |since| since.as_secs());
-        // A file that was written to while it was read may look as it did before: one that rested for a while does not.
+        // A file that was written during the read may have the same stat data; one that was unchanged for a while is
+        // certain.
         let rested = |entry: &gix::index::Entry| u64::from(entry.stat.mtime.secs) + 1 < began;
         let mut state = gix::index::State::new(self.hash_kind());
         let mut kept = BTreeSet::new();
@@ -129,7 +130,7 @@ impl Repo {
 }
 
 impl Remembered {
-    /// Returns a file as it was stored, if it has not changed since and its content is still here.
+    /// Returns the blob of a file, if the file is unchanged and the blob still exists.
     pub(in crate::git) fn item(&self, repo: &Repo, path: &[u8], stat: &Stat) -> Option<Item> {
         let (index, rules) = self.known.as_ref()?;
         let entry = index.entry_by_path(path.as_bstr())?;

@@ -1,4 +1,4 @@
-//! Whether a submodule holds work that is in no commit of its own. Nothing that its settings name is run for that.
+//! Checks whether a submodule has uncommitted work, without running programs from its settings.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use crate::git::{Git, ObjectKind, Repo};
 const LONGEST: u64 = 8 << 10;
 
 impl Repo {
-    /// Returns whether a checked-out submodule holds work that is not committed in it; `None` when that cannot be told.
+    /// Returns whether a checked-out submodule has uncommitted work; `None` if unknown.
     pub fn has_loose_work(&self, at: &Checkout, submodule: &[u8]) -> Option<bool> {
         let top = at.top.join(std::ffi::OsStr::from_bytes(submodule));
         let git_dir = self.git_dir_of(&top)?;
         let index = git_dir.join("index");
-        // Whoever works there can have put anything in its place.
+        // An agent can have put anything in its place.
         if !std::fs::symlink_metadata(&index).ok()?.is_file() {
             return None;
         }
@@ -38,11 +38,11 @@ impl Repo {
         {
             return Some(true);
         }
-        // What those inside it hold is not looked at.
+        // Nested submodules are not examined.
         if !scan.submodules.is_empty() {
             return None;
         }
-        // Of an object that is missing there, git would ask whom its settings name, by a program that they name.
+        // For a missing object, git would contact a remote and run a program from the submodule's settings.
         let git = || {
             Git::new(&git_dir, &git_dir, Some(&top))
                 .env("GIT_NO_LAZY_FETCH", "1")
@@ -67,7 +67,7 @@ impl Repo {
         }
     }
 
-    /// Returns whether a file has exactly what its entry says.
+    /// Returns whether a file has exactly the content of its entry.
     fn holds(&self, disk: &mut Disk, path: &[u8], entry: &gix::index::Entry) -> Option<bool> {
         let content = disk.read(path).ok()??;
         let (data, mode) = match content {
@@ -79,7 +79,7 @@ impl Repo {
         Some(id == entry.id && mode == entry.mode)
     }
 
-    /// Returns where a submodule keeps its repository, if that is inside it or among those of this repository.
+    /// Returns the git directory of a submodule, if it is inside it or among those of this repository.
     fn git_dir_of(&self, top: &Path) -> Option<PathBuf> {
         let dot_git = top.join(".git");
         let found = std::fs::symlink_metadata(&dot_git).ok()?;

@@ -1,8 +1,7 @@
-//! Which files of a working tree are neither tracked nor ignored.
+//! Finds the files of a worktree that are neither tracked nor ignored.
 //!
-//! Where every name on disk stands in the index there are none, whatever is ignored, and a look at the directories tells
-//! that. As soon as one name does not, git is asked: what is ignored, what is a repository of its own, and which letters
-//! are the same is for git to say.
+//! If the index has every name on disk, there are none, whatever is ignored, and reading the directories is enough. For
+//! any other name git is asked, which alone decides about ignored files, nested repositories and case.
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;
@@ -20,18 +19,18 @@ use crate::git::snapshot::capture::Checkout;
 use crate::git::snapshot::scan::{LeftOut, Reason};
 use crate::git::{Git, Repo};
 
-/// What is in a working tree beside what is tracked.
+/// The untracked part of a worktree.
 #[derive(Debug, Default)]
 pub(in crate::git) struct Untracked {
     /// Files and links, from the top, in git's form.
     pub(in crate::git) files: BTreeSet<Vec<u8>>,
-    /// Repositories of their own, of which git lists no files.
+    /// Nested repositories, whose files git does not list.
     pub(in crate::git) repositories: Vec<Vec<u8>>,
-    /// What git said about directories that it may not read.
+    /// git's messages about unreadable directories.
     pub(in crate::git) complaint: Vec<u8>,
 }
 
-/// A look for untracked files that may be taken in any thread.
+/// A search for untracked files that can run in any thread.
 #[derive(Debug)]
 pub(in crate::git) struct Search<'a> {
     git: Git,
@@ -40,7 +39,7 @@ pub(in crate::git) struct Search<'a> {
 }
 
 impl Repo {
-    /// Prepares a look for the untracked files of a working tree with this index.
+    /// Prepares a search for the untracked files of a worktree with this index.
     pub(in crate::git) fn search_untracked<'a>(
         &self,
         at: &'a Checkout,
@@ -57,8 +56,8 @@ impl Repo {
 }
 
 impl Repo {
-    /// Returns what git ignores in a working tree, from the top, in git's form. A directory of which everything is ignored
-    /// is one entry, with a slash at its end.
+    /// Returns the ignored files of a worktree, from the top, in git's form. A directory with only ignored files is one
+    /// entry, with a slash at its end.
     pub fn ignored_in(&self, at: &Checkout) -> Result<Vec<Vec<u8>>> {
         let answer = self
             .git_in(at)
@@ -74,10 +73,10 @@ impl Repo {
 }
 
 impl Repo {
-    /// Returns what bears a name that git never records, so that no snapshot holds it: `.git` in any letters below the top,
-    /// `.gitmodules` as a link. Ignored directories are not looked into.
+    /// Returns the files whose names git never records, so that no snapshot holds them: `.git` in any case below the
+    /// top, and `.gitmodules` as a link. Does not search ignored directories.
     pub fn git_names_in(&self, at: &Checkout) -> Result<Vec<LeftOut>> {
-        let cannot = || format!("cannot look at '{}'", at.top.display());
+        let cannot = || format!("cannot read '{}'", at.top.display());
         let ignored: BTreeSet<Vec<u8>> = self.ignored_in(at)?.into_iter().collect();
         let mut disk = Disk::open(&at.top).context(cannot)?;
         let mut found = Vec::new();
@@ -109,9 +108,9 @@ impl Repo {
 }
 
 impl Search<'_> {
-    /// Takes the look.
+    /// Runs the search.
     pub(in crate::git) fn run(self) -> Result<Untracked> {
-        // What cannot be read here git says better.
+        // git reports unreadable files better.
         if is_all_tracked(self.top, self.index).unwrap_or(false) {
             return Ok(Untracked::default());
         }
@@ -139,7 +138,7 @@ impl Search<'_> {
     }
 }
 
-/// Returns whether every name below a top stands in the index as what it is.
+/// Returns whether the index has every name below a top, with the same kind.
 fn is_all_tracked(top: &Path, index: &State) -> io::Result<bool> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     let top = rustix::fs::open(top, flags, rustix::fs::Mode::empty())?;
@@ -152,12 +151,12 @@ fn is_all_tracked(top: &Path, index: &State) -> io::Result<bool> {
 
 struct Walk<'a> {
     index: &'a State,
-    /// The directory that is looked at, with a slash at its end unless it is the top.
+    /// The current directory, with a slash at its end unless it is the top.
     path: Vec<u8>,
 }
 
 impl Walk<'_> {
-    /// Looks at one directory, of which `entries` are all that the index has.
+    /// Checks one directory; `entries` are all its entries in the index.
     fn is_tracked(&mut self, dir: BorrowedFd<'_>, entries: &[Entry]) -> io::Result<bool> {
         let above = self.path.len();
         for found in Dir::read_from(dir)? {
@@ -166,7 +165,7 @@ impl Walk<'_> {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            // Below the top it makes a repository of its own.
+            // Below the top it marks a nested repository.
             if name.to_bytes() == b".git" && above == 0 {
                 continue;
             }
@@ -191,7 +190,7 @@ impl Walk<'_> {
         Ok(true)
     }
 
-    /// Looks at the directory whose path is the current one.
+    /// Checks the directory at the current path.
     fn is_tracked_dir(
         &mut self,
         dir: BorrowedFd<'_>,
@@ -199,12 +198,12 @@ impl Walk<'_> {
         entries: &[Entry],
     ) -> io::Result<bool> {
         if let Some(entry) = self.exactly(entries) {
-            // git never looks into a submodule; a file that became a directory has files of its own.
+            // git never enters a submodule; a file that became a directory has files of its own.
             return Ok(entry.mode == Mode::COMMIT);
         }
         self.path.push(b'/');
         let below = self.below(entries);
-        // One without anything tracked may be ignored; one that the index keeps as a whole should not be there.
+        // A directory without tracked files may be ignored; one that the index holds as a whole should not exist.
         if below.is_empty() || below[0].mode == Mode::DIR {
             return Ok(false);
         }
@@ -242,7 +241,7 @@ mod tests {
 
     type Script = fn(&Path);
 
-    /// Changes to a clean working tree, and whether git must be asked because of them.
+    /// Changes to a clean worktree, and whether they require git.
     const SCRIPTS: [(&str, bool, Script); 16] = [
         ("clean", false, |_| {}),
         ("changed", false, |top| write(top, "a", "other\n")),

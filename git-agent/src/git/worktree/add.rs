@@ -1,5 +1,5 @@
-//! Adds a linked worktree on a new branch: registered as git does, filled by [`checkout`](crate::git::worktree::checkout) or by
-//! git itself, and taken back whole if anything fails.
+//! Adds a linked worktree on a new branch: registers it as git does, fills it by
+//! [`checkout`](crate::git::worktree::checkout) or by git itself, and removes it completely on failure.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,52 +17,52 @@ use crate::git::worktree::list::read_gitdir;
 use crate::git::worktree::place::Undo;
 use crate::git::{Git, ObjectId, Repo};
 
-/// What to add.
+/// The worktree to add.
 #[derive(Debug)]
 pub struct AddOptions<'a> {
-    /// Where: a path that does not exist, or an empty directory.
+    /// The path: missing, or an empty directory.
     pub path: &'a Path,
     /// The short name of the branch to create.
     pub branch: &'a str,
-    /// The commit it starts at.
+    /// The commit at which it starts.
     pub start: ObjectId,
-    /// What the user called that commit, for the reflog; the id otherwise.
+    /// The user's name for that commit, for the reflog; by default its id.
     pub start_name: Option<&'a str>,
-    /// What the admin directory should be called; the path's last component otherwise.
+    /// The preferred name of the admin directory; by default the last component of the path.
     pub name_hint: Option<&'a str>,
     /// Whether to leave the worktree without files.
     pub no_checkout: bool,
-    /// Set by a signal handler to give up, undoing everything.
+    /// Set by a signal handler to cancel and undo everything.
     pub interrupt: &'a AtomicBool,
 }
 
-/// How the files came to be.
+/// How the files were created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// Copied and written here.
     Fast(Report),
     /// Checked out by git, for this reason.
     Git(&'static str),
-    /// Not wanted.
+    /// No files were requested.
     NoCheckout,
 }
 
-/// A worktree that was added.
+/// The result of adding a worktree.
 #[derive(Debug)]
 pub struct Added {
     /// Its name below `worktrees/`.
     pub id: String,
-    /// Its real path.
+    /// The real path.
     pub path: PathBuf,
     /// Its own git directory.
     pub admin_dir: PathBuf,
-    /// How it was filled.
+    /// How the files were created.
     pub way: Way,
-    /// The hook's answer, if there is a hook. As with git, one that fails does not undo the worktree.
+    /// The result of the hook, if there is one. As in git, a failing hook does not undo the worktree.
     pub hook: Option<Hook>,
 }
 
-/// Adds a worktree. After an error nothing is left of it, and nothing else was touched.
+/// Adds a worktree. On an error nothing of it is left, and nothing else was changed.
 pub fn add(repo: &Repo, options: &AddOptions<'_>) -> Result<Added> {
     let full_name = branch::full_name(options.branch)?;
     if repo.find_ref(&full_name)?.is_some() {
@@ -139,21 +139,21 @@ fn fill(
     })
 }
 
-/// What is registered.
+/// The record of a worktree.
 pub(super) struct Entry<'a> {
-    /// What the admin directory should be called.
+    /// The preferred name of the admin directory.
     pub(super) hint: &'a OsStr,
-    /// Where the files are while the worktree is made.
+    /// The directory of the files while the worktree is created.
     pub(super) folder: &'a Path,
-    /// Where they will be.
+    /// The final directory of the files.
     pub(super) place: &'a Path,
     /// The full name of the branch.
     pub(super) branch: &'a str,
-    /// The first line of HEAD's reflog without a message, if there is to be one.
+    /// The first line of HEAD's reflog without a message, if it gets one.
     pub(super) log_line: Option<&'a str>,
 }
 
-/// Writes what git writes for a new worktree on a branch.
+/// Writes git's files for a new worktree on a branch.
 pub(super) fn register(repo: &Repo, undo: &mut Undo, entry: &Entry<'_>) -> Result<PathBuf> {
     let admin_dir = undo.make_admin_dir(repo, entry.hint, |staged| {
         fs::write(staged.join("gitdir"), line(b"", &entry.place.join(".git")))?;
@@ -173,7 +173,7 @@ fn line(prefix: &[u8], path: &Path) -> Vec<u8> {
     [prefix, path.as_os_str().as_bytes(), b"\n"].concat()
 }
 
-/// Lets git register the worktree, with all that its settings ask for.
+/// Lets git register the worktree according to its settings.
 pub(super) fn register_by_git(
     git: Git,
     undo: &mut Undo,
@@ -181,7 +181,7 @@ pub(super) fn register_by_git(
     branch: &str,
 ) -> Result<PathBuf> {
     git.args(["worktree", "add", "--quiet", "--no-checkout"])
-        // Locked until it is filled: what a crash leaves is known by it.
+        // Locked until it is filled, which identifies the remains of a crash.
         .args(["--lock", "--reason", INITIALIZING, "--"])
         .arg(path)
         .arg(branch)
@@ -232,7 +232,7 @@ fn check_out(
         }
     };
     undo.clear()?;
-    // The same words by which `git worktree add` fills a worktree. Its filters and hooks are the user's own.
+    // The arguments with which `git worktree add` fills a worktree. Filters and hooks are the user's own.
     repo.git_at(admin_dir, path)
         .with_hooks()
         .args(["reset", "--hard", "--quiet", "--no-recurse-submodules"])
@@ -240,14 +240,14 @@ fn check_out(
     Ok(Way::Git(reason))
 }
 
-/// Leaves the traces of the `git reset --hard` by which git would have filled the worktree.
+/// Writes the traces of the `git reset --hard` with which git would have filled the worktree.
 pub(super) fn finish_as_reset(
     repo: &Repo,
     admin_dir: &Path,
     start: ObjectId,
 ) -> std::io::Result<()> {
     fs::write(admin_dir.join("ORIG_HEAD"), format!("{start}\n"))?;
-    // Asked from a worktree, no repository is bare: only an explicit no keeps this line out.
+    // In a worktree, git ignores `core.bare`: only an explicit setting prevents this line.
     let wanted = branch::log_setting(repo).unwrap_or(true);
     match branch::log_line(repo, start, start).filter(|_| wanted) {
         Some(line) => {
@@ -257,7 +257,7 @@ pub(super) fn finish_as_reset(
     }
 }
 
-/// Returns the main worktree as a place to copy from. Its index is the user's own.
+/// Returns the main worktree as a source for copies. Its index is the user's own.
 pub(super) fn main_donor(repo: &Repo) -> Option<Donor> {
     let common = repo.common_dir();
     let root = if repo.is_linked_worktree() {

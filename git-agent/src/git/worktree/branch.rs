@@ -1,7 +1,7 @@
-//! Creates the branch of a new worktree exactly once, and takes it back if the worktree fails.
+//! Creates the branch of a new worktree exactly once, and deletes it again if the worktree fails.
 //!
-//! On the files backend this is done here under git's own lock file, with the existence of the ref checked under that
-//! lock: of many that want the same name one gets it. Where git has more to do than to write a file, git does it.
+//! On the files backend this happens here under git's own lock file, and the ref's existence is checked under that
+//! lock, so that only one of several processes gets the name. git does it where more than a file must be written.
 
 use std::fs;
 use std::io::{self, Write};
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use gix::bstr::ByteSlice;
 
 use crate::error::{Context, Error, Result};
-use crate::git::refs::lock_path;
+use crate::git::refs::{Expected, RefChange, lock_path};
 use crate::git::worktree::hook;
 use crate::git::{ObjectId, RefBackend, Repo};
 
-/// How long another holder of the lock is waited for.
+/// How long to wait for another holder of the lock.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A branch that this process created.
@@ -23,14 +23,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Branch {
     pub(super) full_name: String,
     start: ObjectId,
-    /// Why git itself has to handle refs here.
+    /// The reason why git must handle refs here.
     pub(super) by_git: Option<&'static str>,
     /// The reflog line of its creation without the message, if refs are logged.
     pub(super) log_line: Option<String>,
 }
 
 impl Branch {
-    /// Creates the branch; its name must be free.
+    /// Creates the branch; the name must be free.
     pub(super) fn create(
         repo: &Repo,
         name: &str,
@@ -62,10 +62,16 @@ impl Branch {
             Some(_) => branch.create_by_git(repo, name, &message)?,
             None => branch.create_file(repo, name, &message)?,
         }
+        // Recorded only now: a branch that already existed is not a move of ours.
+        repo.note_moves(&[RefChange {
+            name: branch.full_name.clone(),
+            expected: Expected::Absent,
+            new: Some(branch.start),
+        }]);
         Ok(branch)
     }
 
-    /// Deletes the branch again if nobody has moved it.
+    /// Deletes the branch unless it has moved.
     pub(super) fn release(&self, repo: &Repo) {
         let _ = repo
             .git_common()
@@ -101,7 +107,7 @@ impl Branch {
                 return Err(already_exists(name));
             }
             refuse_conflicts(repo, &self.full_name)?;
-            // Directories of refs that are gone may be in the way, but only empty ones.
+            // Empty directories of deleted refs may be in the way.
             remove_empty_directories(&path).context(cannot)?;
             file.write_all(format!("{}\n", self.start).as_bytes())
                 .and_then(|()| file.sync_data())
@@ -115,7 +121,7 @@ impl Branch {
         })();
         if result.is_err() {
             let _ = fs::remove_file(&lock);
-            // Also the directories made for the lock; those in use are not empty.
+            // Also the directories created for the lock; those in use are not empty.
             let heads = repo.common_dir().join("refs/heads");
             for above in lock.ancestors().skip(1).take_while(|above| *above != heads) {
                 if fs::remove_dir(above).is_err() {
@@ -127,7 +133,7 @@ impl Branch {
     }
 }
 
-/// Returns the full name of a branch if git would accept it.
+/// Returns the full name of a branch if git accepts it.
 pub(super) fn full_name(branch: &str) -> Result<String> {
     let full_name = format!("refs/heads/{branch}");
     let invalid = branch.starts_with('-')
@@ -141,13 +147,13 @@ pub(super) fn full_name(branch: &str) -> Result<String> {
     Ok(full_name)
 }
 
-/// Returns the error for a branch that is there already.
+/// Returns the error for an existing branch.
 pub(super) fn already_exists(branch: &str) -> Error {
     Error::fatal(format!("a branch named '{branch}' already exists"))
 }
 
-/// Refuses a name that needs a directory where a branch is, or the other way round. For loose refs the file system
-/// would tell, for packed ones nothing would.
+/// Refuses a name that needs a directory in the place of a branch, or the reverse. The file system detects this for
+/// loose refs, but not for packed ones.
 fn refuse_conflicts(repo: &Repo, full_name: &str) -> Result<()> {
     let conflict = |other: &str| {
         let short = |name: &str| name.strip_prefix("refs/heads/").unwrap_or(name).to_owned();
@@ -204,7 +210,7 @@ fn remove_empty_directories(path: &Path) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// Appends one line to a reflog, making it if need be.
+/// Appends one line to a reflog, and creates it if it is missing.
 pub(super) fn append_log(path: &Path, line: &str, message: &str) -> io::Result<()> {
     let open = || fs::OpenOptions::new().append(true).create(true).open(path);
     let mut file = match open() {
@@ -220,7 +226,7 @@ pub(super) fn append_log(path: &Path, line: &str, message: &str) -> io::Result<(
     file.write_all(format!("{line}{tab}{message}\n").as_bytes())
 }
 
-/// Returns a reflog line without its message; `None` if nobody knows who commits.
+/// Returns a reflog line without its message; `None` if the committer is unknown.
 pub(super) fn log_line(repo: &Repo, old: ObjectId, new: ObjectId) -> Option<String> {
     let signature = repo.gix().committer()?.ok()?;
     let mut who = Vec::new();
@@ -237,7 +243,7 @@ pub(super) fn logs_refs(repo: &Repo) -> bool {
     }
 }
 
-/// Returns what `core.logAllRefUpdates` says, if it is set.
+/// Returns the value of `core.logAllRefUpdates`, if it is set.
 pub(super) fn log_setting(repo: &Repo) -> Option<bool> {
     let config = repo.gix().config_snapshot();
     let value = config.string("core.logAllRefUpdates")?;

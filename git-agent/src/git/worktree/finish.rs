@@ -1,23 +1,24 @@
-//! Finishes a worktree whose maker died half-way. Nobody has worked in it yet: it is still locked as being made.
+//! Finishes a worktree whose creator died half-way. No work was done in it yet: it is still locked as initializing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Context, Result};
 use crate::git::refs::{Expected, RefChange};
-use crate::git::worktree::list::read_gitdir;
+use crate::git::worktree::list::admin_dir_of;
 use crate::git::worktree::place::remove_record;
 use crate::git::worktree::recreate::is_initializing;
 use crate::git::worktree::{branch, hook};
 use crate::git::{ObjectId, Repo};
 
-/// Why a worktree that is being made is locked: git's own word for it.
+/// git's own lock reason for a worktree that is being created.
 pub(super) const INITIALIZING: &str = "initializing";
 
-/// Takes up what a dead maker left of a worktree on a branch of its own. The caller knows that no maker lives.
+/// Finishes the remains of a worktree on its own branch after its creator died. The caller knows that the creator is
+/// dead.
 ///
-/// What can be filled is filled, files that are not in the commit stay, and the commit is returned. Of anything less
-/// than that only the traces are removed, so that it can be added anew; a branch goes only if it is still at `start`.
+/// If the worktree can be filled, fills it, keeps files that are not in the commit, and returns the commit. Otherwise
+/// removes the traces, so that it can be added anew; deletes the branch only if it is still at `start`.
 pub fn finish(
     repo: &Repo,
     path: &Path,
@@ -36,7 +37,7 @@ pub fn finish(
             hook::post_checkout(repo, path, head)?;
             return Ok(Some(head));
         }
-        // The link is made before the first file: where there is one, somebody else put it there.
+        // The creator writes the link before the first file: without the link, the files are not its own.
         if holds_more_than(&link, path) {
             return Ok(None);
         }
@@ -52,7 +53,7 @@ pub fn finish(
             expected: Expected::At(start),
             new: None,
         };
-        // Moved meanwhile: then somebody uses it, and it stays.
+        // If it moved meanwhile, it is in use, and stays.
         let _ = repo.swap_refs(&[change])?;
     }
     Ok(None)
@@ -62,11 +63,9 @@ pub fn finish(
 fn unfinished(repo: &Repo, path: &Path) -> Option<PathBuf> {
     let parent = fs::canonicalize(path.parent()?).ok()?;
     let path = parent.join(path.file_name()?);
-    let entries = fs::read_dir(repo.common_dir().join("worktrees")).ok()?;
-    entries
-        .flatten()
-        .map(|entry| entry.path())
-        .find(|dir| read_gitdir(dir).is_some_and(|known| known == path) && is_initializing(dir))
+    // A path has only one record, because git and we refuse to add another.
+    let admin_dir = admin_dir_of(repo, &path).ok()??;
+    is_initializing(&admin_dir).then_some(admin_dir)
 }
 
 fn holds_more_than(link: &Path, path: &Path) -> bool {
@@ -75,7 +74,7 @@ fn holds_more_than(link: &Path, path: &Path) -> bool {
 }
 
 fn fill(repo: &Repo, admin_dir: &Path, path: &Path) -> Result<()> {
-    // Both were written by the dead maker: a lock that nobody holds, and an index that may be torn.
+    // Both are from the dead creator: a lock without a holder, and an index that may be torn.
     for name in ["index.lock", "index"] {
         let _ = fs::remove_file(admin_dir.join(name));
     }

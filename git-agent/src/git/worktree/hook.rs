@@ -9,29 +9,29 @@ use crate::env::GIT_LOCATION_VARIABLES;
 use crate::error::{Context, Result};
 use crate::git::{Git, ObjectId, Repo};
 
-/// What the repository's `post-checkout` hook said.
+/// The result of the repository's `post-checkout` hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
-    /// Its exit code; `None` when a signal ended it.
+    /// The exit code; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it printed, unescaped.
+    /// The output, unescaped.
     pub output: Vec<u8>,
 }
 
-/// Returns whether git might run something at this event.
+/// Returns whether git might run a hook for this event.
 pub(super) fn exists(repo: &Repo, name: &str) -> bool {
     match directory(repo, None) {
-        // Relative to whichever worktree asks.
+        // The path is relative to the current worktree.
         None => true,
         Some(directory) => is_configured(repo) || is_executable(&directory.join(name)),
     }
 }
 
-/// Runs the `post-checkout` hook in a new worktree, with nothing pointing elsewhere.
+/// Runs the `post-checkout` hook in a new worktree, without variables that point elsewhere.
 pub(super) fn post_checkout(repo: &Repo, top: &Path, start: ObjectId) -> Result<Option<Hook>> {
     let words = [repo.null_id().to_string(), start.to_string(), "1".into()];
     if is_configured(repo) {
-        // Commands from the configuration: only git knows how to run them.
+        // Hooks from the configuration, which only git can run.
         let answer = Git::outside()
             .current_dir(top)
             .env_remove("GIT_OPTIONAL_LOCKS")
@@ -69,7 +69,7 @@ pub(super) fn post_checkout(repo: &Repo, top: &Path, start: ObjectId) -> Result<
     }))
 }
 
-/// Returns where hooks lie; `None` if that depends on a worktree which is not given.
+/// Returns the directory of hooks; `None` if it depends on a worktree that is not given.
 fn directory(repo: &Repo, top: Option<&Path>) -> Option<PathBuf> {
     match repo.gix().config_snapshot().trusted_path("core.hooksPath") {
         Ok(Some(path)) if path.is_absolute() => Some(path),

@@ -13,7 +13,7 @@ use crate::git::refs::Target;
 use crate::git::worktree::finish::INITIALIZING;
 use crate::git::{ObjectId, RefBackend, Repo};
 
-/// How often git is asked for its list, and how long to wait in between: making the files of a worktree takes a moment.
+/// How often git is asked for its list, and the delay in between: creating the files of a worktree takes a moment.
 const ATTEMPTS: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(25);
 
@@ -22,24 +22,24 @@ const PAUSE: Duration = Duration::from_millis(25);
 pub struct Worktree {
     /// Its name below `worktrees/`; `None` for the main one.
     pub id: Option<String>,
-    /// Its top directory, which may be gone.
+    /// The top directory, which may be missing.
     pub path: PathBuf,
     /// Its own git directory.
     pub admin_dir: PathBuf,
     /// The full name of the branch that is checked out; `None` if HEAD is detached.
     pub branch: Option<String>,
-    /// What HEAD points at; `None` if the branch has no commit yet.
+    /// The commit of HEAD; `None` if the branch has none yet.
     pub head: Option<ObjectId>,
-    /// Why it is locked, if it is; often empty.
+    /// The reason of its lock, if it is locked; often empty.
     pub locked: Option<String>,
-    /// Why git would forget it, if it would.
+    /// The reason why git would prune it, if it would.
     pub prunable: Option<String>,
-    /// Whether it is a repository without files.
+    /// Whether it is a bare repository.
     pub bare: bool,
 }
 
 impl Worktree {
-    /// Returns whether it is still being made, or its maker died.
+    /// Returns whether it is still being created, or its creator died.
     pub fn is_initializing(&self) -> bool {
         self.locked.as_deref() == Some(INITIALIZING)
     }
@@ -65,8 +65,8 @@ pub fn list(repo: &Repo) -> Result<Vec<Worktree>> {
     Ok(all)
 }
 
-/// Returns what each worktree is on, by its top: a branch, also one that has no commit, or a commit. There may be many, and
-/// this looks at nothing else of them.
+/// Returns the HEAD of each worktree by its top: a branch, even without a commit, or a commit. There may be many
+/// worktrees, and nothing else of them is read.
 pub fn heads(repo: &Repo) -> Result<Vec<(PathBuf, Target)>> {
     if repo.ref_backend() == RefBackend::Reftable {
         let head = |worktree: Worktree| {
@@ -106,10 +106,10 @@ pub(super) fn admin_dirs(repo: &Repo) -> Result<Vec<PathBuf>> {
         .collect()
 }
 
-/// Returns the own git directory of the linked worktree at a path; `None` when git knows of none there.
+/// Returns the own git directory of the linked worktree at a path; `None` if git knows none there.
 pub fn admin_dir_of(repo: &Repo, path: &Path) -> Result<Option<PathBuf>> {
     let is_it = |admin_dir: &PathBuf| read_gitdir(admin_dir).is_some_and(|top| top == path);
-    // git names it after the directory, where that name is free.
+    // git names it after the directory if that name is free.
     let likely = (path.file_name()).map(|name| repo.common_dir().join("worktrees").join(name));
     match likely.filter(is_it) {
         Some(likely) => Ok(Some(likely)),
@@ -130,7 +130,7 @@ pub(super) fn linked_at(repo: &Repo, admin_dir: &Path) -> Result<Option<Worktree
         .map(|reason| String::from_utf8_lossy(&reason).trim_end().to_owned());
     let prunable = match &locked {
         Some(_) => None,
-        // One whose path cannot be read is not listed at all.
+        // A worktree with an unreadable path is not listed at all.
         None => match fs::symlink_metadata(path.join(".git")) {
             Ok(_) => None,
             Err(_) => Some("gitdir file points to non-existent location".to_owned()),
@@ -168,13 +168,13 @@ fn main(repo: &Repo) -> Result<Worktree> {
     })
 }
 
-/// Returns where the main worktree is, and whether it is none.
+/// Returns the path of the main worktree, and whether the repository is bare.
 fn main_path(repo: &Repo) -> Result<(PathBuf, bool)> {
     let common = repo.common_dir();
     let top = repo.main_work_tree();
     // A variable may give a bare repository files.
     let bare = top.is_none() && repo.config_bool("core.bare")?.unwrap_or(false);
-    // Where nothing tells where the files are git lists the repository itself, by this rule.
+    // If the location of the files is unknown, git lists the repository itself, by this rule.
     let path = top.unwrap_or_else(|| match (common.file_name(), common.parent()) {
         (Some(name), Some(parent)) if name == ".git" => parent.to_owned(),
         _ => common.to_owned(),
@@ -202,7 +202,7 @@ pub(super) fn read_gitdir(admin_dir: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Reads HEAD of one worktree: the branch, if any, and the commit, if any.
+/// Reads HEAD of one worktree: the branch and the commit, if it has them.
 fn head_of(repo: &Repo, git_dir: &Path) -> Result<(Option<String>, Option<ObjectId>)> {
     if repo.ref_backend() == RefBackend::Reftable {
         return Ok((None, None));
@@ -217,7 +217,7 @@ fn head_of(repo: &Repo, git_dir: &Path) -> Result<(Option<String>, Option<Object
     })
 }
 
-/// Reads the file that is the HEAD of one worktree.
+/// Reads the HEAD file of one worktree.
 fn head_at(repo: &Repo, git_dir: &Path) -> Result<Option<Target>> {
     let path = git_dir.join("HEAD");
     let head = match fs::read(&path) {
@@ -237,8 +237,8 @@ fn head_at(repo: &Repo, git_dir: &Path) -> Result<Option<Target>> {
     })
 }
 
-/// Returns what `git worktree list` says, fields ended by NUL. Git gives up on a worktree that somebody is just making, so
-/// it is asked again.
+/// Returns the output of `git worktree list`, with fields ended by NUL. git fails on a worktree that is just being
+/// created, so it is asked again.
 fn as_git_lists(repo: &Repo) -> Result<Answer> {
     let mut patience = ATTEMPTS;
     loop {
@@ -254,7 +254,7 @@ fn as_git_lists(repo: &Repo) -> Result<Answer> {
     }
 }
 
-/// Asks git for the heads, which no file tells on reftable.
+/// Asks git for the heads, which are not in files on reftable.
 fn add_heads_from_git(repo: &Repo, worktrees: &mut [Worktree]) -> Result<()> {
     let answer = as_git_lists(repo)?;
     let mut current = None;
@@ -266,7 +266,7 @@ fn add_heads_from_git(repo: &Repo, worktrees: &mut [Worktree]) -> Result<()> {
         };
         match key {
             b"worktree" => {
-                // The first is the main one, wherever git believes it to be.
+                // The first is the main worktree, whatever path git gives.
                 let path = Path::new(OsStr::from_bytes(value));
                 let main = std::mem::take(&mut is_first);
                 current = worktrees

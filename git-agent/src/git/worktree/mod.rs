@@ -1,5 +1,5 @@
-//! Worktrees as git registers them: added, listed, found again after a move, removed. The truth is what git says; there
-//! is no second registry.
+//! Worktrees as git registers them: added, listed, found again after a move, removed. git's own records are the only
+//! registry.
 
 mod add;
 mod branch;
@@ -8,17 +8,20 @@ mod finish;
 mod hook;
 pub mod include;
 mod list;
+mod mend;
 mod place;
 mod recreate;
 mod remove;
 pub mod temporary;
 #[cfg(test)]
 mod tests;
+pub mod unfinished;
 
 pub use add::{AddOptions, Added, Way, add};
 pub use finish::finish;
 pub use hook::Hook;
 pub use list::{Worktree, admin_dir_of, heads, list};
+pub use mend::{lost_record, rebuild_index, register_again};
 pub use recreate::{Again, Remains, is_initializing, remains, sweep};
 pub use remove::{
     Finding, ProvenSafe, inspect, is_stale, leads_nowhere, moved_from, prune_missing, put_back,

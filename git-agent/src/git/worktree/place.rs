@@ -1,4 +1,4 @@
-//! The folder and the admin directory of a worktree that is being made, and how to take back exactly what was made.
+//! The folder and the admin directory of a worktree under construction, and how to remove exactly the created files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::git::Repo;
 use crate::git::object::jitter;
 use crate::git::worktree::finish::INITIALIZING;
 
-/// Resolves `.` and `..` without asking the file system, for paths whose end does not exist.
+/// Resolves `.` and `..` without the file system, for paths whose end does not exist.
 pub(super) fn normalize(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for component in path.components() {
@@ -30,7 +30,7 @@ pub(super) fn normalize(path: &Path) -> PathBuf {
     out
 }
 
-/// What has been made so far. Dropped without [`Undo::keep`], it takes everything back and nothing else.
+/// Everything created so far. Dropped without [`Undo::keep`], it removes exactly that.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
     parents: Vec<PathBuf>,
@@ -46,28 +46,28 @@ struct Folder {
 }
 
 impl Undo {
-    /// Declares the work done.
+    /// Marks the work as done.
     pub(super) fn keep(mut self) {
         self.kept = true;
     }
 
-    /// Remembers an admin directory that git made.
+    /// Records an admin directory that git created.
     pub(super) fn adopt_admin_dir(&mut self, path: PathBuf) {
         self.admin_dir = Some(path);
     }
 
-    /// Makes the folder of a worktree, or takes an empty one, and returns its real path.
+    /// Creates the folder of a worktree, or takes an empty one, and returns its real path.
     pub(super) fn make_folder(&mut self, wanted: &Path) -> Result<PathBuf> {
         let cannot = || format!("cannot create '{}'", wanted.display());
         let absolute = std::path::absolute(wanted).context(cannot)?;
         let Some(name) = absolute.file_name() else {
             return Err(Error::fatal(format!(
-                "'{}' is no place for a worktree",
+                "'{}' is not a valid path for a worktree",
                 wanted.display()
             )));
         };
         let parent = absolute.parent().unwrap_or(Path::new("/"));
-        // A neighbour that gives up may remove a parent it made between our look and our use of it.
+        // Another process that gives up may remove a parent directory that it created, between our check and our use.
         for _ in 0..16 {
             self.make_parents(parent).context(cannot)?;
             let real = match fs::canonicalize(parent) {
@@ -121,9 +121,9 @@ impl Undo {
         Ok(())
     }
 
-    /// Makes an admin directory with a name of its own, locked while the worktree is being prepared.
+    /// Creates an admin directory with a unique name, locked while the worktree is prepared.
     ///
-    /// `write` fills it elsewhere first: one without HEAD would be an error to git's own `fsck`, so it appears whole.
+    /// `write` fills it elsewhere first: git's own `fsck` reports one without HEAD, so it must appear complete.
     pub(super) fn make_admin_dir(
         &mut self,
         repo: &Repo,
@@ -144,7 +144,7 @@ impl Undo {
                 0 => base.join(&name),
                 n => base.join(format!("{name}{n}")),
             };
-            // git removes an empty `worktrees` with the last entry of it.
+            // git removes an empty `worktrees` with its last entry.
             match fs::create_dir(&base) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(Error::fatal(cannot()).because(error));
@@ -167,7 +167,7 @@ impl Undo {
         Err(Error::fatal(cannot()))
     }
 
-    /// Empties the folder but for `.git`, and forgets the index, for another way of filling it.
+    /// Empties the folder except `.git`, and drops the index, so that it can be filled in another way.
     pub(super) fn clear(&self) -> Result<()> {
         if let Some(folder) = &self.folder {
             empty(&folder.path, true)
@@ -204,11 +204,11 @@ impl Drop for Undo {
     }
 }
 
-/// Renames something to where nothing is.
+/// Renames a path to one that does not exist.
 pub(super) fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
     let flags = RenameFlags::NOREPLACE;
     match rustix::fs::renameat_with(CWD, from, CWD, to, flags) {
-        // A file system that knows no such thing.
+        // A file system without this operation.
         Err(Errno::INVAL | Errno::NOSYS) => match fs::symlink_metadata(to) {
             Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
             Err(_) => fs::rename(from, to),
@@ -217,7 +217,7 @@ pub(super) fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes the record of a worktree in one step: while its files go one by one, git must not find the rest of them.
+/// Removes the record of a worktree in one step: git must not find a part of it.
 pub(super) fn remove_record(admin_dir: &Path) -> io::Result<()> {
     let base = admin_dir.parent().unwrap_or(admin_dir);
     let staged = match base.file_name() == Some(OsStr::new("worktrees")) {
@@ -234,7 +234,7 @@ pub(super) fn remove_record(admin_dir: &Path) -> io::Result<()> {
 }
 
 /// Returns a fresh path for a record that git must not see yet, or not any more.
-fn staging_place(common_dir: &Path) -> io::Result<PathBuf> {
+pub(super) fn staging_place(common_dir: &Path) -> io::Result<PathBuf> {
     let dir = common_dir.join("agents").join("tmp");
     fs::DirBuilder::new()
         .recursive(true)
@@ -244,7 +244,7 @@ fn staging_place(common_dir: &Path) -> io::Result<PathBuf> {
     Ok(dir.join(name))
 }
 
-/// Removes what is in a directory, never following a symlink.
+/// Removes the content of a directory, never following a symlink.
 pub(super) fn empty(directory: &Path, keep_link: bool) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -277,7 +277,7 @@ fn admin_name(hint: &OsStr) -> String {
         }
         name.push(character);
     }
-    // Room for a counter within the 255 bytes of a file name.
+    // Leaves room for a counter within the 255 bytes of a file name.
     while name.len() > 200 {
         name.pop();
     }

@@ -1,7 +1,7 @@
-//! Makes a worktree again on a branch that exists: filled out of sight beside its place, and put there by one rename.
+//! Recreates a worktree on an existing branch: fills it beside its place, and renames it into place.
 //!
-//! A process that dies on the way leaves no worktree at all, so nothing half made is ever taken for a session's work. What
-//! it leaves of the attempt is removed by the next one.
+//! A process that dies on the way leaves no worktree, so that a half-made one is never taken for a session's work. The
+//! next attempt removes the remains.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -22,10 +22,10 @@ use crate::git::worktree::place::{Undo, remove_record, rename_to_free};
 use crate::git::worktree::remove::{beside, links_to};
 use crate::git::{ObjectId, Repo};
 
-/// The end of a folder's name while it is filled.
+/// The suffix of a folder's name while it is filled.
 const RESTORING: &str = ".restoring";
 
-/// A worktree that is filled beside its place. Dropped before it is put there, nothing is left of it.
+/// A worktree that is filled beside its place. If it is dropped before the rename, nothing is left.
 #[derive(Debug)]
 pub struct Again {
     undo: Undo,
@@ -34,19 +34,19 @@ pub struct Again {
 }
 
 impl Again {
-    /// Makes a worktree for a place where nothing is, with the files of a snapshot, or of the branch where there is none.
-    /// The caller knows that nobody else makes it.
+    /// Creates a worktree for a free path, with the files of a snapshot or else of the branch. The caller knows that no
+    /// other process creates it.
     pub fn make(
         repo: &Repo,
         path: &Path,
         branch: &str,
         snapshot: Option<&Snapshot>,
     ) -> Result<Self> {
-        let cannot = || format!("cannot make the worktree '{}'", path.display());
+        let cannot = || format!("cannot create the worktree '{}'", path.display());
         let full_name = branch::full_name(branch)?;
         let tip = repo
             .branch_tip(branch)?
-            .ok_or_else(|| Error::fatal(format!("there is no branch '{branch}'")))?;
+            .ok_or_else(|| Error::fatal(format!("branch '{branch}' does not exist")))?;
         let mut undo = Undo::default();
         let aside = undo.make_folder(&beside(path, RESTORING))?;
         let place = aside.with_file_name(path.file_name().unwrap_or_default());
@@ -84,16 +84,16 @@ impl Again {
         Ok(again)
     }
 
-    /// Returns where its files are for now.
+    /// Returns the temporary location of its files.
     pub fn checkout(&self) -> &Checkout {
         &self.at
     }
 
-    /// Puts the worktree where it belongs. From this moment on it is there, and whole.
+    /// Renames the worktree to its place. From then on it is complete.
     pub fn put_in_place(self) -> Result<Checkout> {
         let Again { undo, path, at } = self;
-        let cannot = || format!("cannot make the worktree '{}'", path.display());
-        // After a power cut a name must not be there before the bytes.
+        let cannot = || format!("cannot create the worktree '{}'", path.display());
+        // After a power cut a name must not exist before its bytes.
         let top = fs::File::open(&at.top).context(cannot)?;
         rustix::fs::syncfs(&top).context(cannot)?;
         fs::remove_file(at.admin_dir.join("locked")).context(cannot)?;
@@ -143,7 +143,7 @@ impl Again {
                 Err(Refusal::Git(_)) => self.undo.clear()?,
             }
         }
-        // The same words by which `git worktree add` fills a worktree.
+        // The arguments with which `git worktree add` fills a worktree.
         repo.git_at(&at.admin_dir, &at.top)
             .args(["reset", "--hard", "--quiet", "--no-recurse-submodules"])
             .run()?;
@@ -154,7 +154,7 @@ impl Again {
     }
 }
 
-/// Makes a record that git wrote for the folder aside name the place where the folder will be.
+/// Changes a record that git wrote for the temporary folder to name the final one.
 fn name_place(admin_dir: &Path, aside: &Path, place: &Path) -> std::io::Result<()> {
     let file = admin_dir.join("gitdir");
     let text = fs::read(&file)?;
@@ -172,25 +172,25 @@ fn name_place(admin_dir: &Path, aside: &Path, place: &Path) -> std::io::Result<(
     fs::rename(new, file)
 }
 
-/// What a dead process left of a worktree that it was making.
+/// The remains of a worktree whose creator died.
 #[derive(Debug, Default)]
 pub struct Remains {
-    /// Records of git that were never finished.
+    /// Unfinished records of git.
     pub records: Vec<PathBuf>,
     /// A folder beside the worktree's place.
     pub folder: Option<PathBuf>,
-    /// Whether there is a folder with files at the place itself, whose record was never finished.
+    /// Whether the place itself has a folder with files and an unfinished record.
     pub half: bool,
 }
 
 impl Remains {
-    /// Returns whether there is nothing.
+    /// Returns whether nothing remains.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty() && self.folder.is_none()
     }
 }
 
-/// Looks for what is left of a worktree that was being made for a place. While somebody makes it this is that.
+/// Finds the remains of a worktree for a place. While another process creates it, these are that process's files.
 pub fn remains(repo: &Repo, path: &Path) -> Result<Remains> {
     let mut found = Remains::default();
     let aside = beside(path, RESTORING);
@@ -215,16 +215,16 @@ pub fn remains(repo: &Repo, path: &Path) -> Result<Remains> {
     Ok(found)
 }
 
-/// Removes what a dead process left of a worktree that it was making. The caller knows that nobody makes it now.
+/// Removes the remains of a worktree whose creator died. The caller knows that no other process creates it now.
 pub fn sweep(remains: &Remains, path: &Path) -> Result<()> {
     if remains.half {
         return Err(Error::fatal(format!(
-            "'{}' holds files and was never finished",
+            "'{}' contains files and was never finished",
             path.display()
         )));
     }
     let cannot = |what: &Path| format!("cannot remove '{}'", what.display());
-    // The records go first: without them nothing leads to the folders.
+    // The records come first: without them nothing refers to the folders.
     for record in &remains.records {
         if read_gitdir(record).as_deref() == Some(path) {
             let _ = fs::remove_file(path.join(".git"));
@@ -238,7 +238,7 @@ pub fn sweep(remains: &Remains, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a worktree is still being made, or its maker died.
+/// Returns whether a worktree is still being created, or its creator died.
 pub fn is_initializing(admin_dir: &Path) -> bool {
     fs::read(admin_dir.join("locked"))
         .is_ok_and(|reason| reason.trim_ascii() == INITIALIZING.as_bytes())
@@ -249,7 +249,7 @@ fn holds_files(path: &Path) -> bool {
     entries.into_iter().any(|entry| entry.file_name() != ".git")
 }
 
-/// Returns whether a folder beside a worktree's place is one of ours: empty, or leading to a record of this repository.
+/// Returns whether a folder beside a worktree's place is ours: empty, or linked to a record of this repository.
 fn is_ours(repo: &Repo, aside: &Path) -> bool {
     if !fs::symlink_metadata(aside).is_ok_and(|meta| meta.is_dir()) {
         return false;

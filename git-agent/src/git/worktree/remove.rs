@@ -1,46 +1,46 @@
-//! Takes worktrees away, and finds those that were moved by hand. What may go is decided elsewhere: callers bring proof.
+//! Removes worktrees, and finds those that the user moved. The callers decide what may be removed, and bring proof.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Result, shell_path};
 use crate::git::snapshot::capture::Checkout;
 use crate::git::worktree::list::{Worktree, linked_at, list, read_gitdir};
 use crate::git::worktree::place::{empty, remove_record, rename_to_free};
 use crate::git::{ObjectId, Repo};
 
-/// The end of a folder's name while it is looked at for the last time: it is whole, and can be put back.
+/// The suffix of a folder's name during its last check: it is complete, and can be restored.
 const REMOVING: &str = ".removing";
-/// The end of a folder's name once all of it is saved: it is not whole, and nobody needs it.
+/// The suffix of a folder's name once everything in it is saved: it is incomplete, and no longer needed.
 const REMOVED: &str = ".removed";
 
-/// The caller's word that everything in a worktree is saved elsewhere, as of the HEAD it looked at.
+/// The caller's assertion that everything in a worktree is saved elsewhere, at the given HEAD.
 #[derive(Debug, Clone, Copy)]
 pub struct ProvenSafe {
     head: Option<ObjectId>,
 }
 
 impl ProvenSafe {
-    /// States that all work of a worktree whose HEAD is here has been saved.
+    /// Asserts that all work of a worktree with this HEAD has been saved.
     pub fn at(head: Option<ObjectId>) -> Self {
         ProvenSafe { head }
     }
 }
 
-/// What a look at a worktree's folder finds.
+/// The status of a worktree's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
-    /// The folder is there and belongs to the record.
+    /// The folder exists and belongs to the record.
     InPlace,
-    /// There is no such folder.
+    /// The folder does not exist.
     Missing,
-    /// The folder is there, but its `.git` file is gone or names something else.
+    /// The folder exists, but its `.git` file is missing or names another record.
     Foreign,
 }
 
-/// Looks whether a worktree's folder is where its record says.
+/// Checks whether a worktree's folder is where its record says.
 pub fn inspect(worktree: &Worktree) -> Finding {
     if worktree.is_main() {
         return Finding::InPlace;
@@ -52,7 +52,7 @@ pub fn inspect(worktree: &Worktree) -> Finding {
     }
 }
 
-/// Returns whether a worktree's record leads git to this repository and no other.
+/// Returns whether a worktree's record leads git to this very repository.
 pub fn shares_repository(repo: &Repo, worktree: &Worktree) -> bool {
     let Ok(text) = fs::read(worktree.admin_dir.join("commondir")) else {
         return worktree.is_main();
@@ -63,16 +63,16 @@ pub fn shares_repository(repo: &Repo, worktree: &Worktree) -> bool {
     fs::canonicalize(named).is_ok_and(|common| common == repo.common_dir())
 }
 
-/// Removes a linked worktree: its files, then its record. A folder that is gone already is no error.
+/// Removes a linked worktree: its files, then its record. A missing folder is not an error.
 ///
-/// Refused for the main worktree, a locked one, one whose HEAD moved since the proof, one whose folder belongs to
-/// something else, and one that holds another worktree inside.
+/// Fails for the main worktree, a locked one, one whose HEAD moved since the proof, one whose folder belongs to another
+/// record, and one that contains another worktree.
 pub fn remove(repo: &Repo, id: &str, proof: ProvenSafe) -> Result<Worktree> {
     remove_after(repo, id, proof, |_| Ok(()))
 }
 
-/// Removes a linked worktree after a last look: `look` sees it where nobody finds it by its name any more, so that what
-/// it sees is all there is. If it fails, everything is put back.
+/// Removes a linked worktree after a last check: `look` sees it under a hidden name, so that no process adds files any
+/// more. If it fails, everything is restored.
 pub fn remove_after(
     repo: &Repo,
     id: &str,
@@ -87,19 +87,24 @@ pub fn remove_after(
         } else {
             format!(": {reason}")
         };
-        return Err(Error::fatal(format!("worktree '{shown}' is locked{why}"))
-            .hint("git worktree unlock <path>"));
+        return Err(
+            Error::fatal(format!("worktree '{shown}' is locked{why}")).hint(format!(
+                "git worktree unlock {}",
+                shell_path(&worktree.path)
+            )),
+        );
     }
     if worktree.head != proof.head {
         return Err(Error::fatal(format!(
-            "worktree '{shown}' has moved on since it was looked at"
+            "worktree '{shown}' has moved on since the check"
         )));
     }
     match inspect(&worktree) {
         Finding::Foreign => {
             return Err(
-                Error::fatal(format!("'{shown}' is not the worktree that git registered"))
-                    .hint("git worktree repair <path>"),
+                Error::fatal(format!("'{shown}' is not the worktree that git registered")).hint(
+                    format!("git worktree repair {}", shell_path(&worktree.path)),
+                ),
             );
         }
         Finding::Missing => {}
@@ -107,14 +112,14 @@ pub fn remove_after(
             for other in list(repo)? {
                 if other.admin_dir != worktree.admin_dir && other.path.starts_with(&worktree.path) {
                     return Err(Error::fatal(format!(
-                        "worktree '{shown}' holds another one: '{}'",
+                        "worktree '{shown}' contains another one: '{}'",
                         other.path.display()
                     )));
                 }
             }
             if repo.common_dir().starts_with(&worktree.path) {
                 return Err(Error::fatal(format!(
-                    "'{shown}' holds the repository itself"
+                    "'{shown}' contains the repository itself"
                 )));
             }
             set_aside(&worktree, look)?;
@@ -124,10 +129,10 @@ pub fn remove_after(
     Ok(worktree)
 }
 
-/// Takes the folder out of everybody's sight, lets `look` judge it, and then gives it the name of what may be deleted.
+/// Renames the folder out of the way, lets `look` check it, and then gives it the name of a deletable folder.
 fn set_aside(worktree: &Worktree, look: impl FnOnce(&Checkout) -> Result<()>) -> Result<()> {
     let cannot = || format!("cannot remove '{}'", worktree.path.display());
-    // What an earlier removal had no time to delete stands in the way of the next.
+    // The remains of an earlier removal are in the way of the next.
     delete_removed(worktree).context(cannot)?;
     let aside = beside(&worktree.path, REMOVING);
     fs::rename(&worktree.path, &aside).context(cannot)?;
@@ -146,7 +151,7 @@ fn set_aside(worktree: &Worktree, look: impl FnOnce(&Checkout) -> Result<()>) ->
     }
 }
 
-/// Gives a worktree its folder back that an interrupted removal had set aside. Returns whether there was one.
+/// Restores the folder of a worktree after an interrupted removal. Returns whether there was one.
 pub fn put_back(worktree: &Worktree) -> Result<bool> {
     let aside = beside(&worktree.path, REMOVING);
     if worktree.is_main()
@@ -156,11 +161,11 @@ pub fn put_back(worktree: &Worktree) -> Result<bool> {
         return Ok(false);
     }
     rename_to_free(&aside, &worktree.path)
-        .context(|| format!("cannot put '{}' back", worktree.path.display()))?;
+        .context(|| format!("cannot restore '{}'", worktree.path.display()))?;
     Ok(true)
 }
 
-/// Deletes a folder that was judged to be saved; the link goes last, as it alone tells whose it is.
+/// Deletes a folder that was checked; the link comes last, because it alone shows the owner.
 fn delete_removed(worktree: &Worktree) -> std::io::Result<()> {
     let removed = beside(&worktree.path, REMOVED);
     if !links_to(&removed, &worktree.admin_dir) {
@@ -171,7 +176,7 @@ fn delete_removed(worktree: &Worktree) -> std::io::Result<()> {
     fs::remove_dir(&removed)
 }
 
-/// Returns the name of a worktree's folder while it is being removed or made again: on the same file system, and hidden.
+/// Returns the name of a worktree's folder while it is removed or recreated: on the same file system, and hidden.
 pub(super) fn beside(path: &Path, how: &str) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -179,7 +184,7 @@ pub(super) fn beside(path: &Path, how: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Forgets worktrees whose folder is gone, if `decide` agrees; locked ones are kept. Returns those forgotten.
+/// Prunes worktrees with a missing folder, if `decide` agrees; keeps locked ones. Returns the pruned ones.
 pub fn prune_missing(
     repo: &Repo,
     mut decide: impl FnMut(&Worktree) -> bool,
@@ -199,7 +204,7 @@ pub fn prune_missing(
     Ok(forgotten)
 }
 
-/// Looks for a worktree that was moved by hand: a folder directly below one of `places` that still names its record.
+/// Searches a worktree that the user moved: a folder directly below one of `places` that still names its record.
 pub fn search_moved(worktree: &Worktree, places: &[PathBuf]) -> Option<PathBuf> {
     places
         .iter()
@@ -212,8 +217,8 @@ pub fn search_moved(worktree: &Worktree, places: &[PathBuf]) -> Option<PathBuf> 
         .and_then(|path| fs::canonicalize(path).ok())
 }
 
-/// Returns the worktree that git registered under the name of this path, where its folder is somewhere else by now: moved
-/// with `git worktree move`, or made right after a move by hand.
+/// Returns the worktree that git registered under the name of this path but whose folder is elsewhere: moved with `git
+/// worktree move`, or added right after the user moved a folder.
 pub fn moved_from(repo: &Repo, path: &Path) -> Result<Option<Worktree>> {
     let Some(id) = path.file_name().and_then(OsStr::to_str) else {
         return Ok(None);
@@ -230,12 +235,12 @@ pub fn moved_from(repo: &Repo, path: &Path) -> Result<Option<Worktree>> {
     }))
 }
 
-/// Returns whether a folder's `.git` file names a place where nothing is, as it does after the repository was moved.
+/// Returns whether a folder's `.git` file names a missing path, as it does after the repository was moved.
 pub fn is_stale(worktree: &Worktree) -> bool {
     leads_nowhere(&worktree.path)
 }
 
-/// Returns whether a directory says that it is a worktree of a repository which is not there.
+/// Returns whether a directory is a worktree of a repository that does not exist.
 pub fn leads_nowhere(path: &Path) -> bool {
     let Ok(text) = fs::read(path.join(".git")) else {
         return false;
@@ -247,7 +252,7 @@ pub fn leads_nowhere(path: &Path) -> bool {
     fs::symlink_metadata(target).is_err()
 }
 
-/// Makes the record of a moved worktree, or the link of one whose repository moved, right again. git does the writing.
+/// Repairs the record of a moved worktree, or the link of one whose repository moved, through git.
 pub fn repair(repo: &Repo, path: &Path) -> Result<()> {
     repo.git_common()
         .args(["worktree", "repair", "--"])
@@ -258,7 +263,7 @@ pub fn repair(repo: &Repo, path: &Path) -> Result<()> {
 
 fn find(repo: &Repo, id: &str) -> Result<Worktree> {
     let unknown = || Error::fatal(format!("no worktree is registered as '{id}'"));
-    // An id is one plain name: nothing of it may lead out of `worktrees`.
+    // An id is one plain name, which cannot lead out of `worktrees`.
     if id.is_empty() || id.contains('/') || id == "." || id == ".." {
         return Err(unknown());
     }

@@ -1,8 +1,8 @@
-//! Working trees for a moment: a commit's files somewhere on disk, for tests and hooks, gone afterwards.
+//! Temporary worktrees: a commit's files on disk, for tests and hooks, removed afterwards.
 //!
-//! They are locked with a reason that names their purpose, so that git prunes none, and so that what a process that died
-//! left behind is recognised: whoever holds the lock over a purpose may sweep all of it. The same for files that were on
-//! their way to their final name: those are known by the pid of their maker.
+//! They are locked with a reason that names their purpose, so that git does not prune them and the remains of a dead
+//! process are recognised: the holder of the lock over a purpose may remove all of them. Temporary files are recognised
+//! by the pid of their creator.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,17 +16,17 @@ use crate::fault;
 use crate::git::snapshot::capture::Checkout;
 use crate::git::{ObjectId, Repo, worktree};
 
-/// A working tree for a moment. It goes when dropped.
+/// A temporary worktree, removed on drop.
 #[derive(Debug)]
 pub struct Scratch<'a> {
     repo: &'a Repo,
-    /// Where it is.
+    /// Its location.
     pub checkout: Checkout,
     gone: bool,
 }
 
 impl<'a> Scratch<'a> {
-    /// Makes one at a path that does not exist, with a commit checked out.
+    /// Creates one at a missing path, with a commit checked out.
     pub fn add(repo: &'a Repo, path: &Path, commit: ObjectId, purpose: &str) -> Result<Self> {
         fault::point("scratch.before").context(|| "cannot add a worktree".into())?;
         repo.git_common()
@@ -41,7 +41,7 @@ impl<'a> Scratch<'a> {
         let known = worktree::list(repo)?
             .into_iter()
             .find(|known| known.path == path)
-            .ok_or_else(|| Error::fatal(format!("'{}' is no worktree", path.display())))?;
+            .ok_or_else(|| Error::fatal(format!("'{}' is not a worktree", path.display())))?;
         Ok(Scratch {
             repo,
             checkout: Checkout {
@@ -52,8 +52,8 @@ impl<'a> Scratch<'a> {
         })
     }
 
-    /// Checks out another commit. Tracked and untracked files are exactly its; ignored ones stay, so that what was built
-    /// need not be built again.
+    /// Checks out another commit. Tracked and untracked files become exactly its own; ignored ones stay, so that build
+    /// results are reused.
     pub fn go_to(&self, commit: ObjectId) -> Result<()> {
         let git = || {
             self.repo
@@ -72,7 +72,7 @@ impl<'a> Scratch<'a> {
         &self.checkout.top
     }
 
-    /// Takes it away.
+    /// Removes it.
     pub fn remove(mut self) -> Result<()> {
         self.gone = true;
         fault::point("scratch.leaving").context(|| "cannot remove a worktree".into())?;
@@ -96,7 +96,7 @@ fn remove(repo: &Repo, top: &Path) -> Result<()> {
         .map(|_| ())
 }
 
-/// Takes away what those who died left of a purpose. The caller knows that nobody else works for it now.
+/// Removes the worktrees of a purpose that dead processes left. The caller knows that no other process uses it now.
 pub fn sweep(repo: &Repo, purpose: &str) -> Result<Vec<PathBuf>> {
     let mut swept = Vec::new();
     for known in worktree::list(repo)? {
@@ -108,13 +108,11 @@ pub fn sweep(repo: &Repo, purpose: &str) -> Result<Vec<PathBuf>> {
     Ok(swept)
 }
 
-/// What files and directories on their way to their final name begin with; the pid of their maker follows.
-const ON_ITS_WAY: [&str; 4] = ["index-", "packed-", "ref-", "worktree-"];
-/// None is needed as long as this by another process than its maker.
+/// No other process than the creator needs one for as long as this.
 const AGE: Duration = Duration::from_secs(60);
 
 impl Repo {
-    /// Returns what processes that died left in the directory for what is on its way to its final name.
+    /// Returns the temporary files and directories that dead processes left.
     pub fn dead_scratch(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.scratch_dir());
         let entries = entries.into_iter().flatten().flatten();
@@ -141,12 +139,10 @@ impl Repo {
     }
 }
 
-/// Returns the pid in a name of the form `<prefix><pid>-<more>`.
+/// Returns the pid in a name of the form `<words>-<pid>` or `<words>-<pid>-<more>`: all our names there are.
 fn maker(name: &str) -> Option<Pid> {
-    let rest = ON_ITS_WAY
-        .iter()
-        .find_map(|prefix| name.strip_prefix(prefix))?;
-    Pid::from_raw(rest.split('-').next()?.parse().ok()?)
+    let mut fields = name.split('-').skip(1);
+    fields.find_map(|field| Pid::from_raw(field.parse().ok()?))
 }
 
 fn is_dead(pid: Pid) -> bool {

@@ -203,40 +203,6 @@ pub fn matrix(context: &Context<'_>, listed: &[Listed], options: &Options) -> Re
     Ok(matrix)
 }
 
-/// Returns in how many files each two of some commits conflict, by their places in the list; clean pairs are left out.
-pub fn between(
-    context: &Context<'_>,
-    commits: &[ObjectId],
-    attributes: Option<ObjectId>,
-) -> Result<BTreeMap<(usize, usize), usize>> {
-    let mut sides = Vec::with_capacity(commits.len());
-    for commit in commits {
-        let tree = context.repo.tree_of(*commit)?;
-        sides.push(Side {
-            name: String::new(),
-            session: None,
-            tip: *commit,
-            tree,
-            commit: *commit,
-            base: None,
-        });
-    }
-    let mut places = Vec::new();
-    let mut pairs = Vec::new();
-    for (at, one) in sides.iter().enumerate() {
-        for (further, other) in sides[at + 1..].iter().enumerate() {
-            places.push((at, at + 1 + further));
-            pairs.push((one, other));
-        }
-    }
-    let verdicts = Judge::new(context, attributes)?.judge(&pairs)?;
-    let counted = places.into_iter().zip(verdicts);
-    Ok(counted
-        .filter(|(_, verdict)| *verdict != Verdict::Clean)
-        .map(|(place, verdict)| (place, verdict.clashing().len().max(1)))
-        .collect())
-}
-
 /// Returns for each session the paths that would conflict with the branch it goes to, as far as that is known. What has
 /// no work yet has nothing to tell; what cannot be found out makes nothing fail.
 pub fn with_parents(context: &Context<'_>, sessions: &[&Session]) -> Vec<Finding<Vec<String>>> {

@@ -14,6 +14,7 @@ use crate::merge::landing::journal::{Journal, Move, Part, Place, Right};
 use crate::model::event::Body;
 use crate::model::merge::{Style, Tested};
 use crate::model::provenance::Provenance;
+use crate::model::session::settings::set;
 use crate::model::session::{Session, State};
 use crate::session::worktree::work;
 use crate::store::log::writer::SessionWriter;
@@ -162,13 +163,11 @@ fn settle_index(context: &Context<'_>, session: &Session, part: &Part) -> Result
     }
     let repo = context.repo;
     let branch = format!("refs/heads/{}", part.branch.as_deref().unwrap_or_default());
-    let locks = repo.locks_of_refs([branch.as_str()]).into_iter();
-    let _record = repo.record_locks(locks.chain(repo.locks_of_checkout(&at)))?;
-    repo.git_at(&at.admin_dir, &at.top)
-        .env_remove("GIT_OPTIONAL_LOCKS")
-        .args(["reset", "--quiet", "--mixed"])
-        .run()
-        .map(|_| ())
+    repo.run_at_index(&at, Some(&branch), || {
+        repo.git_at(&at.admin_dir, &at.top)
+            .env_remove("GIT_OPTIONAL_LOCKS")
+            .args(["reset", "--quiet", "--mixed"])
+    })
 }
 
 /// The commits that the sessions of a landing bring to the target, and what tells each of them again after a rebase.
@@ -214,9 +213,9 @@ fn origin(landing: &Move, session: &Session, patch: Option<String>) -> Provenanc
 
 fn set_merged(context: &Context<'_>, landing: &Move, part: &Part) -> Result<()> {
     let mut writer = SessionWriter::open(&context.store, part.sid, context.redactor())?;
-    let known = writer.session().more.get("merged").cloned();
-    if writer.session().status == State::Merged
-        && known.as_ref().and_then(|value| value.as_str()) == Some(part.commit.as_str())
+    let known = writer.session();
+    if known.status == State::Merged
+        && known.settings.merged.as_deref() == Some(part.commit.as_str())
     {
         writer.close()?;
         return Ok(());
@@ -230,10 +229,7 @@ fn set_merged(context: &Context<'_>, landing: &Move, part: &Part) -> Result<()> 
         into: landing.branch.clone(),
         commit: part.commit.clone(),
     })?;
-    writer.append(Body::Set {
-        key: "merged".to_owned(),
-        value: part.commit.clone().into(),
-    })?;
+    writer.append(set::merged(Some(part.commit.clone())))?;
     if writer.session().code.as_deref() != Some(part.work.as_str()) {
         writer.append(Body::Set {
             key: "code".to_owned(),

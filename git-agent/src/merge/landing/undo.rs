@@ -12,6 +12,7 @@ use crate::merge::landing::journal::{Journal, Move, Part, Place, Right};
 use crate::merge::landing::recover;
 use crate::merge::{apply, hooks};
 use crate::model::merge::Style;
+use crate::model::session::settings::set;
 use crate::model::session::{State, Ulid};
 use crate::session::worktree::work;
 use crate::store::log::writer::SessionWriter;
@@ -311,9 +312,8 @@ fn settle_index(context: &Context<'_>, part: &Part) -> Result<()> {
             .git_at(&at.admin_dir, &at.top)
             .env_remove("GIT_OPTIONAL_LOCKS")
     };
-    let locks = context.repo.locks_of_checkout(&at);
-    let _record = context.repo.record_locks(locks)?;
-    git().args(["read-tree", &staged.to_string()]).run()?;
+    let read = || git().args(["read-tree", &staged.to_string()]);
+    context.repo.run_at_index(&at, None, read)?;
     git()
         .args(["update-index", "-q", "--refresh"])
         .answer()
@@ -326,10 +326,7 @@ fn set_state(context: &Context<'_>, part: &Part) -> Result<()> {
         return Ok(());
     };
     if writer.session().status == State::Merged {
-        writer.append(crate::model::event::Body::Set {
-            key: "merged".to_owned(),
-            value: serde_json::Value::Null,
-        })?;
+        writer.append(set::merged(None))?;
         writer.set_status(part.state, "the merge was undone")?;
     }
     writer.close()?;

@@ -15,7 +15,7 @@ use crate::merge::resolve::check::{self, Side};
 use crate::merge::resolve::{Case, hand, intent};
 use crate::merge::testing::{self, Tester};
 use crate::model::event::Body;
-use crate::model::session::{RESOLVES, Session, SessionId, State};
+use crate::model::session::{Session, SessionId, State};
 use crate::selection;
 use crate::session::control;
 use crate::session::control::state;
@@ -319,7 +319,7 @@ fn new_options(
         from: Some(case.place.tip.to_string()),
         parent: session.branch.clone(),
         parent_session: Some(session.sid),
-        more: vec![(RESOLVES.to_owned(), session.sid.to_string().into())],
+        resolves: Some(session.sid),
         agent: agent_of(case, options).to_owned(),
         ..create::Options::default()
     };

@@ -1,4 +1,4 @@
-//! What the commits of a merge say: from the task and the session, with the trailers by which both are found again. Pure.
+//! The messages of merge commits: subject and body from the task, and trailers that name the session.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -9,28 +9,28 @@ use crate::model::session::fold::shorten;
 
 /// The trailer that names a commit's session.
 pub const SESSION: &str = "Agent-Session";
-/// The longest subject.
+/// The longest subject, in characters.
 const SUBJECT: usize = 72;
 
-/// One commit that is squashed.
+/// One commit of a squash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Squashed {
-    /// Who wrote it, as `name <email>`.
+    /// The author, as `name <email>`.
     pub author: String,
-    /// Its message.
+    /// The whole commit message.
     pub message: String,
 }
 
-/// How much of a session's task its commits tell. A task may say what is not for everybody, and a plain `git push`
+/// How much of a session's task its commit messages contain. A task may be confidential, and a plain `git push`
 /// publishes commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TaskText {
-    /// Its first line.
+    /// The first line.
     #[default]
     FirstLine,
-    /// All of it.
+    /// The whole task.
     Full,
-    /// Nothing: only the session's name.
+    /// Nothing; only the session's name.
     None,
 }
 
@@ -55,7 +55,7 @@ impl FromStr for TaskText {
     }
 }
 
-/// Returns the first line of a session's task, or its name.
+/// Returns the first line of a session's task, or else its name.
 pub fn subject(session: &Session, text: TaskText) -> String {
     let line = session
         .task
@@ -65,7 +65,7 @@ pub fn subject(session: &Session, text: TaskText) -> String {
     shorten(line.unwrap_or(&session.name), SUBJECT)
 }
 
-/// Returns the message of the commit that holds what a session had not committed.
+/// Returns the message of the commit that holds a session's uncommitted work.
 pub fn of_work(session: &Session, text: TaskText) -> String {
     let body = body(session, text);
     close(subject(session, text), &body, &[trailer(session)])
@@ -76,7 +76,7 @@ pub fn of_merge(session: &Session, text: TaskText) -> String {
     of_logged_merge(session, text, &[], 0)
 }
 
-/// Returns the message of a merge commit that names up to `limit` of the commits it brings, as `merge.log` has git do.
+/// Returns the message of a merge commit that lists up to `limit` of the merged commits, as git does with `merge.log`.
 pub fn of_logged_merge(
     session: &Session,
     text: TaskText,
@@ -118,8 +118,8 @@ pub fn of_logged_merge(
     close(title, &text, &[trailer(session)])
 }
 
-/// Returns the message of a squashed commit. `user` is who makes it, as `name <email>`: nobody is a co-author of
-/// themselves.
+/// Returns the message of a squashed commit. `user` is the committer, as `name <email>`, who does not become a
+/// co-author.
 pub fn of_squash(session: &Session, told: TaskText, commits: &[Squashed], user: &str) -> String {
     let mut text = body(session, told);
     let titles: Vec<String> = commits
@@ -155,7 +155,7 @@ pub fn of_squash(session: &Session, told: TaskText, commits: &[Squashed], user: 
     close(subject(session, told), &text, &trailers)
 }
 
-/// Returns a message with the session's trailer, which it may have already.
+/// Returns a message with the session's trailer, added unless it is already there.
 pub fn with_trailer(message: &str, session: &Session) -> String {
     let line = trailer(session);
     if message.lines().any(|known| known.trim() == line) {
@@ -173,7 +173,7 @@ fn trailer(session: &Session) -> String {
     format!("{SESSION}: {}", session.sid)
 }
 
-/// Returns the task where all of it is told and its first line does not tell it.
+/// Returns the task if the message shall contain all of it and the subject does not.
 fn body(session: &Session, text: TaskText) -> String {
     let task = session.task.trim();
     match text == TaskText::Full && task != subject(session, text) {

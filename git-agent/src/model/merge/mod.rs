@@ -1,5 +1,5 @@
-//! Merging: which sessions go into a branch, in what order, why not, and what came of it. Pure values; the files beside
-//! this one do the work.
+//! The values of a merge: styles, strategies, reasons to leave a session out, and test results. The room `merge` does
+//! the work.
 
 pub mod message;
 pub mod plan;
@@ -12,18 +12,18 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result, shell_word};
 use crate::model::session::{SessionId, State};
 
-/// How a session's work becomes part of the target.
+/// The form in which a session's work enters the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Style {
     /// A merge commit, always.
     #[default]
     NoFf,
-    /// One commit with all of it.
+    /// One commit with all changes.
     Squash,
-    /// Its commits, made again on top of the target.
+    /// The session's commits, rebased onto the target.
     Rebase,
-    /// Its commits as they are; refused unless the target is where they began.
+    /// The session's commits unchanged; refused unless the target can be fast-forwarded.
     FfOnly,
 }
 
@@ -31,7 +31,7 @@ impl Style {
     /// The words of `agent.mergeStyle`.
     pub const WORDS: [&'static str; 4] = ["no-ff", "squash", "rebase", "ff-only"];
 
-    /// Returns the word for it.
+    /// Returns the word of the setting.
     pub fn as_str(self) -> &'static str {
         match self {
             Style::NoFf => "no-ff",
@@ -58,16 +58,16 @@ impl FromStr for Style {
     }
 }
 
-/// What it takes for a session's work to land.
+/// The condition for merging a session's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// A reviewer approved exactly what lands.
+    /// A reviewer approved exactly the merged work.
     #[default]
     OrchestratorReview,
     /// The tests pass on the merged result.
     Auto,
-    /// A person takes the last step: a branch is prepared, and the target stays.
+    /// A person runs the last step: the merge prepares a branch, and the target does not move.
     Manual,
 }
 
@@ -75,7 +75,7 @@ impl Strategy {
     /// The words of `agent.mergeStrategy`.
     pub const WORDS: [&'static str; 3] = ["orchestrator-review", "auto", "manual"];
 
-    /// Returns the word for it.
+    /// Returns the word of the setting.
     pub fn as_str(self) -> &'static str {
         match self {
             Strategy::OrchestratorReview => "orchestrator-review",
@@ -105,63 +105,63 @@ impl FromStr for Strategy {
     }
 }
 
-/// Why a session's work does not go in.
+/// The reason why a session is left out of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
-    /// Its agent works.
+    /// The agent is working.
     AtWork(State),
-    /// It is in a state from which nothing lands.
+    /// Sessions in this state cannot be merged.
     State(State),
-    /// Nobody approved it.
+    /// The work has no approval.
     NotApproved,
-    /// The only approvals are of people who did not sign them, and the user wants signatures.
+    /// The only approvals lack a signature, and the user requires one.
     NotVerified(String),
-    /// The only approvals were given inside sessions that are not named as approvers.
+    /// The only approvals came from sessions that are not named as approvers.
     NotByPerson(String),
-    /// It changed after it was approved.
+    /// The work changed after the approval.
     Stale(String),
-    /// It was approved from a commit on, and what the target lacks before that was not.
+    /// The approval covers only the commits after a base, and the target lacks commits before that base.
     Unseen {
-        /// The branch that it would have gone into.
+        /// The target branch.
         into: String,
-        /// What the approval was judged against.
+        /// The base of the approval.
         from: String,
-        /// How many commits before that the target lacks; none where nobody knows.
+        /// How many commits before the base the target lacks; 0 if unknown.
         commits: u64,
     },
     /// A reviewer asked for changes.
     ChangesRequested,
-    /// A reviewer said no.
+    /// A reviewer rejected the work.
     Rejected,
-    /// It made nothing that the target lacks.
+    /// The target already contains all of the work.
     Nothing,
-    /// It shares no history with the target.
+    /// The work shares no history with the target.
     Unrelated,
-    /// It was made from another branch.
+    /// The session was created from another branch.
     OtherParent(String),
-    /// It resolves a conflict of another session, and lands with that one.
+    /// The session resolves a conflict of another session, and is merged with that one.
     Resolves(String),
-    /// Its worktree is not on its branch.
+    /// The worktree is not on the session's branch.
     OffBranch,
-    /// Its work cannot be found.
+    /// The work is missing, for this reason.
     Lost(String),
-    /// What it builds on does not go in.
+    /// The session builds on one that is left out.
     Needs(String),
-    /// It does not merge.
+    /// The work conflicts in these files.
     Conflict(Vec<String>),
-    /// The target went on, so that it cannot be fast-forwarded.
+    /// The target has moved, so that it cannot be fast-forwarded.
     NotFastForward,
-    /// It has a path that git refuses to check out.
+    /// The work has a path that git refuses to check out.
     BadPath(String),
-    /// Its last commit bears no good signature, and the user wants one.
+    /// The last commit lacks a good signature, and the user requires one.
     Unsigned,
-    /// It adds marks of a conflict.
+    /// The work adds conflict markers at these places.
     Markers(Vec<String>),
     /// A hook refused it.
     Hook(String),
-    /// With it the tests fail; the log is kept there.
+    /// The tests fail with this work. Holds the path of their log.
     Tests(String),
-    /// The tests do not end in time with it; here is their log.
+    /// The tests time out with this work. Holds the path of their log.
     Late(String),
 }
 
@@ -203,7 +203,9 @@ impl fmt::Display for Why {
                 [one, rest @ ..] => write!(f, "conflict in '{one}' and {} more", rest.len()),
             },
             Why::BadPath(path) => write!(f, "git refuses to check out '{path}'"),
-            Why::NotFastForward => f.write_str("the target went on: no fast-forward is possible"),
+            Why::NotFastForward => {
+                f.write_str("the target has moved, so it cannot be fast-forwarded")
+            }
             Why::Unsigned => f.write_str(
                 "its last commit has no good signature, and 'merge.verifySignatures' is set",
             ),
@@ -216,14 +218,14 @@ impl fmt::Display for Why {
             Why::Tests(log) => write!(f, "the tests fail with it; log: {log}"),
             Why::Late(log) => write!(
                 f,
-                "the tests do not end in time with it ('agent.testTimeout'); log: {log}"
+                "the tests time out with it ('agent.testTimeout'); log: {log}"
             ),
         }
     }
 }
 
 impl Why {
-    /// Returns the word for machines.
+    /// Returns the word for machine formats.
     pub fn as_str(&self) -> &'static str {
         match self {
             Why::AtWork(_) => "at-work",
@@ -253,7 +255,7 @@ impl Why {
         }
     }
 
-    /// Returns what to do about it, if there is anything to type.
+    /// Returns the next step as a command, if there is one.
     pub fn hint(&self, name: &str) -> Option<String> {
         let name = shell_word(name);
         Some(match self {
@@ -282,32 +284,32 @@ impl Why {
     }
 }
 
-/// A session that does not go in, and why.
+/// A session that is left out of a merge, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Which.
+    /// The session's id.
     pub sid: SessionId,
-    /// Its name.
+    /// The session's name.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
-/// Whether the merged result was tested.
+/// The test result of a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tested {
     /// The tests passed on exactly this tree.
     Passed,
-    /// Nobody configured tests.
+    /// No tests are configured.
     #[default]
     None,
-    /// A person asked for no tests.
+    /// The user skipped the tests.
     Skipped,
 }
 
 impl Tested {
-    /// Returns the word for it.
+    /// Returns the word for machine formats.
     pub fn as_str(self) -> &'static str {
         match self {
             Tested::Passed => "passed",

@@ -1,4 +1,4 @@
-//! The plan: which sessions go, and in what order. By what they build on, then fewest conflicts with the others, then age.
+//! The order of a merge: dependencies first, then the fewest conflicts with the others, then age.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,32 +6,32 @@ use crate::env::Millis;
 use crate::model::merge::{LeftOut, Why};
 use crate::model::session::SessionId;
 
-/// What the order depends on.
+/// The properties of a session that decide its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The session.
+    /// The session's id.
     pub sid: SessionId,
-    /// Its name.
+    /// The session's name.
     pub name: String,
-    /// When it was made.
+    /// The time of creation.
     pub created: Millis,
     /// The sessions that it builds on.
     pub needs: Vec<SessionId>,
 }
 
-/// What is known of a session that another builds on and that is not in the plan.
+/// The status of a dependency outside the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Needed {
-    /// Its work is in the target already.
+    /// The target already contains its work.
     Landed,
-    /// It is not, and does not go in.
+    /// The target lacks its work, and the merge does not bring it. Holds its name.
     Missing(String),
 }
 
-/// In how many files pairs of sessions conflict; the smaller id first.
+/// The number of conflicting files for each pair of sessions, as [`pair`] orders them.
 pub type Conflicts = BTreeMap<(SessionId, SessionId), usize>;
 
-/// Returns the entries in the order in which they go, and those that cannot because of what they build on.
+/// Returns the entries in merge order, and those left out because a dependency is missing.
 pub fn order(
     entries: Vec<Entry>,
     conflicts: &Conflicts,
@@ -49,7 +49,7 @@ pub fn order(
             (clashes, entry.created, entry.sid)
         };
         let free = |entry: &&Entry| !entry.needs.iter().any(|sid| open.contains(sid));
-        // Sessions that build on each other in a circle cannot be made; if they were, age decides.
+        // Dependencies cannot form a cycle. If they did, age would decide.
         let next = waiting
             .iter()
             .filter(free)
@@ -65,7 +65,7 @@ pub fn order(
     (ordered, left)
 }
 
-/// Takes out whatever builds on something that does not go in, and whatever builds on that.
+/// Removes every entry with a missing dependency, and every entry that depends on a removed one.
 pub fn drop_unmet(
     mut entries: Vec<Entry>,
     outside: &dyn Fn(SessionId) -> Needed,
@@ -103,7 +103,7 @@ pub fn drop_unmet(
     }
 }
 
-/// Returns a pair of sessions as conflicts are kept.
+/// Returns two sessions as a key of [`Conflicts`]: the smaller id first.
 pub fn pair(one: SessionId, other: SessionId) -> (SessionId, SessionId) {
     (one.min(other), one.max(other))
 }

@@ -1,11 +1,11 @@
-//! Finding commented lines again after the code around them changed: by their text and their surroundings, never by
-//! their number. What cannot be told for certain is not found, because a comment on the wrong line is worse than one that
-//! is shown with the code it was about.
+//! Finds commented lines again after the code around them changed, by their text and their surroundings, never by their
+//! number. An uncertain match counts as none: a comment on the wrong line is worse than a comment that is shown with
+//! its original code.
 //!
-//! Lines that occur once in both versions are found wherever they went if they are too long to be there by chance; shorter
-//! ones if something next to them that is more than a brace, or near them and in the same order, is still there. Lines that occur several times (a
-//! lone brace) are found by the lines next to them, if together they occur once in both versions, and if what is next to
-//! the place that was found does not belong to another of them.
+//! Lines that occur once in both versions are found anywhere if they are too long to match by chance. Shorter ones also
+//! need a neighbour that is more than a brace, or a line near them in the same order. Lines that occur several times (a
+//! lone brace) are found together with their neighbours, if that block occurs once in both versions and the neighbours
+//! of the match do not belong to another occurrence.
 
 #[cfg(test)]
 mod tests;
@@ -15,14 +15,14 @@ use std::ops::Range;
 
 /// Letters and digits that make a line more than decoration.
 const TELLING: usize = 4;
-/// Letters and digits that are there by intent, so that lines may have moved anywhere. `size_t length = 0;` has 13, and stands
-/// in functions that have nothing to do with each other.
+/// Letters and digits that no line has by chance, so that it may have moved anywhere. `size_t length = 0;` has 13, and
+/// occurs in unrelated functions.
 const UNMISTAKABLE: usize = 17;
-/// The same for lines together with those next to them.
+/// The same for lines together with their neighbours.
 const UNMISTAKABLE_TOGETHER: usize = 12;
-/// How far away a line may be that tells where others belong.
+/// The distance within which a line helps to locate others.
 const NEAR: usize = 3;
-/// How many lines before and after are looked at, in this order.
+/// The numbers of lines before and after that are tried, in this order.
 const WINDOWS: [(usize, usize); 11] = [
     (1, 1),
     (2, 1),
@@ -37,29 +37,29 @@ const WINDOWS: [(usize, usize); 11] = [
     (0, 3),
 ];
 
-/// How much of the earlier version is known.
+/// How much of the earlier version is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
-    /// All of it.
+    /// The whole file.
     Whole,
-    /// Only some lines around those that were commented on: all of them must be there again.
+    /// Only some lines around the commented ones; all of them must occur again.
     Excerpt,
 }
 
-/// Two versions of a file, prepared for finding any number of lines.
+/// Two versions of a file, prepared for locating any number of lines.
 #[derive(Debug)]
 pub struct Versions {
     known: Known,
     before: Side,
     after: Side,
-    /// Lines that occur once in both, in the order of both.
+    /// Lines that occur once in both versions, in the order of both.
     order: Vec<(usize, usize)>,
 }
 
 #[derive(Debug)]
 struct Side {
     lines: Vec<u32>,
-    /// Letters and digits in each line.
+    /// The number of letters and digits in each line.
     weights: Vec<usize>,
     places: HashMap<u32, Vec<usize>>,
 }
@@ -80,7 +80,7 @@ impl Side {
         }
     }
 
-    /// Returns where lines occur; more than two places are as good as two.
+    /// Returns the positions of a block of lines, at most two of them.
     fn find(&self, wanted: &[u32]) -> Vec<usize> {
         let Some(first) = wanted.first() else {
             return Vec::new();
@@ -101,8 +101,8 @@ impl Side {
         }
     }
 
-    /// Returns lines with some before and after them, and how many letters and digits these have, if they are enough to
-    /// tell them from others.
+    /// Returns a block with some lines before and after it, and its number of letters and digits, if these are enough
+    /// to distinguish it.
     fn window(&self, lines: Range<usize>, above: usize, below: usize) -> Option<(&[u32], usize)> {
         let window = lines.start.checked_sub(above)?..lines.end + below;
         let text = self.lines.get(window.clone())?;
@@ -112,7 +112,7 @@ impl Side {
 }
 
 impl Versions {
-    /// Prepares two versions, given as lines. A carriage return at the end of a line is no part of it.
+    /// Prepares two versions, given as lines. A trailing carriage return does not count.
     pub fn new(known: Known, before: &[&[u8]], after: &[&[u8]]) -> Self {
         let mut numbers: HashMap<&[u8], u32> = HashMap::new();
         let before = Side::new(&mut numbers, before);
@@ -136,8 +136,8 @@ impl Versions {
         }
     }
 
-    /// Returns where `count` lines from `start` (both counted from 0) of the earlier version are in the later one; `None`
-    /// when they are gone, or when that cannot be told.
+    /// Returns the position in the later version of `count` lines from `start` of the earlier one (both from 0).
+    /// Returns `None` if they are gone, or if their position is ambiguous.
     pub fn find(&self, start: usize, count: usize) -> Option<usize> {
         let end = start.checked_add(count)?;
         let block = self
@@ -153,14 +153,14 @@ impl Versions {
         {
             let in_order = self.is_in_order(start, end, at);
             let neighbour = self.neighbour(start, end, at);
-            // A lone brace is next to everything: it tells something only where nothing was moved.
+            // Every line may have a brace as neighbour, so a brace counts only where nothing was moved.
             let trusted = weight >= UNMISTAKABLE
                 || neighbour.is_some_and(|weight| weight >= TELLING || in_order)
                 || in_order && self.is_near(start, end, at);
             return trusted.then_some(at);
         }
         if self.known == Known::Excerpt {
-            // Whether fewer lines were there only once, nobody can tell.
+            // An excerpt cannot show whether a smaller block was unique.
             return self.find_window(start, end, start, self.before.lines.len() - end);
         }
         let mut found = None;
@@ -171,15 +171,15 @@ impl Versions {
             match found {
                 None => found = Some(at),
                 Some(known) if known == at => {}
-                // The lines before say one thing, those after another.
+                // The lines before and those after disagree.
                 Some(_) => return None,
             }
         }
         found.filter(|at| !self.belongs_elsewhere(start, *at, count))
     }
 
-    /// Returns whether lines of the later version are, by what is next to them, others than those from `start` of the
-    /// earlier one: where those were deleted, the next ones that look alike come to stand beside what was beside them.
+    /// Returns whether the neighbours of lines in the later version show that they are not those from `start` of the
+    /// earlier one. After a deletion, the next similar lines stand beside the old neighbours.
     fn belongs_elsewhere(&self, start: usize, at: usize, count: usize) -> bool {
         WINDOWS.iter().any(|(above, below)| {
             let window = self.after.window(at..at + count, *above, *below);
@@ -191,7 +191,7 @@ impl Versions {
         })
     }
 
-    /// Finds lines together with some before and after them.
+    /// Locates a block together with some lines before and after it.
     fn find_window(&self, start: usize, end: usize, above: usize, below: usize) -> Option<usize> {
         let (window, weight) = self.before.window(start..end, above, below)?;
         self.before.only(window)?;
@@ -199,7 +199,7 @@ impl Versions {
         (weight >= UNMISTAKABLE_TOGETHER || self.is_in_order(start, end, at)).then_some(at)
     }
 
-    /// Returns whether lines at a new place stand in the same order among the lines that occur once as before.
+    /// Returns whether a block at its new position keeps its order among the unique lines.
     fn is_in_order(&self, start: usize, end: usize, at: usize) -> bool {
         let to = at + (end - start);
         let above = self.order.partition_point(|(before, _)| *before < start);
@@ -209,7 +209,7 @@ impl Versions {
         fits_above && fits_below
     }
 
-    /// Returns whether a line that occurs once is near both the old and the new place.
+    /// Returns whether a unique line is near both the old and the new position.
     fn is_near(&self, start: usize, end: usize, at: usize) -> bool {
         let to = at + (end - start);
         let first = self
@@ -224,8 +224,8 @@ impl Versions {
             .any(|(_, after)| (at.saturating_sub(NEAR)..to + NEAR).contains(after))
     }
 
-    /// Returns how many letters and digits the lines next to the new place have that were next to the old place; nothing if
-    /// there are none.
+    /// Returns the number of letters and digits in the neighbours that the old and the new position share, or nothing
+    /// if they share none.
     fn neighbour(&self, start: usize, end: usize, at: usize) -> Option<usize> {
         let same = |before: Option<usize>, after: Option<usize>| {
             let before = before?;
@@ -245,7 +245,7 @@ fn bare(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Returns how many letters and digits a line has.
+/// Returns the number of letters and digits in a line.
 fn weight(line: &[u8]) -> usize {
     line.iter()
         .filter(|byte| byte.is_ascii_alphanumeric() || **byte >= 0x80)
@@ -263,7 +263,7 @@ fn numbered<'l>(numbers: &mut HashMap<&'l [u8], u32>, lines: &[&'l [u8]]) -> Vec
         .collect()
 }
 
-/// Returns a longest part of pairs, sorted by their first halves, whose second halves rise too.
+/// Returns a longest subsequence of pairs, sorted by their first halves, whose second halves rise too.
 fn rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let mut tails: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = vec![None; pairs.len()];
@@ -285,8 +285,8 @@ fn rising(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     chain
 }
 
-/// Returns whether most of a file's lines are lines of another: it, or a part of it, went there. What every file begins with
-/// is not enough.
+/// Returns whether most lines of a file are lines of another, so that it or a part of it moved there. Lines that start
+/// every file are not enough.
 pub fn is_made_of(before: &[&[u8]], after: &[&[u8]]) -> bool {
     let known: HashSet<&[u8]> = before.iter().map(|line| bare(line)).collect();
     let telling = || {
@@ -296,7 +296,7 @@ pub fn is_made_of(before: &[&[u8]], after: &[&[u8]]) -> bool {
     telling().filter(|line| known.contains(line)).count() * 2 > telling().count()
 }
 
-/// Splits a file into lines, without their ends. A file that ends with a newline has no empty line after it.
+/// Splits a file into lines without their ends. A final newline does not start another line.
 pub fn lines(text: &[u8]) -> Vec<&[u8]> {
     let mut lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
     if lines.last().is_some_and(|last| last.is_empty()) {

@@ -1,20 +1,20 @@
-//! Names of others as they are shown: whoever may push can claim any, so each carries a mark that tells what it is worth.
+//! Shows the names of other authors with a mark for their proof, because anyone who may push can claim any name.
 
 use serde::Serialize;
 
 use crate::model::session::Person;
 
-/// What a name in something fetched is worth.
+/// How well the author of a fetched record is proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Claim {
-    /// Anybody may have written it.
+    /// Not proven: any pusher may have written it.
     Claimed,
-    /// Signed by the person it names, with a key that is known here.
+    /// Signed by that person, with a key that is known here.
     Verified,
 }
 
-/// Returns a name as people read it. One's own needs no mark.
+/// Returns a name for display. The user's own name needs no mark.
 pub fn shown(name: &str, claim: Option<Claim>) -> String {
     match claim {
         None => name.to_owned(),
@@ -23,7 +23,7 @@ pub fn shown(name: &str, claim: Option<Claim>) -> String {
     }
 }
 
-/// Returns somebody else as git writes people.
+/// Returns another author as git writes people.
 pub fn person(who: &Person) -> String {
     match (unmarked(&who.name), unmarked(&who.email)) {
         (name, email) if email.is_empty() => name,
@@ -31,7 +31,7 @@ pub fn person(who: &Person) -> String {
     }
 }
 
-/// Returns a name of somebody else without the brackets that only addresses and marks of ours have here.
+/// Returns another author's name without brackets, which only addresses and our marks may contain.
 pub fn unmarked(name: &str) -> String {
     let bracket = |c| match c {
         '(' | '<' | '（' | '＜' | '⟨' | '❨' | '﹙' => '[',

@@ -1,33 +1,33 @@
-//! What an agent that reviews answers: findings as JSON somewhere in its words, read as forgivingly as can be told apart.
+//! Reads the answer of a reviewing agent: findings as JSON anywhere in its text, read as leniently as is unambiguous.
 
 use serde_json::Value;
 
 use crate::model::review::Severity;
 
-/// The most findings that are taken from one answer.
+/// The most findings that are read from one answer.
 pub const MOST: usize = 500;
 
-/// Something a reviewing agent found.
+/// One finding of a reviewing agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The file; nothing is the work as a whole.
+    /// The file; `None` for the work as a whole.
     pub file: Option<String>,
-    /// The first line in the file as it is after the change.
+    /// The first line, in the file after the change.
     pub line: Option<u32>,
     /// The last line.
     pub end: Option<u32>,
-    /// How much it matters.
+    /// The severity, or [`Severity::Minor`] where the agent gives none.
     pub severity: Severity,
-    /// What it is.
+    /// The finding, in words.
     pub message: String,
 }
 
-/// What a list of findings may be called.
+/// The names under which agents list findings.
 const LISTS: [&str; 3] = ["findings", "comments", "issues"];
 
-/// Reads the findings of an answer; `None` when it holds nothing that can be read as such. The last list counts: agents
-/// think aloud before they answer. One without a name counts only where there is none with one, and one that was cut off
-/// makes all of the answer something to be shown: that nothing was found must be said, not come about.
+/// Reads the findings of an answer; returns `None` if it contains no readable list. The last list counts, because
+/// agents think aloud before they answer. A list without a name counts only if no list has one. A truncated list makes
+/// the whole answer unreadable: an agent must state that it found nothing.
 pub fn parse(answer: &str) -> Option<Vec<Finding>> {
     let (mut named, mut bare) = (None, None);
     let mut at = 0;
@@ -57,14 +57,14 @@ pub fn parse(answer: &str) -> Option<Vec<Finding>> {
     named.or(bare)
 }
 
-/// Returns whether nothing else stands in the lines of a part of an answer.
+/// Returns whether a part of an answer fills its lines alone.
 fn is_alone(answer: &str, start: usize, end: usize) -> bool {
     let before = answer[..start].rsplit('\n').next().unwrap_or_default();
     let after = answer[end..].split('\n').next().unwrap_or_default();
     before.trim().is_empty() && after.trim().is_empty()
 }
 
-/// Returns whether a text begins like an object with a list of findings.
+/// Returns whether a text starts like an object with a list of findings.
 fn is_named(text: &str) -> bool {
     let text = text.trim_start_matches('{').trim_start();
     LISTS
@@ -72,8 +72,8 @@ fn is_named(text: &str) -> bool {
         .any(|name| text.starts_with(&format!("\"{name}\"")))
 }
 
-/// Reads a list. Where some entries are findings, one that is none is kept as it stands, about the work as a whole: nothing an
-/// agent found is dropped. Where none is, the list is something else.
+/// Reads a list. If some entries are findings, the others are kept verbatim as findings about the whole work, so that
+/// nothing is lost. If no entry is one, the list is something else.
 fn findings(list: &Value) -> Option<Vec<Finding>> {
     let list = list.as_array()?;
     let read: Vec<_> = list.iter().take(MOST).map(finding).collect();
@@ -92,8 +92,8 @@ fn findings(list: &Value) -> Option<Vec<Finding>> {
     Some(read.into_iter().zip(list).map(kept).collect())
 }
 
-/// Reads one finding. Agents have words of their own for its fields, and write numbers as text; a line that makes no sense is
-/// left out, and the finding is about the file.
+/// Reads one finding. Agents use different names for the fields, and write numbers as text. An invalid line number is
+/// dropped, and the finding is then about the file.
 fn finding(entry: &Value) -> Option<Finding> {
     let fields = entry.as_object()?;
     let field = |names: &[&str]| {
@@ -113,7 +113,7 @@ fn finding(entry: &Value) -> Option<Finding> {
     };
     let title = text(&["title"])?;
     let message = text(&["message", "body", "comment", "text", "description"])?;
-    // What says nothing still points at something.
+    // A finding without words still points at a place.
     let silent = (title.is_some() || message.is_some()).then(|| "(no message)".to_owned());
     let words = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let message = match (words(title), words(message)) {
@@ -133,13 +133,13 @@ fn finding(entry: &Value) -> Option<Finding> {
     })
 }
 
-/// Returns a path from the top as every tool takes it.
+/// Returns a path relative to the top of the worktree, without a leading `./`.
 fn from_top(path: &str) -> Option<String> {
     let path = path.trim_start_matches("./");
     (!path.is_empty()).then(|| path.to_owned())
 }
 
-/// Returns the severity that a word of any house means.
+/// Returns the severity that an agent's word means.
 fn severity(word: Option<&str>) -> Severity {
     match word.unwrap_or_default().to_ascii_lowercase().as_str() {
         "blocker" | "critical" | "fatal" => Severity::Blocker,

@@ -1,13 +1,13 @@
-//! What all writers' records on one session mean together: threads and verdicts.
+//! Folds the records of all writers on one session into threads and verdicts.
 //!
-//! The outcome depends on the set of records and their writers alone. It does not matter in which order they arrive, how
-//! they are spread over refs, or how often one is seen:
+//! The result depends only on the set of records and their writers. The order of arrival, the distribution over refs
+//! and repetitions do not matter:
 //!
-//! - Records are ordered by what they follow (`after`, and what they are about), then by Lamport clock, then by id.
-//! - `edit` and `del` count only from the writer of what they are about. Deleted stays deleted.
-//! - `resolve` and `reopen` count from anybody; the last one decides.
-//! - A writer's verdict is the one with the highest clock and id; if that one was taken back, there is none. Agents that
-//!   write in the same clone have verdicts of their own.
+//! - Records are ordered by the records they follow (`after` and their target), then by Lamport clock, then by id.
+//! - `edit` and `del` count only from the writer of the target. A deletion is final.
+//! - `resolve` and `reopen` count from every writer; the last one decides.
+//! - A writer's verdict is the one with the highest clock and id; if it was withdrawn, the writer has none. Agents that
+//!   write in the same clone have separate verdicts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,126 +18,127 @@ use crate::model::review::threads::{Said, Threads};
 use crate::model::review::{Action, Place, Record, Severity, Verdict};
 use crate::model::session::{Person, SessionId, Ulid, WriterId};
 
-/// How far a clock may run ahead of all others: more is a mistake or malice, and would use the clock up for everybody.
+/// How far a clock may run ahead of all others. A larger jump is a mistake or malice, and would exhaust the clock for
+/// all.
 pub const CLOCK_JUMP: u64 = 1_000_000;
 
-/// What the records on one session mean.
+/// The review of one session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Review {
     /// Threads, in the order of their first comments.
     pub threads: Vec<Thread>,
-    /// The verdict of each writer's people, and of each of its agents by their sessions.
+    /// The verdict of each writer's people, and of each of its agents by session.
     pub verdicts: BTreeMap<(WriterId, Option<SessionId>), Given>,
-    /// Writers who say that the session is deleted. It counts from the session's own writer.
+    /// Writers who deleted the session. Only the session's own writer counts.
     pub deleted_by: BTreeSet<WriterId>,
-    /// Records without effect, and why.
+    /// Records without effect, and the reason.
     pub ignored: Vec<Ignored>,
-    /// Whether an approval by somebody else counts only with a signature that says the same.
+    /// Whether another person's approval counts only with a matching signature.
     pub wants_signatures: bool,
-    /// The sessions whose approval counts: those that `agent.approvers` names.
+    /// The sessions named by `agent.approvers`, whose approval counts.
     pub approvers: BTreeSet<SessionId>,
-    /// The highest clock: the next record takes one more.
+    /// The highest clock; the next record takes one more.
     pub lc: u64,
 }
 
-/// A comment and the answers to it.
+/// A comment and its replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
-    /// What it is about; nothing stands for the session as a whole.
+    /// The place it is about; `None` for the session as a whole.
     pub at: Option<Place>,
     /// The comments, in order; the first opens the thread.
     pub comments: Vec<Comment>,
-    /// Who closed it, if it is closed.
+    /// The writer who resolved it, if it is resolved.
     pub resolved_by: Option<WriterId>,
 }
 
-/// One comment as it stands.
+/// One comment after all edits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comment {
-    /// Its id.
+    /// The id of its record.
     pub id: Ulid,
-    /// Whose ref it came from.
+    /// The writer of the ref that holds it.
     pub writer: WriterId,
-    /// Who, as claimed.
+    /// The author, as claimed.
     pub who: Person,
-    /// What that is worth; nothing is to be said of what this clone wrote.
+    /// The proof of the author; `None` for comments of this clone.
     pub claim: Option<Claim>,
-    /// When, as the author's clock said.
+    /// The time by the author's clock.
     pub ts: Millis,
-    /// The text after all edits; empty when deleted.
+    /// The text after all edits; empty if deleted.
     pub body: String,
-    /// How much it matters.
+    /// The severity, if the author gave one.
     pub severity: Option<Severity>,
-    /// When it was last edited.
+    /// The time of the last edit.
     pub edited: Option<Millis>,
-    /// Whether its author took it back.
+    /// Whether its author deleted it.
     pub deleted: bool,
 }
 
-/// A verdict that stands.
+/// A verdict that is in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// The record.
+    /// The id of its record.
     pub id: Ulid,
-    /// The judgement.
+    /// The reviewer's decision.
     pub verdict: Verdict,
     /// The branch tip that was judged.
     pub commit: String,
     /// The tree of the snapshot that was judged.
     pub tree: Option<String>,
-    /// The commit it was judged against; older records do not tell.
+    /// The commit it was judged against; older records lack it.
     pub base: Option<String>,
-    /// Why.
+    /// The reason, in words.
     pub body: String,
-    /// Who, as claimed.
+    /// The reviewer, as claimed.
     pub who: Person,
-    /// What that is worth; nothing is to be said of what this clone wrote.
+    /// The proof of the reviewer; `None` for verdicts of this clone.
     pub claim: Option<Claim>,
-    /// When, as the author's clock said.
+    /// The time by the reviewer's clock.
     pub ts: Millis,
 }
 
 /// A record without effect.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ignored {
-    /// Whose.
+    /// The writer of the record.
     pub writer: WriterId,
-    /// Which.
+    /// The id of the record.
     pub id: Ulid,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
 }
 
 impl Thread {
-    /// Returns whether there is anything to show: a thread all of whose comments were taken back is gone.
+    /// Returns whether the thread has anything to show: one with only deleted comments does not.
     pub fn is_visible(&self) -> bool {
         self.comments.iter().any(|comment| !comment.deleted)
     }
 
-    /// Returns whether the thread still waits for somebody.
+    /// Returns whether the thread is unresolved and visible.
     pub fn is_open(&self) -> bool {
         self.resolved_by.is_none() && self.is_visible()
     }
 }
 
-/// The records of a session with their writers. They are large, and sorting moves them.
+/// The records of a session with their writers, boxed because they are large and sorting moves them.
 type Records = Vec<(WriterId, Box<Record>)>;
 
-/// A record of a session, and its writer by number.
+/// A record of a session, and the index of its writer.
 struct Entry {
     by: usize,
-    /// It is taken apart in the end, not copied.
+    /// Moved out at the end, instead of copied.
     record: Option<Box<Record>>,
 }
 
-/// The records of a session, ordered by clock, id and writer. Whatever follows names a record by its place in this order.
+/// The records of a session, ordered by clock, id and writer. The code below names a record by its index in this order.
 struct Session {
-    /// Sorted, so that their numbers are in the same order.
+    /// Sorted, so that their indexes have the same order.
     writers: Vec<WriterId>,
     entries: Vec<Entry>,
 }
 
-/// Folds records of all writers into one review a session.
+/// Folds the records of all writers into one review per session.
 pub fn fold(records: impl IntoIterator<Item = (WriterId, Record)>) -> BTreeMap<SessionId, Review> {
     let mut sessions: BTreeMap<SessionId, Records> = BTreeMap::new();
     for (writer, record) in records {
@@ -209,7 +210,7 @@ fn fold_session(mut records: Records) -> Review {
             Action::Edit { target, body } => {
                 let edited = session.find(&ids, target, by);
                 if !edited.is_some_and(|target| threads.edit(target, body, ts)) {
-                    ignore("it edits no comment of its writer");
+                    ignore("it does not edit a comment of its writer");
                 }
             }
             Action::Resolve { target } => {
@@ -231,13 +232,13 @@ fn fold_session(mut records: Records) -> Review {
     review
 }
 
-/// What orders records apart from what they follow.
+/// Returns the sort key of records, apart from those they follow.
 fn key((writer, record): &(WriterId, Box<Record>)) -> (u64, Ulid, &WriterId) {
     (record.lc, record.id, writer)
 }
 
-/// Orders records by clock, id and writer. A writer who uses an id and clock twice for different things gets one of them,
-/// the same one everywhere.
+/// Sorts records by clock, id and writer. If a writer used an id and clock twice for different content, the same one
+/// wins in every clone.
 fn sort(records: &mut Records) {
     records.sort_by(|one, other| {
         key(one)
@@ -247,7 +248,7 @@ fn sort(records: &mut Records) {
     records.dedup_by(|later, kept| key(later) == key(kept));
 }
 
-/// Drops records whose clock runs too far ahead. Looking at all clocks in their order makes the answer the same everywhere.
+/// Drops records whose clock runs too far ahead. Reading the clocks in order gives the same result in every clone.
 fn drop_jumps(records: &mut Records, review: &mut Review) {
     let mut highest = 0u64;
     records.retain(|(writer, record)| {
@@ -265,7 +266,7 @@ fn drop_jumps(records: &mut Records, review: &mut Review) {
     review.lc = highest;
 }
 
-/// Drops a writer's later records under an id already used.
+/// Drops a writer's later records under an id that it already used.
 fn drop_twins(records: &mut Records, review: &mut Review) {
     let mut named: Vec<(Ulid, &WriterId, usize)> = records
         .iter()
@@ -297,7 +298,7 @@ fn drop_twins(records: &mut Records, review: &mut Review) {
     });
 }
 
-/// Records by their ids.
+/// Indexes of records, sorted by id.
 type Ids = Vec<(Ulid, usize)>;
 
 impl Session {
@@ -318,7 +319,7 @@ impl Session {
         Session { writers, entries }
     }
 
-    /// Returns the records that are still whole, with their places.
+    /// Returns the records that have not been moved out, with their indexes.
     fn records(&self) -> impl Iterator<Item = (usize, &Record)> {
         self.entries
             .iter()
@@ -332,13 +333,13 @@ impl Session {
         ids
     }
 
-    /// Returns a writer's own record.
+    /// Returns the record of a writer with an id.
     fn find(&self, ids: &Ids, id: Ulid, by: usize) -> Option<usize> {
         named(ids, id).find(|at| self.entries[*at].by == by)
     }
 
-    /// Orders records by what they follow, then by clock, id and writer. Records that follow each other in a circle, which
-    /// no honest writer can make, come in the order of their clocks.
+    /// Orders records by the records they follow, then by clock, id and writer. Records that follow each other in a
+    /// cycle, which no honest writer makes, come in the order of their clocks.
     fn order(&self, ids: &Ids) -> Vec<usize> {
         let mut followers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut waits: BTreeMap<usize, usize> = BTreeMap::new();
@@ -383,7 +384,7 @@ impl Session {
         }
     }
 
-    /// Returns the comments in an order: where each is, its id, and what it answers.
+    /// Returns the comments in the given order: index, id, and the comment each replies to.
     fn comments(&self, order: &[usize]) -> Vec<Said> {
         let said = |at: &usize| match self.entries[*at].record.as_deref()? {
             Record {
@@ -404,7 +405,7 @@ impl Session {
         order.iter().filter_map(said).collect()
     }
 
-    /// Returns of each record whether its own writer took it back.
+    /// Returns for each record whether its own writer deleted it.
     fn deletions(&self, ids: &Ids, review: &mut Review) -> Vec<bool> {
         let mut deleted = vec![false; self.entries.len()];
         for (at, record) in self.records() {
@@ -421,7 +422,7 @@ impl Session {
                     None => review.ignored.push(Ignored {
                         writer: writer.clone(),
                         id: record.id,
-                        why: "it deletes nothing of its writer",
+                        why: "it does not delete a record of its writer",
                     }),
                 },
                 _ => {}
@@ -431,7 +432,7 @@ impl Session {
     }
 
     fn verdicts(&self, deleted: &[bool]) -> BTreeMap<(WriterId, Option<SessionId>), Given> {
-        // The last one by clock, then id, wins.
+        // The last one by clock, then by id, wins.
         let mut last: BTreeMap<(usize, Option<SessionId>), (usize, &Record)> = BTreeMap::new();
         for (at, record) in self.records() {
             if matches!(record.action, Action::Verdict { .. }) {
@@ -448,7 +449,7 @@ impl Session {
     }
 }
 
-/// Returns where records with an id are.
+/// Returns the indexes of the records with an id.
 fn named(ids: &Ids, id: Ulid) -> impl Iterator<Item = usize> {
     let first = ids.partition_point(|(other, _)| *other < id);
     ids[first..]

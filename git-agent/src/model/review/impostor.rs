@@ -1,5 +1,5 @@
-//! Records in this clone's name that it did not write. Whoever may push can write them: they may add words, which are marked
-//! as claimed, and take nothing away from what this clone said.
+//! Detects records in this clone's name that it did not write, as anyone who may push can do. Such records may add
+//! comments, which are marked as claimed, but cannot change or remove this clone's own.
 
 use std::collections::BTreeSet;
 
@@ -7,24 +7,23 @@ use crate::model::review::standing::session_of;
 use crate::model::review::{Action, Record};
 use crate::model::session::{SessionId, Ulid, WriterId};
 
-/// A record, and whether its writer is known to have written it as far as this clone can tell: of its own it can.
+/// A record, and whether it is genuine where it bears this clone's name.
 #[derive(Debug, Clone)]
 pub struct Told {
-    /// What it says.
+    /// The record.
     pub record: Record,
-    /// Whether it is not somebody else's who poses as this clone.
+    /// Whether the record is not forged in this clone's name.
     pub own: bool,
 }
 
-/// Records in the name of this clone that it did not write.
+/// Records in this clone's name that it did not write.
 pub type Posed = BTreeSet<(WriterId, Ulid)>;
 
-/// Whose verdict on which session it is.
+/// A reviewer of a session: writer, session, and the reviewing agent's session if there is one.
 type Judge = (WriterId, SessionId, Option<SessionId>);
 
-/// Leaves out what somebody who poses as this clone would change of what it said: its verdicts, and its words. Returns the
-/// rest, and which of it are such records. A verdict in its name counts at all only where several machines are one writer,
-/// the `shared` one.
+/// Drops forged records that would change this clone's own verdicts or comments. Returns the remaining records, and the
+/// forged ones among them. A forged verdict counts only for the `shared` writer, whose name several machines use.
 pub fn sift(
     records: Vec<(WriterId, Told)>,
     shared: Option<&WriterId>,

@@ -1,5 +1,5 @@
-//! Reading a record from its line, fast: what every version writes is read field by field, without building a tree of
-//! JSON first. Whatever is not plainly such a record is left to the general way, so both say the same of every line.
+//! Parses a record from its line without building a tree of JSON first. Lines that differ from the usual form go to the
+//! general parser, so that both give the same result for every line.
 
 use serde::{Deserialize, Deserializer};
 
@@ -8,7 +8,7 @@ use crate::error::{Context, Result};
 use crate::model::review::{Action, CodePlace, FORMAT, Place, Record, Severity, Side, Verdict};
 use crate::model::session::{Person, SessionId, Ulid, WriterId};
 
-/// The fields of all records together.
+/// The fields of all kinds of records.
 #[derive(Deserialize)]
 struct Fields {
     v: u32,
@@ -41,7 +41,8 @@ struct Fields {
     base: Option<String>,
 }
 
-/// Reads a field that is there. Nobody writes nulls, and what one means differs from field to field: it is no plain record.
+/// Parses a field that is present. No version writes nulls, and their meaning differs by field, so a null leads to the
+/// general parser.
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
@@ -57,7 +58,7 @@ enum Op {
     Reopen,
 }
 
-/// The fields of all places together.
+/// The fields of all kinds of places.
 #[derive(Deserialize)]
 struct Spot {
     #[serde(default, deserialize_with = "given")]
@@ -89,7 +90,8 @@ struct Spot {
 }
 
 impl Record {
-    /// Reads a record from its line. What is no record, or of a format this version does not know, is an error.
+    /// Parses a record from its line. Fails if the line is not a record, or has a format that this version does not
+    /// know.
     pub fn from_line(line: &str) -> Result<Self> {
         match plain(line) {
             Some(record) => Ok(record),
@@ -102,7 +104,7 @@ impl Record {
     }
 }
 
-/// Reads a record as this version writes it.
+/// Parses a record in the form that this version writes.
 fn plain(line: &str) -> Option<Record> {
     let fields: Fields = serde_json::from_str(line).ok()?;
     if fields.v != FORMAT {
@@ -179,7 +181,7 @@ mod tests {
     const HEAD: &str = r#""v":1,"id":"01m7hvf3dt8j7z5dsasy5gvhd6","sid":"01m7hvf3dt8j7z5dsasy5gvhd7","lc":3,"ts":5"#;
     const ID: &str = "01m7hvf3dt8j7z5dsasy5gvhd8";
 
-    /// Reads a line in both ways and returns whether the fast one had an answer.
+    /// Parses a line in both ways and returns whether the fast parser had a result.
     fn both(rest: &str) -> bool {
         let line = format!("{{{HEAD}{rest}}}");
         let slow = serde_json::from_str(&line)
@@ -231,7 +233,7 @@ mod tests {
             r#","op":"comment","body":"x","at":{"path":"a"}"#.to_owned(),
             r#","op":"comment","body":"x","at":{"event":"no id","commit":"c"}"#.to_owned(),
             r#","op":"comment","body":"x","at":[]"#.to_owned(),
-            r#","op":"comment","body":"x","of":"nobody""#.to_owned(),
+            r#","op":"comment","body":"x","of":"no writer""#.to_owned(),
             r#","op":"comment","body":"x","at":null"#.to_owned(),
             r#","op":"comment","body":"x","at":{"commit":"c","path":null}"#.to_owned(),
             r#","op":"comment","body":"x","at":{"commit":"c","before":null}"#.to_owned(),

@@ -1,7 +1,7 @@
-//! Review: comments, where they hang, verdicts, and what all writers' records together mean. Pure.
+//! Review: comments, their places, verdicts, and the combined result of all writers' records. Pure.
 //!
-//! A record never changes once it is written: editing, deleting and resolving are records of their own, so the union
-//! of any writers' records in any order means the same everywhere. [`fold`] says what.
+//! A record never changes once it is written: edits, deletions and resolutions are records too. The union of the
+//! writers' records therefore gives the same result in every clone, in any order. [`fold`] computes it.
 
 pub mod anchor;
 pub mod authorship;
@@ -27,89 +27,89 @@ pub use fold::{Comment, Given, Ignored, Review, Thread, fold};
 /// One record of a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Identity, for records about it.
+    /// The id by which other records refer to it.
     pub id: Ulid,
     /// The session under review.
     pub sid: SessionId,
     /// Records that its author had seen and that it follows.
     pub after: Vec<Ulid>,
-    /// Lamport clock: one more than the highest its author had seen.
+    /// Lamport clock: one more than the highest that its author had seen.
     pub lc: u64,
-    /// When, as the author's clock said.
+    /// The time by the author's clock.
     pub ts: Millis,
-    /// Who, as claimed.
+    /// The author, as claimed.
     pub who: Person,
-    /// What it does.
+    /// The action of the record.
     pub action: Action,
 }
 
-/// What a record does.
+/// The action of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Action {
-    /// Says something.
+    /// Adds a comment.
     Comment {
-        /// The comment it answers; without one it opens a thread.
+        /// The comment it replies to; without one it opens a thread.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<Ulid>,
-        /// Whose comment it answers, where several have that id.
+        /// The writer of that comment, if several comments have its id.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         of: Option<WriterId>,
-        /// What it is about; a comment without a place is about the session as a whole.
+        /// The place it is about; without one it is about the session as a whole.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<Place>,
         /// The text.
         body: String,
-        /// How much it matters.
+        /// The severity, if the author gave one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         severity: Option<Severity>,
     },
-    /// Replaces the text of an own comment.
+    /// Replaces the text of the writer's own comment.
     Edit {
-        /// The comment.
+        /// The comment's id.
         target: Ulid,
         /// The new text.
         body: String,
     },
-    /// Takes back an own comment or verdict; without a target, the whole session.
+    /// Deletes the writer's own comment or verdict; without a target, the whole session.
     Del {
-        /// The comment or verdict.
+        /// The id of the comment or verdict.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<Ulid>,
     },
-    /// Judges the session as it is at one commit.
+    /// Judges the session at one commit.
     Verdict {
-        /// The judgement.
+        /// The reviewer's decision.
         verdict: Verdict,
         /// The branch tip that was judged.
         commit: String,
         /// The tree of the snapshot that was judged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tree: Option<String>,
-        /// The commit it was judged against: what came after that was looked at.
+        /// The commit it was judged against; the reviewer saw the changes since then.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         base: Option<String>,
-        /// Why.
+        /// The reason, in words.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         body: String,
     },
-    /// Closes a thread.
+    /// Resolves a thread.
     Resolve {
-        /// A comment of the thread.
+        /// The id of a comment in the thread.
         target: Ulid,
     },
-    /// Opens a thread again.
+    /// Reopens a thread.
     Reopen {
-        /// A comment of the thread.
+        /// The id of a comment in the thread.
         target: Ulid,
     },
-    /// Something this version does not know, kept whole.
+    /// An action that this version does not know, kept whole.
     #[serde(skip)]
     Unknown(Map<String, Value>),
 }
 
 impl Action {
-    /// Returns the record it is about.
+    /// Returns the id of the record that the action is about.
     pub fn target(&self) -> Option<&Ulid> {
         match self {
             Action::Comment { target, .. } | Action::Del { target } => target.as_ref(),
@@ -121,31 +121,31 @@ impl Action {
     }
 }
 
-/// What a comment is about.
+/// The place that a comment is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Place {
     /// An event of the transcript.
     Event {
-        /// The event.
+        /// The event's id.
         event: Ulid,
         /// The turn it belongs to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         turn: Option<u32>,
     },
-    /// Code.
+    /// Lines, a file or a commit.
     Code(CodePlace),
 }
 
-/// A place in the code, with enough of its surroundings to find it again after the code moved.
+/// A place in the code, with enough surroundings to find it again after the code moved.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CodePlace {
-    /// The commit that was looked at.
+    /// The commit that the reviewer saw.
     pub commit: String,
     /// The file; without one the comment is about the whole commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Which side of the change.
+    /// The side of the change.
     #[serde(default)]
     pub side: Side,
     /// The first line, from 1; without one the comment is about the whole file.
@@ -160,16 +160,16 @@ pub struct CodePlace {
     /// A hash of the hunk's text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hunk_sha: Option<String>,
-    /// The lines before.
+    /// The lines before the commented ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
-    /// The lines themselves.
+    /// The commented lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub text: Vec<String>,
-    /// The lines after.
+    /// The lines after the commented ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
-    /// Whether the same lines with the same lines around them are in the file once more.
+    /// Whether the same lines with the same surroundings occur in the file again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,
 }
@@ -178,29 +178,29 @@ pub struct CodePlace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// Before.
+    /// Before the change.
     Old,
-    /// After.
+    /// After the change.
     #[default]
     New,
 }
 
-/// How much a comment matters.
+/// The severity of a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Take it or leave it.
+    /// Optional.
     Note,
     /// Worth doing.
     Minor,
-    /// Should be done.
+    /// Should be fixed.
     Major,
-    /// Must be done before the work lands.
+    /// Must be fixed before the merge.
     Blocker,
 }
 
 impl Severity {
-    /// Every severity, the least first.
+    /// All severities, the lowest first.
     pub const ALL: [Severity; 4] = [
         Severity::Note,
         Severity::Minor,
@@ -208,7 +208,7 @@ impl Severity {
         Severity::Blocker,
     ];
 
-    /// Returns the word for it.
+    /// Returns the word in records and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Severity::Note => "note",
@@ -234,20 +234,20 @@ impl std::str::FromStr for Severity {
     }
 }
 
-/// A judgement.
+/// A reviewer's decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// May land.
+    /// The work may be merged.
     Approve,
-    /// Shall change first.
+    /// The work must change before it is merged.
     RequestChanges,
-    /// Shall not land.
+    /// The work must not be merged.
     Reject,
 }
 
 impl Verdict {
-    /// Returns the word for it.
+    /// Returns the word in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Verdict::Approve => "approve",
@@ -257,7 +257,7 @@ impl Verdict {
     }
 }
 
-/// The fields every record has; the action's are beside them.
+/// The fields that every record has, beside those of its action.
 #[derive(Serialize, Deserialize)]
 struct Header {
     v: u32,
@@ -294,7 +294,7 @@ impl Record {
         Value::Object(fields)
     }
 
-    /// Reads a record. An action this version does not know is kept; a format it does not know is refused.
+    /// Parses a record. An unknown action is kept; an unknown format is an error.
     pub fn from_json(value: Value) -> Result<Self> {
         let Value::Object(mut fields) = value else {
             return Err(Error::fatal("review record is not a JSON object"));

@@ -1,7 +1,7 @@
-//! Paths in records: text where they are text, and quoted as git quotes odd paths where they are not, so that any bytes
-//! come back as they were.
+//! Paths in records: plain text where they are valid UTF-8, and quoted as git quotes unusual paths otherwise, so that
+//! all bytes survive.
 
-/// Returns a path as it stands in a record.
+/// Returns a path in the form of a record.
 pub fn to_text(path: &[u8]) -> String {
     if let Ok(text) = std::str::from_utf8(path)
         && !text.starts_with('"')
@@ -11,7 +11,7 @@ pub fn to_text(path: &[u8]) -> String {
     quoted(path)
 }
 
-/// Returns a path as git quotes odd ones, whatever is in it.
+/// Returns a path in git's quotes.
 pub fn quoted(path: &[u8]) -> String {
     let mut quoted = String::from("\"");
     for byte in path {
@@ -29,12 +29,12 @@ pub fn quoted(path: &[u8]) -> String {
     quoted
 }
 
-/// Returns the path that a record, or git itself, means.
+/// Returns the path from the form of a record, or from git's output.
 pub fn from_text(text: &str) -> Vec<u8> {
     unquote(text.as_bytes()).unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
-/// Reads what git quoted; `None` when it is not quoted, or not well.
+/// Parses a path in git's quotes; returns `None` if the quotes are missing or invalid.
 pub fn unquote(text: &[u8]) -> Option<Vec<u8>> {
     let inner = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     let mut path = Vec::with_capacity(inner.len());
@@ -65,7 +65,7 @@ pub fn unquote(text: &[u8]) -> Option<Vec<u8>> {
     Some(path)
 }
 
-/// For fields of records that hold a path: `#[serde(with = "crate::model::review::path::as_text")]`.
+/// Serialises fields with a path: `#[serde(with = "crate::model::review::path::as_text")]`.
 pub mod as_text {
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt, OsStringExt};

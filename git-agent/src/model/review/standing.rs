@@ -1,26 +1,27 @@
-//! What the verdicts on a session mean for its work as it is now: one binds to exactly the commit and the files judged.
+//! The standing of a session: its verdicts against today's work. A verdict applies to exactly the commit and files
+//! judged.
 
 use crate::model::review::authorship::Claim;
 use crate::model::review::{Given, Review, Verdict};
 use crate::model::session::{Person, SessionId, WriterId};
 
-/// How a session stands with its reviewers.
+/// The combined result of a session's verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Nobody has judged the work as it is.
+    /// The current work has no verdict.
     Unjudged,
-    /// It may land as it is.
+    /// The current work is approved.
     Approved,
-    /// It was approved and has changed since.
+    /// The work changed after its approval.
     Stale,
-    /// It shall change first.
+    /// A reviewer asked for changes.
     ChangesRequested,
-    /// It shall not land.
+    /// A reviewer rejected the work.
     Rejected,
 }
 
 impl Standing {
-    /// Returns the word shown to people and machines; nothing where nobody has judged.
+    /// Returns the word for people and machines; empty without a verdict.
     pub fn as_str(self) -> &'static str {
         match self {
             Standing::Unjudged => "",
@@ -32,58 +33,58 @@ impl Standing {
     }
 }
 
-/// One reviewer's verdict, seen from the work as it is now.
+/// One reviewer's verdict, compared with the current work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// Whose ref it came from.
+    /// The writer of the ref that holds it.
     pub writer: WriterId,
-    /// The verdict.
+    /// The verdict as recorded.
     pub given: Given,
-    /// Whether it is about exactly this commit and these files.
+    /// Whether it is about exactly the current commit and files.
     pub fresh: bool,
-    /// Whether it counts, as [`counts`] says.
+    /// Whether it counts, as [`counts`] decides.
     pub counts: bool,
 }
 
 impl Judged {
-    /// Returns whether it would let the work land if somebody known had signed it.
+    /// Returns whether only a known signature is missing for it to permit a merge.
     pub fn lacks_signature(&self, review: &Review) -> bool {
         let approves = self.fresh && self.given.verdict == Verdict::Approve;
         approves && review.wants_signatures && self.given.claim == Some(Claim::Claimed)
     }
 
-    /// Returns whether it would let the work land if a person had given it, or `agent.approvers` named the session.
+    /// Returns whether it would permit a merge from a person, or from a session that `agent.approvers` names.
     pub fn lacks_approver(&self, review: &Review) -> bool {
         self.fresh && is_unnamed(review, &self.given)
     }
 }
 
-/// Returns whether a verdict on a session counts: what its own agent says of its work does not, nor does an approval from
-/// inside a session that nobody named as an approver, nor one that anybody may have written where signatures are asked for.
-/// An objection is heard whoever brings it.
+/// Returns whether a verdict on a session counts. A session's verdict on its own work does not; an approval from a
+/// session counts only if `agent.approvers` names it; and an unsigned approval does not count if signatures are
+/// required. Objections count from everyone.
 pub fn counts(review: &Review, sid: SessionId, given: &Given) -> bool {
     let unsigned = review.wants_signatures && given.claim == Some(Claim::Claimed);
     let approves = given.verdict == Verdict::Approve;
     session_of(&given.who) != Some(sid) && !(approves && unsigned) && !is_unnamed(review, given)
 }
 
-/// Returns whether this is an approval from inside a session that is not named as an approver.
+/// Returns whether this is an approval from a session that is not named as an approver.
 pub fn is_unnamed(review: &Review, given: &Given) -> bool {
     let inside = session_of(&given.who);
     given.verdict == Verdict::Approve && inside.is_some_and(|sid| !review.approvers.contains(&sid))
 }
 
-/// Everything reviewers decided about a session.
+/// All verdicts on a session, with their combined result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opinion {
-    /// What it comes to.
+    /// The combined result.
     pub standing: Standing,
-    /// Each writer's verdict.
+    /// Each reviewer's verdict.
     pub verdicts: Vec<Judged>,
 }
 
 impl Opinion {
-    /// Returns the approvals that let the work land as it is.
+    /// Returns the approvals that permit a merge of the current work.
     pub fn approvals(&self) -> impl Iterator<Item = &Judged> {
         let approves = |judged: &&Judged| {
             judged.counts && judged.fresh && judged.given.verdict == Verdict::Approve
@@ -96,9 +97,9 @@ impl Opinion {
     }
 }
 
-/// Returns what the verdicts on a session mean while its branch is at `tip` and its files are `tree`.
+/// Returns the standing of a session whose branch is at `tip` and whose files are `tree`.
 ///
-/// One fresh objection outweighs any approval.
+/// One fresh objection outweighs any number of approvals.
 pub fn judge(review: &Review, sid: SessionId, tip: &str, tree: &str) -> Opinion {
     let verdicts: Vec<Judged> = review
         .verdicts
@@ -129,10 +130,10 @@ pub fn judge(review: &Review, sid: SessionId, tip: &str, tree: &str) -> Opinion 
     Opinion { standing, verdicts }
 }
 
-/// The way an agent's email address begins: what follows is its session.
+/// The start of an agent's email address, before its session id.
 const AGENT: &str = "session:";
 
-/// Returns an agent as the author of what it says from inside its session.
+/// Returns the author of records that an agent writes inside its session.
 pub fn agent(name: &str, session: &str, sid: SessionId) -> Person {
     Person {
         name: format!("{name} ({session})"),
@@ -140,7 +141,7 @@ pub fn agent(name: &str, session: &str, sid: SessionId) -> Person {
     }
 }
 
-/// Returns the session whose agent said something; `None` for people.
+/// Returns the session of an author that is an agent; `None` for people.
 pub fn session_of(who: &Person) -> Option<SessionId> {
     who.email.strip_prefix(AGENT)?.parse().ok()
 }
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!(
             judge(&both, sid, "d", "t").standing,
             Standing::Stale,
-            "an objection to other work says nothing"
+            "an objection to other work does not count"
         );
     }
 

@@ -1,4 +1,4 @@
-//! Records read back; folding them means the same whatever the way they came.
+//! Records survive a round trip, and folding gives the same result in every order.
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -137,7 +137,7 @@ fn edits_and_deletions_count_from_the_author_alone() {
     assert_eq!(bodies, ["better", "answer"]);
     assert_eq!(review.ignored.len(), 2);
 
-    // An edit that is newer than the deletion does not bring the text back.
+    // An edit after the deletion does not bring the text back.
     let review = only(vec![
         (1, comment(1, 1, None, "first")),
         (1, del(2, 2)),
@@ -188,7 +188,7 @@ fn anybody_resolves_and_the_last_one_decides() {
     );
     records.push((2, reopen(4, 4)));
     assert!(only(records.clone()).threads[0].is_open());
-    // The clock says earlier, but it was written after the reopening was seen.
+    // Its clock is lower, but its author had seen the reopening.
     let mut late = resolve(5, 2);
     late.after = vec![ulid(4)];
     records.push((1, late));
@@ -330,7 +330,7 @@ fn actions() -> impl Strategy<Value = Action> {
 fn records() -> impl Strategy<Value = Vec<(WriterId, Record)>> {
     let clock = prop_oneof![9 => 0..6u64, 1 => select(vec![999_999, 1_000_004, u64::MAX])];
     let after = proptest::collection::vec((1..12u8).prop_map(ulid), 0..3);
-    // Few ids, clocks and writers, so that they collide in every way a hostile writer could think of.
+    // Few ids, clocks and writers, so that they collide in every way that a hostile writer could arrange.
     let one = (1..4u8, 1..12u8, clock, after, actions()).prop_map(|(by, id, lc, after, action)| {
         let mut record = record(id, lc, action);
         record.after = after;
@@ -354,7 +354,7 @@ proptest! {
             other.swap(at, with.index(records.len()));
         }
         if !records.is_empty() {
-            // The same writer's records seen in a second ref as well.
+            // The same writer's records in a second ref as well.
             other.extend(again.iter().map(|at| records[at.index(records.len())].clone()));
         }
         prop_assert_eq!(fold(other), expected);
@@ -371,7 +371,7 @@ proptest! {
                 .map(|comment| (comment.id, comment.writer.clone()))
                 .collect()
         };
-        // Honest writers never use an id twice, nor jump: those rules may take a record out again.
+        // Honest writers never reuse an id or jump ahead. The rules against both may drop a record later.
         let honest = |records: Vec<(WriterId, Record)>, seen: &mut std::collections::BTreeSet<(Ulid, WriterId)>| -> Vec<_> {
             records
                 .into_iter()

@@ -1,4 +1,4 @@
-//! Comments put together into threads, whatever they answer: chains, circles, or something nobody has.
+//! Groups comments into threads, even if replies form chains or cycles, or refer to missing comments.
 
 use std::collections::HashMap;
 
@@ -7,41 +7,41 @@ use crate::model::review::Place;
 use crate::model::review::fold::{Comment, Thread};
 use crate::model::session::{Ulid, WriterId};
 
-/// A comment before threads are made: which record it is, by number.
+/// A comment before it is put into a thread.
 pub(crate) struct Said {
-    /// The record.
+    /// The index of its record.
     pub(crate) at: usize,
-    /// Its id.
+    /// The id of its record.
     pub(crate) id: Ulid,
-    /// Its writer, by number.
+    /// The index of its writer.
     pub(crate) by: usize,
-    /// The comment it answers.
+    /// The comment it replies to.
     pub(crate) answers: Option<Ulid>,
-    /// Whose comment that is, by number, where it is told.
+    /// The index of that comment's writer, if the reply names one.
     pub(crate) of: Option<usize>,
 }
 
-/// Threads while they are put together.
+/// Threads under construction.
 pub(crate) struct Threads {
     /// The threads so far.
     pub(crate) list: Vec<Thread>,
-    /// Where each comment is: thread and place in it.
+    /// The position of each comment: thread, and index in it.
     places: Vec<Option<(usize, usize)>>,
     /// The comment that opens the thread of each comment.
     roots: Vec<Option<usize>>,
-    /// The thread that a comment opens.
+    /// The thread that each comment opens.
     threads: Vec<Option<usize>>,
     ids: Ids,
 }
 
-/// Comments by their ids. Ids are random: only a forger has somebody else's.
+/// Comments by id. Ids are random, so only a forger reuses another writer's.
 struct Ids {
     first: HashMap<Ulid, One>,
-    /// Those of other writers under an id that was used before.
+    /// Comments of further writers under the same id.
     others: HashMap<Ulid, Vec<One>>,
 }
 
-/// A comment and its writer, by their numbers.
+/// The indexes of a comment and its writer.
 #[derive(Clone, Copy)]
 struct One {
     by: usize,
@@ -64,7 +64,7 @@ impl Ids {
         Ids { first, others }
     }
 
-    /// Returns the comment that a writer means: that of whom was named, then the own one, otherwise the first in order.
+    /// Returns the comment that a writer refers to: that of the named writer, else the writer's own, else the first.
     fn meant(&self, id: Ulid, by: usize, of: Option<usize>) -> Option<usize> {
         let first = self.first.get(&id)?;
         let Some(others) = self.others.get(&id) else {
@@ -87,7 +87,7 @@ impl Ids {
 }
 
 impl Threads {
-    /// Finds out which comments belong together. The numbers of records are below `count`.
+    /// Finds the thread of each comment. `count` is the number of records.
     pub(crate) fn new(ordered: &[Said], count: usize) -> Self {
         let ids = Ids::new(ordered);
         let mut answers: Vec<Option<usize>> = vec![None; count];
@@ -105,7 +105,7 @@ impl Threads {
                 let Some(next) = answers[last] else {
                     break last;
                 };
-                // A circle of answers: the first in order among them opens the thread.
+                // A cycle of replies: the first in order opens the thread.
                 if path.contains(&next) {
                     break path[0];
                 }
@@ -124,7 +124,7 @@ impl Threads {
         }
     }
 
-    /// Adds a comment, by its number, to its thread.
+    /// Adds the comment with this index to its thread.
     pub(crate) fn comment(&mut self, this: usize, place: Option<Place>, comment: Comment) {
         let root = self.roots[this].unwrap_or(this);
         let index = *self.threads[root].get_or_insert_with(|| {
@@ -143,7 +143,7 @@ impl Threads {
         self.places[this] = Some((index, thread.comments.len() - 1));
     }
 
-    /// Replaces the text of a comment; says whether there is such a comment.
+    /// Replaces the text of a comment. Returns whether the comment exists.
     pub(crate) fn edit(&mut self, target: usize, body: String, ts: Millis) -> bool {
         let Some((thread, place)) = self.places[target] else {
             return false;
@@ -156,7 +156,7 @@ impl Threads {
         true
     }
 
-    /// Closes or opens the thread of a comment, or of all under its id; says whether there is one.
+    /// Resolves or reopens the threads of all comments with an id. Returns whether there is one.
     pub(crate) fn resolve(&mut self, target: Ulid, by: Option<&WriterId>) -> bool {
         let mut found = false;
         for comment in self.ids.all(target) {

@@ -1,18 +1,18 @@
-//! A session's state is the fold of its events: whoever has the events has the state, also after a crash.
+//! Folds a session's events into its state, so that the state can be rebuilt after a crash.
 
 use serde_json::Value;
 
 use crate::model::event::{Body, Event};
 use crate::model::session::{Asked, Progress, Session, State, Usage};
 
-/// The longest activity line and task kept in the state; the whole text is in the transcript.
+/// The longest activity line and task in the state; the transcript holds the whole text.
 const SHORT: usize = 200;
 const TASK: usize = 2_000;
-/// How many open requests are kept in the state: it must stay small.
+/// How many open requests the state holds at most, to stay small.
 const ASKS: usize = 16;
 
 impl Session {
-    /// Takes in the next event. An event that the state has seen already changes nothing.
+    /// Applies the next event. An event that was applied before changes nothing.
     pub fn apply(&mut self, event: &Event) {
         if event.seq <= self.seq {
             return;
@@ -87,7 +87,7 @@ impl Session {
         self.updated = self.updated.max(event.ts);
     }
 
-    /// Changes one field by name. What the state has no field for, or whose type does not fit, goes to `more`.
+    /// Sets a field by name. An unknown field, or a value of the wrong type, goes to the settings.
     fn set(&mut self, key: &str, value: &Value) {
         const FIXED: [&str; 9] = [
             "v", "sid", "writer", "seq", "lc", "spool", "created", "updated", "more",
@@ -107,14 +107,11 @@ impl Session {
                 return;
             }
         }
-        match value {
-            Value::Null => self.more.remove(key),
-            value => self.more.insert(key.to_owned(), value.clone()),
-        };
+        self.settings.set(key, value);
     }
 
-    /// Takes in what the agent says, which may be the next piece of its last line. A piece that ends in a blank leaves that
-    /// blank as the sign that more follows.
+    /// Applies a message of the agent, which may continue its last line. A final blank stays in the activity as the
+    /// sign that more follows.
     fn note_said(&mut self, text: &str) {
         if self.is_asking() {
             return;
@@ -129,7 +126,7 @@ impl Session {
         }
     }
 
-    /// Takes in a request. Of several the oldest is shown, because that is the one an answer is for.
+    /// Applies a request. The activity shows the oldest one, because the next answer is for that one.
     fn note_asked(&mut self, request: &str, title: &str) {
         self.asks.retain(|asked| asked.request != request);
         if self.asks.len() < ASKS {
@@ -153,7 +150,7 @@ impl Session {
         }
     }
 
-    /// Returns whether it waits for an answer: what else it does meanwhile must not hide for which.
+    /// Returns whether the session waits for an answer. Other activity must then not hide the question.
     fn is_asking(&self) -> bool {
         self.status == State::Waiting && !self.asks.is_empty()
     }
@@ -165,7 +162,7 @@ impl Session {
     }
 }
 
-/// Returns the line of a text that is worth showing: the last one with words.
+/// Returns the line of a text to show: the last one that is not blank.
 fn shown_line(text: &str) -> Option<String> {
     let mut lines = text.lines().rev().map(str::trim);
     let line = lines.find(|line| !line.is_empty())?;
@@ -199,7 +196,7 @@ impl Progress {
 }
 
 impl Usage {
-    /// Takes over the figures that are given; vendors give totals, and not all of them every time.
+    /// Takes over the given figures. Vendors report totals, but not all of them every time.
     pub fn update(&mut self, newer: &Usage) {
         self.input_tokens = newer.input_tokens.or(self.input_tokens);
         self.output_tokens = newer.output_tokens.or(self.output_tokens);
@@ -207,7 +204,7 @@ impl Usage {
     }
 }
 
-/// Shortens text to at most `limit` characters, with `…` in place of what is cut.
+/// Shortens a text to at most `limit` characters, with `…` in place of the rest.
 pub fn shorten(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         None => text.to_owned(),
@@ -350,7 +347,8 @@ mod tests {
         session.apply(&event(3, 1, set("branch", 7.into())));
         session.apply(&event(4, 1, set("novel", 7.into())));
         assert_eq!(session.branch.as_deref(), Some("agent/x"));
-        assert_eq!(session.more.get("novel"), Some(&Value::from(7)));
+        let kept = serde_json::to_value(&session.settings).expect("JSON");
+        assert_eq!(kept["novel"], 7);
         session.apply(&event(5, 1, set("branch", Value::Null)));
         assert_eq!(session.branch, None);
     }

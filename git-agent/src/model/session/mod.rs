@@ -1,9 +1,9 @@
-//! What a session is: its identity, its state, and which state may follow which. Pure: no I/O, no clock, no git.
+//! A session: its identity, its state, and the permitted changes of state. Pure: no I/O, no clock, no git.
 
 pub mod fold;
+pub mod settings;
 pub mod untrusted;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,42 +12,43 @@ use serde::{Deserialize, Serialize};
 use crate::env::Millis;
 use crate::error::{Error, Result};
 pub use crate::model::id::{SessionId, Ulid, WriterId};
+pub use settings::SessionSettings;
 
-/// Where a session is in its life.
+/// The state of a session.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Described, not started.
+    /// Described, but not started.
     Draft,
     /// Waits for a slot or for the sessions it depends on.
     Queued,
-    /// Its worktree is being made and set up.
+    /// The worktree is being created and set up.
     Preparing,
-    /// The agent works.
+    /// The agent is working.
     Running,
-    /// The agent asked something and waits for the answer.
+    /// The agent asked a question and waits for the answer.
     Waiting,
-    /// The turn ended well; a person may review it.
+    /// The turn ended well; the work can be reviewed.
     Ready,
-    /// A person approved exactly this tip.
+    /// A reviewer approved exactly this tip.
     Approved,
-    /// Landed on its target.
+    /// Merged into its target.
     Merged,
-    /// The turn ended badly.
+    /// The turn ended with a failure.
     Failed,
-    /// A person stopped it.
+    /// The user stopped it.
     Stopped,
-    /// The supervisor died; `restart` goes on.
+    /// The supervisor died; `restart` continues.
     Interrupted,
-    /// No sign of life for longer than allowed.
+    /// The agent was silent for longer than allowed.
     Stuck,
     /// A reviewer asked for changes.
     ChangesRequested,
-    /// A reviewer said no.
+    /// A reviewer rejected the work.
     Rejected,
-    /// Given up; what it made is kept.
+    /// Abandoned; its work is kept.
     Discarded,
     /// Written by a newer program, or unreadable.
     #[default]
@@ -76,7 +77,7 @@ impl State {
         State::Unknown,
     ];
 
-    /// Returns the word shown to people and written to records.
+    /// Returns the word for people and records.
     pub fn as_str(self) -> &'static str {
         match self {
             State::Draft => "draft",
@@ -98,7 +99,7 @@ impl State {
         }
     }
 
-    /// Returns whether a supervisor must be alive in this state.
+    /// Returns whether a live supervisor is required in this state.
     pub fn needs_supervisor(self) -> bool {
         matches!(
             self,
@@ -111,7 +112,7 @@ impl State {
         matches!(self, State::Running | State::Waiting | State::Stuck)
     }
 
-    /// Returns whether nothing more is expected to happen.
+    /// Returns whether the session is finished.
     pub fn is_closed(self) -> bool {
         matches!(self, State::Merged | State::Rejected | State::Discarded)
     }
@@ -145,7 +146,7 @@ impl State {
                 next,
                 Running | Waiting | Ready | Failed | Stopped | Interrupted
             ),
-            // A closed session may be taken up again: `send` to it, or `restore`, is a person's decision.
+            // A closed session may be resumed: the user decided so with `send` or `restore`.
             Ready | Approved | Merged | Failed | Stopped | Interrupted | ChangesRequested
             | Rejected | Discarded => next != Draft && next != Stuck && next != Waiting,
         }
@@ -169,27 +170,27 @@ impl FromStr for State {
     }
 }
 
-/// Who did something, as git knows people.
+/// A person, as git identifies one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
 pub struct Person {
-    /// Name.
+    /// The name.
     #[serde(rename = "n", default)]
     pub name: String,
-    /// Email address.
+    /// The email address.
     #[serde(rename = "e", default)]
     pub email: String,
 }
 
-/// How much of its plan the agent says is done.
+/// How much of its plan the agent reports as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Progress {
-    /// Entries done.
+    /// Steps done.
     pub done: u32,
-    /// Entries in all.
+    /// All steps.
     pub total: u32,
 }
 
-/// What the session has used, in the vendor's own figures; absent when the vendor gives none.
+/// The session's usage in the vendor's own figures; absent where the vendor gives none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
 pub struct Usage {
     /// Tokens read.
@@ -204,27 +205,27 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Returns whether nothing is known.
+    /// Returns whether no figure is known.
     pub fn is_empty(&self) -> bool {
         self.input_tokens.is_none() && self.output_tokens.is_none() && self.cost_usd.is_none()
     }
 }
 
-/// How the last turn's process ended, and what was made of it.
+/// How the process of the last turn ended, and the outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Exit {
-    /// Exit code, when it exited.
+    /// The exit code, if it exited.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub code: Option<i32>,
-    /// Signal, when one ended it.
+    /// The signal, if one ended it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub signal: Option<i32>,
-    /// Why the session is in the state it is in, in words.
+    /// The reason for the session's state, in words.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub reason: String,
 }
 
-/// How far the spool had been read when this state was written. The ref tip is the only cursor.
+/// How much of the spool was in git when this state was written. The tip of the ref is the only cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct SpoolCursor {
     /// Bytes of the spool that are in git.
@@ -234,17 +235,11 @@ pub struct SpoolCursor {
 /// A request that waits for an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
-    /// Its id.
+    /// The request's id.
     pub request: String,
-    /// In words, shortened.
+    /// The question, in words and shortened.
     pub title: String,
 }
-
-/// Key of the session whose conflict a session resolves.
-pub const RESOLVES: &str = "resolves";
-
-/// Key of how many files of a session were neither committed nor shared when it was last pushed.
-pub const UNSHARED: &str = "unshared";
 
 /// The materialised state of a session: `state.json` at the tip of its log. At most 64 KiB, no unbounded lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -260,7 +255,7 @@ pub struct Session {
     /// The task in words (shortened; the whole prompt is an event).
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub task: String,
-    /// Where it is in its life.
+    /// The current state.
     #[serde(default)]
     pub status: State,
     /// The agent's name.
@@ -272,7 +267,7 @@ pub struct Session {
     /// The role preset, when one was chosen.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub role: Option<String>,
-    /// The group of sessions it was made with.
+    /// The group of sessions that it was created with.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub group: Option<String>,
     /// The branch it was created from, and by default merges into (a short name).
@@ -287,31 +282,31 @@ pub struct Session {
     /// Its worktree, an absolute path in this clone; meaningless elsewhere.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub worktree: Option<String>,
-    /// The session whose conversation or work this one goes on from.
+    /// The session whose conversation or work this one continues.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub parent_session: Option<SessionId>,
     /// The person it belongs to.
     #[serde(default)]
     pub author: Person,
-    /// When it was made.
+    /// The time of creation.
     #[serde(default)]
     pub created: Millis,
-    /// When this state was written.
+    /// The time at which this state was written.
     #[serde(default)]
     pub updated: Millis,
-    /// When the current turn began, while one runs.
+    /// The start of the current turn, while one runs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub turn_started: Option<Millis>,
     /// Milliseconds spent in finished turns.
     #[serde(default)]
     pub worked_ms: u64,
-    /// Prompts so far.
+    /// The number of prompts so far.
     #[serde(default)]
     pub turns: u32,
-    /// The agent's own plan, when it gave one.
+    /// The progress of the agent's own plan, if it gave one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub progress: Option<Progress>,
-    /// What it used.
+    /// The usage of all turns.
     #[serde(skip_serializing_if = "Usage::is_empty", default)]
     pub usage: Usage,
     /// How the last turn ended.
@@ -323,10 +318,10 @@ pub struct Session {
     /// The tip of its branch when this state was written.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub code: Option<String>,
-    /// The last line worth showing of what it did.
+    /// The last line of activity worth showing.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub activity: String,
-    /// What it asks and has no answer to, oldest first.
+    /// Its open requests, the oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub asks: Vec<Asked>,
     /// Sequence number of the last event in git.
@@ -338,27 +333,30 @@ pub struct Session {
     /// How far the spool is in git.
     #[serde(default)]
     pub spool: SpoolCursor,
-    /// Whatever else a feature keeps here; small.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
-    pub more: BTreeMap<String, serde_json::Value>,
+    /// Its settings, and the facts that features keep.
+    #[serde(
+        rename = "more",
+        skip_serializing_if = "SessionSettings::is_empty",
+        default
+    )]
+    pub settings: SessionSettings,
 }
 
 impl Session {
-    /// Returns the id of the session in whose worktree it works: its own, unless it shares another's.
+    /// Returns the id of the session in whose worktree it works: its own, unless it shares another session's worktree.
     pub fn host(&self) -> &str {
-        let shared = self.more.get("shares").and_then(|host| host.as_str());
-        shared.unwrap_or(self.sid.as_str())
+        self.settings.shares.as_ref().unwrap_or(&self.sid).as_str()
     }
 
-    /// Returns the session whose conflict it was made to resolve. Its work is part of that session or of nothing: nobody
-    /// reviews or merges it.
+    /// Returns the session whose conflict it resolves. Such work belongs to that session, and is not reviewed or merged
+    /// by itself.
     pub fn resolves(&self) -> Option<SessionId> {
-        self.more.get(RESOLVES)?.as_str()?.parse().ok()
+        self.settings.resolves
     }
 
-    /// Returns how many files its owner had not committed when they pushed it: nobody else has those.
+    /// Returns how many uncommitted files its owner had at the last push. Only the owner has them.
     pub fn unshared(&self) -> Option<u64> {
-        self.more.get(UNSHARED)?.as_u64().filter(|files| *files > 0)
+        self.settings.unshared.filter(|files| *files > 0)
     }
 
     /// Returns a new draft.
@@ -395,7 +393,7 @@ impl Session {
             seq: 0,
             lc: 0,
             spool: SpoolCursor::default(),
-            more: BTreeMap::new(),
+            settings: SessionSettings::default(),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What another version of one's own session may say about it. It came from a remote, and whoever may push can have
-//! written it: what is run, where, with which rights, and what belongs to the session is told by this clone alone.
+//! Limits what a fetched copy of one's own session can change. Anyone who may push can have written it, so only this
+//! clone decides what runs, where, with which rights, and what belongs to the session.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::model::event::Body;
 use crate::model::session::Session;
 
 impl Session {
-    /// Returns this state with the news of a later one from elsewhere. What is named here is taken over, nothing else.
+    /// Returns this state with the news of a later, fetched one. Takes over only the fields named here.
     pub fn with_news_of(&self, later: &Session) -> Session {
         let mut session = Session {
             seq: self.seq.max(later.seq),
@@ -24,7 +24,7 @@ impl Session {
             asks: later.asks.clone(),
             ..self.clone()
         };
-        // Who says that it is merged or approved decides about the work here, where there is any.
+        // A fetched `merged` or `approved` must not decide about work that exists here.
         let has_work = self.branch.is_some() || self.worktree.is_some();
         if !has_work && !later.status.needs_supervisor() {
             session.status = later.status;
@@ -33,19 +33,19 @@ impl Session {
         session
     }
 
-    /// Returns whether another state has the same in these fields.
+    /// Returns whether both states agree in these fields.
     pub fn says_the_same(&self, other: &Session, names: &[String]) -> bool {
         let (mine, theirs) = (fields(self), fields(other));
         names.iter().all(|name| mine.get(name) == theirs.get(name))
     }
 
-    /// Returns the names of the fields in which another state differs, and the events that make it this one.
+    /// Returns the names of the fields in which another state differs, and the events that turn it into this one.
     pub fn put_back(&self, other: &Session) -> (Vec<String>, Vec<Body>) {
         let (mine, theirs) = (fields(self), fields(other));
         let mut names = Vec::new();
         let mut events = Vec::new();
         for key in keys(&mine, &theirs) {
-            // How far one clone's spool was read means nothing to another.
+            // A position in one clone's spool is meaningless in another.
             if key == "spool" || mine.get(&key) == theirs.get(&key) {
                 continue;
             }
@@ -118,7 +118,7 @@ mod tests {
         evil.branch = Some("main".into());
         evil.vendor_session = Some("v".into());
         evil.status = State::Merged;
-        evil.more.insert("command".into(), "touch x".into());
+        evil.settings.set("command", &"touch x".into());
         evil.seq = 3;
         evil.turns = 4;
         evil
@@ -146,7 +146,7 @@ mod tests {
     fn what_is_put_back_is_the_state_of_this_clone() {
         let mut own = session();
         own.branch = Some("agent/fix".into());
-        own.more.insert("ask".into(), true.into());
+        own.settings.set("ask", &true.into());
         let evil = evil(&own);
         let kept = own.with_news_of(&evil);
         let (names, events) = kept.put_back(&evil);

@@ -1,7 +1,7 @@
-//! A bell with a path: any process can ring it, and the one process that listens wakes up.
+//! A doorbell at a path: any process can ring it to wake the one process that listens.
 //!
-//! It is a FIFO. The kernel gives a user 128 inotify instances or so and any number of these, so thousands of processes
-//! can listen at once, and each is woken only by what concerns it.
+//! It is a FIFO. A user has about 128 inotify instances but any number of FIFOs, so thousands of processes can listen
+//! at once, and each is woken only for its own reason.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use crate::error::Result;
 use crate::process::wait::every_second;
 
-/// A bell that this process listens to. It is taken away when dropped.
+/// A doorbell that this process listens to, removed on drop.
 #[derive(Debug)]
 pub struct Doorbell {
     descriptor: OwnedFd,
@@ -20,7 +20,7 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// Listens from now on. Where the file system has no FIFOs, the bell rings by itself once a second.
+    /// Starts to listen. On a file system without FIFOs, the bell rings by itself once a second.
     pub fn listen(path: &Path) -> Result<Self> {
         if let Some(descriptor) = make(path) {
             return Ok(Doorbell {
@@ -34,7 +34,7 @@ impl Doorbell {
         })
     }
 
-    /// Returns whether others can ring it; otherwise time does.
+    /// Returns whether other processes can ring it; otherwise a timer does.
     pub(crate) fn can_be_rung(&self) -> bool {
         self.path.is_some()
     }
@@ -52,7 +52,7 @@ impl Doorbell {
 impl Drop for Doorbell {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // One that stays is used by the next listener.
+            // If the file stays, the next listener uses it.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -64,7 +64,7 @@ impl AsFd for Doorbell {
     }
 }
 
-/// Rings a bell. That nobody listens is no error.
+/// Rings a doorbell. It is not an error if no process listens.
 pub fn ring(path: &Path) {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Some(descriptor) = open(path, flags, Mode::empty()).ok().filter(is_fifo) else {
@@ -79,7 +79,7 @@ fn make(path: &Path) -> Option<OwnedFd> {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(_) => return None,
     }
-    // Opened for writing too: without a writer it would read as ended all the time.
+    // Opened for writing too: without a writer, a FIFO reads as ended.
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     open(path, flags, Mode::empty()).ok().filter(is_fifo)
 }
@@ -112,7 +112,7 @@ mod tests {
         assert!(!rings(&bell) && !bell.silence());
         drop(bell);
         assert!(!path.exists());
-        // One that a killed process left serves the next.
+        // The next listener uses the FIFO that a killed process left.
         make(&path).expect("makes one");
         let bell = Doorbell::listen(&path).expect("listens");
         ring(&path);

@@ -1,15 +1,15 @@
-//! At most N at a time, across processes, in order of priority and then of arrival, with nothing central to crash.
+//! A semaphore across processes: at most N at a time, by priority and then by arrival, without a central process.
 //!
-//! A slot is a held lock file; a queued process holds a ticket, which is a lock file too, named so that tickets sort into
-//! their order. Whoever has the first ticket takes the next free slot.
+//! A slot is a locked file. A queued process holds a ticket, which is a locked file too, with a name that sorts by
+//! priority and arrival. The holder of the first ticket takes the next free slot.
 //!
-//! Each waits only for what is before it. The first one watches the slots: inotify tells of one that is let go, also
-//! when its holder was killed. Every other waits for the one before it, which rings its bell when it leaves the queue; if
-//! that one is killed, the kernel says so. So any number can queue: none but the first takes an inotify instance, of
-//! which a user has few, and a change wakes one process, not all of them.
+//! Each process waits only for the one before it. The first one watches the slots with inotify, which reports a release
+//! even if the holder was killed. Every other one waits for its predecessor, which rings a doorbell when it leaves the
+//! queue; if the predecessor is killed, the kernel reports that. So any number of processes can queue: only the first
+//! one uses an inotify instance, of which a user has few, and a change wakes one process, not all.
 //!
-//! The kernel tells of a file closed by a dying process an instant before it gives up the lock. After news that did not
-//! help, the queue therefore looks again a few times within a second, then sleeps on.
+//! When a dying process closes a file, the kernel reports this an instant before it releases the lock. After an event
+//! without a free slot, the queue therefore polls a few times within a second, then sleeps again.
 
 pub mod doorbell;
 pub mod news;
@@ -29,9 +29,9 @@ use crate::process::slots::doorbell::Doorbell;
 use crate::process::slots::news::News;
 use crate::process::wait::{Change, Poll, Watch};
 
-/// How long the brief work of choosing a slot may take another process.
+/// How long another process may take to choose a slot.
 const TURNSTILE: Duration = Duration::from_secs(10);
-/// When to look again after news that did not help.
+/// The delays of polls after an event without a free slot.
 const LOOK_AGAIN: [Duration; 5] = [
     Duration::from_millis(2),
     Duration::from_millis(8),
@@ -39,10 +39,10 @@ const LOOK_AGAIN: [Duration; 5] = [
     Duration::from_millis(200),
     Duration::from_millis(800),
 ];
-/// How often the first in the queue looks where the slots cannot be watched. It is one process, and the slot stands empty
-/// meanwhile.
+/// The poll interval of the first in the queue where the slots cannot be watched. It is only one process, and a slot
+/// stays empty meanwhile.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often the others look where the one before them cannot tell them.
+/// The poll interval of the others where their predecessor cannot wake them.
 const LOOK_BEHIND: Duration = Duration::from_secs(1);
 
 /// A number of slots shared by all processes that name the same directory.
@@ -53,7 +53,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Returns the slots in a directory. The count may differ from that of processes which already hold some: theirs count.
+    /// Returns the slots in a directory. Slots held by processes with a different count still count.
     pub fn new(directory: impl Into<PathBuf>, count: usize) -> Self {
         Slots {
             directory: directory.into(),
@@ -61,10 +61,10 @@ impl Slots {
         }
     }
 
-    /// Takes a slot if one is free and nobody waits who goes first. Lower priority numbers go first.
+    /// Takes a slot if one is free and no waiting process goes first. Lower priority numbers go first.
     pub fn try_take(&self, env: &Env, priority: i32) -> Result<Option<Lock>> {
         self.make_directories()?;
-        // Whoever waits with the same priority came earlier.
+        // A waiting process with the same priority came earlier.
         let own = ticket_name(priority, u64::MAX, u32::MAX);
         match self.before(&own)? {
             Some(_) => Ok(None),
@@ -72,13 +72,13 @@ impl Slots {
         }
     }
 
-    /// Joins the queue. The returned value is polled for news, and asked for the slot then.
+    /// Joins the queue. Poll the returned value, and ask it for the slot when it is readable.
     pub fn wait(&self, env: &Env, priority: i32) -> Result<Queued> {
         self.make_directories()?;
         let queue = self.queue();
         let name = ticket_name(priority, boot_nanoseconds(), std::process::id());
         self.remove_unborn();
-        // Hidden until it is held, or somebody would take it for a dead one's and remove it.
+        // Hidden until it is locked: another process would remove an unlocked ticket as a dead one.
         let mut ticket = Lock::acquire(env, queue.join(format!(".{name}")), TURNSTILE)?;
         let bell = Doorbell::listen(&self.bell(&name))?;
         let news = News::new()?;
@@ -114,7 +114,7 @@ impl Slots {
     }
 
     fn take(&self, env: &Env) -> Result<Option<Lock>> {
-        // Looked at first without the turnstile: the usual answer costs no lock.
+        // A first look without the turnstile: the usual answer then needs no lock.
         if self.held()? >= self.count {
             return Ok(None);
         }
@@ -146,7 +146,7 @@ impl Slots {
         self.directory.join("bells").join(ticket)
     }
 
-    /// Returns the names of the tickets, first to last. Some may be dead ones'.
+    /// Returns the names of the tickets, first to last, including those of dead processes.
     fn tickets(&self) -> Result<Vec<String>> {
         let paths = entries(&self.queue())?;
         let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.to_owned());
@@ -155,19 +155,19 @@ impl Slots {
         Ok(names)
     }
 
-    /// Returns whether a living process holds a ticket; a dead one's is taken away.
+    /// Returns whether a living process holds a ticket; removes a dead one's ticket.
     fn is_waiting(&self, ticket: &str) -> Result<bool> {
         let path = self.queue().join(ticket);
         if is_held(&path)? {
             return Ok(true);
         }
-        // Nobody takes up an existing ticket, so an unheld one stays so.
+        // No process reuses an existing ticket, so an unlocked one stays unlocked.
         let _ = std::fs::remove_file(&path);
         let _ = std::fs::remove_file(self.bell(ticket));
         Ok(false)
     }
 
-    /// Removes hidden tickets whose makers died a while ago between making and showing them.
+    /// Removes old hidden tickets whose creators died before they showed them.
     fn remove_unborn(&self) {
         let queue = std::fs::read_dir(self.queue());
         for entry in queue.into_iter().flatten().flatten() {
@@ -194,7 +194,7 @@ impl Slots {
         Ok(None)
     }
 
-    /// Wakes the first one after a ticket that is gone.
+    /// Wakes the first process after a ticket that was removed.
     fn call_next(&self, ticket: &str) -> Result<()> {
         for name in self.tickets()? {
             if *name > *ticket && self.is_waiting(&name)? {
@@ -217,7 +217,7 @@ impl Slots {
     }
 }
 
-/// A place in the queue for a slot, given up when dropped.
+/// A place in the queue for a slot, given up on drop.
 #[derive(Debug)]
 pub struct Queued {
     slots: Slots,
@@ -225,14 +225,14 @@ pub struct Queued {
     ticket: Option<Lock>,
     bell: Doorbell,
     news: News,
-    /// Watches the slots while this is the first in the queue.
+    /// Watches the slots while this process is first in the queue.
     watch: Option<Watch>,
-    /// How often it looked since there was news.
+    /// How often it polled since the last event.
     looked: usize,
 }
 
 impl Queued {
-    /// Takes the slot if it is this one's turn. Call once at first, then whenever the descriptor is readable.
+    /// Takes the slot if it is this process's turn. Call it once at first, then whenever the descriptor is readable.
     pub fn try_take(&mut self, env: &Env) -> Result<Option<Lock>> {
         self.clear();
         let slot = match self.slots.before(&self.name)? {
@@ -257,7 +257,7 @@ impl Queued {
             }
         };
         let is_told = watch.is_told();
-        // Watched first: a slot that becomes free after this look is told.
+        // The watch starts before this look, so that a later release is reported.
         let slot = self.slots.take(env)?;
         let pause = LOOK_AGAIN.get(self.looked).copied();
         self.looked += 1;
@@ -268,7 +268,7 @@ impl Queued {
         Ok(slot)
     }
 
-    /// Waits for the one before this one to leave the queue.
+    /// Waits for the predecessor to leave the queue.
     fn stay_behind(&mut self, env: &Env, before: &str) -> Result<Option<Lock>> {
         self.watch = None;
         self.looked = 0;
@@ -280,14 +280,14 @@ impl Queued {
         let is_told = process.is_some() && self.bell.can_be_rung();
         self.news.until_ended(process.into_iter().collect())?;
         self.news.within((!is_told).then_some(LOOK_BEHIND))?;
-        // It may have left before it was held on to, and have rung before that.
+        // The predecessor may have left, and rung, before we held on to it.
         match is_held(&ticket)? {
             true => Ok(None),
             false => self.news.within(Some(LOOK_AGAIN[0])).map(|()| None),
         }
     }
 
-    /// Waits for the slot, or until the moment has come.
+    /// Waits for the slot until the deadline.
     pub fn take(&mut self, env: &Env, deadline: Option<Instant>) -> Result<Option<Lock>> {
         loop {
             if let Some(slot) = self.try_take(env)? {
@@ -301,7 +301,7 @@ impl Queued {
         }
     }
 
-    /// Returns how many go before this one.
+    /// Returns how many processes are ahead in the queue.
     pub fn ahead(&self) -> Result<usize> {
         let mut ahead = 0;
         for name in self.slots.tickets()? {
@@ -310,7 +310,7 @@ impl Queued {
         Ok(ahead)
     }
 
-    /// Forgets the news so far: what comes after this is told again.
+    /// Clears the events so far; later ones are reported again.
     fn clear(&mut self) {
         let watched = self.watch.as_ref();
         let told = watched.is_some_and(|watch| !watch.take().is_empty());
@@ -321,9 +321,9 @@ impl Queued {
 
     fn leave(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            // Whoever looks at the queue next removes it otherwise.
+            // If this fails, the next process that reads the queue removes it.
             let _ = ticket.remove();
-            // That it cannot be told is seen by the next one when this process ends.
+            // If this fails, the next process learns of it when this one ends.
             let _ = self.slots.call_next(&self.name);
         }
     }
@@ -366,7 +366,7 @@ fn entries(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Returns a clock that all processes of this boot share and nobody sets back.
+/// Returns a clock that all processes of this boot share and that cannot be set back.
 fn boot_nanoseconds() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
@@ -395,7 +395,7 @@ mod tests {
         let _two = slots.try_take(&env, 0).expect("answers").expect("free");
         assert!(slots.try_take(&env, 0).expect("answers").is_none());
         assert_eq!(slots.held().expect("answers"), 2);
-        // A lower count respects what others hold, a higher one adds to it.
+        // A lower count respects the slots of others, a higher one adds to them.
         let fewer = Slots::new(dir.path().join("slots"), 1);
         let more = Slots::new(dir.path().join("slots"), 3);
         let _three = more.try_take(&env, 0).expect("answers").expect("free");
@@ -423,7 +423,7 @@ mod tests {
                 });
                 until("queued", || slots.waiting().expect("answers") == index + 1);
             }
-            // Nobody new passes those who wait, though one of lower number would.
+            // No newcomer overtakes the waiting processes, even with a lower number.
             drop(held);
         });
         assert_eq!(*order.lock().expect("no panic"), [3, 1, 2, 0, 4]);
@@ -490,7 +490,7 @@ mod tests {
         assert_eq!(most.load(Ordering::SeqCst), 2);
     }
 
-    /// Is also the other process of `those_killed_make_room`.
+    /// Also the other process of `those_killed_make_room`.
     #[test]
     fn holds_or_waits_for_another_test() {
         let Ok(directory) = std::env::var("GIT_AGENT_TEST_SLOTS") else {
@@ -522,7 +522,7 @@ mod tests {
         while !others.is_empty() {
             let holder =
                 || crate::process::lock::holder(&slots.slots().join("0")).expect("answers");
-            // Whoever takes the lock writes its name a moment later: until then the file names the one just killed.
+            // The new holder writes its name after it takes the lock; until then the file names the killed one.
             let mut index = None;
             until("one of ours holds it", || {
                 let pid = holder().map(|holder| holder.pid);
@@ -565,7 +565,7 @@ mod tests {
                 .map(str::to_owned)
                 .collect::<Vec<_>>()
         };
-        // After joining it looks a few times within a second or so; then it must sleep.
+        // After joining it polls for about a second; then it must sleep.
         until("a queued process sleeps", || {
             let before = switches();
             std::thread::sleep(Duration::from_millis(400));

@@ -1,4 +1,4 @@
-//! Something to wait on while others hold what this process wants: readable when it is worth looking again.
+//! One descriptor to wait on while other processes hold a slot: readable when it is worth looking again.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::error::{Context, Result};
 use crate::process::identity::Handle;
 use crate::process::wait::timespec;
 
-/// One descriptor for a moment, the ends of processes, and whatever else is given to it.
+/// One descriptor for a deadline, the ends of processes, and other descriptors.
 #[derive(Debug)]
 pub struct News {
     either: OwnedFd,
@@ -21,7 +21,7 @@ pub struct News {
 }
 
 impl News {
-    /// Waits for nothing yet.
+    /// Returns a value that waits for nothing yet.
     pub fn new() -> Result<Self> {
         let cannot = || "cannot wait for others".to_owned();
         let either = epoll::create(epoll::CreateFlags::CLOEXEC).context(cannot)?;
@@ -36,21 +36,21 @@ impl News {
         Ok(news)
     }
 
-    /// Waits also until this can be read. It is forgotten when it is closed.
+    /// Also waits until this descriptor is readable. Closing it removes it.
     pub fn also(&self, descriptor: &impl AsFd) -> Result<()> {
         let data = epoll::EventData::new_u64(0);
         epoll::add(&self.either, descriptor, data, epoll::EventFlags::IN)
             .context(|| "cannot wait for others".into())
     }
 
-    /// Waits also until one of these processes has ended, instead of those given before. The kernel says so after it has
-    /// given up their locks.
+    /// Also waits until one of these processes has ended, instead of those given before. The kernel reports this after
+    /// it has released their locks.
     pub fn until_ended(&mut self, processes: Vec<Handle>) -> Result<()> {
         self.processes = processes;
         self.processes.iter().try_for_each(|one| self.also(one))
     }
 
-    /// Waits at most so long, counted from now; without a time the timer is off.
+    /// Waits at most for this time from now; `None` switches the timer off.
     pub fn within(&self, pause: Option<Duration>) -> Result<()> {
         let timer = Itimerspec {
             it_interval: timespec(Duration::ZERO),

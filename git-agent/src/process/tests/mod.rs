@@ -1,4 +1,4 @@
-//! What the tests of this module share: small shell programs, surroundings, and a process of one's own.
+//! Helpers for the tests of this room: small shell programs, surroundings, and a separate process for a test.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::env::{Env, Terminals};
 
-/// Says in its environment which test a re-executed test binary runs.
+/// Names the test that a re-executed test binary runs.
 const ALONE: &str = "GIT_AGENT_TEST_ALONE";
 
-/// Under this name the shell of [`shim`] hands the shim's arguments to the test that acts as the shim.
+/// The variable in which the shell of [`shim`] passes the shim's arguments to the test that acts as the shim.
 pub const SHIM_ARGUMENTS: &str = "GIT_AGENT_TEST_SHIM";
 
 /// Returns a command that acts as the shim without the real binary: a shell that runs this test binary again.
@@ -51,7 +51,7 @@ pub fn sh(script: &str) -> Command {
     command
 }
 
-/// Runs a test's body in a process of its own: it may end all its descendants without ending another test's.
+/// Runs a test's body in its own process, so that it can end all its descendants without those of another test.
 ///
 /// `name` is the test's full path without the crate.
 pub fn alone(name: &str, body: impl FnOnce()) {
@@ -76,7 +76,7 @@ pub fn rerun(name: &str) -> Command {
     command
 }
 
-/// Waits until something holds, and says what if it never does.
+/// Waits until a condition holds, and fails with its name if it never does.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(8);
     while !holds() {

@@ -1,4 +1,4 @@
-//! Starting programs through a shim. The test binary itself stands in for ours.
+//! Tests of starting programs through a shim. The test binary stands in for the real shim.
 
 use std::io::Write;
 
@@ -71,7 +71,7 @@ fn a_program_gets_what_was_given() {
 
 #[test]
 fn no_descriptor_is_passed_on() {
-    // Whoever started the tests may have left us some; a supervisor is started without.
+    // The tests may have inherited descriptors; a supervisor has none.
     super::super::inherited::keep_all();
     let (lines, _) = run(sh("for fd in /proc/$$/fd/*; do echo ${fd##*/}; done"));
     // 3 is the directory that the shell lists.
@@ -110,7 +110,7 @@ fn a_program_that_cannot_start_is_told_from_one_that_fails() {
     std::fs::set_permissions(&script, mode).expect("ours");
     let (number, message) = code(&[path]);
     assert_eq!(number, 127);
-    assert!(message.contains("is written for is missing"), "{message}");
+    assert!(message.contains("its interpreter is missing"), "{message}");
     assert_eq!(run(sh("exit 127")).1, Some(127), "its own failure");
     let mut nowhere = sh("true");
     nowhere.directory = dir.path().join("none");
@@ -161,7 +161,7 @@ fn a_scope_that_fails_is_replaced() {
     let manager = dir.path().join("systemd-run");
     let record = dir.path().join("record");
     let install = |script: String| {
-        // Written beside and renamed: a file that is still open for writing cannot be run.
+        // Written under another name and renamed, because a file that is open for writing cannot be run.
         let draft = dir.path().join("draft");
         std::fs::write(&draft, script).expect("writes");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);

@@ -1,4 +1,5 @@
-//! Ending processes, tried on the kinds that get away. Each test that ends all its descendants runs in a process of its own.
+//! Tests of ending processes, including those that try to escape. Each test that ends all its descendants runs in its
+//! own process.
 
 use super::super::tests::{alone, env, sh, until};
 use super::*;
@@ -52,7 +53,7 @@ fn those_that_get_away_are_ended() {
             adopt_orphans().expect("adopts");
             let dir = tempfile::tempdir().expect("a directory");
             let flag = dir.path().join("ready");
-            // A session of its own, a double fork, and a launcher that is gone before its program.
+            // A session of its own, a double fork, and a launcher that ends before its program.
             let script = format!(
                 "setsid sleep 30 & (setsid sh -c 'sleep 31 & sleep 32' &) ; (sleep 33 &) ; sleep 0.1; :>'{}'",
                 flag.display()
@@ -81,7 +82,7 @@ fn the_deaf_the_stopped_and_zombies_are_ended() {
             adopt_orphans().expect("adopts");
             let dir = tempfile::tempdir().expect("a directory");
             let flag = dir.path().join("ready");
-            // `exec` leaves the quick child to a parent that never asks for its status: a zombie.
+            // `exec` leaves the quick child to a parent that never collects its status: a zombie.
             let script = format!(
                 "trap '' TERM; (trap '' TERM; :>'{0}'; exec sleep 30) & \
                  (sleep 31 & kill -STOP $!; wait) & (sleep 0 & exec sleep 32) & sleep 33; sleep 34",
@@ -116,7 +117,7 @@ fn a_small_fork_bomb_is_ended() {
         adopt_orphans().expect("adopts");
         let dir = tempfile::tempdir().expect("a directory");
         let flag = dir.path().join("ready");
-        // Each ignores the polite signal and starts the next, about fifty in all.
+        // Each ignores TERM and starts the next, about fifty in all.
         let script = format!(
             "trap '' TERM; bomb() {{ [ $1 -gt 0 ] && {{ (bomb $(($1 - 1))) & sleep 0.01; }}; :>'{}'; sleep 30; }}; \
              bomb 12 & bomb 12 & bomb 12 & bomb 12 & wait",
@@ -199,7 +200,7 @@ fn this_process_and_its_ancestors_are_safe() {
     let me = std::process::id();
     let parent = stats.get(&me).expect("this process").parent;
     assert!(safe.is_superset(&BTreeSet::from([0, 1, me, parent])));
-    // Recorded as targets by mistake, they are still not touched.
+    // They are not signalled even if they are recorded as targets by mistake.
     let env = env();
     let records: Vec<ProcessId> = safe
         .iter()

@@ -1,10 +1,11 @@
-//! Secrets found by the name beside them: `name = value` and its relatives in shells, JSON, YAML, TOML, XML, code and options.
+//! Finds secrets by the name beside them: `name = value` and similar forms in shells, JSON, YAML, TOML, XML, code and
+//! options.
 
 use crate::redact::detect::entropy::reads_as_words;
 use crate::redact::detect::judge::{Promise, Style, is_in_fours, is_secret, is_worded_password};
 use crate::redact::detect::names;
 
-/// Words that bring a name to attention; longer names contain them.
+/// Words that mark a name as interesting; longer names contain them.
 pub(crate) const WORDS: [&str; 13] = [
     "pass",
     "pwd",
@@ -21,9 +22,9 @@ pub(crate) const WORDS: [&str; 13] = [
     "sessid",
 ];
 
-/// A secret beside a name, and how far the name reached.
+/// A secret beside a name, and the end of the name.
 pub(crate) struct Beside {
-    /// Where the name ends: hits before it are the same name.
+    /// The end of the name; hits before it belong to the same name.
     pub(crate) name_end: usize,
     /// Start, end and rule of the secret.
     pub(crate) secret: Option<(usize, usize, &'static str)>,
@@ -36,7 +37,7 @@ fn in_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_.-".contains(&byte)
 }
 
-/// Looks at a place where one of the words occurs.
+/// Examines an occurrence of one of the words.
 pub(crate) fn at(text: &[u8], hit: usize, hit_end: usize) -> Beside {
     let right = text[hit_end..]
         .iter()
@@ -48,7 +49,7 @@ pub(crate) fn at(text: &[u8], hit: usize, hit_end: usize) -> Beside {
         name_end,
         secret: None,
     };
-    // Most hits are words in prose or code: the byte after the name says so at once.
+    // Most hits are words in prose or code, which the byte after the name shows at once.
     let Some(value) = Separator::after(text, name_end) else {
         return none;
     };
@@ -65,7 +66,7 @@ pub(crate) fn at(text: &[u8], hit: usize, hit_end: usize) -> Beside {
     let option = text[start..].starts_with(b"-");
     let mut name = &text[start..name_end];
     if name.eq_ignore_ascii_case(b"key") && start > 0 && text[start - 1] == b' ' {
-        // "API key: …": the word before says which key.
+        // "API key: …": the word before specifies the key.
         let word = text[..start - 1]
             .iter()
             .rev()
@@ -74,8 +75,8 @@ pub(crate) fn at(text: &[u8], hit: usize, hit_end: usize) -> Beside {
             .count();
         name = &text[start - 1 - word..name_end];
     }
-    // In `https://x-access-token:…@host` the name is a user: the rule for URLs sees to it.
-    // `did:key:` names a public one.
+    // In `https://x-access-token:…@host` the name is a user, which the rule for URLs handles. `did:key:` names a public
+    // key.
     if text[..start].ends_with(b"://") || text[..start].ends_with(b"did:") {
         return none;
     }
@@ -103,7 +104,7 @@ pub(crate) fn at(text: &[u8], hit: usize, hit_end: usize) -> Beside {
     if verb && !noun {
         return none;
     }
-    // `setx API_TOKEN value`, `ENV API_TOKEN value`: only a variable is spelt so.
+    // `setx API_TOKEN value`, `ENV API_TOKEN value`: only variables have such names.
     let variable = name.len() >= 6
         && name
             .iter()
@@ -127,7 +128,7 @@ pub(crate) fn at(text: &[u8], hit: usize, hit_end: usize) -> Beside {
     }
 }
 
-/// What stands between a name and its value.
+/// The separator between a name and its value.
 struct Separator {
     kind: Kind,
     end: usize,
@@ -154,7 +155,7 @@ fn spaces(text: &[u8], at: usize, limit: usize) -> usize {
         .count()
 }
 
-/// Returns the length of what stands between a name and its value in `name="X" value="…"` and `name: X, value: …`.
+/// Returns the length of the text between a name and its value in `name="X" value="…"` and `name: X, value: …`.
 fn value_key(text: &[u8], at: usize) -> Option<usize> {
     let window = &text[at..text.len().min(at + 64)];
     let set = |from: usize, set: &[u8]| {
@@ -261,7 +262,7 @@ impl Separator {
             if promise == Promise::Password && is_in_fours(value) {
                 return Some((from, to));
             }
-            // In a list of names the next one is no value.
+            // In a list of names, the next name is not a value.
             let listed = self.kind == Kind::Argument
                 && promise != Promise::Password
                 && reads_as_words(value);
@@ -296,7 +297,7 @@ impl Separator {
         }
     }
 
-    /// Finds a value that is words, where only a value can stand.
+    /// Finds a value that consists of words, where only a value can follow.
     fn worded(&self, text: &[u8], line_start: bool) -> Option<(usize, usize)> {
         let (from, to) = match quoted(text, self.end) {
             Some(inside) => inside,
@@ -351,7 +352,7 @@ fn skip_type(text: &[u8], at: usize) -> usize {
     }
 }
 
-/// Skips `SecretStr(` and the like before a quoted value; a call that fetches the value is no value.
+/// Skips `SecretStr(` and the like before a quoted value. A call that fetches the value is not a value.
 fn skip_wrapper(text: &[u8], at: usize) -> Option<usize> {
     const FETCHES: [&str; 16] = [
         "env", "get", "var", "prompt", "input", "read", "load", "find", "query", "select",
@@ -376,7 +377,7 @@ fn skip_wrapper(text: &[u8], at: usize) -> Option<usize> {
     (!fetches).then_some(at + name + 1)
 }
 
-/// Returns the inside of the quotes that open at `at`, plain or escaped.
+/// Returns the content of the quotes that open at `at`, plain or escaped.
 fn quoted(text: &[u8], at: usize) -> Option<(usize, usize)> {
     let slashes = text[at..]
         .iter()
@@ -397,11 +398,11 @@ fn quoted(text: &[u8], at: usize) -> Option<(usize, usize)> {
             _ => seen = 0,
         }
     }
-    // Cut off: the quote never closes.
+    // Truncated: the quote never closes.
     (window.len() < VALUE && slashes == 0).then_some((from, from + window.len()))
 }
 
-/// Returns where a bare value ends, if it does.
+/// Returns the end of a bare value, if it has one.
 fn bare(text: &[u8], at: usize, whole_line: bool) -> Option<usize> {
     let window = &text[at..text.len().min(at + VALUE)];
     let stops = |index: usize| match window[index] {
@@ -428,12 +429,12 @@ fn bare(text: &[u8], at: usize, whole_line: bool) -> Option<usize> {
     let plain = crate::redact::text::Class::Any.table();
     match (0..window.len()).find(|index| !plain[usize::from(window[*index])] && stops(*index)) {
         Some(length) => Some(at + length),
-        // What goes on and on is data.
+        // A text without an end is data.
         None => (window.len() < VALUE).then_some(at + window.len()),
     }
 }
 
-/// Takes the scheme off a value and judges the rest.
+/// Strips the scheme from a value and judges the rest.
 fn judged(
     text: &[u8],
     from: usize,

@@ -1,22 +1,21 @@
-//! Private keys in base64: the armour encoded once more, as secrets of clusters and CI are kept, and the body of an
-//! OpenSSH key without its armour. On one line or wrapped, in either alphabet, cut off at the end.
+//! Finds private keys in base64: encoded armour, as clusters and CI store it, and the body of an OpenSSH key without
+//! its armour. On one line or wrapped, in either alphabet, or truncated.
 
-/// How `-----BEGIN ` reads in base64, from the first dash that begins a group: a key may stand anywhere in what was
-/// encoded.
+/// `-----BEGIN ` in base64, from the first dash that starts a group: a key may stand anywhere in the encoded text.
 pub(crate) const ARMOUR: [&str; 3] = ["LS0tLS1CRUdJ", "LS0tQkVHSU4g", "LS0tLUJFR0lO"];
-/// How the body of an OpenSSH key begins: `openssh-key-v1` and a zero.
+/// The start of an OpenSSH key's body: `openssh-key-v1` and a zero.
 pub(crate) const OPENSSH: &str = "b3BlbnNzaC1rZXktdjEA";
 
-/// So much of it tells the label of the armour.
+/// The length that contains the label of the armour.
 const LABEL: usize = 96;
-/// The encoded forms of all keys are longer; a header alone, as in a manual, is not.
+/// Every encoded key is longer; a header alone, as in a manual, is not.
 const SHORTEST: usize = 100;
-/// No encoded key is longer.
+/// The longest encoded key.
 const LONGEST: usize = 96 * 1024;
-/// Lines are wrapped at less than this.
+/// Wrapped lines are shorter than this.
 const WIDEST: usize = 256;
 
-/// Looks at an encoded `-----BEGIN ` and returns the key, if it is a private one.
+/// Examines an encoded `-----BEGIN ` and returns the key, if it is a private one.
 pub(crate) fn armour(text: &[u8], start: usize) -> Option<(usize, usize)> {
     let rest = &text[start..];
     if !ARMOUR.iter().any(|word| rest.starts_with(word.as_bytes())) {
@@ -29,7 +28,7 @@ pub(crate) fn armour(text: &[u8], start: usize) -> Option<(usize, usize)> {
     is_private.then_some((start, end))
 }
 
-/// Looks at the encoded beginning of an OpenSSH key and returns its body.
+/// Examines the encoded start of an OpenSSH key and returns its body.
 pub(crate) fn openssh(text: &[u8], start: usize) -> Option<(usize, usize)> {
     match text[start..].starts_with(OPENSSH.as_bytes()) {
         true => body(text, start),
@@ -37,13 +36,13 @@ pub(crate) fn openssh(text: &[u8], start: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Returns how far an encoded key goes that begins here: to the end of its line and, where lines are wrapped, over all
-/// that are as long as the first, and one more.
+/// Returns the range of an encoded key that starts here: to the end of its line, or, if lines are wrapped, over all
+/// lines as long as the first, and one more.
 fn body(text: &[u8], start: usize) -> Option<(usize, usize)> {
     let limit = text.len().min(start + LONGEST);
     let before = text[..start].iter().rev().take(WIDEST);
     let before = before.take_while(|byte| is_code(**byte)).count();
-    // The letter of an escaped newline is no part of the line.
+    // The letter of an escaped newline does not belong to the line.
     let before = before - usize::from(text[..start - before].ends_with(b"\\") && before > 0);
     let mut end = start + run(&text[start..limit]);
     let mut count = end - start;
@@ -65,20 +64,20 @@ fn body(text: &[u8], start: usize) -> Option<(usize, usize)> {
     (count >= SHORTEST).then_some((start, end))
 }
 
-/// Returns whether words follow on the same line, so that what stands before them is one, too.
+/// Returns whether words follow on the same line, so that the text before them is a word too.
 fn is_prose(rest: &[u8]) -> bool {
     let mut after = rest.iter().skip_while(|byte| matches!(byte, b' ' | b'\t'));
     rest.starts_with(b" ") && after.next().is_some_and(u8::is_ascii_alphanumeric)
 }
 
-/// Returns where the next line begins in a text that stands at the end of one: behind the newline, real or escaped, and
-/// what a diff, a quotation or a language puts around the parts of a long text.
+/// Returns the start of the next line in a text that begins at the end of one: after the newline, real or escaped, and
+/// after the marks that a diff, a quotation or a language puts around the lines of a long text.
 fn next_line(text: &[u8]) -> Option<usize> {
-    // A mark of a diff is not among these: it stands before each line, and lengthens all of them.
+    // The mark of a diff is not among these: it precedes every line, and lengthens all of them.
     let around = |byte: &u8| b" \t\"'`\\|>,.".contains(byte);
     let after = |byte: &&u8| around(byte) || matches!(byte, b'\r' | b'+');
     let tail = text.iter().take(8).take_while(after).count();
-    // An escaped newline begins with what may stand around a line.
+    // An escaped newline begins with a character that may surround a line.
     let tail = match text[..tail].iter().rposition(|byte| *byte == b'\\') {
         Some(at) if text.get(at + 1) == Some(&b'n') => at,
         Some(at) if text[at..].starts_with(b"\\r\\n") => at + 2,
@@ -112,7 +111,7 @@ fn value(byte: u8) -> Option<u32> {
     }))
 }
 
-/// Decodes the beginning of a text, over its lines.
+/// Decodes the start of a text, across its lines.
 fn decoded(text: &[u8], most: usize) -> Vec<u8> {
     let codes: Vec<u32> = text
         .iter()
@@ -196,7 +195,7 @@ mod tests {
             let output = redacted(&text);
             prop_assert!(output.contains("[REDACTED:private-key]"), "{output}");
             prop_assert!(output.starts_with("data:\n") && output.ends_with("\nafter it\n"), "{output}");
-            // What stands before the first dash, and the end of a last line, tells nothing of the key.
+            // The text before the first dash, and the end of a last line, reveal nothing of the key.
             let rest = output.replace("[REDACTED:private-key]", "");
             prop_assert!(rest.len() < 48, "{rest}");
             let redactor = Redactor::new(KnownSecrets::new());

@@ -1,7 +1,7 @@
-//! Telling random strings from words: a small model of how identifiers are spelt, and the long tokens it finds odd.
+//! Distinguishes random strings from words with a small model of identifiers, and finds long random tokens.
 //!
-//! Shannon entropy alone cannot do it: a camel-case name of forty letters has as much as a key of twenty. The model
-//! is the log-odds of each pair of neighbours under "somebody named this" against "a generator drew this".
+//! Shannon entropy alone is not enough: a camel-case name of forty letters has as much as a key of twenty. The model is
+//! the log-odds of each pair of neighbours in a name chosen by a person against a random string.
 
 use crate::redact::text::{Class, contains_ignoring_case, ends_escape, line_before};
 
@@ -48,7 +48,7 @@ fn kind(byte: u8) -> usize {
     }
 }
 
-/// Returns the log-odds in half bits that letters and digits were named by somebody: negative means drawn at random.
+/// Returns the log-odds in half bits that a person chose these letters and digits: negative means random.
 pub(crate) fn named(segment: &[u8]) -> i32 {
     let mixed =
         segment.iter().any(u8::is_ascii_lowercase) && segment.iter().any(u8::is_ascii_uppercase);
@@ -79,7 +79,7 @@ pub(crate) fn segments(value: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|segment| !segment.is_empty())
 }
 
-/// Returns whether the value reads as words, names or numbers put together.
+/// Returns whether the value consists of words, names or numbers.
 pub(crate) fn reads_as_words(value: &[u8]) -> bool {
     segments(value)
         .filter(|segment| segment.len() > 2)
@@ -88,7 +88,7 @@ pub(crate) fn reads_as_words(value: &[u8]) -> bool {
         > 0
 }
 
-/// Returns whether a run of letters and digits needs no secret to explain it: a number, a hash, a word, a name.
+/// Returns whether a run of letters and digits is clearly not a secret: a number, a hash, a word, a name.
 fn explained(segment: &[u8]) -> bool {
     let lower = segment.iter().any(u8::is_ascii_lowercase);
     let upper = segment.iter().any(u8::is_ascii_uppercase);
@@ -101,7 +101,7 @@ fn explained(segment: &[u8]) -> bool {
     hex && segment.len() >= 6 || segment.iter().all(u8::is_ascii_digit) || named(segment) >= 0
 }
 
-/// Returns whether a token is long and odd enough to be a key even if nothing around it says so.
+/// Returns whether a token is long and random enough to be a key, whatever surrounds it.
 pub(crate) fn looks_random(token: &[u8], shortest: usize) -> bool {
     let lower = token.iter().any(u8::is_ascii_lowercase);
     let upper = token.iter().any(u8::is_ascii_uppercase);
@@ -109,7 +109,7 @@ pub(crate) fn looks_random(token: &[u8], shortest: usize) -> bool {
     if !digit || !(lower || upper) {
         return false;
     }
-    // Two kinds of characters carry less: serial numbers and ids are often spelt so.
+    // With two kinds of characters a token is often a serial number or an id.
     let shortest = if lower && upper {
         shortest
     } else {
@@ -130,9 +130,9 @@ pub(crate) fn looks_random(token: &[u8], shortest: usize) -> bool {
         && odds * 2 <= -i32::try_from(random).unwrap_or(i32::MAX)
 }
 
-/// Shortest run that the entropy rule looks at.
+/// The shortest run that the entropy rule examines.
 const SHORTEST: usize = 24;
-/// Longest one: what is longer is data (an image, a certificate, a source map), not a key.
+/// The longest one: a longer run is data (an image, a certificate, a source map), not a key.
 const LONGEST: usize = 120;
 
 /// Calls `found` for every token that looks like a key by itself, in one pass.
@@ -140,7 +140,7 @@ pub(crate) fn scan(text: &[u8], mut found: impl FnMut(usize, usize, &'static str
     let table = Class::Encoded.table();
     let mut at = 0;
     while at + SHORTEST <= text.len() {
-        // Looking from the window's far end lets ordinary prose be crossed in a few steps.
+        // Searching from the far end of the window crosses ordinary prose in a few steps.
         let window = &text[at..at + SHORTEST];
         if let Some(gap) = window.iter().rposition(|byte| !table[usize::from(*byte)]) {
             at += gap + 1;
@@ -185,7 +185,7 @@ fn escape_tail(text: &[u8], at: usize) -> usize {
         .unwrap_or(0)
 }
 
-/// Returns the offset and length of a token without the punctuation that clings to it.
+/// Returns the offset and length of a token without surrounding punctuation.
 fn trim(token: &[u8]) -> (usize, usize) {
     let skip = token.iter().take_while(|b| b"-/+".contains(b)).count();
     let rest = &token[skip..];
@@ -193,7 +193,7 @@ fn trim(token: &[u8]) -> (usize, usize) {
     (skip, rest.len() - tail)
 }
 
-/// Finds a Discord bot token, which has no prefix of its own: an encoded number, a time and a signature.
+/// Finds a Discord bot token, which has no prefix: an encoded number, a time and a signature.
 fn discord(text: &[u8], start: usize, end: usize) -> Option<(usize, &'static str)> {
     if !matches!(text[start], b'M' | b'N' | b'O') || !(24..=30).contains(&(end - start)) {
         return None;
@@ -206,7 +206,7 @@ fn discord(text: &[u8], start: usize, end: usize) -> Option<(usize, &'static str
         .then(|| (end + 1 + time + 1 + length, "discord-token"))
 }
 
-/// Words that, earlier on the line, say that what follows is public: a hash, an id, a piece of data.
+/// Words that, earlier on the line, mark a value as public: a hash, an id, a piece of data.
 const PUBLIC_WORDS: [&str; 28] = [
     "integrity",
     "checksum",
@@ -238,7 +238,7 @@ const PUBLIC_WORDS: [&str; 28] = [
     "publishable",
 ];
 
-/// Words that vendors put before an object's id.
+/// Prefixes that vendors give to object ids.
 const ID_PREFIXES: [&str; 8] = [
     "toolu_",
     "srvtoolu_",
@@ -250,13 +250,13 @@ const ID_PREFIXES: [&str; 8] = [
     "pk_test_",
 ];
 
-/// Extensions of built files, whose names carry a hash of their contents.
+/// Extensions of built files, whose names contain a hash of their content.
 const ASSETS: [&str; 14] = [
     ".js", ".mjs", ".cjs", ".css", ".map", ".png", ".jpg", ".svg", ".woff", ".wasm", ".html",
     ".json", ".webp", ".ico",
 ];
 
-/// Returns whether a run that looks random is known not to be a secret: `token` is the run without punctuation.
+/// Returns whether a random-looking run is known not to be a secret. `token` is the run without punctuation.
 fn allowed(text: &[u8], start: usize, end: usize, token: &[u8]) -> bool {
     let after = &text[end..];
     if after.first() == Some(&b'@') || ASSETS.iter().any(|ext| after.starts_with(ext.as_bytes())) {
@@ -272,7 +272,7 @@ fn allowed(text: &[u8], start: usize, end: usize, token: &[u8]) -> bool {
     if is_bech32(token) || is_base58(token) || crate::redact::detect::judge::is_sequence(token) {
         return true;
     }
-    // The first bytes of pictures, documents and archives.
+    // The first bytes of images, documents and archives.
     const MAGIC: [&str; 9] = [
         "R0lGOD",
         "iVBORw0KGgo",
@@ -315,7 +315,7 @@ fn allowed(text: &[u8], start: usize, end: usize, token: &[u8]) -> bool {
     if chunk.windows(3).any(|three| three == b"://") {
         return true;
     }
-    // A whole line of the width that encoders wrap at is a piece of something longer.
+    // A whole line of the width at which encoders wrap is part of something longer.
     let alone = line.iter().all(u8::is_ascii_whitespace)
         && after
             .iter()
@@ -324,7 +324,7 @@ fn allowed(text: &[u8], start: usize, end: usize, token: &[u8]) -> bool {
     alone && matches!(end - start, 60 | 61 | 64 | 70 | 72 | 75 | 76)
 }
 
-/// Returns whether a token is a public key or an address with its kind in front, as in `age1…`.
+/// Returns whether a token is a public key or an address with a prefix, as in `age1…`.
 fn is_bech32(token: &[u8]) -> bool {
     let kind = token
         .iter()
@@ -348,7 +348,7 @@ fn is_base58(token: &[u8]) -> bool {
             || (33..=34).contains(&token.len()) && matches!(token[0], b'1' | b'3'))
 }
 
-/// Returns whether a token is a short word, `_`, and up to 28 characters, as vendors spell the ids of objects.
+/// Returns whether a token is a short word, `_`, and up to 28 characters, as in vendors' object ids.
 fn is_object_id(token: &[u8]) -> bool {
     let Some(bar) = token.iter().position(|byte| *byte == b'_') else {
         return false;

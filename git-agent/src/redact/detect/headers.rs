@@ -1,9 +1,9 @@
-//! Credentials in HTTP headers and on the command lines of well-known programs.
+//! Finds credentials in HTTP headers and on the command lines of well-known programs.
 
 use crate::redact::detect::judge::{Promise, Style, is_secret, is_stand_in};
 use crate::redact::text::{Class, line_before};
 
-/// What the placeholders say.
+/// The names in the placeholders.
 pub(crate) const RULES: [&str; 5] = [
     "bearer-token",
     "basic-auth",
@@ -14,7 +14,7 @@ pub(crate) const RULES: [&str; 5] = [
 
 type Secret = (usize, usize, &'static str);
 
-/// Looks at what follows `Bearer `.
+/// Examines the text after `Bearer `.
 pub(crate) fn bearer(text: &[u8], end: usize) -> Option<Secret> {
     let length = Class::Any.run(&text[end..], 8192);
     let token = &text[end..end + length];
@@ -27,7 +27,7 @@ pub(crate) fn bearer(text: &[u8], end: usize) -> Option<Secret> {
         .then_some((end, end + length, "bearer-token"))
 }
 
-/// Looks at what follows `Basic `: only what decodes to `user:password` is a credential.
+/// Examines the text after `Basic `: only text that decodes to `user:password` is a credential.
 pub(crate) fn basic(text: &[u8], end: usize) -> Option<Secret> {
     let length = Class::Base64.run(&text[end..], 1024);
     let decoded = decode(&text[end..end + length])?;
@@ -63,7 +63,7 @@ fn decode(text: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Looks at an `Authorization` header with a scheme of its own.
+/// Examines an `Authorization` header with another scheme.
 pub(crate) fn authorization(text: &[u8], end: usize) -> Option<Secret> {
     let mut at = end;
     let skip = |at: &mut usize, set: &[u8], limit: usize| {
@@ -100,7 +100,7 @@ pub(crate) fn authorization(text: &[u8], end: usize) -> Option<Secret> {
     ))
 }
 
-/// Looks at a `Cookie:` or `Set-Cookie:` header, calls `found` for every value worth stealing, and returns its end.
+/// Examines a `Cookie:` or `Set-Cookie:` header, calls `found` for every secret value, and returns its end.
 pub(crate) fn cookie(text: &[u8], end: usize, mut found: impl FnMut(Secret)) -> usize {
     let window = &text[end..text.len().min(end + 4096)];
     let stop = window
@@ -136,7 +136,7 @@ pub(crate) fn cookie(text: &[u8], end: usize, mut found: impl FnMut(Secret)) -> 
     end + stop
 }
 
-/// Programs that take a password as a short option: the option, and what stands between user and password, if anything.
+/// Programs that take a password as a short option: the option, and the separator between user and password, if any.
 pub(crate) const PROGRAMS: [(&str, &[u8], Option<u8>); 14] = [
     ("curl", b"-u", Some(b':')),
     ("curl", b"--user", Some(b':')),
@@ -154,7 +154,7 @@ pub(crate) const PROGRAMS: [(&str, &[u8], Option<u8>); 14] = [
     ("lftp", b"-u", Some(b',')),
 ];
 
-/// Looks at a program's name and returns where its command line ends, and the password among its options.
+/// Examines a program's name and returns the end of its command line, and the password among its options.
 pub(crate) fn program(text: &[u8], at: usize, index: usize) -> (usize, Option<Secret>) {
     let (name, ..) = PROGRAMS[index];
     let word = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
@@ -176,7 +176,7 @@ pub(crate) fn program(text: &[u8], at: usize, index: usize) -> (usize, Option<Se
     (start + stop, secret)
 }
 
-/// Returns where among a program's options its password stands.
+/// Returns the range of the password among a program's options.
 fn option(line: &[u8], index: usize) -> Option<(usize, usize)> {
     let (name, option, separator) = PROGRAMS[index];
     let mut from = line
@@ -221,7 +221,7 @@ fn option(line: &[u8], index: usize) -> Option<(usize, usize)> {
     (bare && odd).then_some((from, from + value.len()))
 }
 
-/// Looks at an `echo` and returns what it pipes into a program that reads a password.
+/// Examines an `echo` and returns the text that it pipes into a program that reads a password.
 pub(crate) fn piped(text: &[u8], at: usize) -> Option<Secret> {
     const READERS: [&str; 5] = [
         "--password-stdin",

@@ -1,24 +1,24 @@
-//! Whether a value that stands where a secret would stand is one, or a placeholder, a type, a name or code.
+//! Decides whether a value in the place of a secret is one, or a placeholder, a type, a name or code.
 
 use crate::redact::detect::entropy::{looks_random, named, reads_as_words, segments};
 use crate::redact::text::contains_ignoring_case;
 
-/// What the name beside a value promises.
+/// The kind of value that a name announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Promise {
-    /// A password: short and chosen by a person, perhaps.
+    /// A password, perhaps short and chosen by a person.
     Password,
     /// A phrase of words.
     Phrase,
     /// A secret or an API key.
     Secret,
-    /// A token: also a word of compilers and parsers.
+    /// A token, which is also a word of compilers and parsers.
     Token,
-    /// Some key: mostly not a secret.
+    /// Some key, mostly not a secret.
     Key,
 }
 
-/// How a value was written.
+/// The notation of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// Between quotes.
@@ -29,7 +29,7 @@ pub(crate) enum Style {
     Loose,
 }
 
-/// What people write where a secret goes, once digits and punctuation are taken away.
+/// Placeholders that people write for a secret, without digits and punctuation.
 const STAND_INS: [&str; 75] = [
     "changeme",
     "changethis",
@@ -108,7 +108,7 @@ const STAND_INS: [&str; 75] = [
     "s3cr3t",
 ];
 
-/// Pieces that only stand-ins have.
+/// Parts that occur only in placeholders.
 const STAND_IN_PIECES: [&str; 24] = [
     "example",
     "your-",
@@ -136,7 +136,7 @@ const STAND_IN_PIECES: [&str; 24] = [
     "getenv",
 ];
 
-/// Returns whether a value only stands in for a secret.
+/// Returns whether a value is a placeholder for a secret.
 pub(crate) fn is_stand_in(value: &[u8]) -> bool {
     let distinct = {
         let mut seen = [false; 256];
@@ -188,7 +188,7 @@ pub(crate) fn is_stand_in(value: &[u8]) -> bool {
         .rposition(u8::is_ascii_alphabetic)
         .map_or(core.len(), |at| at + 1);
     let core = &core[first..last];
-    // A word with a number and a mark is what people choose where a rule asks for both.
+    // A word with a number and a mark is a typical password where a rule demands both.
     let decorated = {
         let around = value.iter().filter(|byte| !byte.is_ascii_alphabetic());
         let marks = around.clone().filter(|byte| b"!?#*+".contains(byte));
@@ -201,7 +201,7 @@ pub(crate) fn is_stand_in(value: &[u8]) -> bool {
         || is_sequence(value)
 }
 
-/// Returns whether most characters follow the one before, as in `abcdef123456`.
+/// Returns whether most characters follow their predecessor, as in `abcdef123456`.
 pub(crate) fn is_sequence(value: &[u8]) -> bool {
     let steps = value
         .windows(2)
@@ -210,7 +210,7 @@ pub(crate) fn is_sequence(value: &[u8]) -> bool {
     value.len() >= 8 && steps * 10 >= (value.len() - 1) * 7
 }
 
-/// Returns whether a value is a place rather than a thing: a path, a URL, a file name.
+/// Returns whether a value is a location: a path, a URL, a file name.
 fn is_place(value: &[u8]) -> bool {
     value.windows(3).any(|three| three == b"://")
         || value.starts_with(b"/")
@@ -264,7 +264,7 @@ fn is_code(value: &[u8]) -> bool {
         .strip_suffix(b"?")
         .or_else(|| body.strip_suffix(b"!"))
         .unwrap_or(body);
-    // A name, or names joined with dots, that reads as such.
+    // A name, or names joined with dots, made of words.
     !body.first().is_none_or(u8::is_ascii_digit)
         && body
             .iter()
@@ -272,7 +272,7 @@ fn is_code(value: &[u8]) -> bool {
         && reads_as_words(body)
 }
 
-/// Returns whether a value is a secret, given what its name promises and how it was written.
+/// Returns whether a value is a secret, given the kind that its name announces and its notation.
 pub(crate) fn is_secret(value: &[u8], promise: Promise, style: Style) -> bool {
     if promise == Promise::Phrase {
         return is_phrase(value) || is_secret(value, Promise::Password, style);
@@ -314,7 +314,7 @@ pub(crate) fn is_secret(value: &[u8], promise: Promise, style: Style) -> bool {
                 && (!words || mark || value.len() >= 16 && !joined_words(value))
                 || !words && letter && value.len() >= 12
         }
-        // Patterns are named so too.
+        // Patterns have such names too.
         Promise::Token if value.iter().any(|byte| b"[](){}^*\\".contains(byte)) => false,
         Promise::Token => {
             digit
@@ -327,11 +327,12 @@ pub(crate) fn is_secret(value: &[u8], promise: Promise, style: Style) -> bool {
     }
 }
 
-/// Returns whether a value that could be a name in code is a word with a number, as in `correcthorse42` or `Summer2024!`.
+/// Returns whether a value that could be a name in code is a word with a number, as in `correcthorse42` or
+/// `Summer2024!`.
 ///
-/// The looser the style, the more it takes: types and variables end in numbers too.
+/// The looser the notation, the stricter the test: types and variables end in numbers too.
 fn is_word_with_number(value: &[u8], promise: Promise, style: Style) -> bool {
-    // The widths and versions that names end in.
+    // Widths and versions at the end of names.
     const WIDTHS: [&[u8]; 8] = [b"16", b"32", b"64", b"128", b"255", b"256", b"384", b"512"];
     let end = value
         .iter()
@@ -363,10 +364,10 @@ fn is_word_with_number(value: &[u8], promise: Promise, style: Style) -> bool {
     }
 }
 
-/// Returns whether a value is a password although it reads as words: for where only a value can stand, as after
-/// `DB_PASSWORD=` in a shell.
+/// Returns whether a value is a password although it consists of words, for places where only a value can follow, as
+/// after `DB_PASSWORD=` in a shell.
 pub(crate) fn is_worded_password(value: &[u8]) -> bool {
-    /// What settings say of passwords.
+    /// Words in settings about passwords.
     const SAID: [&str; 10] = [
         "disabled",
         "enabled",
@@ -401,7 +402,7 @@ pub(crate) fn is_worded_password(value: &[u8]) -> bool {
         && !is_place(value)
 }
 
-/// Returns whether text starts with a password as one provider spells them: four times four letters.
+/// Returns whether text starts with a password in one provider's form: four groups of four letters.
 pub(crate) fn is_in_fours(text: &[u8]) -> bool {
     let groups: Vec<u8> = text
         .iter()
@@ -417,7 +418,7 @@ pub(crate) fn is_in_fours(text: &[u8]) -> bool {
         && named(&groups) < 0
 }
 
-/// Returns whether a value is words and numbers joined with `-`, `_`, `.` or `:`, as names of things are.
+/// Returns whether a value is words and numbers joined with `-`, `_`, `.` or `:`, as in names.
 fn joined_words(value: &[u8]) -> bool {
     value.iter().any(|byte| b"-_.:/".contains(byte))
         && segments(value)
@@ -432,7 +433,7 @@ fn is_date(value: &[u8]) -> bool {
         && value.iter().any(|byte| b"-:./".contains(byte))
 }
 
-/// Returns whether a value is four or more short words: a passphrase, the words that bring a wallet back.
+/// Returns whether a value is four or more short words: a passphrase, or the recovery phrase of a wallet.
 fn is_phrase(value: &[u8]) -> bool {
     const PROSE: [&str; 24] = [
         "the", "your", "a", "an", "is", "are", "to", "for", "of", "must", "be", "enter", "please",

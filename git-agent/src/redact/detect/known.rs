@@ -1,6 +1,6 @@
-//! Secrets known by value: what the environment, the settings and the `.env` files handed to an agent hold.
+//! Finds secrets by value: those in the environment, the settings and the `.env` files that an agent receives.
 //!
-//! These are the strongest rule: no shape is needed, and a value is found in the forms programs give it on the way.
+//! These rules are the strongest: a value needs no shape, and is found in the encodings that programs give it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -10,15 +10,15 @@ use crate::redact::detect::judge::is_stand_in;
 use crate::redact::detect::names;
 use crate::redact::scan::Scanner;
 
-/// Values that must never be written, gathered before work starts.
+/// Values that must never be written, collected before work starts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownSecrets {
     values: BTreeSet<Vec<u8>>,
 }
 
-/// The shortest value worth knowing: shorter ones occur by chance.
+/// The shortest value to collect: shorter ones occur by chance.
 const SHORTEST: usize = 8;
-/// The same for what somebody hands to an agent by name.
+/// The same for values that the user passes to an agent by name.
 const SHORTEST_HANDED: usize = 6;
 
 impl KnownSecrets {
@@ -27,7 +27,7 @@ impl KnownSecrets {
         KnownSecrets::default()
     }
 
-    /// Takes the values of variables whose names sound secret, and the passwords of URLs in any variable.
+    /// Adds the values of variables with secret-sounding names, and the passwords of URLs in any variable.
     pub fn add_environment<N: AsRef<OsStr>, V: AsRef<OsStr>>(
         &mut self,
         variables: impl IntoIterator<Item = (N, V)>,
@@ -40,8 +40,8 @@ impl KnownSecrets {
         }
     }
 
-    /// Takes a variable that somebody hands to an agent by name: whatever it is called, its value is secret unless it
-    /// is plainly not.
+    /// Adds a variable that the user passes to an agent by name. Its value counts as secret, whatever the name, unless
+    /// it is clearly public.
     pub fn add_handed(&mut self, name: &[u8], value: &[u8]) {
         self.add_variable(name, value);
         let value = value.trim_ascii();
@@ -52,14 +52,14 @@ impl KnownSecrets {
         }
     }
 
-    /// Takes the variables of a `.env` file, which is handed over whole.
+    /// Adds the variables of a `.env` file, all of which an agent receives.
     pub fn add_env_file(&mut self, contents: &[u8]) {
         for (name, value) in variables(contents) {
             self.add_handed(&name, &value);
         }
     }
 
-    /// Takes one value that is known to be secret, whatever its name; one too short or too common is refused.
+    /// Adds a value that is known to be secret, whatever its name. Ignores a value that is too short or too common.
     pub fn add_value(&mut self, value: &[u8]) {
         let value = value.trim_ascii();
         if value.len() < SHORTEST || is_common(value) {
@@ -69,7 +69,7 @@ impl KnownSecrets {
     }
 
     fn insert(&mut self, value: &[u8]) {
-        // A multi-line value is seen whole or, more often, a line at a time.
+        // A multi-line value appears whole or, more often, a line at a time.
         for line in value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
             if line.len() >= 16 && line.len() < value.len() && !line.starts_with(b"-----") {
                 self.values.insert(line.to_vec());
@@ -78,7 +78,7 @@ impl KnownSecrets {
         self.values.insert(value.to_vec());
     }
 
-    /// Returns how many values are known.
+    /// Returns the number of known values.
     pub fn len(&self) -> usize {
         self.values.len()
     }
@@ -88,7 +88,7 @@ impl KnownSecrets {
         self.values.is_empty()
     }
 
-    /// Returns those that nobody would take for a secret who does not know them.
+    /// Returns the values that no other rule would find.
     #[must_use]
     pub fn unrecognisable(mut self) -> Self {
         let scanner = Scanner::new(KnownSecrets::new());
@@ -112,7 +112,7 @@ impl KnownSecrets {
         }
     }
 
-    /// Returns every form in which the values are looked for, longest first within the same start.
+    /// Returns every form in which the values are searched, longest first within the same start.
     pub(crate) fn forms(&self) -> Vec<Vec<u8>> {
         let mut forms = BTreeSet::new();
         for value in &self.values {
@@ -164,7 +164,7 @@ fn percent_encoded(value: &[u8], lower: bool) -> String {
     encoded
 }
 
-/// Returns the part of the base64 text that depends on the value alone when `shift` bytes stand before it.
+/// Returns the part of the base64 text that depends only on the value if `shift` bytes precede it.
 fn base64_inside(value: &[u8], shift: usize) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let bit = |index: usize| {
@@ -184,10 +184,10 @@ fn base64_inside(value: &[u8], shift: usize) -> String {
         .collect()
 }
 
-/// Returns whether a variable's name says that its value is secret.
+/// Returns whether a variable's name suggests a secret value.
 fn sounds_secret(name: &[u8]) -> bool {
     let has = |word: &str| crate::redact::text::contains_ignoring_case(name, word);
-    // A shell's own variables: where it is, and where it was.
+    // A shell's own variables: its current and previous directory.
     if [&b"PWD"[..], b"OLDPWD"].contains(&name)
         || has("public")
         || has("_file")
@@ -234,13 +234,14 @@ fn is_common(value: &[u8]) -> bool {
     let url = value.windows(3).any(|three| three == b"://")
         && !value.contains(&b'@')
         && reads_as_words(value);
-    // What is really handed to an agent is rarely a stand-in: only one that a person could have typed is taken for it.
+    // A value that an agent really receives is rarely a placeholder: only one that a person could have typed counts as
+    // such.
     let varied = value.len() >= 16 && value.iter().collect::<BTreeSet<_>>().len() >= 8;
     let stand_in = is_stand_in(value) && (!varied || reads_as_words(value));
     path || number || word || names || url || stand_in
 }
 
-/// Returns whether a value is made of words, numbers and names such as `gpt-4o`, `en_US.UTF-8` or `db:5432`.
+/// Returns whether a value consists of words, numbers and names such as `gpt-4o`, `en_US.UTF-8` or `db:5432`.
 fn is_ordinary(value: &[u8]) -> bool {
     let word = |segment: &[u8]| {
         let digits = |byte: &&u8| byte.is_ascii_digit();
@@ -252,7 +253,7 @@ fn is_ordinary(value: &[u8]) -> bool {
     reads_as_words(value) || segments(value).all(word)
 }
 
-/// Reads the assignments of a `.env` file.
+/// Parses the assignments of a `.env` file.
 fn variables(contents: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut found = Vec::new();
     let mut rest = contents.strip_prefix(b"\xef\xbb\xbf").unwrap_or(contents);
@@ -276,7 +277,7 @@ fn variables(contents: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
             continue;
         };
         let name = line[..equals].trim_ascii().to_vec();
-        // Where the value starts in `rest`, so that a quoted one may go on over lines.
+        // The start of the value in `rest`, so that a quoted one may span lines.
         let start = (line.as_ptr() as usize - rest.as_ptr() as usize) + equals + 1;
         let skip = rest[start..]
             .iter()
@@ -319,7 +320,7 @@ fn variables(contents: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     found
 }
 
-/// Returns where the quote that opens the value closes.
+/// Returns the position of the closing quote of a value.
 fn closing(value: &[u8], quote: u8) -> Option<usize> {
     let mut escaped = false;
     for (index, byte) in value.iter().enumerate().skip(1) {
@@ -396,9 +397,9 @@ mod tests {
     fn takes_secrets_and_leaves_the_rest() {
         let mut known = KnownSecrets::new();
         known.add_environment([
-            ("HOME", "/home/somebody"),
+            ("HOME", "/home/ada"),
             ("API_KEY", "true"),
-            ("SSH_KEY_PATH", "/home/somebody/.ssh/id_ed25519"),
+            ("SSH_KEY_PATH", "/home/ada/.ssh/id_ed25519"),
             ("TOKEN", "changeme"),
             ("MY_TOKEN", "development"),
             ("EDITOR", "Xq7Zk2Lm9Tb4"),

@@ -1,9 +1,9 @@
-//! What a name promises about the value beside it: `DB_PASSWORD`, `client-secret`, `apiKey`, `next_token`.
+//! Derives from a name the kind of value beside it: `DB_PASSWORD`, `client-secret`, `apiKey`, `next_token`.
 
 use crate::redact::detect::judge::Promise;
 use crate::redact::text::contains_ignoring_case;
 
-/// Words after the one that matters which change nothing.
+/// Words after the significant one that do not change the meaning.
 const QUALIFIERS: [&str; 25] = [
     "prod",
     "production",
@@ -32,7 +32,7 @@ const QUALIFIERS: [&str; 25] = [
     "base",
 ];
 
-/// Words before `token` that make it a piece of text, a cursor or a parser's matter.
+/// Words before `token` that make it a piece of text, a cursor or a parser's token.
 const OTHER_TOKENS: [&str; 24] = [
     "next",
     "page",
@@ -60,7 +60,7 @@ const OTHER_TOKENS: [&str; 24] = [
     "per",
 ];
 
-/// Words before `key` that make it no secret.
+/// Words before `key` that make it public.
 const OTHER_KEYS: [&str; 44] = [
     "public",
     "primary",
@@ -142,7 +142,7 @@ const SECRET_KEYS: [&str; 30] = [
     "server",
 ];
 
-/// Names of services whose credentials have no shape of their own, and what the placeholder says.
+/// Names of services whose credentials have no shape, and the names in their placeholders.
 const SERVICES: [(&str, &str); 46] = [
     ("datadog", "datadog-key"),
     ("dd_api", "datadog-key"),
@@ -192,7 +192,7 @@ const SERVICES: [(&str, &str); 46] = [
     ("etherscan", "etherscan-key"),
 ];
 
-/// The rules named by what a name promises.
+/// The rules named after the announced kind of value.
 pub(crate) const RULES: [&str; 6] = [
     "password",
     "passphrase",
@@ -202,14 +202,14 @@ pub(crate) const RULES: [&str; 6] = [
     "key",
 ];
 
-/// Returns the names of all rules that a name can give.
+/// Returns the names of all rules that a name can select.
 pub(crate) fn rules() -> impl Iterator<Item = &'static str> {
     RULES
         .into_iter()
         .chain(SERVICES.iter().map(|(_, rule)| *rule))
 }
 
-/// Returns what the placeholder says for a value under this name.
+/// Returns the name in the placeholder for a value under this name.
 pub(crate) fn rule(name: &[u8], promise: Promise) -> &'static str {
     if let Some((_, rule)) = SERVICES
         .iter()
@@ -227,7 +227,7 @@ pub(crate) fn rule(name: &[u8], promise: Promise) -> &'static str {
     }
 }
 
-/// Returns what a name promises, if anything.
+/// Returns the kind of value that a name announces, if any.
 pub(crate) fn promise(name: &[u8]) -> Option<Promise> {
     let mut list = [&b""[..]; 12];
     let mut count = 0;

@@ -1,14 +1,15 @@
-//! Private keys in armour: whole, cut off at either end, escaped inside a JSON string, behind diff marks or line numbers.
+//! Finds private keys in armour: whole, truncated at either end, escaped in a JSON string, behind diff marks or line
+//! numbers.
 
 use crate::redact::text::contains_ignoring_case;
 
-/// What the placeholder says.
+/// The name in the placeholder.
 pub(crate) const RULE: &str = "private-key";
 
-/// No private key is longer.
+/// The longest private key.
 const LONGEST: usize = 64 * 1024;
 
-/// Returns the label of an armour line, and where the line's closing dashes end.
+/// Returns the label of an armour line, and the end of its closing dashes.
 fn label<'a>(text: &'a [u8], at: usize, mark: &[u8]) -> Option<(&'a [u8], usize)> {
     let rest = text.get(at..)?;
     if !rest.get(..mark.len())?.eq_ignore_ascii_case(mark) {
@@ -26,7 +27,7 @@ fn label<'a>(text: &'a [u8], at: usize, mark: &[u8]) -> Option<(&'a [u8], usize)
         .then_some((label, at + mark.len() + length + dashes))
 }
 
-/// Looks at a `-----BEGIN ` and returns the block.
+/// Examines a `-----BEGIN ` and returns the block.
 pub(crate) fn begin(text: &[u8], at: usize) -> Option<(usize, usize)> {
     let (_, body) = label(text, at, b"-----BEGIN ")?;
     let window = &text[body..text.len().min(body + LONGEST)];
@@ -36,7 +37,7 @@ pub(crate) fn begin(text: &[u8], at: usize) -> Option<(usize, usize)> {
     {
         return has_key(&window[..next]).then_some((at, end));
     }
-    // Cut off: as far as lines hold what a key's lines hold.
+    // Truncated: the block includes all lines that look like those of a key.
     let window = &window[..next.unwrap_or(window.len())];
     let mut end = 0;
     for line in lines(window) {
@@ -52,7 +53,7 @@ pub(crate) fn begin(text: &[u8], at: usize) -> Option<(usize, usize)> {
             break;
         }
     }
-    // What closes the string around a key cut short is no part of it.
+    // The end of the string around a truncated key does not belong to it.
     let block = &window[..end];
     let close = block
         .iter()
@@ -62,7 +63,7 @@ pub(crate) fn begin(text: &[u8], at: usize) -> Option<(usize, usize)> {
     has_key(block).then_some((at, body + end - close))
 }
 
-/// Looks at a `-----END ` that nothing opened and returns the lines of the key above it.
+/// Examines a `-----END ` without a start and returns the lines of the key above it.
 pub(crate) fn end(text: &[u8], at: usize) -> Option<(usize, usize)> {
     let (_, stop) = label(text, at, b"-----END ")?;
     let from = at.saturating_sub(8 * 1024);
@@ -93,7 +94,7 @@ pub(crate) fn end(text: &[u8], at: usize) -> Option<(usize, usize)> {
     has_key(&window[start..]).then_some((from + start, stop))
 }
 
-/// Looks at the `Private-Lines:` of a PuTTY key and returns the lines.
+/// Examines the `Private-Lines:` of a PuTTY key and returns the lines.
 pub(crate) fn putty(text: &[u8], at: usize) -> Option<(usize, usize)> {
     let window = &text[at..text.len().min(at + 16 * 1024)];
     let mut all = lines(window);
@@ -134,7 +135,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns what follows the last newline, real or escaped; the newline's last byte stands before it.
+/// Returns the text after the last newline, real or escaped; the newline's last byte precedes it.
 fn last_line(text: &[u8]) -> &[u8] {
     let newline = (0..text.len())
         .rev()
@@ -142,7 +143,7 @@ fn last_line(text: &[u8]) -> &[u8] {
     newline.map_or(text, |at| &text[at + 1..])
 }
 
-/// Returns where a line that was cut out of the text starts in it.
+/// Returns the offset of a line within its text.
 fn offset(text: &[u8], line: &[u8]) -> usize {
     (line.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
 }
@@ -151,7 +152,7 @@ fn has_key(body: &[u8]) -> bool {
     has_key_of(body, 24)
 }
 
-/// Returns whether the text holds an unbroken run of encoded bytes: mixed, not a word.
+/// Returns whether the text contains an unbroken run of encoded bytes: mixed, not a word.
 fn has_key_of(body: &[u8], length: usize) -> bool {
     body.split(|byte| !(byte.is_ascii_alphanumeric() || b"+/=".contains(byte)))
         .any(|run| {

@@ -1,7 +1,7 @@
-//! The shapes of tokens that providers hand out: a prefix nobody else uses, then so many characters of a class.
+//! The shapes of providers' tokens: a unique prefix, then a number of characters of a class.
 //!
-//! A row is found by its prefix in the one pass over the text; only then is the rest of the token looked at. Kinds of
-//! credentials that have no shape of their own (32 hexadecimal digits, say) are found by the name beside them.
+//! The one pass over the text finds a row by its prefix; only then is the rest of the token examined. Credentials
+//! without a shape (32 hexadecimal digits, say) are found by the name beside them.
 
 use std::sync::OnceLock;
 
@@ -12,24 +12,24 @@ use crate::redact::text::{Class, starts_token};
 
 /// One kind of token.
 pub(crate) struct Shape {
-    /// What the placeholder says.
+    /// The name in the placeholder.
     pub(crate) rule: &'static str,
-    /// What tokens of this kind contain, in this case.
+    /// The prefixes of the tokens, in this case.
     pub(crate) prefixes: &'static [&'static str],
     tail: Tail,
 }
 
-/// What follows the prefix.
+/// The rest of a token after its prefix.
 enum Tail {
-    /// Between so many and so many characters of a class, and then something else.
+    /// A number of characters of a class within bounds, and then another character.
     Run(Class, usize, usize),
-    /// The same, if at least one is a digit: the prefix alone occurs in ordinary words.
+    /// The same with at least one digit, because the prefix alone occurs in ordinary words.
     RunWithDigit(Class, usize, usize),
-    /// The same, if nothing beside it says that it is a part of base64: the prefix alone occurs in that.
+    /// The same unless its neighbours belong to base64, because the prefix alone occurs in that.
     RunAlone(Class, usize, usize),
-    /// A pattern for prefix and rest together; the token is the first group if it has one.
+    /// A pattern for prefix and rest together; the token is the first group if there is one.
     Pattern(&'static str, &'static OnceLock<Regex>),
-    /// A pattern for the text from so many bytes before the prefix; it must match across the prefix.
+    /// A pattern for the text from this many bytes before the prefix; it must match across the prefix.
     Around(usize, &'static str, &'static OnceLock<Regex>),
 }
 
@@ -63,7 +63,7 @@ macro_rules! around {
     }};
 }
 
-/// Every shape. Where two match the same text, the earlier names it.
+/// All shapes. Where two match the same text, the earlier one gives the name.
 #[rustfmt::skip]
 pub(crate) static SHAPES: &[Shape] = &[
     // Models.
@@ -133,7 +133,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     digits!("neon-key", Alnum, 40, 80, "napi_"),
     run!("databricks-token", Hex, 32, 32, "dapi" "dkea" "dose"),
     run!("scaleway-key", Upper, 17, 17, "SCW"),
-    // Password hashes: what they hide can be guessed.
+    // Password hashes, from which the password can be guessed.
     pattern!("password-hash", r"^\$2[abxy]\$[0-9]{2}\$([./A-Za-z0-9]{53})", "$2a$" "$2b$" "$2y$"),
     pattern!("password-hash", r"^\$[156y]\$(?:rounds=[0-9]+\$)?([./A-Za-z0-9]{1,24}\$[./A-Za-z0-9]{22,86})", "$1$" "$5$" "$6$" "$y$"),
     pattern!("password-hash", r"^\$argon2(?:id|i|d)\$v=[0-9]+\$m=[0-9]+,t=[0-9]+,p=[0-9]+\$([A-Za-z0-9+/]{8,90}\$[A-Za-z0-9+/]{20,130})", "$argon2"),
@@ -158,7 +158,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     digits!("nuget-key", Lower, 43, 43, "oy2"),
     run!("docker-token", Dashed, 24, 40, "dckr_pat_" "dckr_oat_"),
     run!("clojars-token", Hex, 60, 60, "CLOJARS_"),
-    // Talking.
+    // Messaging.
     digits!("slack-token", Dashed, 20, 300, "xoxb-" "xoxp-" "xoxa-" "xoxr-" "xoxs-" "xoxo-" "xoxe-" "xoxe." "xoxc-" "xoxd-" "xapp-"),
     pattern!("slack-webhook", r"^hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/]{24,100})", "hooks.slack.com/"),
     pattern!("discord-webhook", r"^(?:discord|discordapp)\.com/api/(?:v\d+/)?webhooks/([0-9]{17,20}/[A-Za-z0-9_-]{50,100})", "discord.com/api/" "discordapp.com/api/"),
@@ -173,7 +173,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     run!("mailersend-key", Alnum, 60, 80, "mlsn."),
     run!("facebook-token", Alnum, 80, 400, "EAAG" "EAAC" "EAAB" "EAAJ" "EAAD" "EAAK" "EAAM"),
     digits!("twitter-bearer", Any, 60, 120, "AAAAAAAAAAAAAAAAAAAAA"),
-    // Money.
+    // Payment.
     run!("stripe-key", Alnum, 16, 250, "sk_live_" "sk_test_" "rk_live_" "rk_test_" "sk_org_live_" "sk_org_test_"),
     digits!("webhook-secret", Base64, 24, 80, "whsec_"),
     run!("square-token", Dashed, 22, 60, "sq0atp-" "sq0csp-" "sq0idp-"),
@@ -185,7 +185,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     run!("flutterwave-key", Dashed, 30, 60, "FLWSECK-" "FLWSECK_TEST-"),
     run!("easypost-key", Alnum, 54, 60, "EZAK" "EZTK"),
     run!("shippo-token", Hex, 40, 40, "shippo_live_" "shippo_test_"),
-    // Work.
+    // Productivity.
     digits!("linear-key", Alnum, 32, 64, "lin_api_" "lin_oauth_"),
     digits!("notion-token", Alnum, 40, 60, "secret_" "ntn_"),
     digits!("figma-token", Dashed, 36, 60, "figd_" "figo_" "figu_"),
@@ -201,7 +201,7 @@ pub(crate) static SHAPES: &[Shape] = &[
     digits!("posthog-key", Alnum, 40, 60, "phx_"),
     pattern!("launchdarkly-key", r"^(?:sdk|api)-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "sdk-" "api-"),
     pattern!("mapbox-token", r"^sk\.eyJ[A-Za-z0-9_-]{30,}\.[A-Za-z0-9_-]{16,}", "sk.eyJ"),
-    // Watching.
+    // Monitoring.
     run!("newrelic-key", Dashed, 20, 60, "NRAK-" "NRII-" "NRJS-" "NRRA-" "NRAA-" "NRIQ-"),
     run!("sentry-token", Any, 50, 300, "sntrys_"),
     run!("sentry-token", Hex, 64, 64, "sntryu_"),
@@ -214,19 +214,19 @@ pub(crate) static SHAPES: &[Shape] = &[
     run!("elastic-key", Any, 50, 120, "essu_"),
 ];
 
-/// What looking at one hit of a shape found.
+/// The result of examining one hit of a shape.
 pub(crate) enum Found {
-    /// A token from here to there.
+    /// A token with this range.
     Token(usize, usize),
-    /// Nothing, and nothing of this shape either before this place.
+    /// No token, and none of this shape before this position.
     NothingBefore(usize),
 }
 
-/// How far a pattern may look.
+/// The length of text that a pattern may examine.
 const WINDOW: usize = 700;
 
 impl Shape {
-    /// Looks at a place where one of the prefixes occurs, in whatever case.
+    /// Examines an occurrence of one of the prefixes, in any case.
     pub(crate) fn at(&self, text: &[u8], prefix: &str, at: usize) -> Found {
         let nothing = Found::NothingBefore(at + 1);
         if !text[at..].starts_with(prefix.as_bytes()) {
@@ -286,7 +286,7 @@ impl Shape {
             }
             length = class.run(&text[start..], usize::MAX);
         }
-        // Punctuation of the sentence around it.
+        // Punctuation of the surrounding sentence.
         while length > min && b".-_=".contains(&text[start + length - 1]) && class != Class::Base64
         {
             length -= 1;
@@ -302,8 +302,8 @@ impl Shape {
     }
 }
 
-/// Returns whether what is before or behind a part of a text can only be more of the same base64. What is before it may be
-/// the sign that gives something a value.
+/// Returns whether the neighbours of a part of a text can only continue the same base64. An equals sign before it may
+/// also be an assignment.
 fn is_in_base64(text: &[u8], start: usize, end: usize) -> bool {
     let before = text[..start].last();
     let behind = text.get(end);

@@ -1,10 +1,10 @@
-//! Passwords and tokens in the user part of a URL, and in the query of one.
+//! Finds passwords and tokens in the user part and in the query of a URL.
 
 use crate::redact::detect::entropy::looks_random;
 use crate::redact::detect::judge::is_stand_in;
 use crate::redact::text::Class;
 
-/// Schemes whose passwords get a name of their own.
+/// Schemes whose passwords have their own rule.
 const SCHEMES: [(&str, &str); 12] = [
     ("postgres", "postgres-url"),
     ("postgresql", "postgres-url"),
@@ -33,7 +33,7 @@ pub(crate) const RULES: [&str; 9] = [
     "url-password",
 ];
 
-/// Looks at a `://` and returns the secret in the user part, with its rule.
+/// Examines a `://` and returns the secret in the user part, with its rule.
 pub(crate) fn at(text: &[u8], at: usize) -> Option<(usize, usize, &'static str)> {
     let start = at + 3;
     let window = &text[start..text.len().min(start + 400)];
@@ -43,7 +43,7 @@ pub(crate) fn at(text: &[u8], at: usize) -> Option<(usize, usize, &'static str)>
         .unwrap_or(window.len());
     let mut sign = window[..stop].iter().rposition(|byte| *byte == b'@');
     if sign.is_none() && stop < window.len() && b"/?#".contains(&window[stop]) {
-        // A password that should have been percent-encoded: only where everything else says so.
+        // A password that should have been percent-encoded; accepted only if everything else fits.
         let colon = window[..stop].iter().position(|byte| *byte == b':');
         let port =
             colon.is_some_and(|colon| window[colon + 1..stop].iter().all(u8::is_ascii_digit));

@@ -1,4 +1,4 @@
-//! The words that make a place of a text worth a look, and the automaton that finds all of them at once.
+//! The words at which detectors start, and the automaton that finds all of them at once.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::redact::detect::rules::SHAPES;
 use crate::redact::detect::{context, encoded, headers, names, pem, url};
 use crate::redact::{KNOWN, OPENING};
 
-/// Why a word is in the automaton.
+/// The detector that a word starts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Trigger {
     Shape(usize, &'static str),
@@ -32,15 +32,15 @@ pub(crate) enum Trigger {
     Placeholder,
 }
 
-/// How much text is read before the fast automaton is worth making.
+/// How much text must be read before the fast automaton is worth building.
 const MUCH: u64 = 256 << 10;
 
-/// The automaton over all words, the same for every redactor.
+/// The automaton over all words, shared by all redactors.
 pub(crate) struct Words {
     list: Vec<&'static str>,
-    /// Made at once.
+    /// Built at once.
     light: AhoCorasick,
-    /// Finds the same, faster; making it takes as long as reading a few hundred kilobytes.
+    /// Finds the same, faster; building it takes as long as reading a few hundred kilobytes.
     fast: OnceLock<DFA>,
     read: AtomicU64,
     triggers: Vec<Trigger>,
@@ -115,7 +115,7 @@ fn fast(words: &[&str]) -> DFA {
 }
 
 impl Words {
-    /// Hands out every place where a word stands: its trigger, where it starts, and where it ends. Words may overlap.
+    /// Calls `look` for every occurrence of a word with its trigger, start and end. Words may overlap.
     pub(crate) fn each(&self, text: &[u8], look: &mut dyn FnMut(Trigger, usize, usize)) {
         let length = text.len() as u64;
         let read = self.read.fetch_add(length, Ordering::Relaxed) + length;
@@ -129,7 +129,7 @@ impl Words {
         self.each_fast(self.fast.get_or_init(|| fast(&self.list)), text, look);
     }
 
-    /// The same, a state a byte: the iterator of the crate takes several times as long over a text that has few words.
+    /// The same with one state per byte: the crate's iterator takes several times as long on a text with few words.
     fn each_fast(&self, dfa: &DFA, text: &[u8], look: &mut dyn FnMut(Trigger, usize, usize)) {
         let Ok(mut state) = dfa.start_state(Anchored::No) else {
             unreachable!("it was built to begin anywhere");
@@ -148,7 +148,7 @@ impl Words {
     }
 }
 
-/// Returns the end of the placeholder that starts at `at`; only our own rules make one.
+/// Returns the end of the placeholder at `at`; only our own rules produce one.
 pub(crate) fn placeholder_at(text: &[u8], at: usize) -> Option<usize> {
     let rest = text.get(at..)?.strip_prefix(OPENING)?;
     let length = rest.iter().take(40).position(|byte| *byte == b']')?;

@@ -1,19 +1,19 @@
-//! Tokens that a terminal or a formatter broke over lines.
+//! Finds tokens that a terminal or a formatter broke over lines.
 //!
-//! Only kinds of which the exact length is known: a piece at the end of one line and a piece at the start of the next are
-//! one token if together they are as long as such a token is, to the byte, and as mixed. Ordinary text is not.
+//! Only kinds with an exact length: a piece at the end of one line and a piece at the start of the next form a token if
+//! together they have exactly that length and look random. Ordinary text does not.
 
 use crate::redact::detect::judge::is_stand_in;
 use crate::redact::text::{Class, starts_token};
 
-/// A token is looked for on so many lines, as in a narrow column.
+/// The most lines of one token, as in a narrow column.
 const LINES: usize = 4;
-/// So many blanks may be at the start of a line.
+/// The most blanks at the start of a line.
 const INDENT: usize = 40;
-/// So many strokes may escape the end of a line: strings of JSON stand in strings of JSON.
+/// The most backslashes of an escaped line end, for JSON strings inside JSON strings.
 const ESCAPES: usize = 4;
 
-/// Prefixes, what follows them, and how many of it.
+/// Prefixes, the class of the rest, and its lengths.
 const EXACT: &[(&[&str], Class, &[usize])] = &[
     (
         &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"],
@@ -23,14 +23,14 @@ const EXACT: &[(&[&str], Class, &[usize])] = &[
     (&["github_pat_"], Class::Word, &[82]),
     (&["glpat-"], Class::Dashed, &[20]),
     (&["AKIA", "ASIA"], Class::Upper, &[16]),
-    // With the kind and the version of the key.
+    // Including the kind and the version of the key.
     (&["sk-ant-"], Class::Dashed, &[101, 103]),
     (&["sk-proj-"], Class::Dashed, &[124, 156]),
     // Two numbers of 10 to 13 digits come first.
     (&["xoxb-"], Class::Dashed, &[46, 47, 48, 49, 50, 51, 52]),
 ];
 
-/// Returns the end of a token of several lines whose prefix stands at `at`.
+/// Returns the end of a token of several lines whose prefix is at `at`.
 pub(crate) fn at(text: &[u8], prefix: &str, at: usize) -> Option<usize> {
     let (_, class, lengths) = EXACT
         .iter()
@@ -49,7 +49,7 @@ pub(crate) fn at(text: &[u8], prefix: &str, at: usize) -> Option<usize> {
         token.extend_from_slice(&text[end..end + length]);
         end += length;
         if lengths.contains(&token.len()) {
-            // One that is whole on its line is found as such.
+            // A token on one line is found by its shape.
             return (line > 0 && is_mixed(&token, *class)).then_some(end);
         }
         end += line_break(&text[end..])?;
@@ -57,7 +57,7 @@ pub(crate) fn at(text: &[u8], prefix: &str, at: usize) -> Option<usize> {
     None
 }
 
-/// Returns how long the end of a line and the blanks of the next one are, where a text goes on with that.
+/// Returns the length of a line end and the indentation of the next line, if the text continues with them.
 fn line_break(text: &[u8]) -> Option<usize> {
     let end = ending(text, b'\r', b'r');
     let end = end + Some(ending(&text[end..], b'\n', b'n')).filter(|length| *length > 0)?;
@@ -66,7 +66,7 @@ fn line_break(text: &[u8]) -> Option<usize> {
     (indent <= INDENT).then_some(end + indent)
 }
 
-/// Returns how long a control character is that a text starts with: as it is, or escaped, perhaps several times over.
+/// Returns the length of the control character at the start of a text: plain, or escaped one or more times.
 fn ending(text: &[u8], plain: u8, letter: u8) -> usize {
     let strokes = text.iter().take(ESCAPES).take_while(|byte| **byte == b'\\');
     match strokes.count() {
@@ -76,7 +76,7 @@ fn ending(text: &[u8], plain: u8, letter: u8) -> usize {
     }
 }
 
-/// Returns whether characters were drawn rather than written.
+/// Returns whether characters look random.
 fn is_mixed(token: &[u8], class: Class) -> bool {
     let some = |is: fn(&u8) -> bool| token.iter().any(is);
     let lower = class == Class::Upper || some(u8::is_ascii_lowercase);

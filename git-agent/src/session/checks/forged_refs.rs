@@ -21,12 +21,12 @@ use crate::store::refname::{self, RefName};
 const MOST_STEPS: usize = 10_000;
 
 /// Compares the refs of ours before and after a turn with the moves that programs of ours wrote down meanwhile. Takes
-/// approvals out that somebody forged, and returns what the transcript is to be told.
+/// forged approvals out, and returns events for the transcript, in words that say `when`.
 pub fn look(
     context: &Context<'_>,
     session: &Session,
     (before, after): (&Refs, &Refs),
-    moves: &[Move],
+    (moves, when): (&[Move], &str),
 ) -> Result<Vec<Body>> {
     let mut told = Vec::new();
     for (name, was, is) in before.differing(after, refname::is_written_by_us) {
@@ -39,8 +39,7 @@ pub fn look(
             (_, None) => "vanished",
             _ => "moved",
         };
-        let mut text =
-            format!("'{name}' {how} during the turn, and no command of git-agent did that");
+        let mut text = format!("'{name}' {how} {when}, and no command of git-agent did that");
         if let Some(forged) = found {
             let kept = context.store.keep_lost(name, forged)?;
             text.push_str(&format!("; what it became is kept under '{kept}'"));

@@ -14,6 +14,7 @@ use crate::git::snapshot::Snapshot;
 use crate::git::snapshot::capture::Checkout;
 use crate::model::session::Session;
 use crate::process::lock::Lock;
+use crate::session::checks::dead_turns;
 use crate::session::worktree::{presence, restore};
 
 /// How many files are named.
@@ -41,6 +42,9 @@ impl Hold {
         };
         // Nobody comes or goes as a reader while the lock is held.
         let alone = presence::take(&readers(locks, session), File::try_lock)?;
+        if alone.is_some() && !dead_turns::settle_readers(context, session)? {
+            return Ok(None);
+        }
         if !crate::session::worktree::setup::is_read_only(session) {
             return Ok(alone.map(|_| Hold::Writing { _lock: lock }));
         }
@@ -114,7 +118,7 @@ pub fn put_back(
     context: &Context<'_>,
     session: &Session,
     checkout: &Checkout,
-    (start, now): (ObjectId, &Snapshot),
+    (start, now, when): (ObjectId, &Snapshot, &str),
 ) -> Result<Option<Broken>> {
     let start = context.repo.read_snapshot(start)?;
     let state = |of: &Snapshot| (of.head, of.tree, of.index_tree);
@@ -142,7 +146,7 @@ pub fn put_back(
         Err(error) => format!("it cannot be put back: {}", error.message()),
     };
     let text = format!(
-        "this session may only read, but {what} changed during the turn: {fate}; what was written is kept: \
+        "this session may only read, but {what} changed {when}: {fate}; what was written is kept: \
          git agent rewind {} --to {}",
         shell_word(&session.name),
         now.id

@@ -44,7 +44,7 @@ pub fn keep(context: &Context<'_>, session: &Session, own: &Own) -> Result<()> {
     if logs.is_empty() {
         return Ok(());
     }
-    let held = context.repo.unreached(&logs.ids(), refname::REFLOGS)?;
+    let held = context.repo.unreached(&logs.ids())?;
     hold(context, session.sid, &held)?;
     let cannot = || format!("cannot write '{}'", path.display());
     let fresh = path.with_extension("new");

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::config::settings;
 use crate::context::Context;
 use crate::env::Millis;
 use crate::error::Result;
@@ -10,10 +11,6 @@ use crate::model::session::Session;
 use crate::session::worktree::ignored_files;
 use crate::store::archive::{Folded, Rule};
 
-/// How many days after it was closed a session is folded, unless `agent.retention` says otherwise.
-const DAYS: u64 = 14;
-/// The setting with the addresses that sessions may be pushed to.
-const SHARE: &str = "agent.share";
 /// How many closed sessions keep a ref of their own, however young they are. Whoever pushes to a host is first told of
 /// every ref that it has: of a thousand this takes as long as the rest of a small push.
 const CLOSED: usize = 20;
@@ -22,7 +19,7 @@ const CLOSED: usize = 20;
 /// keeps all as they are. Where there is somebody to share with, one whose code is not in its log waits for the next push:
 /// an archive takes no code, and others would never get it.
 pub fn fold_old(context: &Context<'_>) -> Result<Folded> {
-    let days = context.config.number("agent.retention")?.unwrap_or(DAYS);
+    let days = context.config.require(&settings::RETENTION)?;
     if days == 0 {
         return Ok(Folded::default());
     }
@@ -31,7 +28,8 @@ pub fn fold_old(context: &Context<'_>) -> Result<Folded> {
         let worktree = session.worktree.as_deref().map(Path::new);
         !worktree.is_some_and(Path::exists)
     };
-    let alone = context.repo.remote_names().is_empty() && context.config.strings(SHARE).is_empty();
+    let alone =
+        context.repo.remote_names().is_empty() && context.config.list(&settings::SHARE).is_empty();
     let may = |session: &Session| is_left(session) && (alone || has_its_code(context, session));
     let rule = Rule {
         may: &may,

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::error::Result;
 use crate::model::session::{SessionId, State};
-use crate::session::checks::reflogs;
+use crate::session::checks::dead_turns;
 use crate::session::supervisor::launch;
 use crate::store::log::writer::SessionWriter;
 
@@ -29,9 +29,7 @@ pub fn set_state(
 pub fn settle(context: &Context<'_>, sid: SessionId, to: State, reason: &str) -> Result<()> {
     launch::without_supervisor(context, sid, || {
         let mut writer = SessionWriter::open(&context.store, sid, context.redactor())?;
-        for told in reflogs::settle(context, sid) {
-            writer.append(told)?;
-        }
+        dead_turns::settle_or_tell(context, &mut writer)?;
         if writer.session().status.needs_supervisor() || writer.session().status == State::Draft {
             writer.set_status(to, reason)?;
         }

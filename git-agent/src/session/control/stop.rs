@@ -68,7 +68,7 @@ pub fn end(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<bool> 
 
 /// Ends what a dead supervisor left running. Returns whether there was anything.
 pub fn end_orphans(context: &Context<'_>, sid: SessionId) -> Result<bool> {
-    let others = launch::supervisors(context);
+    let others = launch::supervisors(&context.store);
     let spare = |stat: &Stat| others.contains(&stat.pid);
     let care = Care {
         spare: &spare,

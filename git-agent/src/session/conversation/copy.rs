@@ -23,8 +23,7 @@ pub fn origin(
     session: &Session,
 ) -> Result<Option<Origin>> {
     // Somebody else's conversation goes over only when a person said so.
-    let kept_back =
-        session.more.get(crate::session::create::fork::CONVERSATION) == Some(&Value::Bool(false));
+    let kept_back = session.settings.conversation == Some(false);
     let Some(parent) = session.parent_session.filter(|_| spec.forks && !kept_back) else {
         return Ok(None);
     };

@@ -14,15 +14,16 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use serde_json::json;
 
 use crate::agent::catalog::spec::AgentSpec;
 use crate::agent::conversation_files::{Native, gemini};
 use crate::agent::stream::bounded_json;
+use crate::config::settings;
 use crate::context::Context;
 use crate::error::{Context as _, Error, Result};
 use crate::git::ObjectId;
 use crate::model::event::Body;
+use crate::model::session::settings::{KeptConversation, set};
 use crate::model::session::{Session, SessionId};
 use crate::redact::{Redacted, Redactor};
 use crate::store::limits;
@@ -32,7 +33,6 @@ use crate::store::log::writer::SessionWriter;
 /// Where it is noted which conversation is in the agent's database here.
 const HERE_FILE: &str = "conversation-here";
 /// Where the record says what is kept.
-const KEY: &str = "native";
 /// A larger file is not even read.
 const LARGEST: u64 = 64 << 20;
 /// How long a program may take to give a conversation out or take one in.
@@ -51,8 +51,7 @@ pub fn keep(
     writer: &mut SessionWriter<'_>,
 ) -> Result<()> {
     let session = writer.session();
-    let wanted = context.config.string("agent.keepConversations");
-    let wanted = wanted.as_deref().unwrap_or("files");
+    let wanted = context.config.require(&settings::KEEP_CONVERSATIONS)?;
     let (Some(native), Some(id)) = (spec.native, session.vendor_session.clone()) else {
         return Ok(());
     };
@@ -63,7 +62,7 @@ pub fn keep(
         let dir = format!("scratch/{}", session.sid);
         note_here(environment, &context.store.require_dir(&dir)?, &id);
     }
-    let bytes = match (native, wanted) {
+    let bytes = match (native, wanted.as_str()) {
         (_, "none") => return Ok(()),
         (Native::Exported, "all") => export(spec, environment, worktree, &id)?,
         (Native::Exported, _) => return Ok(()),
@@ -83,20 +82,18 @@ pub fn keep(
         writer.append(Body::Notice { text })?;
         return Ok(());
     }
-    let before = session.more.get(KEY).cloned().unwrap_or_default();
-    if before["attachment"] == crate::git::sha256(kept.as_bytes()) && before["id"] == id {
+    let digest = crate::git::sha256(kept.as_bytes());
+    let before = session.settings.native.as_ref();
+    if before.is_some_and(|before| before.attachment == digest && before.id == id) {
         return Ok(());
     }
     let attachment = writer.keep_attachment(&kept)?;
-    writer.append(Body::Set {
-        key: KEY.to_owned(),
-        value: json!({
-            "kind": native.as_str(),
-            "id": id,
-            "attachment": attachment,
-            "bytes": kept.as_bytes().len(),
-        }),
-    })?;
+    writer.append(set::native(Some(KeptConversation {
+        kind: native.as_str().to_owned(),
+        id: id.to_owned(),
+        attachment,
+        bytes: kept.as_bytes().len() as u64,
+    })))?;
     Ok(())
 }
 
@@ -160,11 +157,13 @@ pub(crate) fn kept(
     native: Native,
     from: &Origin,
 ) -> Result<Option<Vec<u8>>> {
-    let record = from.session.more.get(KEY).cloned().unwrap_or_default();
     let id = from.session.vendor_session.as_deref();
-    let fits = record["kind"] == native.as_str() && record["id"].as_str() == id;
-    match (record["attachment"].as_str().filter(|_| fits), from.tip) {
-        (Some(name), Some(tip)) => context.store.attachment(tip, name),
+    let record = from.session.settings.native.as_ref();
+    let fits = |record: &&KeptConversation| {
+        record.kind == native.as_str() && Some(record.id.as_str()) == id
+    };
+    match (record.filter(fits), from.tip) {
+        (Some(record), Some(tip)) => context.store.attachment(tip, &record.attachment),
         _ => Ok(None),
     }
 }

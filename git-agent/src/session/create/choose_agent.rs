@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use crate::agent::catalog::registry::{self, Entry};
 use crate::agent::catalog::spec::AgentSpec;
 use crate::config::Config;
+use crate::config::settings;
 use crate::env::Env;
 use crate::error::{Context as _, Error, Result, shell_word};
 use crate::model::session::{Session, SessionId};
@@ -50,7 +51,7 @@ pub fn choose(config: &Config<'_>, env: &Env, wish: &Wish<'_>) -> Result<Chosen>
         )));
     }
     let model = wish.model.map(str::to_owned).or_else(|| of_role("model"));
-    let model = model.or_else(|| config.string("agent.model"));
+    let model = model.or_else(|| config.text(&settings::MODEL));
     if !wish.command.is_empty() {
         if let Some(agent) = wish.agent {
             return Err(Error::usage(format!(
@@ -130,15 +131,7 @@ pub fn keep_command(store: &Store<'_>, sid: SessionId, command: &[String]) -> Re
 
 /// Returns a session's command: as typed if this clone has it, as recorded otherwise.
 pub fn command_of(store: &Store<'_>, session: &Session) -> Option<Vec<String>> {
-    kept_command(store, session.sid).or_else(|| {
-        let words = session.more.get("command")?.as_array()?;
-        Some(
-            words
-                .iter()
-                .filter_map(|word| word.as_str().map(str::to_owned))
-                .collect(),
-        )
-    })
+    kept_command(store, session.sid).or_else(|| session.settings.command.clone())
 }
 
 fn kept_command(store: &Store<'_>, sid: SessionId) -> Option<Vec<String>> {

@@ -1,7 +1,5 @@
 //! A new session that goes on from another's conversation and work, while the other stays as it is.
 
-use serde_json::Value;
-
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::session::Session;
@@ -27,9 +25,6 @@ pub struct Changes {
     /// Whether it may change nothing; what may not, may not after a fork either.
     pub read_only: bool,
 }
-
-/// The key of a session's record that says that its agent may read the conversation of somebody else's session.
-pub const CONVERSATION: &str = "conversation";
 
 /// Starts a session that goes on from another. `may_read` is asked whether the agent may be given the conversation of a
 /// teammate's session: it holds words that this clone did not check.
@@ -87,7 +82,7 @@ fn of_teammate(
         parent_session: Some(session.sid),
         ask: changes.ask,
         read_only: changes.read_only,
-        more: vec![(CONVERSATION.to_owned(), conversation.into())],
+        conversation: Some(conversation),
         ..Options::default()
     })
 }
@@ -128,9 +123,7 @@ fn of_own(context: &Context<'_>, session: &Session, changes: &Changes) -> Result
         from: Some(start.to_string()),
         parent: session.parent.clone(),
         parent_session: Some(session.sid),
-        ask: changes
-            .ask
-            .or_else(|| session.more.get("ask").and_then(Value::as_bool)),
+        ask: changes.ask.or_else(|| session.settings.ask),
         read_only: changes.read_only || setup::is_read_only(session),
         ..Options::default()
     })

@@ -2,11 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::config::settings;
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
-
-/// The branch prefix when nothing else is configured.
-const PREFIX: &str = "agent";
 
 /// Returns the directory that holds the worktrees of sessions.
 pub fn worktree_dir(context: &Context<'_>) -> Result<PathBuf> {
@@ -15,10 +13,7 @@ pub fn worktree_dir(context: &Context<'_>) -> Result<PathBuf> {
         .main_work_tree()
         .unwrap_or_else(|| repo.common_dir().to_owned());
     let name = repository_name(&anchor);
-    let pattern = context
-        .config
-        .string("agent.worktreeDir")
-        .unwrap_or_else(|| "../{repo}-worktrees".to_owned());
+    let pattern = context.config.require(&settings::WORKTREE_DIR)?;
     let pattern = pattern.replace("{repo}", &name);
     let path = match pattern.strip_prefix("~/") {
         Some(rest) => match context.env.var_os("HOME") {
@@ -64,11 +59,12 @@ fn normalize(path: &Path) -> PathBuf {
 /// Returns the branch of a session: the role's prefix or the configured one, then its name.
 pub fn branch(context: &Context<'_>, role: Option<&str>, name: &str) -> Result<String> {
     let of_role = role.map(|role| format!("agent-role.{role}.branchPrefix"));
-    let keys = of_role.into_iter().chain(["agent.branchPrefix".to_owned()]);
+    let default = settings::BRANCH_PREFIX.key.default;
+    let keys = of_role.into_iter().chain([settings::BRANCH_PREFIX.name()]);
     let mut set = keys.filter_map(|key| Some((context.config.string(&key)?, key)));
     let (prefix, key) = match set.next() {
         Some((prefix, key)) => (prefix, Some(key)),
-        None => (PREFIX.to_owned(), None),
+        None => (default.to_owned(), None),
     };
     let branch = match prefix.trim_end_matches('/') {
         "" => name.to_owned(),
@@ -79,7 +75,7 @@ pub fn branch(context: &Context<'_>, role: Option<&str>, name: &str) -> Result<S
     }
     let error = Error::fatal(format!("'{branch}' is no branch name"));
     Err(match key {
-        Some(key) => error.hint(format!("git config {} {PREFIX}", shell_word(key))),
+        Some(key) => error.hint(format!("git config {} {default}", shell_word(key))),
         None => error,
     })
 }

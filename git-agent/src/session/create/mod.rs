@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
 use crate::git::ObjectId;
@@ -74,8 +72,10 @@ pub struct Options {
     pub draft: bool,
     /// Whether the uncommitted changes of the current checkout move into its worktree.
     pub carry: bool,
-    /// Further settings for the record.
-    pub more: Vec<(String, Value)>,
+    /// Whether a fork may see the conversation of its origin, where that was decided.
+    pub conversation: Option<bool>,
+    /// The session whose conflict it resolves.
+    pub resolves: Option<SessionId>,
 }
 
 /// A session that was made.
@@ -101,7 +101,11 @@ struct Start {
 /// Makes a session. Its first prompt waits in the record; nothing runs yet.
 pub fn create(context: &Context<'_>, options: &Options) -> Result<Created> {
     caller::forbid_making(context)?;
-    let listing = context.store.list(Scope::All)?;
+    // Beside many sessions a listing takes longer than all the rest.
+    let listing = match names_session(context, options)? {
+        true => context.store.list(Scope::All)?,
+        false => Listing::default(),
+    };
     let after = options
         .after
         .iter()
@@ -139,6 +143,15 @@ pub fn create(context: &Context<'_>, options: &Options) -> Result<Created> {
         notices,
         starting,
     })
+}
+
+/// Returns whether the options may name another session.
+fn names_session(context: &Context<'_>, options: &Options) -> Result<bool> {
+    let from = match &options.from {
+        Some(from) => context.repo.branch_tip(from)?.is_none(),
+        None => false,
+    };
+    Ok(from || options.shares.is_some() || !options.after.is_empty())
 }
 
 fn find_start(
@@ -311,40 +324,26 @@ fn reserve(
     } else {
         State::Preparing
     };
-    let mut more = |key: &str, value: Value| session.more.insert(key.to_owned(), value);
+    let settings = &mut session.settings;
     // All others are at hand now; without one the session chooses when it starts, and says what is wrong.
     if let Ok(port) = environment::choose_port(sid, &setup::taken_ports(&listing)) {
-        more("port", port.into());
+        settings.port = Some(port);
     }
     if !options.command.is_empty() {
-        more("command", options.command.clone().into());
+        settings.command = Some(options.command.clone());
     }
     if !after.is_empty() {
-        more(
-            "after",
-            after
-                .iter()
-                .map(|sid| sid.to_string())
-                .collect::<Vec<_>>()
-                .into(),
-        );
+        settings.after = Some(after.to_vec());
     }
     if let Some(host) = host {
         // One lock for all, also where the host is a guest itself.
-        more("shares", host.host().into());
+        settings.shares = host.host().parse().ok();
     }
-    if options.read_only {
-        more("read_only", true.into());
-    }
-    if let Some(ask) = options.ask {
-        more("ask", ask.into());
-    }
-    if options.no_guard {
-        more("no_guard", true.into());
-    }
-    for (key, value) in &options.more {
-        more(key, value.clone());
-    }
+    settings.read_only = options.read_only.then_some(true);
+    settings.ask = options.ask;
+    settings.no_guard = options.no_guard.then_some(true);
+    settings.conversation = options.conversation;
+    settings.resolves = options.resolves;
     // What cannot be run is not made.
     crate::session::supervisor::limits::load(context, &session)?;
     setup::asks(context, &session)?;
@@ -424,7 +423,7 @@ pub fn finish(context: &Context<'_>, session: &Session) -> Result<Option<ObjectI
         return Ok(None);
     };
     // A worktree of another session is that one's to finish.
-    if session.more.contains_key("shares") || launch::is_starting(&context.store, session.sid)? {
+    if session.settings.shares.is_some() || launch::is_starting(&context.store, session.sid)? {
         return Ok(None);
     }
     let start = session.base.as_deref();
@@ -435,7 +434,7 @@ pub fn finish(context: &Context<'_>, session: &Session) -> Result<Option<ObjectI
 /// Takes back a session that was made and never ran: its worktree, its branch and its record.
 pub fn undo(context: &Context<'_>, session: &Session) -> Result<()> {
     // A guest works in the worktree of another session, which keeps it.
-    if session.more.contains_key("shares") {
+    if session.settings.shares.is_some() {
         forget(context, session.sid);
         return Ok(());
     }

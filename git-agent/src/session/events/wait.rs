@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::config::settings;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::event::{Body, Event};
@@ -83,8 +84,7 @@ pub fn wait(
 ) -> Result<Outcome> {
     let outcome = wait_for_states(context, sessions, wish, settle)?;
     let (Outcome::Reached(there) | Outcome::Ended(there) | Outcome::TimedOut(there)) = &outcome;
-    let lingers = context.config.duration("agent.linger")?;
-    if lingers.is_none_or(|linger| linger.is_zero()) {
+    if context.config.require(&settings::LINGER)?.is_zero() {
         let left = wish
             .deadline
             .map(|deadline| deadline.saturating_duration_since(Instant::now()));

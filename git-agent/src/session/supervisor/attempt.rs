@@ -14,7 +14,7 @@ use crate::session::conversation::keep::{self, Origin};
 use crate::session::supervisor::limits::WhenStuck;
 use crate::session::supervisor::turn::Ending;
 use crate::session::supervisor::turn::retry::{self, Patience};
-use crate::session::supervisor::{Supervisor, describe, launch, rate_limit};
+use crate::session::supervisor::{Supervisor, describe, rate_limit};
 use crate::session::worktree::setup;
 
 /// Tells the id of a branched-off conversation from those that drivers choose.
@@ -103,7 +103,6 @@ impl Supervisor<'_, '_> {
         if self.live.refuse_over_budget()? {
             return Ok(Claim::default());
         }
-        self.live.others = launch::supervisors(self.context);
         self.live.begin(turn, worked)?;
         self.began = Instant::now();
         let claim = match self.driver.turn(turn, &mut self.live) {
@@ -115,7 +114,6 @@ impl Supervisor<'_, '_> {
         let stays = self.driver.capabilities().stays && self.live.ending.is_none();
         if !stays || claim.trouble.is_some() {
             self.driver.close(&mut self.live)?;
-            self.live.others = launch::supervisors(self.context);
             self.live.sweep()?;
         }
         Ok(claim)

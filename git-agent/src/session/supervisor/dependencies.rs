@@ -20,12 +20,7 @@ pub enum Look {
 
 /// Returns the sessions that a session waits for.
 pub fn waits_for(session: &Session) -> Vec<SessionId> {
-    let listed = session.more.get("after").and_then(|value| value.as_array());
-    listed
-        .into_iter()
-        .flatten()
-        .filter_map(|value| value.as_str()?.parse().ok())
-        .collect()
+    session.settings.after.clone().unwrap_or_default()
 }
 
 /// Looks at the sessions that a session waits for.

@@ -4,7 +4,7 @@
 //! finds it.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,6 +50,11 @@ pub enum Message {
     /// End the supervisor if it only stays for what may come.
     Leave,
 }
+
+/// Holds the way of prompts to a session's supervisor, until dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct Sending(#[expect(dead_code, reason = "it only has to live")] fs::File);
 
 /// A session's messages.
 #[derive(Debug, Clone)]
@@ -99,6 +104,38 @@ impl Inbox {
     /// Keeps others from choosing a place in the order at the same time.
     fn lock_order(&self, env: &Env) -> Result<Lock> {
         Lock::acquire(env, self.dir.join("order.lock"), PATIENCE)
+    }
+
+    /// Says that a prompt is on its way to a supervisor: from before it is left until one was started for it, or was seen that
+    /// reads it. Several may say so at once.
+    pub fn begin_to_send(&self) -> Result<Sending> {
+        self.lock_senders(fs::File::lock_shared)
+    }
+
+    /// Waits until no prompt is on its way to a supervisor, and keeps others from sending until dropped.
+    pub fn wait_for_senders(&self) -> Result<Sending> {
+        self.lock_senders(fs::File::lock)
+    }
+
+    fn lock_senders(&self, lock: fn(&fs::File) -> io::Result<()>) -> Result<Sending> {
+        let path = self.dir.join("senders.lock");
+        let cannot = || format!("cannot lock '{}'", path.display());
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .context(cannot)?;
+        loop {
+            match lock(&file) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => {
+                    other.context(cannot)?;
+                    return Ok(Sending(file));
+                }
+            }
+        }
     }
 
     fn put_as(&self, id: Ulid, message: &Message) -> Result<Ulid> {

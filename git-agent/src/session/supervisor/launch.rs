@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
 use crate::error::{Context as _, Result};
+use crate::fault;
 use crate::model::session::{Session, SessionId, State, Ulid};
 use crate::process::detach::{self, own_program};
 use crate::process::identity::{Handle, ProcessId};
@@ -90,8 +91,8 @@ pub fn holder(context: &Context<'_>, sid: SessionId) -> Result<Option<Handle>> {
 }
 
 /// Returns the pids of all supervisors of this repository.
-pub fn supervisors(context: &Context<'_>) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir(context.store.dir().join("run")) else {
+pub fn supervisors(store: &Store<'_>) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir(store.dir().join("run")) else {
         return Vec::new();
     };
     entries
@@ -100,7 +101,7 @@ pub fn supervisors(context: &Context<'_>) -> Vec<u32> {
             path.extension().filter(|kind| *kind == "json")?;
             let run: RunFile = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
             run.supervisor
-                .is_alive(context.env)
+                .is_alive(store.env)
                 .then_some(run.supervisor.pid)
         })
         .collect()
@@ -113,41 +114,52 @@ pub fn without_supervisor<T>(
     sid: SessionId,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<Option<T>> {
-    context.store.require_dir("run")?;
-    let resting = Resting::look(context, sid)?;
-    let Some(lock) = Lock::try_acquire(context.env, run_lock(&context.store, sid))? else {
+    let Some(held) = Held::take(context, sid)? else {
         return Ok(None);
     };
     let result = work();
-    drop(lock);
-    resting.take_up_others(context)?;
+    held.let_go(context)?;
     result.map(Some)
 }
 
-/// The prompts with which a session rests: it is stopped, say, or was never started. They start nothing by themselves.
+/// A session in which no supervisor begins until this is let go.
 #[derive(Debug)]
-pub struct Resting {
+#[must_use]
+pub struct Held {
     sid: SessionId,
-    prompts: Vec<Ulid>,
+    lock: Lock,
+    /// The prompts with which it rests: it is stopped, say, or was never started. They start nothing by themselves.
+    resting: Vec<Ulid>,
 }
 
-impl Resting {
-    /// Looks at a session. Must come before its lock is taken.
-    pub fn look(context: &Context<'_>, sid: SessionId) -> Result<Self> {
-        let supervised = lock::is_held(&run_lock(&context.store, sid))?;
-        let recorded = context.store.session(sid)?.map(|session| session.status);
-        // A supervisor that lives takes up what waits, unless it was told not to.
-        let prompts = match supervised && recorded != Some(State::Stopped) {
-            true => Vec::new(),
-            false => Inbox::open(&context.store, sid)?.prompts()?,
+impl Held {
+    /// Takes hold of a session; `None` when somebody else has.
+    pub fn take(context: &Context<'_>, sid: SessionId) -> Result<Option<Self>> {
+        context.store.require_dir("run")?;
+        let path = run_lock(&context.store, sid);
+        // A supervisor that is being started for a prompt is not kept from it by waiting for whoever starts it.
+        if lock::is_held(&path)? {
+            return Ok(None);
+        }
+        let inbox = Inbox::open(&context.store, sid)?;
+        // With nobody on the way to give a prompt to a supervisor, all that wait do rest. Otherwise one that was left just
+        // before would count as resting here, and its sender would see the lock and leave it to this process.
+        let _settled = inbox.wait_for_senders()?;
+        let Some(lock) = Lock::try_acquire(context.env, path)? else {
+            return Ok(None);
         };
-        Ok(Resting { sid, prompts })
+        let resting = inbox.prompts()?;
+        fault::point("session.held").context(|| format!("cannot hold session {sid}"))?;
+        Ok(Some(Held { sid, lock, resting }))
     }
 
-    /// Begins what came since: whoever sent it saw the lock and left it to this process.
-    pub fn take_up_others(&self, context: &Context<'_>) -> Result<()> {
-        let waiting = Inbox::open(&context.store, self.sid)?.prompts()?;
-        if waiting.iter().any(|id| !self.prompts.contains(id)) {
+    /// Lets go, and begins what came since: whoever sent it saw the lock and left it to this process.
+    pub fn let_go(self, context: &Context<'_>) -> Result<()> {
+        let inbox = Inbox::open(&context.store, self.sid)?;
+        let _sending = inbox.begin_to_send()?;
+        drop(self.lock);
+        let waiting = inbox.prompts()?;
+        if waiting.iter().any(|id| !self.resting.contains(id)) {
             launch(context, self.sid)?;
         }
         Ok(())

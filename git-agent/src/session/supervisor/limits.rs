@@ -2,18 +2,12 @@
 
 use std::time::Duration;
 
-use crate::config::keys::parse_money;
-use crate::config::{parse_duration, parse_number};
+use crate::config::settings::{self, Setting};
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::session::Session;
 use crate::process::limits::{LimitPlan, Limits, plan_limits};
 use crate::session::supervisor::budget::Budget;
-
-/// An agent that says nothing for so long counts as stuck, unless configured otherwise.
-const STUCK: Duration = Duration::from_secs(10 * 60);
-/// A request that nobody answers for so long is refused, unless configured otherwise.
-const ANSWER: Duration = Duration::from_secs(60 * 60);
 
 /// What bounds a turn.
 #[derive(Debug, Clone)]
@@ -46,65 +40,50 @@ pub enum WhenStuck {
     Stop,
 }
 
+/// A session, for reading the limits that apply to it.
+struct Own<'a> {
+    context: &'a Context<'a>,
+    session: &'a Session,
+}
+
+impl Own<'_> {
+    /// Returns a limit: chosen for the session, else by its role, else by the settings.
+    fn limit<T>(&self, setting: &Setting<T>) -> Result<Option<T>> {
+        let chosen = self.session.settings.limit(setting.key.name);
+        let role = self.session.role.as_deref();
+        self.context.config.get_for(setting, role, chosen)
+    }
+}
+
 /// Gathers what bounds a session's turns.
 pub fn load(context: &Context<'_>, session: &Session) -> Result<TurnBounds> {
-    let setting = |key: &str| -> Option<String> {
-        let of_role = session
-            .role
-            .as_deref()
-            .and_then(|role| context.config.string(&format!("agent-role.{role}.{key}")));
-        let chosen = session
-            .more
-            .get(key)
-            .and_then(|value| value.as_str().map(str::to_owned));
-        chosen
-            .or(of_role)
-            .or_else(|| context.config.string(&format!("agent.{key}")))
-    };
-    let bad = |key: &str, text: &str| {
-        Error::fatal(format!("bad config value '{text}' for 'agent.{key}'"))
-    };
-    let number = |key: &str| -> Result<Option<u64>> {
-        setting(key)
-            .map(|text| parse_number(&text).ok_or_else(|| bad(key, &text)))
-            .transpose()
-    };
-    let duration = |key: &str| -> Result<Option<Duration>> {
-        setting(key)
-            .map(|text| parse_duration(&text).ok_or_else(|| bad(key, &text)))
-            .transpose()
-    };
-    let money = |key: &str| -> Result<Option<f64>> {
-        setting(key)
-            .map(|text| parse_money(&text).ok_or_else(|| bad(key, &text)))
-            .transpose()
-    };
+    let own = Own { context, session };
+    let cpu = own.limit(&settings::MAX_CPU)?;
     let limits = Limits {
-        memory: number("maxMemory")?,
-        cpu_percent: number("maxCpu")?.map(|percent| u32::try_from(percent).unwrap_or(u32::MAX)),
+        memory: own.limit(&settings::MAX_MEMORY)?,
+        cpu_percent: cpu.map(|percent| u32::try_from(percent).unwrap_or(u32::MAX)),
         ..Limits::default()
     };
     // 0 switches a clock off, as it does in git.
     let on = |limit: Duration| (!limit.is_zero()).then_some(limit);
-    let when_stuck = match setting("whenStuck").as_deref() {
-        None | Some("wait") => WhenStuck::Wait,
+    let when_stuck = match own.limit(&settings::WHEN_STUCK)?.as_deref() {
         Some("restart") => WhenStuck::Restart,
         Some("stop") => WhenStuck::Stop,
-        Some(other) => return Err(bad("whenStuck", other)),
+        _ => WhenStuck::Wait,
     };
     let of_group = Budget {
-        cost: money("maxGroupCost")?,
-        tokens: number("maxGroupTokens")?,
-        time: duration("groupTimeout")?.and_then(on),
+        cost: own.limit(&settings::MAX_GROUP_COST)?,
+        tokens: own.limit(&settings::MAX_GROUP_TOKENS)?,
+        time: own.limit(&settings::GROUP_TIMEOUT)?.and_then(on),
     };
     Ok(TurnBounds {
-        timeout: duration("timeout")?.and_then(on),
-        stuck_after: on(duration("stuckAfter")?.unwrap_or(STUCK)),
+        timeout: own.limit(&settings::TIMEOUT)?.and_then(on),
+        stuck_after: own.limit(&settings::STUCK_AFTER)?.and_then(on),
         when_stuck,
-        answer_within: on(duration("answerTimeout")?.unwrap_or(ANSWER)),
+        answer_within: own.limit(&settings::ANSWER_TIMEOUT)?.and_then(on),
         budget: Budget {
-            cost: money("maxCost")?,
-            tokens: number("maxTokens")?,
+            cost: own.limit(&settings::MAX_COST)?,
+            tokens: own.limit(&settings::MAX_TOKENS)?,
             time: None,
         },
         group: session

@@ -19,21 +19,23 @@ use std::time::{Duration, Instant};
 use crate::agent::catalog::spec::{AgentSpec, COMMAND};
 use crate::agent::driver::{Claim, Driver, Turn};
 use crate::agent::leftover_files;
+use crate::config::settings;
 use crate::context::{Context, secrets};
 use crate::env::Env;
 use crate::error::{Context as _, Error, Result};
 use crate::git::{ObjectId, Repo, worktree};
-use crate::guard::environment::Guard;
 use crate::model::event::Body;
+use crate::model::session::settings::set;
 use crate::model::session::{Session, SessionId, State};
 use crate::model::turn_outcome::{Facts, judge};
 use crate::process::detach;
 use crate::process::identity::ProcessId;
 use crate::process::lock::Lock;
 use crate::process::tree::{self, Care};
+use crate::session::checks::dead_turns::{self, Entry};
 use crate::session::checks::read_only::Hold;
-use crate::session::checks::reflogs;
-use crate::session::supervisor::inbox::Inbox;
+use crate::session::checks::turn as turn_checks;
+use crate::session::supervisor::inbox::{Inbox, Sending};
 use crate::session::supervisor::launch::RunFile;
 use crate::session::supervisor::notify::Notifier;
 use crate::session::supervisor::turn::{Ending, Live, briefing, mcp_servers};
@@ -53,8 +55,9 @@ pub fn run(env: &Env, sid: SessionId) -> Result<()> {
 fn supervise(context: &Context<'_>, sid: SessionId) -> Result<()> {
     let mut ready = Some(detach::become_session_leader()?);
     tree::adopt_orphans()?;
+    let mut sending = None;
     loop {
-        match watch_over(context, sid, &mut ready) {
+        match watch_over(context, sid, &mut ready, &mut sending) {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(error) => {
@@ -72,6 +75,7 @@ fn watch_over(
     context: &Context<'_>,
     sid: SessionId,
     ready: &mut Option<detach::Ready>,
+    sending: &mut Option<Sending>,
 ) -> Result<bool> {
     let store = &context.store;
     let say = |ready: &mut Option<detach::Ready>, word: &str| {
@@ -79,13 +83,17 @@ fn watch_over(
             ready.done(word);
         }
     };
-    let Some(lock) = Lock::try_acquire(context.env, launch::run_lock(store, sid))? else {
+    let lock = Lock::try_acquire(context.env, launch::run_lock(store, sid))?;
+    drop(sending.take());
+    let Some(lock) = lock else {
         say(ready, "held");
         return Ok(false);
     };
     end_leftovers(context, sid)?;
     let mut supervisor =
         Supervisor::begin(context, sid).inspect_err(|error| cannot_begin(context, sid, error))?;
+    // Before anything is waited for: others wait for this. Trouble is met again once the worktree is held.
+    let _ = dead_turns::settle(context, &mut supervisor.live, Entry::Take);
     supervisor.queue()?;
     say(ready, "");
     let result = supervisor.run();
@@ -94,10 +102,13 @@ fn watch_over(
     }
     let goes_on = matches!(result, Ok(true)) && supervisor.live.ending.is_none();
     supervisor.finish()?;
+    let inbox = Inbox::open(store, sid)?;
+    // Until this has hold of the session again: who takes hold in between finds no prompt at rest.
+    *sending = Some(inbox.begin_to_send()?);
     drop(lock);
     result?;
     // A prompt that came after the last look and before the lock was let go would be read by nobody.
-    Ok(goes_on && Inbox::open(store, sid)?.has_prompt()?)
+    Ok(goes_on && inbox.has_prompt()?)
 }
 
 /// Records why a session cannot even be begun; otherwise it would look as if its supervisor had died.
@@ -118,7 +129,7 @@ fn end_leftovers(context: &Context<'_>, sid: SessionId) -> Result<()> {
         return Ok(());
     }
     let me = std::process::id();
-    let others = launch::supervisors(context);
+    let others = launch::supervisors(&context.store);
     let spare =
         |stat: &crate::process::identity::Stat| stat.pid == me || others.contains(&stat.pid);
     let care = Care {
@@ -209,10 +220,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             if !self.get_ready()? {
                 return Ok(false);
             }
-            self.live.writer.append(Body::Set {
-                key: "inbox_done".to_owned(),
-                value: id.as_str().into(),
-            })?;
+            self.live.writer.append(set::inbox_done(Some(id)))?;
             self.live.writer.append(Body::Prompt {
                 text: prompt.text.clone(),
                 from: prompt.from,
@@ -227,21 +235,13 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     /// A prompt whose turn began before a crash is in the transcript already.
     fn is_done_already(&self, id: crate::model::session::Ulid) -> bool {
-        self.session()
-            .more
-            .get("inbox_done")
-            .and_then(|done| done.as_str())
-            == Some(id.as_str())
+        self.session().settings.inbox_done == Some(id)
     }
 
     /// Keeps an agent that is slow to start alive for a while after a turn, unless somebody needs the session idle. Returns
     /// whether there is more to do.
     fn linger(&mut self) -> Result<bool> {
-        let linger = self
-            .context
-            .config
-            .duration("agent.linger")?
-            .unwrap_or(Duration::ZERO);
+        let linger = self.context.config.require(&settings::LINGER)?;
         if linger.is_zero() || !self.driver.capabilities().stays {
             return Ok(false);
         }
@@ -266,11 +266,12 @@ impl<'c, 'a> Supervisor<'c, 'a> {
                 return Ok(false);
             }
         }
+        dead_turns::settle(self.context, &mut self.live, Entry::Held)?;
         if let Some(moved) = work::moved(self.context, self.session())? {
             work::record_move(&mut self.live.writer, &moved)?;
         }
         let path = self.place()?;
-        if !self.has_worktree(&path)? || !self.session().more.contains_key("set_up") {
+        if !self.has_worktree(&path)? || self.session().settings.set_up.is_none() {
             // Most preparations are over at once: this goes to git with the next thing that must, or by itself soon.
             self.live.writer.note_status(State::Preparing, "")?;
             if !self.prepare(&path)? {
@@ -349,7 +350,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     /// Makes the worktree if need be, and runs the setup command in it.
     fn prepare(&mut self, path: &Path) -> Result<bool> {
-        if !self.session().more.contains_key("set_up")
+        if self.session().settings.set_up.is_none()
             && let Some(start) = create::finish(self.context, self.session())?
         {
             self.set_base(start)?;
@@ -369,17 +370,14 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             self.live.notify();
             return Ok(false);
         }
-        self.live.writer.append(Body::Set {
-            key: "set_up".to_owned(),
-            value: true.into(),
-        })?;
+        self.live.writer.append(set::set_up(Some(true)))?;
         Ok(true)
     }
 
     /// Makes the worktree: as it was where it was removed after turns, with what was not committed.
     fn make_worktree(&mut self) -> Result<()> {
         let (context, session) = (self.context, self.session().clone());
-        let guest = session.more.contains_key("shares");
+        let guest = session.settings.shares.is_some();
         let worked = !guest && context.store.last_snapshot(session.sid)?.is_some();
         let made = match worked {
             true => restore::bring_back(context, &session, &Which::Last)
@@ -434,10 +432,6 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         self.mend_link(&worktree)?;
         self.live.writer.look_for(secrets::known(context));
         let session = self.session().clone();
-        // What a supervisor that was killed did not come to.
-        for told in reflogs::settle(context, session.sid) {
-            self.live.writer.append(told)?;
-        }
         let mut environment = setup::environment(context, &self.spec, &session)?;
         let guard = setup::guard(context, &session, &mut environment)?;
         if guard.is_none() && session.turns == 1 {
@@ -445,7 +439,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             self.live.writer.append(Body::Notice { text })?;
         }
         self.clear_locks()?;
-        let looked = || setup::before_turn(context, &session, guard.as_ref());
+        let looked = || turn_checks::before_turn(context, &session, guard.as_ref());
         let mut before = match self.live.unless_stopped(looked) {
             Err(_) if self.live.ending.is_some() => return self.stop_between_turns(),
             before => before?,
@@ -476,7 +470,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         self.find_conversation(&mut turn)?;
         let claim = self.try_turn(&mut turn)?;
         leftover_files::hide(&turn.worktree)?;
-        self.end_turn(&claim, &before, guard.as_ref())
+        self.end_turn(&claim, &before)
     }
 
     /// Says once which servers the agent will not have, because it takes none.
@@ -499,19 +493,14 @@ impl<'c, 'a> Supervisor<'c, 'a> {
     }
 
     /// Looks at what the turn left, keeps it, and decides.
-    fn end_turn(
-        &mut self,
-        claim: &Claim,
-        before: &setup::Before,
-        guard: Option<&Guard>,
-    ) -> Result<()> {
+    fn end_turn(&mut self, claim: &Claim, before: &turn_checks::Before) -> Result<()> {
         if let Some(trouble) = &claim.trouble {
             self.live.writer.append(Body::Error {
                 kind: trouble.kind.as_str().to_owned(),
                 text: trouble.text.clone(),
             })?;
         }
-        let after = setup::after_turn(self.context, &mut self.live, before, guard)?;
+        let after = turn_checks::after_turn(self.context, &mut self.live, before)?;
         let (stopped, over_limit) = match &self.live.ending {
             Some(Ending::Stopped(reason)) => (Some(reason.clone()), None),
             Some(Ending::Signal(_)) => (None, None),
@@ -563,7 +552,6 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     fn finish(mut self) -> Result<()> {
         let closed = self.driver.close(&mut self.live);
-        self.live.others = launch::supervisors(self.context);
         self.live.sweep()?;
         self.keep_conversation();
         let sid = self.session().sid;

@@ -4,6 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use crate::config::settings;
 use crate::context::Context;
 use crate::model::session::{Session, State};
 
@@ -19,7 +20,7 @@ impl Notifier {
     pub fn new(context: &Context<'_>) -> Self {
         let top = context.repo.main_work_tree();
         Notifier {
-            command: context.config.string("agent.notify"),
+            command: context.config.text(&settings::NOTIFY),
             directory: top.unwrap_or_else(|| context.repo.common_dir().to_owned()),
         }
     }

@@ -2,7 +2,8 @@
 //! [`inbox`](crate::session::supervisor::inbox).
 
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Context as _, Result};
+use crate::fault;
 use crate::model::session::{Session, SessionId};
 use crate::process::lock;
 use crate::session::supervisor::inbox::{Inbox, Message};
@@ -24,13 +25,18 @@ pub fn keep_first(context: &Context<'_>, sid: SessionId, task: &str) -> Result<(
 
 /// Leaves a message for a session and makes sure that somebody reads it.
 pub fn send(context: &Context<'_>, sid: SessionId, message: &Message) -> Result<Delivery> {
-    Inbox::open(&context.store, sid)?.put(context.env, message)?;
+    let inbox = Inbox::open(&context.store, sid)?;
+    let _sending = inbox.begin_to_send()?;
+    inbox.put(context.env, message)?;
+    fault::point("prompt.left").context(|| "cannot send a prompt".into())?;
     deliver(context, sid)
 }
 
 /// Does the same with a message that comes before all that wait.
 pub fn send_first(context: &Context<'_>, sid: SessionId, message: &Message) -> Result<Delivery> {
-    Inbox::open(&context.store, sid)?.put_first(context.env, message)?;
+    let inbox = Inbox::open(&context.store, sid)?;
+    let _sending = inbox.begin_to_send()?;
+    inbox.put_first(context.env, message)?;
     deliver(context, sid)
 }
 
@@ -49,11 +55,11 @@ pub fn left(
     {
         return Ok(Vec::new());
     }
-    let done = recorded.and_then(|session| session.more.get("inbox_done")?.as_str());
+    let done = recorded.and_then(|session| session.settings.inbox_done);
     let mut texts = Vec::new();
     for (id, message) in Inbox::open(&context.store, sid)?.list()? {
         if let Message::Prompt { text, .. } = message
-            && done != Some(id.as_str())
+            && done != Some(id)
         {
             texts.push(text);
         }
@@ -64,7 +70,9 @@ pub fn left(
 /// Makes sure that somebody reads a prompt that was left by a command that died before it had started anybody. Returns
 /// nothing where there is none.
 pub fn deliver_left(context: &Context<'_>, sid: SessionId) -> Result<Option<Delivery>> {
-    match Inbox::open(&context.store, sid)?.has_prompt()? {
+    let inbox = Inbox::open(&context.store, sid)?;
+    let _sending = inbox.begin_to_send()?;
+    match inbox.has_prompt()? {
         true => deliver(context, sid).map(Some),
         false => Ok(None),
     }

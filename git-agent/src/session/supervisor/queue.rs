@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::config::settings;
 use crate::env::Millis;
 use crate::error::Result;
 use crate::model::event::Body;
@@ -12,9 +13,6 @@ use crate::process::wait::{Change, Watch};
 use crate::session::checks::read_only::Hold;
 use crate::session::supervisor::turn::retry;
 use crate::session::supervisor::{Supervisor, dependencies, launch, rate_limit};
-
-/// How many sessions work at once when nothing else is configured.
-const PARALLEL: u64 = 4;
 
 /// How soon after the first look at the sessions waited for the second comes.
 const SOON: Duration = Duration::from_millis(20);
@@ -110,18 +108,8 @@ impl Supervisor<'_, '_> {
 
     pub(crate) fn await_slot(&mut self) -> Result<bool> {
         let env = self.context.env;
-        let count = self
-            .context
-            .config
-            .number("agent.maxParallel")?
-            .unwrap_or(PARALLEL)
-            .max(1);
-        let priority = self
-            .session()
-            .more
-            .get("priority")
-            .and_then(serde_json::Value::as_i64);
-        let priority = i32::try_from(priority.unwrap_or(0)).unwrap_or(0);
+        let count = self.context.config.require(&settings::MAX_PARALLEL)?.max(1);
+        let priority = self.session().settings.priority.unwrap_or(0);
         let dir = self.context.store.require_dir("slots")?;
         let slots = Slots::new(dir, usize::try_from(count).unwrap_or(usize::MAX));
         if let Some(slot) = slots.try_take(env, priority)? {

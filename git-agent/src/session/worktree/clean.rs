@@ -6,6 +6,7 @@ use crate::git::merge::Merged;
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::snapshot::capture::Checkout;
 use crate::git::snapshot::scan::{Hidden, LeftOut};
+use crate::git::worktree::unfinished::unfinished;
 use crate::git::worktree::{self, Finding, ProvenSafe, Worktree};
 use crate::git::{ObjectId, Repo};
 use crate::model::event::Body;
@@ -332,7 +333,7 @@ fn note_removal(context: &Context<'_>, session: &Session, options: Options) -> R
 
 /// A session in another's worktree has no branch of its own to lose.
 fn is_own_branch(session: &Session) -> bool {
-    !session.more.contains_key("shares")
+    session.settings.shares.is_none()
 }
 
 fn worktree_of(repo: &Repo, session: &Session) -> Result<Option<Worktree>> {
@@ -416,6 +417,15 @@ fn remove_worktree(
         }
         Finding::InPlace => {}
     }
+    let checkout = Checkout {
+        admin_dir: found.admin_dir.clone(),
+        top: found.path.clone(),
+    };
+    // Before the branch: a rebase is on none.
+    if let Some(what) = unfinished(&checkout) {
+        one.kept.push(in_progress(what));
+        return Ok(false);
+    }
     let own = session.branch.as_deref().unwrap_or_default();
     if found.branch.as_deref() != Some(format!("refs/heads/{own}").as_str()) {
         let other = found.branch.as_deref().map_or_else(
@@ -431,10 +441,6 @@ fn remove_worktree(
             .push(format!("its worktree is on {other}, not on branch '{own}'"));
         return Ok(false);
     }
-    let checkout = Checkout {
-        admin_dir: found.admin_dir.clone(),
-        top: found.path.clone(),
-    };
     let Some(_alone) = Alone::take(context, &found.admin_dir)? else {
         one.kept.push(presence::who(session.sid));
         return Ok(false);
@@ -490,6 +496,12 @@ pub(crate) fn take_away(
         top: found.path.clone(),
     };
     snapshot(&here)?;
+    // The user may have begun one just now.
+    if let Some(what) = unfinished(&here) {
+        return Err(
+            Error::fatal(in_progress(what)).hint(format!("finish or abort the {what} first"))
+        );
+    }
     let id = found.id.clone().unwrap_or_default();
     worktree::remove_after(context.repo, &id, ProvenSafe::at(found.head), |aside| {
         ignored.keep(context, session.sid, aside)?;
@@ -501,6 +513,10 @@ pub(crate) fn take_away(
         Err(Error::fatal("something still writes into its worktree"))
     })?;
     Ok(())
+}
+
+fn in_progress(what: &str) -> String {
+    format!("a {what} is in progress in its worktree, and no snapshot can keep that")
 }
 
 /// Fails if something is in a worktree that no snapshot holds, and names it.

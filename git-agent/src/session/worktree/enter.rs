@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::agent::catalog::spec::AgentSpec;
+use crate::config::settings;
 use crate::context::Context;
 use crate::error::{Error, Result, shell_path, shell_word};
 use crate::git::worktree::{self, Finding, Worktree};
@@ -175,7 +176,7 @@ fn cannot_start(shown: &OsStr, error: std::io::Error) -> Error {
 /// Returns the command line of the editor to open a worktree with: the configured one, one with windows of its own if
 /// there is a screen, else the person's usual one.
 pub fn editor(context: &Context<'_>) -> Result<String> {
-    if let Some(command) = context.config.string("agent.editor") {
+    if let Some(command) = context.config.text(&settings::EDITOR) {
         return Ok(command);
     }
     let env = context.env;

@@ -33,16 +33,28 @@ pub fn finish(context: &Context<'_>, session: &Session, at: &Checkout) -> Result
     let Some((mark, way)) = repo.take_up_restoring(at)? else {
         return Ok(false);
     };
-    if way.done_at.is_some() && repo.head_of(at)? == way.done_at {
+    let done_at = way.and_then(|way| way.done_at);
+    if done_at.is_some() && repo.head_of(at)? == done_at {
         mark.end()?;
         return Ok(true);
     }
     repo.remove_own_index_lock(at);
-    let whole = repo.read_snapshot(way.to)?;
+    let whole = match way {
+        Some(way) => repo.read_snapshot(way.to)?,
+        // Every change of the files comes after a snapshot: the newest is the last whole state.
+        None => match store.last_snapshot(session.sid)? {
+            Some(last) => last.snapshot,
+            None => return mark.end().map(|()| true),
+        },
+    };
     let half = repo.record_half(at, &store.signature()).map_err(cannot)?;
     let half = repo.read_snapshot(half)?;
+    let mut kept = String::new();
     if !half.is_same_state(&whole) {
-        store.keep_lost(&format!("half/{}", session.sid), half.id)?;
+        kept = format!(
+            "; the files before are kept under '{}'",
+            store.keep_lost(&format!("half/{}", session.sid), half.id)?
+        );
         if half.head != whole.head {
             restore::require_on_branch(context, session, half.head)?;
             let branch = session.branch.as_deref().unwrap_or_default();
@@ -54,7 +66,7 @@ pub fn finish(context: &Context<'_>, session: &Session, at: &Checkout) -> Result
     // Who writes to the session at this moment tells more than this.
     if !lock::is_held(&store.write_lock(session.sid))? {
         let text = format!(
-            "a change of the worktree was interrupted; its files are those of {} now",
+            "a change of the worktree was interrupted; its files are those of {} now{kept}",
             whole.id
         );
         restore::note(context, session.sid, text)?;

@@ -13,28 +13,39 @@ use crate::session::supervisor::launch;
 #[must_use]
 struct Still {
     /// Keeps their supervisors away.
-    locks: Vec<Lock>,
+    sessions: Vec<launch::Held>,
     /// Keeps away whoever shares their worktree.
     worktree: Lock,
-    /// What waited in them before.
-    resting: Vec<launch::Resting>,
 }
 
 impl Still {
     /// Holds a session and others that share its worktree; fails while the agent of one works.
     fn hold(context: &Context<'_>, session: &Session, sharers: &[&Session]) -> Result<Self> {
+        let mut sessions = Vec::new();
+        match Still::hold_all(context, session, sharers, &mut sessions) {
+            Ok(worktree) => Ok(Still { sessions, worktree }),
+            Err(error) => {
+                // A prompt may have come to those that were held already.
+                let_all_go(context, sessions)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn hold_all(
+        context: &Context<'_>,
+        session: &Session,
+        sharers: &[&Session],
+        sessions: &mut Vec<launch::Held>,
+    ) -> Result<Lock> {
         let busy = |what: &str, name: &str| {
             Error::fatal(format!("{what} '{name}' is at work"))
                 .hint(format!("git agent wait {}", shell_word(name)))
         };
-        let mut locks = Vec::new();
-        let mut resting = Vec::new();
         for one in std::iter::once(&session).chain(sharers) {
-            resting.push(launch::Resting::look(context, one.sid)?);
             control::idle::require_idle(context, one)?;
-            let path = launch::run_lock(&context.store, one.sid);
-            let lock = Lock::try_acquire(context.env, path)?;
-            locks.push(lock.ok_or_else(|| busy("session", &one.name))?);
+            let held = launch::Held::take(context, one.sid)?;
+            sessions.push(held.ok_or_else(|| busy("session", &one.name))?);
         }
         let locked = context.store.require_dir("worktrees")?;
         let path = locked.join(format!("{}.lock", session.host()));
@@ -43,27 +54,22 @@ impl Still {
         if !read_only::is_unread(session, &locked)? {
             return Err(busy("a session in the worktree of", &session.name));
         }
-        Ok(Still {
-            locks,
-            worktree,
-            resting,
-        })
+        Ok(worktree)
     }
 
     /// Lets the sessions go on. A prompt that came meanwhile was left to this process: its turn begins now. A session that
     /// rested with a prompt before goes on resting.
     fn let_go(self, context: &Context<'_>) -> Result<()> {
-        let Still {
-            locks,
-            worktree,
-            resting,
-        } = self;
+        let Still { sessions, worktree } = self;
         drop(worktree);
-        drop(locks);
-        let begun = resting.iter().map(|one| one.take_up_others(context));
-        // Trouble with one is no reason to leave the others.
-        begun.fold(Ok(()), Result::and)
+        let_all_go(context, sessions)
     }
+}
+
+fn let_all_go(context: &Context<'_>, sessions: Vec<launch::Held>) -> Result<()> {
+    let begun = sessions.into_iter().map(|one| one.let_go(context));
+    // Trouble with one is no reason to leave the others.
+    begun.fold(Ok(()), Result::and)
 }
 
 /// Does something while a session is held still.

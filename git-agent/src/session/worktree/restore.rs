@@ -11,6 +11,7 @@ use crate::git::snapshot::capture::Checkout;
 use crate::git::snapshot::restore_mark::Way;
 use crate::git::worktree::{self, Again, Finding, Worktree};
 use crate::model::event::Body;
+use crate::model::session::settings::set;
 use crate::model::session::{Session, SessionId, State};
 use crate::session::caller::{self, Act};
 use crate::session::control::state;
@@ -250,7 +251,7 @@ pub(crate) fn undo(
     checkout: &Checkout,
     (start, now): (&Snapshot, &Snapshot),
 ) -> Result<()> {
-    if start.head != now.head && session.more.contains_key("shares") {
+    if start.head != now.head && session.settings.shares.is_some() {
         return Err(Error::fatal(
             "something was committed there, and not by this session as far as can be seen",
         ));
@@ -373,10 +374,7 @@ fn recreate_still(
     let copied = worktreeinclude::copy(context, again.checkout());
     let checkout = again.put_in_place()?;
     let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
-    writer.append(Body::Set {
-        key: "set_up".to_owned(),
-        value: serde_json::Value::Null,
-    })?;
+    writer.append(set::set_up(None))?;
     writer.append(Body::Notice {
         text: "the worktree was made anew".to_owned(),
     })?;

@@ -93,7 +93,7 @@ pub fn moved(context: &Context<'_>, session: &Session) -> Result<Option<Worktree
     else {
         return Ok(None);
     };
-    if session.more.contains_key("shares") {
+    if session.settings.shares.is_some() {
         return Ok(None);
     }
     let full = format!("refs/heads/{branch}");

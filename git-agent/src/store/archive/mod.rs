@@ -1,8 +1,8 @@
-//! Archives: closed sessions folded into one ref a month and writer, so that old work costs no ref of its own.
+//! Archives: closed sessions in one ref per month and writer, so that old work needs no refs of its own.
 //!
-//! An archive is a chain of commits. Each holds `sessions.jsonl`, one line a session (its last state and its log's `tip`),
-//! and has those tips as parents, so that every log stays reachable; its first parent is the archive before it. Lines are
-//! never changed: a session that is taken up again gets its ref back, and a newer line when it is folded again.
+//! An archive is a chain of commits. Each holds `sessions.jsonl`, one line per session (its last state and the `tip` of
+//! its log), and has those tips as parents, so that every log stays reachable; its first parent is the previous
+//! archive. Lines never change: a resumed session gets its ref back, and a newer line when it is archived again.
 
 #[cfg(test)]
 mod tests;
@@ -27,25 +27,25 @@ use crate::store::log::{ATTACHMENTS, Tip, VERSION, require_version, spool};
 use crate::store::refname::{self, Month, RefName};
 use crate::store::{Store, limits};
 
-/// The name of the tree entry with the folded sessions.
+/// The name of the tree entry with the archived sessions.
 pub const SESSIONS: &str = "sessions.jsonl";
 /// The key of a line that names the newest commit of the session's log.
 pub(super) const TIP: &str = "tip";
-/// Parents of one archive commit: the archive before it, and the logs. git's own octopus merges stay far below.
+/// The most parents of one archive commit: the previous archive, and the logs. git's own octopus merges have far fewer.
 pub(super) const PARENTS: usize = 200;
-/// How often a lost race is run again.
+/// How often a lost race is retried.
 const ATTEMPTS: u32 = 8;
 
-/// What a fold did.
+/// The result of archiving.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Folded {
-    /// The sessions that are in an archive now and have no ref of their own any more.
+    /// The sessions that are now in an archive and no longer have a ref.
     pub sessions: Vec<SessionId>,
     /// The archives that were written.
     pub archives: Vec<String>,
 }
 
-/// A session as an archive holds it.
+/// A session in an archive.
 #[derive(Debug, Clone)]
 pub struct Archived {
     /// The newest commit of its log.
@@ -54,18 +54,18 @@ pub struct Archived {
     pub session: Session,
 }
 
-/// Which closed sessions are folded.
+/// Selects the closed sessions to archive.
 pub struct Rule<'a> {
-    /// Those that may be, and no others.
+    /// The candidates.
     pub may: &'a dyn Fn(&Session) -> bool,
-    /// Of these, all that are closed since before then.
+    /// Archives all candidates that were closed before this time.
     pub before: Millis,
-    /// Of the rest, the ones closed longest ago, so that no more than this many are left.
+    /// Archives the oldest of the rest, so that at most this many remain.
     pub most: usize,
 }
 
 impl Store<'_> {
-    /// Folds all of this clone's closed sessions that are `wanted` into archives.
+    /// Archives all of this clone's closed sessions that are `wanted`.
     pub fn fold(&self, redactor: &Redactor, wanted: &dyn Fn(&Session) -> bool) -> Result<Folded> {
         let rule = Rule {
             may: wanted,
@@ -75,12 +75,12 @@ impl Store<'_> {
         self.fold_by(redactor, &rule)
     }
 
-    /// Folds this clone's closed sessions into archives by a rule. One that is being written is left alone, and so is one
-    /// whose spool is damaged. Archive and session refs change together or not at all.
+    /// Archives this clone's closed sessions by a rule. Skips sessions that are being written or have a damaged spool.
+    /// Archive and session refs change together or not at all.
     pub fn fold_by(&self, redactor: &Redactor, rule: &Rule<'_>) -> Result<Folded> {
         let lock = self.require_dir("locks")?.join("archive.lock");
         let mut folded = Folded::default();
-        // Somebody else folds: that is as good.
+        // Another process is archiving, which is as good.
         let Some(_lock) = Lock::try_acquire(self.env, lock)? else {
             return Ok(folded);
         };
@@ -89,7 +89,7 @@ impl Store<'_> {
         let mut closed: Vec<(Millis, SessionId)> = Vec::new();
         for listed in self.list(Scope::Mine)?.sessions {
             let session = &listed.session;
-            // An archive holds sessions of its own writer alone: nobody would take in another one.
+            // An archive holds only sessions of its own writer: other clones would refuse it otherwise.
             let own = session.writer == writer;
             if own && listed.tip.is_some() && session.status.is_closed() && (rule.may)(session) {
                 closed.push((session.updated, session.sid));
@@ -105,7 +105,7 @@ impl Store<'_> {
         }
         for (month, sids) in months {
             let month = Month::parse(&month)
-                .ok_or_else(|| Error::fatal(format!("'{month}' is no month")))?;
+                .ok_or_else(|| Error::fatal(format!("'{month}' is not a month")))?;
             let name = RefName::Archive {
                 month,
                 writer: writer.clone(),
@@ -129,7 +129,7 @@ impl Store<'_> {
         redactor: &Redactor,
         wanted: &dyn Fn(&Session) -> bool,
     ) -> Result<Vec<SessionId>> {
-        // Held until the refs are changed: whoever wants to write one of them waits, and then finds it in the archive.
+        // Held until the refs have changed: another writer waits, and then finds the session in the archive.
         let mut held = Vec::new();
         for sid in group {
             if let Some(lock) = Lock::try_acquire(self.env, self.write_lock(*sid))? {
@@ -137,7 +137,7 @@ impl Store<'_> {
             }
         }
         for _ in 0..ATTEMPTS {
-            // Asked for once: on reftable every question is a process.
+            // Read once, because on reftable every read is a process.
             let refs: BTreeMap<String, ObjectId> = self
                 .repo
                 .refs_under(refname::SESSIONS)?
@@ -159,16 +159,19 @@ impl Store<'_> {
             }
             if self.write_archive(name, &tips, redactor)? == Swap::Done {
                 for (_, lock) in held {
-                    // Sessions in an archive have no lock file either; the lock itself ends here in any case.
+                    // Archived sessions have no lock file. The lock itself ends here in any case.
                     let _ = lock.remove();
                 }
                 return Ok(tips.iter().map(|tip| tip.session.sid).collect());
             }
         }
-        Err(Error::fatal(format!("ref '{name}' keeps moving")).hint("git agent doctor"))
+        Err(
+            Error::fatal(format!("ref '{name}' moved {ATTEMPTS} times in a row"))
+                .hint("git agent doctor"),
+        )
     }
 
-    /// Returns the tip of a session once all of it is in git and nothing is left in its spool.
+    /// Returns the tip of a session if all of it is in git and its spool is empty.
     pub(super) fn settled(
         &self,
         sid: SessionId,
@@ -187,7 +190,7 @@ impl Store<'_> {
             return Ok(None);
         }
         spool::remove(&dir)?;
-        // Attachments are in git with the events that name them; an empty directory is nothing.
+        // Attachments are in git with their events. An empty directory does not matter.
         let _ = fs::remove_dir_all(dir.join(ATTACHMENTS));
         let _ = fs::remove_dir(&dir);
         Ok(Some(tip))
@@ -249,8 +252,8 @@ impl Store<'_> {
         Ok(swap)
     }
 
-    /// Gives a session of this clone that is in an archive its ref back. Returns whether it was in one. The caller holds
-    /// the session's write lock.
+    /// Restores the ref of an archived session of this clone. Returns whether it was archived. The caller holds the
+    /// session's write lock.
     pub fn unfold(&self, sid: SessionId) -> Result<bool> {
         let name = RefName::Session(sid).to_string();
         if self.repo.find_ref(&name)?.is_some() {
@@ -264,14 +267,14 @@ impl Store<'_> {
             expected: Expected::Absent,
             new: Some(archived.id),
         };
-        // Somebody who was faster has done the same.
+        // A faster process has done the same.
         match self.repo.swap_ref(&change)? {
             Swap::Done | Swap::Stale => Ok(true),
         }
     }
 
-    /// Returns the newest commit of one of this clone's folded sessions; one that others wrote only where this clone wrote
-    /// none.
+    /// Returns the newest commit of an archived session of this clone. Returns one that others wrote only if this clone
+    /// wrote none.
     pub(super) fn find_archived(&self, sid: SessionId) -> Result<Option<Tip>> {
         let known = self.own();
         let (mut own, mut theirs) = (Ok(None), None);
@@ -303,7 +306,7 @@ impl Store<'_> {
         Ok(own?.or(theirs).map(folded))
     }
 
-    /// Adds the folded sessions to a listing: this clone's first, then those of remotes.
+    /// Adds the archived sessions to a listing: this clone's first, then those of remotes.
     pub(super) fn take_in_archives(&self, listing: &mut Listing) -> Result<()> {
         let key = |listed: &Listed| (listed.session.sid, listed.session.writer.clone());
         let mine = listing.sessions.iter().filter(|listed| listed.is_mine());
@@ -319,7 +322,7 @@ impl Store<'_> {
             if let Some(RefName::Archive { month, .. }) = RefName::parse(&archive.name) {
                 let place = (&archive, &month, None);
                 for listed in self.take_in(place, &mut seen, listing) {
-                    // A remote still has the ref that was folded here: it is one's own session all the same.
+                    // A remote still has the ref that was archived here. It is this clone's own session nevertheless.
                     match theirs.get(&key(&listed)) {
                         Some(at) => listing.sessions[*at] = listed,
                         None => listing.sessions.push(listed),
@@ -340,8 +343,8 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// Returns one archive's sessions that were not seen yet; what cannot be read of it is reported. Of this clone's own
-    /// archive those that others put there come last, and only where it has none of that id itself.
+    /// Returns the sessions of one archive that were not seen yet, and reports unreadable parts. In this clone's own
+    /// archive, sessions that others put there come last, and only if it has no session of its own with that id.
     fn take_in(
         &self,
         (archive, month, remote): (&Ref, &Month, Option<String>),
@@ -369,7 +372,7 @@ impl Store<'_> {
                 last = Some((id, !judged || own.wrote(id, commit)));
             }
             if last.is_some_and(|(_, wrote)| !wrote) {
-                // Two archives that were joined have what each wrote in a commit of neither: then the log tells.
+                // If two archives were joined, the merge commit has neither's mark. Then the log decides.
                 match self.tip_by(&own, archived.tip, listed.session.sid) {
                     Ok(tip) if tip.own => listed.session = tip.session,
                     _ => {
@@ -398,11 +401,11 @@ impl Store<'_> {
     }
 }
 
-/// A session that was seen, and whose. Nobody can hide somebody else's by giving one of their own the same id.
+/// A session and its writer. A writer cannot hide another's session with one of the same id.
 type Seen = (SessionId, WriterId);
 
-/// Calls `each` with the sessions of an archive, newest commit first, until it returns `false`. A session that was folded
-/// more than once comes more than once: the first is the one that counts.
+/// Calls `each` with the sessions of an archive, newest commit first, until it returns `false`. A session that was
+/// archived several times comes several times; the first one counts.
 pub(crate) fn read_archive(
     repo: &Repo,
     tip: ObjectId,
@@ -412,7 +415,7 @@ pub(crate) fn read_archive(
     read_archive_commits(repo, tip, month, &mut |archived, _, _| each(archived))
 }
 
-/// The same, with the commit that each of them is in.
+/// The same, with the commit that contains each of them.
 fn read_archive_commits(
     repo: &Repo,
     tip: ObjectId,
@@ -425,7 +428,7 @@ fn read_archive_commits(
         let commit = repo.read_commit(id)?;
         let entries = repo.read_tree(commit.tree, limits::TREE)?;
         require_version(&entries).map_err(|newer| {
-            newer.unwrap_or_else(|| Error::fatal(format!("commit {id} is no archive")))
+            newer.unwrap_or_else(|| Error::fatal(format!("commit {id} is not an archive")))
         })?;
         let blob = entries
             .iter()
@@ -442,7 +445,7 @@ fn read_archive_commits(
             let known = commit.parents.contains(&archived.tip);
             if !known || archived.session.sid.month() != month.as_str() {
                 return Err(Error::fatal(format!(
-                    "{SESSIONS} of {id} speaks of a session that is not in it"
+                    "{SESSIONS} of {id} names a session that it does not contain"
                 )));
             }
             tips.insert(archived.tip);
@@ -464,15 +467,14 @@ fn read_archive_commits(
 }
 
 pub(super) fn read_line(repo: &Repo, line: &[u8]) -> Result<Archived> {
-    let mut value: Value =
-        serde_json::from_slice(line).context(|| "it is no JSON object".into())?;
+    let mut value: Value = serde_json::from_slice(line).context(|| "not a JSON object".into())?;
     let tip = value
         .as_object_mut()
         .and_then(|fields| fields.remove(TIP))
         .and_then(|tip| tip.as_str().map(str::to_owned))
-        .ok_or_else(|| Error::fatal("it names no log"))?;
+        .ok_or_else(|| Error::fatal("the log is missing"))?;
     Ok(Archived {
         tip: repo.parse_id(&tip)?,
-        session: serde_json::from_value(value).context(|| "it is no session".into())?,
+        session: serde_json::from_value(value).context(|| "not a session".into())?,
     })
 }

@@ -1,4 +1,4 @@
-//! Sessions folded into archives and taken out again, through real repositories.
+//! Sessions are archived and resumed in real repositories.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,7 +39,7 @@ fn transcript(store: &Store<'_>, sid: SessionId) -> Vec<Event> {
         .expect("all events")
 }
 
-/// Makes many closed sessions with one write of objects and one of refs.
+/// Creates many closed sessions with one write of objects and one of refs.
 fn many(store: &Store<'_>, count: usize) -> Vec<SessionId> {
     let mut batch = store.repo.batch();
     let mut changes = Vec::new();
@@ -116,7 +116,7 @@ fn folded_sessions_are_found_read_and_taken_up_again_on_every_format() {
         let found = store.find_session("old").expect("finds");
         assert!(found.archived && found.is_mine());
         assert_eq!(found.session.seq, 32);
-        assert!(store.find_session("nobody").is_err());
+        assert!(store.find_session("missing").is_err());
 
         let mut writer = SessionWriter::open(&store, old, redactor()).expect("opens");
         assert_eq!(writer.session().seq, 32);
@@ -130,7 +130,7 @@ fn folded_sessions_are_found_read_and_taken_up_again_on_every_format() {
         assert_eq!(listed(Scope::Archived), [old, other, open_sid]);
         assert_eq!(transcript(&store, old).len(), 33);
         assert_eq!(transcript(&store, old)[..32], before);
-        // Folded once more, the newer line counts.
+        // Archived again, the newer line counts.
         store.fold(&redactor(), &|_| true).expect("folds");
         let found = store.find_session("old").expect("finds");
         assert_eq!((found.session.seq, found.archived), (33, true));
@@ -269,7 +269,7 @@ fn only_what_is_wanted_closed_and_whole_is_folded() {
         store.fold(&redactor(), &kept).expect("folds").sessions,
         [held]
     );
-    // An archive of a newer program is said and harms nothing else.
+    // An archive of a newer program is reported and does not disturb others.
     let tree = fixture.git(&["hash-object", "-t", "tree", "-w", "/dev/null"]);
     let commit = fixture.git(&["commit-tree", "-m", "x", tree.trim()]);
     let name = format!("{}zoe-1a2b", refname::archives_of(&young.month()));
@@ -305,7 +305,7 @@ fn beyond_so_many_the_ones_closed_first_are_folded() {
         folded.sort_unstable();
         folded
     };
-    assert!(fold(Millis(0), 4).is_empty(), "there are no more");
+    assert!(fold(Millis(0), 4).is_empty(), "none is left");
     let mut first: Vec<SessionId> = by_age.iter().copied().filter(|sid| *sid != kept).collect();
     let last = first.split_off(3);
     first.sort_unstable();
@@ -361,7 +361,7 @@ fn nobody_hides_a_session_by_giving_one_of_their_own_the_same_id() {
     let mut both = vec!["aaa-1a2b".to_owned(), writer.clone()];
     both.sort();
     assert_eq!(listed(&store), both);
-    // Neither does it hide one that is somebody else's.
+    // Nor does it hide another writer's session.
     fixture.git(&["update-ref", "-d", &folded.archives[0]]);
     assert_eq!(listed(&store), both);
 }

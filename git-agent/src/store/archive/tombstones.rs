@@ -1,5 +1,5 @@
-//! Sessions that their owners deleted. A copy may still be in an archive, or at somebody who has not pruned: the owner's
-//! word counts, and it is not shown any more.
+//! Sessions that their owners deleted. An archive or a teammate may still have a copy: the owner's decision counts, and
+//! the session is no longer listed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +12,10 @@ use crate::store::list::Listing;
 use crate::store::notes::Kind;
 
 impl Store<'_> {
-    /// Returns the sessions that somebody says are deleted, and who. It counts from a session's own writer.
+    /// Returns the sessions with a deletion record, and the writers of the records. Only the session's own writer
+    /// counts.
     ///
-    /// Such records are notes on the empty tree, so that one look at each writer's ref finds them all.
+    /// Such records are notes on the empty tree, so that one read of each writer's ref finds them all.
     pub fn forgotten(&self) -> Result<BTreeMap<SessionId, BTreeSet<WriterId>>> {
         let mut forgotten: BTreeMap<SessionId, BTreeSet<WriterId>> = BTreeMap::new();
         let (notes, _) = self.notes_on(Kind::Review, self.repo.empty_tree_id())?;
@@ -24,7 +25,7 @@ impl Store<'_> {
             for line in &note.lines {
                 if let Ok(record) = serde_json::from_str::<Record>(line)
                     && record.action == (Action::Del { target: None })
-                    // Nobody else says that this clone deleted something.
+                    // Only this clone can delete its own sessions.
                     && (!own.contains(&note.writer) || wrote(line))
                 {
                     let writers = forgotten.entry(record.sid).or_default();
@@ -52,14 +53,14 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// Takes the sessions that their own writers deleted out of a listing.
+    /// Removes the sessions that their own writers deleted from a listing.
     pub(crate) fn hide_forgotten(&self, listing: &mut Listing) -> Result<()> {
         if listing.sessions.is_empty() {
             return Ok(());
         }
         let forgotten = self.forgotten()?;
         listing.sessions.retain(|listed| {
-            // One that still has a ref of this clone was taken up again after all.
+            // A session that still has a ref in this clone was resumed after its deletion.
             let has_ref = listed.is_mine() && !listed.archived;
             has_ref
                 || !forgotten

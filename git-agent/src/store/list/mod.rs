@@ -1,4 +1,4 @@
-//! Listing: the state of every session, mine and theirs, read from the ref tips alone, on all cores.
+//! Lists the states of all sessions, this clone's and fetched ones, from the ref tips alone, on all cores.
 
 pub(crate) mod tip_cache;
 
@@ -15,21 +15,21 @@ use crate::store::log::{Tip, parse_state, read_state_bytes};
 use crate::store::refname::{self, RefName};
 use crate::store::sync::authorship::Key;
 
-/// Fewer sessions than this are read by one thread: starting another costs more.
+/// One thread reads fewer sessions than this: starting another costs more.
 const PER_THREAD: usize = 64;
 
-/// A session as listed.
+/// A session in a listing.
 #[derive(Debug, Clone)]
 pub struct Listed {
     /// The newest commit of its log; `None` while everything is still in the spool.
     pub tip: Option<ObjectId>,
-    /// Its state, with what is still in the spool taken in.
+    /// Its state, including events in the spool.
     pub session: Session,
-    /// The remote it was fetched from; `None` for what lies among this clone's own.
+    /// The remote it was fetched from; `None` for sessions among this clone's refs.
     pub remote: Option<String>,
-    /// Whether it lies among this clone's own and was written elsewhere: it was fetched by hand, or came with an archive.
+    /// Whether it is among this clone's refs but was written elsewhere: fetched by hand, or part of an archive.
     pub by_hand: bool,
-    /// Whether it is in an archive, without a ref of its own.
+    /// Whether it is in an archive, without a ref.
     pub archived: bool,
 }
 
@@ -45,50 +45,50 @@ impl Listed {
         }
     }
 
-    /// Returns whether this clone writes it. Where it lies says nothing: what others wrote names commands, worktrees and
-    /// branches of others.
+    /// Returns whether this clone writes the session. The place of its ref does not matter: a session of another clone
+    /// names that clone's commands, worktrees and branches.
     pub fn is_mine(&self) -> bool {
         self.remote.is_none() && !self.by_hand
     }
 }
 
-/// A session whose log cannot be read.
+/// A session with an unreadable log.
 #[derive(Debug, Clone)]
 pub struct Unreadable {
-    /// The ref.
+    /// The full name of its ref.
     pub name: String,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub reason: String,
 }
 
-/// What a listing found.
+/// The result of a listing.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// The sessions, oldest first.
     pub sessions: Vec<Listed>,
-    /// The refs of ours that hold no readable session.
+    /// Our refs without a readable session.
     pub unreadable: Vec<Unreadable>,
 }
 
-/// Whose sessions to list.
+/// The sessions to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// This clone's.
+    /// This clone's sessions.
     Mine,
     /// This clone's and those fetched from remotes.
     All,
-    /// All of these, and the closed ones that were folded into archives.
+    /// All of these, and the closed ones in archives.
     Archived,
 }
 
 impl Store<'_> {
-    /// Lists sessions, oldest first. One that cannot be read is reported and harms no other.
+    /// Lists sessions, oldest first. An unreadable one is reported and does not disturb others.
     pub fn list(&self, scope: Scope) -> Result<Listing> {
         let mut wanted = Vec::new();
         let mut listing = Listing::default();
         let mine = self.repo.refs_under(refname::SESSIONS)?;
         for (name, reason) in mine.broken {
-            // A name that gix cannot even give is judged by the doctor, who looks at the files.
+            // The doctor reads the files and judges names that gix cannot return.
             if RefName::parse(&name).is_some() {
                 listing.unreadable.push(Unreadable { name, reason });
             }
@@ -114,11 +114,11 @@ impl Store<'_> {
                 }
             }
         }
-        // One's own session comes back from every remote it was pushed to; it is still one session.
+        // This clone's own session comes back from every remote it was pushed to, but stays one session.
         wanted.sort_by_key(|wanted| (wanted.sid, wanted.remote.is_some()));
         wanted.dedup_by(|next, kept| {
             let same = next.sid == kept.sid;
-            // Of several remotes' copies the newest counts: one of a remote that was renamed never grows.
+            // The newest of several remotes' copies counts: that of a renamed remote never grows.
             if same && kept.remote.is_some() && next.found.id != kept.found.id {
                 let newer = self.repo.is_ancestor(kept.found.id, next.found.id);
                 if newer.unwrap_or(false) {
@@ -148,13 +148,13 @@ impl Store<'_> {
         Ok(listing)
     }
 
-    /// Tells what this clone wrote from what was fetched by hand to the same place.
+    /// Separates sessions that this clone wrote from those fetched by hand to the same place.
     fn tell_own(&self, listing: &mut Listing) -> Result<()> {
         let own = self.own();
         if own.key.is_some() {
             let unmarked = listing.sessions.iter_mut().filter(|listed| listed.by_hand);
             for listed in unmarked.filter(|listed| !listed.archived) {
-                // What cannot be followed back is nobody's here.
+                // A session without a readable history does not count as own.
                 let tip = listed.tip.filter(|tip| !own.had(&tip.to_string()));
                 let view = |tip| own.view(tip, &listed.session);
                 match tip.map(view).transpose().ok() {
@@ -168,7 +168,7 @@ impl Store<'_> {
             }
             return Ok(());
         }
-        // A clone that cannot read its id, or has lost it, still has the snapshots that it made.
+        // A clone whose id is lost or unreadable still has its own snapshots.
         let writers = self.own_writers().unwrap_or_default();
         for listed in &mut listing.sessions {
             let session = &listed.session;
@@ -179,7 +179,7 @@ impl Store<'_> {
                 .repo
                 .find_ref(&refname::snapshots(session.sid))?
                 .is_some();
-            // Those of a folded session are no sign that the ref of the same name is its.
+            // Snapshots of an archived session do not prove that a ref of the same name is its own.
             let apart = listed.archived || matches!(self.find_archived(session.sid), Ok(None));
             listed.by_hand = !made_here || !apart;
         }
@@ -218,8 +218,8 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// Finds the session that a person means: a name, an id, or the end of an id. This clone's come first, and archives
-    /// are read only when it is nowhere else.
+    /// Finds the session that the user names: by name, id, or end of an id. This clone's come first, and archives are
+    /// read only without another match.
     pub fn find_session(&self, wanted: &str) -> Result<Listed> {
         let listing = self.list(Scope::All)?;
         match self.is_known(&listing, wanted) {
@@ -228,8 +228,8 @@ impl Store<'_> {
         }
     }
 
-    /// Returns whether a listing without archives tells which session a person means. Somebody else's that has the id of one
-    /// that was folded here does not stand in for it.
+    /// Returns whether a listing without archives is enough to find the session that the user names. Another writer's
+    /// session does not replace an archived one of this clone with the same id.
     pub fn is_known(&self, listing: &Listing, wanted: &str) -> bool {
         let found = candidates(listing, wanted);
         let stands_in = |listed: &&Listed| {
@@ -241,7 +241,7 @@ impl Store<'_> {
     }
 }
 
-/// Returns the sessions of a listing that a person may mean.
+/// Returns the sessions of a listing that match a name or an id.
 pub fn candidates<'l>(listing: &'l Listing, wanted: &str) -> Vec<&'l Listed> {
     let by = |test: &dyn Fn(&Listed) -> bool| -> Vec<&'l Listed> {
         let all = || listing.sessions.iter().filter(|listed| test(listed));
@@ -255,7 +255,7 @@ pub fn candidates<'l>(listing: &'l Listing, wanted: &str) -> Vec<&'l Listed> {
     let mut found = by(&|listed| listed.session.sid.as_str() == wanted);
     if found.is_empty() {
         found = by(&|listed| listed.session.name == wanted);
-        // A name may be used again once its session is closed: the one still open is meant.
+        // A name can be reused once its session is closed: the open one is meant.
         if found.len() > 1 {
             let open: Vec<_> = found
                 .iter()
@@ -273,7 +273,7 @@ pub fn candidates<'l>(listing: &'l Listing, wanted: &str) -> Vec<&'l Listed> {
     found
 }
 
-/// Finds the session that a person means in a listing.
+/// Finds the session that the user names in a listing.
 pub fn find_in<'l>(listing: &'l Listing, wanted: &str) -> Result<&'l Listed> {
     let found = candidates(listing, wanted);
     match found.as_slice() {
@@ -292,7 +292,7 @@ pub fn find_in<'l>(listing: &'l Listing, wanted: &str) -> Result<&'l Listed> {
     }
 }
 
-/// Says why nothing was found: because there is nothing, or because it cannot be read.
+/// Explains why no session was found: it does not exist, or it cannot be read.
 fn missing(listing: &Listing, wanted: &str) -> Error {
     let bad = listing
         .unreadable
@@ -313,12 +313,12 @@ struct Wanted {
     remote: Option<String>,
 }
 
-/// What one thread read.
+/// The sessions that one thread read.
 #[derive(Debug, Default)]
 struct Part {
     sessions: Vec<Listed>,
     unreadable: Vec<Unreadable>,
-    /// The states that were not in the copy on disk.
+    /// The states that the cache did not contain.
     read: HashMap<ObjectId, Kept>,
 }
 
@@ -360,7 +360,7 @@ fn read_part(repo: &Repo, wanted: &[Wanted], states: &States, key: Option<&Key>)
                 tip: Some(found.id),
                 session,
                 remote: remote.clone(),
-                // What has no mark is looked at more closely.
+                // A session without a mark is examined more closely.
                 by_hand: remote.is_none() && key.is_some() && !marked,
                 archived: false,
             }),

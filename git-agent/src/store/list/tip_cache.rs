@@ -1,7 +1,8 @@
-//! A copy on disk of the states at many ref tips, so that listing thousands of sessions does not unpack thousands of objects.
+//! A cache of the states at many ref tips, so that listing thousands of sessions does not unpack thousands of objects.
 //!
-//! Each is kept under the commit it was read from, which can never hold another: an entry is right or unused, and losing the
-//! file costs time only. One line a state: `<commit> <crc32> <mark><state>`, where the mark is `+` for what this clone wrote. Repositories with few sessions have no such file.
+//! A state is stored under its commit, which never changes: an entry is right or unused, and losing the file only costs
+//! time. One line per state: `<commit> <crc32> <mark><state>`, where the mark is `+` for sessions that this clone
+//! wrote. Repositories with few sessions have no cache.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,23 +11,23 @@ use std::ops::Range;
 use crate::git::ObjectId;
 use crate::store::Store;
 
-/// With fewer sessions the objects themselves are read soon enough.
+/// With fewer sessions, reading the objects is fast enough.
 const FEW: usize = 256;
-/// The first line: another one is a file of another version.
+/// The first line; a file with another one is of another version.
 const HEADER: &[u8] = b"git-agent states v2\n";
 /// The largest file that is read.
 const LARGEST: u64 = 256 << 20;
 
-/// A state to be kept.
+/// A state for the cache.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    /// As it was written.
+    /// The state as it was written.
     pub(crate) state: Vec<u8>,
     /// Whether its commit has the mark of this clone.
     pub(crate) marked: bool,
 }
 
-/// The states found on disk.
+/// The states of the cache.
 #[derive(Debug, Default)]
 pub(crate) struct States {
     bytes: Vec<u8>,
@@ -34,7 +35,7 @@ pub(crate) struct States {
 }
 
 impl States {
-    /// Reads the copy, for a listing of so many sessions. A file that cannot be read or understood is none.
+    /// Reads the cache for a listing of this many sessions. An unreadable file counts as empty.
     pub(crate) fn load(store: &Store<'_>, sessions: usize) -> Self {
         let path = store.dir.join("cache").join("states");
         let small = |length: u64| length <= LARGEST;
@@ -57,7 +58,7 @@ impl States {
         States { bytes, lines }
     }
 
-    /// Returns the state at a commit, if it is here and whole, and whether the commit has the mark of this clone.
+    /// Returns the state at a commit, if it is here and intact, and whether the commit has the mark of this clone.
     pub(crate) fn state_at(&self, id: ObjectId) -> Option<(&[u8], bool)> {
         let line = &self.bytes[self.lines.get(&id)?.clone()];
         let mut fields = line.splitn(3, |byte| *byte == b' ').skip(1);
@@ -68,7 +69,7 @@ impl States {
         (crc32fast::hash(state) == expected).then_some((rest, *mark == b'+'))
     }
 
-    /// Writes the copy anew, with what was just read from git, when that was more than a tenth. That it fails is no error.
+    /// Rewrites the cache with the states read from git, if those were more than a tenth. A failure is not an error.
     pub(crate) fn keep(
         &self,
         store: &Store<'_>,
@@ -85,7 +86,7 @@ impl States {
                 .map(|kept| (kept.state.as_slice(), kept.marked))
                 .or_else(|| self.state_at(*id));
             let (state, marked) = state.unwrap_or_default();
-            // A state is one line, with its end or without.
+            // A state is one line, with or without its end.
             let state = state.trim_ascii_end();
             if !state.is_empty() && !state.contains(&b'\n') {
                 let state = [if marked { b"+" } else { b"-" }, state].concat();
@@ -98,7 +99,8 @@ impl States {
         let Ok(dir) = store.require_dir("cache") else {
             return;
         };
-        // Two that write at once may spoil each other's lines: their sums tell, and the next listing writes them again.
+        // Two concurrent writers may damage each other's lines. Their checksums show it, and the next listing rewrites
+        // them.
         let new = dir.join("states.new");
         if fs::write(&new, &bytes).is_ok() {
             let _ = fs::rename(&new, dir.join("states"));

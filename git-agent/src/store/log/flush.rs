@@ -1,4 +1,4 @@
-//! From the spool to git: events become commits of the session's log, each with the state as it is after them.
+//! Moves events from the spool to git, as commits of the session's log, each with the state after its events.
 
 use std::fs;
 
@@ -16,11 +16,12 @@ use crate::store::log::{ATTACHMENTS, EVENTS, STATE, Tip, VERSION, spool};
 use crate::store::refname::RefName;
 use crate::store::{Store, limits};
 
-/// How often a lost race for the ref is run again.
+/// How often a lost race for the ref is retried.
 const ATTEMPTS: u32 = 8;
 
 impl Store<'_> {
-    /// Brings a session's spool into git, piece by piece, and returns the newest commit. The caller holds the write lock.
+    /// Moves a session's spool into git, chunk by chunk, and returns the newest commit. The caller holds the write
+    /// lock.
     pub(crate) fn flush_spool(&self, sid: SessionId, redactor: &Redactor) -> Result<Option<Tip>> {
         let mut tip = self.log_tip(sid)?;
         let mut lost_races = 0;
@@ -38,26 +39,28 @@ impl Store<'_> {
             if tail.events.is_empty() {
                 return Ok(tip);
             }
-            // Taken up again: it needs a ref of its own to grow.
+            // Resumed: it needs its own ref to grow.
             if tip.as_ref().is_some_and(|tip| tip.archived) {
                 self.unfold(sid)?;
             }
             match self.write_log(tip.as_ref(), base, &tail, redactor)? {
                 Some(written) => tip = Some(written),
-                // Only a person with plain git, or a copy of this clone, can be in the way.
+                // Only a user with plain git, or a copy of this clone, can interfere.
                 None if lost_races < ATTEMPTS => {
                     lost_races += 1;
                     tip = self.log_tip(sid)?;
                 }
                 None => {
-                    return Err(Error::fatal(format!("ref of session {sid} keeps moving"))
-                        .hint("git agent doctor"));
+                    return Err(Error::fatal(format!(
+                        "ref of session {sid} moved {ATTEMPTS} times in a row"
+                    ))
+                    .hint("git agent doctor"));
                 }
             }
         }
     }
 
-    /// Writes one log commit and moves the ref; `None` when the ref was moved by somebody else.
+    /// Writes one log commit and moves the ref; returns `None` if another process moved the ref.
     fn write_log(
         &self,
         tip: Option<&Tip>,
@@ -108,7 +111,7 @@ impl Store<'_> {
         };
         let message = message(&session, first, &code);
         let mut message = redactor.text(&message).into_inner();
-        // What goes on from words of others does not make them this clone's.
+        // A commit on top of another writer's does not make that one this clone's.
         if tip.is_none_or(|tip| tip.own) {
             message = self.marked(tree, &parents, &message)?;
         }
@@ -145,7 +148,7 @@ impl Store<'_> {
             .map(|_| id))
     }
 
-    /// Adds the attachments that a chunk of events speaks of.
+    /// Adds the attachments that a chunk of events names.
     fn attach(
         &self,
         batch: &mut Batch,
@@ -157,7 +160,7 @@ impl Store<'_> {
         let mut entries = Vec::new();
         for name in names.iter().take(limits::ATTACHMENTS) {
             let plain = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-            // Gone with a cleaned spool: the event says what it was, shortened.
+            // It was removed with the spool. The event still has a shortened text.
             let Some(bytes) = plain.then(|| fs::read(dir.join(name)).ok()).flatten() else {
                 continue;
             };
@@ -190,7 +193,7 @@ fn join_lines(lines: &[Redacted<String>]) -> Redacted<Vec<u8>> {
     Redacted::concat(lines.iter().flat_map(|line| [line, &newline])).into_bytes()
 }
 
-/// How long parts of a state are that is too large as a whole.
+/// The length of strings in a state that is too large as a whole.
 const SMALL: usize = 500;
 
 /// Returns `state.json`, small enough for every reader.
@@ -202,14 +205,12 @@ fn state_line(session: &Session, redactor: &Redactor) -> Result<Redacted<Vec<u8>
     let mut line = encode(session)?;
     if line.as_str().len() as u64 >= limits::STATE {
         let mut small = session.clone();
-        // What decides how the session runs is short.
-        small
-            .more
-            .retain(|_, value| value.to_string().len() <= SMALL);
+        // The values that decide how the session runs are short.
+        small.settings.drop_larger_than(SMALL);
         small.task = shorten(&small.task, SMALL);
         line = encode(&small)?;
     }
-    // Written all the same, it would be the last that anybody reads of the session.
+    // A larger state would make the session unreadable.
     if line.as_str().len() as u64 >= limits::STATE {
         return Err(Error::fatal(format!(
             "the record of session '{}' is too large",

@@ -1,4 +1,4 @@
-//! Session logs as they stand in git: a chain of commits, each with the events that are new in it and the state after it.
+//! Session logs in git: a chain of commits, each with its new events and the state after them.
 
 pub(crate) mod flush;
 pub mod spool;
@@ -16,7 +16,7 @@ use crate::store::refname::RefName;
 use crate::store::sync::authorship::Own;
 use crate::store::{Store, limits};
 
-/// The name of the tree entry that tells the format.
+/// The name of the tree entry that marks the format.
 pub const VERSION: &str = "v1";
 /// The name of the tree entry with the new events.
 pub const EVENTS: &str = "events.jsonl";
@@ -25,19 +25,19 @@ pub const STATE: &str = "state.json";
 /// The name of the tree entry with attachments.
 pub const ATTACHMENTS: &str = "att";
 
-/// The trailer that names the other side's commit where two versions of one log or archive were brought together.
+/// The trailer that names the other commit where two versions of one log or archive were joined.
 pub const JOINED: &str = "Agent-Joined";
 
-/// The newest commit of a session's log, and the state it holds.
+/// The newest commit of a session's log, and its state.
 #[derive(Debug, Clone)]
 pub struct Tip {
-    /// The commit.
+    /// The newest commit.
     pub id: ObjectId,
-    /// The state.
+    /// The state at that commit.
     pub session: Session,
-    /// Whether it is in an archive, without a ref of its own.
+    /// Whether it is in an archive, without a ref.
     pub archived: bool,
-    /// Whether the state is what this clone said of the session.
+    /// Whether this clone wrote the state.
     pub own: bool,
 }
 
@@ -51,7 +51,7 @@ struct LogCommit {
 }
 
 impl Store<'_> {
-    /// Returns the newest commit of a session of this clone, if it is in git yet. A folded one is found in its archive.
+    /// Returns the newest commit of a session of this clone, if it is in git yet. Finds an archived one in its archive.
     pub fn log_tip(&self, sid: SessionId) -> Result<Option<Tip>> {
         let Some(id) = self.repo.find_ref(&RefName::Session(sid).to_string())? else {
             return self.find_archived(sid);
@@ -59,13 +59,13 @@ impl Store<'_> {
         self.tip_at(id, sid).map(Some)
     }
 
-    /// Returns the state at the newest commit of a session of this clone, as this clone sees it: where others wrote on top, it
-    /// is what this clone said last, with their news.
+    /// Returns the state at the newest commit of a session of this clone. If others wrote on top, returns this clone's
+    /// last state with their news.
     pub(super) fn tip_at(&self, id: ObjectId, sid: SessionId) -> Result<Tip> {
         self.tip_by(&self.own(), id, sid)
     }
 
-    /// The same, for who knows already what tells this clone's own.
+    /// The same for a caller that has already loaded this clone's marks.
     pub(super) fn tip_by(&self, own: &Own<'_, '_>, id: ObjectId, sid: SessionId) -> Result<Tip> {
         let mut tip = Tip {
             id,
@@ -82,17 +82,17 @@ impl Store<'_> {
         Ok(tip)
     }
 
-    /// Returns the state at a commit of a session's log, checked to be that session's.
+    /// Returns the state at a commit of a session's log, after checking that it belongs to that session.
     pub fn state_at(&self, id: ObjectId, sid: SessionId) -> Result<Session> {
         read_state(self.repo, id, sid)
     }
 
-    /// Returns the commit before one of a session's log.
+    /// Returns the previous commit of a session's log.
     pub fn log_before(&self, id: ObjectId) -> Result<Option<ObjectId>> {
         Ok(read_log_commit(self.repo, id)?.previous)
     }
 
-    /// Returns the newest code commit that a log carries along as a parent.
+    /// Returns the newest code commit among the parents of a log.
     pub fn submitted(&self, tip: ObjectId) -> Result<Option<ObjectId>> {
         let mut next = Some(tip);
         for _ in 0..limits::CHAIN {
@@ -129,7 +129,7 @@ impl Store<'_> {
         })
     }
 
-    /// Returns at least the last `count` events of a log in git, if there are as many, oldest first.
+    /// Returns at least the last `count` events of a log in git, if it has as many, oldest first.
     pub fn transcript_tail(&self, tip: ObjectId, count: usize) -> Result<Vec<Event>> {
         let mut chunks = Vec::new();
         let (mut found, mut next, mut left) = (0, Some(tip), limits::SESSION);
@@ -143,7 +143,7 @@ impl Store<'_> {
         Ok(chunks.into_iter().rev().flatten().collect())
     }
 
-    /// Returns an attachment of a session, in git already or not.
+    /// Returns an attachment of a session, whether it is in git yet or not.
     pub fn attached(&self, listed: &Listed, sha256: &str) -> Result<Option<Vec<u8>>> {
         let is_name = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
         if listed.is_mine() && is_name {
@@ -158,7 +158,7 @@ impl Store<'_> {
         }
     }
 
-    /// Returns an attachment by its SHA-256, looking from the tip backwards.
+    /// Returns an attachment by its SHA-256, searching from the tip backwards.
     pub fn attachment(&self, tip: ObjectId, sha256: &str) -> Result<Option<Vec<u8>>> {
         let limit = limits::ATTACHMENT as u64;
         self.find_attachment(tip, sha256)?
@@ -166,7 +166,7 @@ impl Store<'_> {
             .transpose()
     }
 
-    /// Returns the blob of an attachment, looking from the tip backwards.
+    /// Returns the blob of an attachment, searching from the tip backwards.
     pub(super) fn find_attachment(&self, tip: ObjectId, sha256: &str) -> Result<Option<ObjectId>> {
         let mut next = Some(tip);
         for _ in 0..limits::CHAIN {
@@ -184,7 +184,7 @@ impl Store<'_> {
     }
 }
 
-/// Reads the state at a log commit, and checks that it is this session's.
+/// Reads the state at a log commit, and checks that it belongs to this session.
 pub(crate) fn read_state(repo: &Repo, id: ObjectId, sid: SessionId) -> Result<Session> {
     parse_state(&read_state_bytes(repo, id)?.0, id, sid)
 }
@@ -199,7 +199,7 @@ pub(super) fn read_state_bytes(repo: &Repo, id: ObjectId) -> Result<(Vec<u8>, Co
     Ok((bytes, commit))
 }
 
-/// Understands the state at a log commit, and checks that it is this session's.
+/// Parses the state at a log commit, and checks that it belongs to this session.
 pub(super) fn parse_state(bytes: &[u8], id: ObjectId, sid: SessionId) -> Result<Session> {
     let session: Session =
         serde_json::from_slice(bytes).context(|| format!("{STATE} of {id} is malformed"))?;
@@ -208,7 +208,7 @@ pub(super) fn parse_state(bytes: &[u8], id: ObjectId, sid: SessionId) -> Result<
     }
     if session.sid != sid {
         return Err(Error::fatal(format!(
-            "{STATE} of {id} speaks of another session"
+            "{STATE} of {id} belongs to another session"
         )));
     }
     Ok(session)
@@ -219,7 +219,7 @@ fn newer(version: &str) -> Error {
         .hint("install a newer git-agent to read it")
 }
 
-/// Checks that a tree is of the format this program knows. The error is empty when it is of no format at all.
+/// Checks that a tree has the format of this program. The error is empty if it has no format at all.
 pub(super) fn require_version(entries: &[TreeEntry]) -> std::result::Result<(), Option<Error>> {
     if entries.iter().any(|entry| entry.name == VERSION.as_bytes()) {
         return Ok(());
@@ -246,9 +246,9 @@ fn log_commit(repo: &Repo, id: ObjectId, commit: &Commit) -> Result<LogCommit> {
             .map(|entry: &TreeEntry| entry.id)
     };
     require_version(&entries).map_err(|newer| {
-        newer.unwrap_or_else(|| Error::fatal(format!("commit {id} is no session log")))
+        newer.unwrap_or_else(|| Error::fatal(format!("commit {id} is not a session log")))
     })?;
-    // The code commits that a log speaks of are further parents; the chain is the first one, unless that is code too.
+    // The code commits that a log names are further parents. The first parent is the chain, unless that is code too.
     let code: Vec<&str> = commit.trailers("Agent-Code").collect();
     let previous = commit
         .parents

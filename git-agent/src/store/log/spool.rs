@@ -1,7 +1,8 @@
-//! The spool: events on disk before they are in git. One line an event, `<crc32> <record>`, appended and never changed.
+//! The spool: events on disk before they are in git. One line per event, `<crc32> <record>`, appended and never
+//! changed.
 //!
-//! A torn line (a crash, a full disk) fails its checksum and is passed over; the next append starts on a line of its own.
-//! Nothing here decides what is in git already: the cursor is the state at the ref tip, and sequence numbers tell.
+//! A torn line (a crash, a full disk) fails its checksum and is skipped; the next append starts a new line. The spool
+//! does not record which events are in git: the state at the ref tip is the cursor, and sequence numbers decide.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -14,7 +15,7 @@ use crate::model::event::Event;
 
 /// The name of the spool in a session's directory.
 pub const FILE: &str = "events.jsonl";
-/// Longer lines are never written; on reading they are damage.
+/// The longest line of a spool; a longer one is damage.
 const LINE: usize = crate::store::limits::EVENT + 64;
 
 /// An open spool, for the one process that may append.
@@ -55,7 +56,7 @@ impl Spool {
         })
     }
 
-    /// Appends one record. After an error part of it may be on disk; it will not be read as an event.
+    /// Appends one record. After an error a part of it may be on disk, which will not be read as an event.
     pub fn append(&mut self, record: &str) -> Result<()> {
         let cannot = || format!("cannot write '{}'", self.path.display());
         let mut line = String::with_capacity(record.len() + 11);
@@ -70,7 +71,7 @@ impl Spool {
         fault::point("spool.before").context(cannot)?;
         let bytes = line.as_bytes();
         let half = bytes.len() / 2;
-        // In one write as a rule; the fault point in the middle is how a torn line is made for a test.
+        // Normally one write; the fault point in the middle lets a test create a torn line.
         if fault::active() {
             self.file.write_all(&bytes[..half]).context(cannot)?;
             fault::point("spool.half").context(cannot)?;
@@ -84,7 +85,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Makes everything appended so far durable.
+    /// Makes all appended records durable.
     pub fn sync(&self) -> Result<()> {
         let cannot = || format!("cannot sync '{}'", self.path.display());
         fault::point("spool.before-sync").context(cannot)?;
@@ -93,27 +94,27 @@ impl Spool {
         Ok(())
     }
 
-    /// Returns how many bytes the spool has.
+    /// Returns the size of the spool in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 }
 
-/// What a read of the spool found.
+/// The result of reading the spool.
 #[derive(Debug, Default)]
 pub struct Tail {
-    /// Events after the one asked for, in order.
+    /// The events after the given one, in order.
     pub events: Vec<Event>,
-    /// Where the last complete line ends.
+    /// The end of the last complete line.
     pub end: u64,
-    /// Lines that were passed over because they are damaged.
+    /// The number of skipped, damaged lines.
     pub damaged: usize,
-    /// Bytes after the last newline: a line being written, or one torn by a crash.
+    /// The bytes after the last newline: a line being written, or one torn by a crash.
     pub torn: u64,
 }
 
-/// Reads the events with a sequence number above `after`. `hint` is where they probably begin. Reading ends early once
-/// `limit` bytes of records were taken, so that a large backlog goes to git piece by piece.
+/// Reads the events with a sequence number above `after`. `hint` is their probable offset. Stops after `limit` bytes of
+/// records, so that a large backlog goes to git in chunks.
 pub fn read_tail(dir: &Path, after: u64, hint: u64, limit: u64) -> Result<Tail> {
     let path = dir.join(FILE);
     let mut file = match File::open(&path) {
@@ -129,10 +130,11 @@ pub fn read_tail(dir: &Path, after: u64, hint: u64, limit: u64) -> Result<Tail> 
         file.read_exact(&mut before).context(cannot)?;
         if before == *b"\n" {
             let tail = read_from(&mut file, hint, after, limit).context(cannot)?;
-            // The hint is from another life of this file when what follows does not go on where git ends.
+            // The hint is from an earlier file if the next event does not continue where git ends.
             let continues = match tail.events.first() {
                 Some(first) => first.seq == after + 1,
-                // A new file may by chance end a line just there: what stands before must be the last event in git.
+                // A line of a new file may end at the same offset by chance, so the line before must be the last event
+                // in git.
                 None => {
                     tail.damaged == 0
                         && last_before(&mut file, hint).context(cannot)? == Some(after)
@@ -147,7 +149,7 @@ pub fn read_tail(dir: &Path, after: u64, hint: u64, limit: u64) -> Result<Tail> 
     read_from(&mut file, 0, after, limit).context(cannot)
 }
 
-/// Returns the number of the event whose line ends at an offset; `None` when no whole line does.
+/// Returns the number of the event whose line ends at an offset; `None` if no complete line does.
 fn last_before(file: &mut File, end: u64) -> io::Result<Option<u64>> {
     let mut wanted = 4096;
     loop {
@@ -231,7 +233,7 @@ fn read_bounded_line(reader: &mut impl io::BufRead, line: &mut Vec<u8>) -> io::R
     }
 }
 
-/// Reads one line of the spool, without its newline; `None` when it is damaged.
+/// Parses one line of the spool, without its newline; returns `None` if it is damaged.
 pub fn parse_line(line: &[u8]) -> Option<Event> {
     let (checksum, record) = line.split_at_checked(9)?;
     let checksum = checksum.strip_suffix(b" ")?;
@@ -339,7 +341,7 @@ mod tests {
             let mut spool = Spool::open(dir.path()).expect("opens");
             spool.append(&event(3).to_line()).expect("appends");
             let tail = read_tail(dir.path(), 0, 0, u64::MAX).expect("reads");
-            // A line that lacks only its newline is complete: the next append gives it one.
+            // A line that lacks only its newline is complete: the next append adds it.
             let mut expected = Vec::new();
             if cut + 1 >= whole.1 {
                 expected.push(1);

@@ -1,7 +1,7 @@
-//! Writing a session: events go to the spool at once, and from there to git when it is time.
+//! Writes a session: events go to the spool at once, and to git when a flush is due.
 //!
-//! One process at a time writes a session; it holds the session's lock. Whatever a crash leaves in the spool is taken up
-//! by the next writer, or by anyone who runs [`Store::recover`].
+//! Only one process at a time writes a session, and holds its lock. Events that a crash leaves in the spool are
+//! recovered by the next writer, or by [`Store::recover`].
 
 use std::fs;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::store::{Store, limits};
 const FLUSH_TURNS: u32 = 20;
 const FLUSH_BYTES: u64 = 256 << 10;
 const FLUSH_MILLIS: u64 = 60_000;
-/// How long a state may wait for what comes next: many turns are over by then, and go to git once.
+/// How long a state may wait for the next one: many turns end within this time, and go to git once.
 const STATUS_MILLIS: u64 = 3_000;
 /// How long a short-lived writer waits for another.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,7 +41,7 @@ pub struct SessionWriter<'a> {
     last_seq: u64,
 }
 
-/// What is in the spool and not in git.
+/// The events in the spool that are not in git.
 #[derive(Debug, Default, Clone, Copy)]
 struct Pending {
     events: u64,
@@ -52,12 +52,12 @@ struct Pending {
 }
 
 impl<'a> SessionWriter<'a> {
-    /// Begins a new session: its first event is in git when this returns.
+    /// Starts a new session: its first event is in git when this returns.
     pub fn create(store: &Store<'a>, session: Session, redactor: Redactor) -> Result<Self> {
         let mut writer = SessionWriter::claim(store, session.sid, redactor, Duration::ZERO)?;
         if writer.session.seq > 0 {
             return Err(Error::fatal(format!(
-                "session {} exists already",
+                "session {} already exists",
                 session.sid
             )));
         }
@@ -69,7 +69,7 @@ impl<'a> SessionWriter<'a> {
         Ok(writer)
     }
 
-    /// Takes up an existing session, including what an earlier writer left in the spool.
+    /// Opens an existing session, including events that an earlier writer left in the spool.
     pub fn open(store: &Store<'a>, sid: SessionId, redactor: Redactor) -> Result<Self> {
         let writer = SessionWriter::claim(store, sid, redactor, PATIENCE)?;
         if writer.session.seq == 0 {
@@ -104,23 +104,23 @@ impl<'a> SessionWriter<'a> {
         })
     }
 
-    /// Returns the state after everything appended so far.
+    /// Returns the state after all appended events.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Returns the records it writes to.
+    /// Returns the store that it writes to.
     pub fn store(&self) -> &Store<'a> {
         &self.store
     }
 
-    /// Returns what every event passes.
+    /// Returns the redactor of all events.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
     }
 
-    /// Looks for these secrets from now on: an agent may be given more before its next turn. Usually it is not, and what was
-    /// made for them stays.
+    /// Sets the secrets to redact from now on: an agent may receive more before its next turn. The redactor is rebuilt
+    /// only if they changed.
     pub fn look_for(&mut self, known: KnownSecrets) {
         if !self.redactor.is_of(&known) {
             self.redactor = Redactor::new(known);
@@ -129,7 +129,7 @@ impl<'a> SessionWriter<'a> {
 
     /// Appends an event to the spool and returns it as recorded.
     pub fn append(&mut self, body: Body) -> Result<Event> {
-        // A failed append uses up its number too: part of it may be on disk, and no number may come twice.
+        // A failed append uses up its number: a part of it may be on disk, and numbers must be unique.
         self.last_seq = self.last_seq.max(self.session.seq) + 1;
         let prompt = matches!(body, Body::Prompt { .. });
         let event = Event {
@@ -148,7 +148,8 @@ impl<'a> SessionWriter<'a> {
         Ok(event)
     }
 
-    /// Redacts an event and makes it fit: what is too large for a record becomes an attachment, and is shortened here.
+    /// Redacts an event and makes it fit: a text that is too large for a record becomes an attachment, and is shortened
+    /// here.
     fn fit(&self, event: Event) -> Result<(Redacted<Event>, Redacted<String>)> {
         let redacted = self.redactor.event(&event);
         let line = redacted.to_line();
@@ -176,7 +177,7 @@ impl<'a> SessionWriter<'a> {
                 return Ok((shortened, line));
             }
             if keep < 64 {
-                // Not long strings but many of them: keep the fact that it happened.
+                // Not long strings but many of them: record at least that the event happened.
                 let text = format!(
                     "an event of kind '{}' was too large to keep",
                     event.body.kind()
@@ -187,8 +188,8 @@ impl<'a> SessionWriter<'a> {
         }
     }
 
-    /// Keeps something large beside the events, and returns the name to call it by in a later `Body::Set` whose value has
-    /// it as `attachment`: without one that speaks of it, it is not kept in git.
+    /// Stores an attachment and returns its name for a later `Body::Set` whose value has it as `attachment`. Without
+    /// such an event, it does not go to git.
     pub fn keep_attachment(&mut self, content: &Redacted<Vec<u8>>) -> Result<String> {
         let bytes = content.as_bytes();
         if bytes.len() > limits::ATTACHMENT {
@@ -211,19 +212,19 @@ impl<'a> SessionWriter<'a> {
         Ok(name)
     }
 
-    /// Makes everything appended so far durable on disk.
+    /// Makes all appended events durable on disk.
     pub fn sync(&self) -> Result<()> {
         self.spool.sync()
     }
 
-    /// Changes the state, if it is another one, and brings everything into git.
+    /// Changes the state if it differs, and moves all events into git.
     pub fn set_status(&mut self, to: State, reason: &str) -> Result<()> {
         self.note_status(to, reason)?;
         self.flush()
     }
 
-    /// Changes the state, if it is another one. It goes to git with what comes next, or by itself soon: for a state that may
-    /// hardly last. Whoever looks sees it at once.
+    /// Changes the state if it differs. It goes to git with the next event or after a short time: for states that may
+    /// be brief. Readers of the spool see it at once.
     pub fn note_status(&mut self, to: State, reason: &str) -> Result<()> {
         let from = self.session.status;
         if from != to {
@@ -243,7 +244,7 @@ impl<'a> SessionWriter<'a> {
         Ok(())
     }
 
-    /// Brings everything into git if enough has gathered or enough time has passed.
+    /// Moves all events into git if enough have accumulated or enough time has passed.
     pub fn flush_if_due(&mut self) -> Result<()> {
         if self.pending.is_due(self.store.env.now()) {
             self.flush()
@@ -252,12 +253,12 @@ impl<'a> SessionWriter<'a> {
         }
     }
 
-    /// Returns when the oldest event that is not in git must be flushed at the latest.
+    /// Returns the deadline for flushing the oldest event that is not in git.
     pub fn flush_deadline(&self) -> Option<Millis> {
         self.pending.deadline()
     }
 
-    /// Brings everything into git.
+    /// Moves all events into git.
     pub fn flush(&mut self) -> Result<()> {
         if self.pending.events == 0 {
             return Ok(());
@@ -270,7 +271,7 @@ impl<'a> SessionWriter<'a> {
         Ok(())
     }
 
-    /// Ends writing: everything is in git, and the spool is no longer needed.
+    /// Ends writing: moves all events into git and removes the spool.
     pub fn close(mut self) -> Result<Session> {
         self.flush()?;
         let dir = self.store.spool_dir(self.session.sid);
@@ -280,7 +281,7 @@ impl<'a> SessionWriter<'a> {
     }
 }
 
-/// Returns a session as its records hold it.
+/// Returns a session as JSON for its records.
 pub(crate) fn to_value(session: &Session) -> Result<Value> {
     serde_json::to_value(session).context(|| "cannot encode the session".into())
 }
@@ -328,12 +329,12 @@ fn shorten_strings(value: &mut Value, keep: usize) {
 }
 
 impl<'a> Store<'a> {
-    /// Returns where the lock of a session's writer is.
+    /// Returns the path of a session's writer lock.
     pub fn write_lock(&self, sid: SessionId) -> std::path::PathBuf {
         self.dir().join("locks").join(format!("{sid}.write"))
     }
 
-    /// Returns a session's state with what is still in the spool taken in.
+    /// Returns a session's state, including events in the spool.
     pub fn session(&self, sid: SessionId) -> Result<Option<Session>> {
         let (session, _) = self.session_with_spool(sid)?;
         Ok((session.seq > 0).then_some(session))
@@ -370,8 +371,8 @@ impl<'a> Store<'a> {
         ))
     }
 
-    /// Brings the spools of dead writers into git. Returns the sessions it helped; a session that is being written is
-    /// left alone.
+    /// Moves the spools of dead writers into git. Returns the recovered sessions; skips sessions that are being
+    /// written.
     pub fn recover(&self, redactor: &Redactor) -> Result<Vec<SessionId>> {
         let mut helped = Vec::new();
         for sid in self.spooled_sessions()? {

@@ -1,8 +1,8 @@
-//! Two diverged versions of one notes ref brought together, so that both sides make the very same commit.
+//! Joins two diverged versions of one notes ref, so that both sides create the identical commit.
 //!
-//! A ref has one writer, but a clone can be copied and machines can share a writer. Nothing in the outcome depends on
-//! who merges, when, or in which order: parents sorted by id, the tree built anew from the union of all lines, a fixed
-//! identity and message, and the later of the two dates.
+//! A ref has one writer, but a clone can be copied and machines can share a writer. The result does not depend on who
+//! joins, when, or in which order: parents are sorted by id, the tree is rebuilt from the union of all lines, identity
+//! and message are fixed, and the date is the later of the two.
 
 use crate::error::{Context, Result};
 use crate::fault;
@@ -14,7 +14,8 @@ const MESSAGE: &str = "Notes joined by git-agent\n";
 const NAME: &str = "git-agent";
 const EMAIL: &str = "merge@git-agent.invalid";
 
-/// Returns the commit that holds the notes of both, and the objects it needs; one of the two where it holds the other.
+/// Returns the commit with the notes of both, and the objects it needs. If one version contains the other, returns that
+/// one.
 pub(super) fn union(repo: &Repo, one: ObjectId, other: ObjectId) -> Result<(ObjectId, Batch)> {
     if repo.is_ancestor(one, other)? {
         return Ok((other, repo.batch()));

@@ -1,18 +1,18 @@
-//! Notes: records about objects, one notes tree a writer, in the form that git's own notes have.
+//! Notes: records about objects, one notes tree per writer, in the form of git's own notes.
 //!
-//! A note is a blob of lines, each one record of ASCII JSON with sorted keys; the lines are a sorted set, so the union
-//! of two notes is exact. The tree is laid out as git lays it out, but written here: `git notes` refuses refs outside
-//! `refs/notes/`. Only this clone's own refs are ever written; a read is the union of all writers.
+//! A note is a blob of lines, each one record of ASCII JSON with sorted keys. The lines are a sorted set, so that the
+//! union of two notes is exact. The tree has git's layout, but is written here, because `git notes` refuses refs
+//! outside `refs/notes/`. Only this clone's own refs are ever written; a read is the union of all writers.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `lines` | a note's lines |
-//! | `trie` | which directory a note goes into |
+//! | `record_set` | a note's lines |
+//! | `trie` | the directory of each note |
 //! | `tree` | notes trees in the repository |
 //! | `read` | the notes of all writers |
-//! | `write` | adding and purging records of our own |
-//! | `room` | where a record goes when a note is full |
-//! | `merge` | bringing two diverged versions of one ref together |
+//! | `write` | adding and purging this clone's records |
+//! | `overflow` | the place of a record when a note is full |
+//! | `merge` | joining two diverged versions of one ref |
 
 mod merge;
 mod overflow;
@@ -29,12 +29,12 @@ pub use read::{Note, NotesRef, Problem, Record, Records, Source, Texts};
 use crate::model::session::WriterId;
 use crate::store::refname::{self, RefName};
 
-/// What notes are about.
+/// The kind of notes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Comments and verdicts: [`crate::model::review`].
     Review,
-    /// Where commits come from: [`crate::model::provenance`].
+    /// The origin of commits: [`crate::model::provenance`].
     Provenance,
 }
 
@@ -47,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// Returns whose notes of this kind a ref holds, if it does.
+    /// Returns the writer of a notes ref, if the ref is of this kind.
     fn writer(self, name: RefName) -> Option<WriterId> {
         match (self, name) {
             (Kind::Review, RefName::ReviewNotes(writer))

@@ -1,4 +1,4 @@
-//! Where a record goes when the note it belongs to is full: to an object of its own that exists nowhere, by number.
+//! Overflow: if a note is full, further records are attached to numbered object ids that stand in for the object.
 
 use serde_json::Value;
 
@@ -8,13 +8,13 @@ use crate::redact::Redacted;
 use crate::store::notes::Kind;
 use crate::store::{Store, limits};
 
-/// How many notes beside the first are tried.
+/// How many further notes are tried.
 const SHELVES: u32 = 10_000;
 
 impl Store<'_> {
-    /// Adds records to this clone's notes on an object, and where that is full, on stand-ins for it.
+    /// Adds records to this clone's notes on an object and, if that note is full, on ids that stand in for it.
     ///
-    /// A reader takes all notes together, so it does not matter where a record is.
+    /// A reader takes all notes together, so the place of a record does not matter.
     pub fn append_notes_somewhere(
         &self,
         kind: Kind,
@@ -26,12 +26,12 @@ impl Store<'_> {
         let mut room = self.room(kind, target)?;
         let mut placed = Vec::with_capacity(records.len());
         for record in records {
-            // One that is too long for any note is refused here.
+            // A record that is too long for any note is refused here.
             let size = self.note_line(kind, &record)?.size();
             while size > room {
                 shelf += 1;
                 if shelf > SHELVES {
-                    return Err(Error::fatal(format!("there are too many notes on {on}")));
+                    return Err(Error::fatal(format!("too many notes on {on}")));
                 }
                 target = self
                     .repo

@@ -1,4 +1,4 @@
-//! Reading notes: those of this clone and of every teammate, with who wrote them. What cannot be read is said and skipped.
+//! Reads notes of this clone and of every teammate, with their writers. Unreadable parts are reported and skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,59 +19,59 @@ const PER_CORE: usize = 128;
 /// One ref with notes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NotesRef {
-    /// Who wrote them.
+    /// The writer of the notes.
     pub writer: WriterId,
-    /// The remote this is a copy of; `None` for what this clone keeps itself.
+    /// The remote that this is a copy of; `None` for this clone's own refs.
     pub remote: Option<String>,
     /// The full name of the ref.
     pub name: String,
-    /// Its commit.
+    /// The commit at its tip.
     pub tip: ObjectId,
 }
 
 /// The notes of one writer on one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Who wrote them.
+    /// The writer of the notes.
     pub writer: WriterId,
     /// The annotated object. It need not exist here.
     pub on: ObjectId,
-    /// The records' lines, sorted, none twice.
+    /// The lines of the records, sorted, without duplicates.
     pub lines: BTreeSet<String>,
 }
 
-/// A record as its caller understands it.
+/// A record in the caller's type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record<T> {
-    /// Who wrote it.
+    /// The writer of the record.
     pub writer: WriterId,
     /// The annotated object. It need not exist here.
     pub on: ObjectId,
-    /// What it says.
+    /// The record.
     pub value: T,
 }
 
-/// Records, and what could not be read as one.
+/// Records, and the lines that are not records.
 #[derive(Debug)]
 pub struct Records<T> {
-    /// The records, by object, writer and line, none twice.
+    /// The records by object, writer and line, without duplicates.
     pub records: Vec<Record<T>>,
-    /// What was skipped.
+    /// The skipped parts.
     pub problems: Vec<Problem>,
 }
 
-/// Something in a notes ref that was skipped.
+/// A skipped part of a notes ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The ref.
+    /// The full name of the ref.
     pub name: String,
     /// The annotated object, if it is about one note.
     pub on: Option<ObjectId>,
-    /// What is wrong, in words of our own.
+    /// The problem, in our own words.
     pub what: String,
 }
 
-/// Problems, as many as anybody would read.
+/// A bounded list of problems.
 #[derive(Debug, Default)]
 struct Problems(Vec<Problem>);
 
@@ -89,22 +89,22 @@ impl Problems {
     }
 }
 
-/// Where a line stands.
+/// The origin of a line.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'t> {
-    /// Whose ref it is.
+    /// The writer of its ref.
     pub writer: &'t WriterId,
-    /// Whether this clone is known to have written all that stands there.
+    /// Whether this clone is known to have written the whole ref.
     pub own: bool,
 }
 
-/// The notes of a kind as they were found, of every writer, before anything in them is understood.
+/// The unparsed notes of a kind, of every writer.
 #[derive(Debug)]
 pub struct Texts {
     kind: Kind,
-    /// By object and writer.
+    /// Sorted by object and writer.
     blobs: Vec<Blob>,
-    /// What each of them holds.
+    /// The content of each blob.
     held: Vec<Result<Vec<u8>>>,
     problems: Problems,
 }
@@ -115,7 +115,7 @@ struct Blob {
     on: ObjectId,
     writer: WriterId,
     id: ObjectId,
-    /// The ref it was found in.
+    /// The ref that contains it.
     name: String,
     /// Whether this clone is known to have written all of it.
     own: bool,
@@ -136,8 +136,8 @@ impl Blob {
 }
 
 impl Store<'_> {
-    /// Returns the refs with notes of a kind: this clone's and the copies of teammates'. The same version of the same
-    /// writer's notes is listed once.
+    /// Returns the refs with notes of a kind: this clone's and the copies of teammates'. Lists the same version of a
+    /// writer's notes once.
     pub fn notes_refs(&self, kind: Kind) -> Result<Vec<NotesRef>> {
         let mut found = Vec::new();
         for listed in self.repo.refs_under(kind.prefix())?.refs {
@@ -168,7 +168,7 @@ impl Store<'_> {
         Ok(found)
     }
 
-    /// Returns which blobs hold the notes of a kind, of every writer, by object and writer.
+    /// Returns the blobs with the notes of a kind, of every writer, by object and writer.
     fn blobs(&self, kind: Kind, problems: &mut Problems) -> Result<Vec<Blob>> {
         let mut blobs = Vec::new();
         let known = self.own();
@@ -177,7 +177,7 @@ impl Store<'_> {
             let walked = self.repo.read_commit(notes.tip).and_then(|commit| {
                 let own = notes.remote.is_none() && known.wrote(notes.tip, &commit);
                 tree::walk(self.repo, commit.tree, &mut |on, id| {
-                    // What is not here, or is no blob, is said when it is read.
+                    // A missing object, or one that is not a blob, is reported when it is read.
                     let header = self.repo.object_header(id).ok().flatten();
                     bytes += header.map_or(0, |(_, size)| size);
                     if bytes > limits::NOTES_BYTES as u64 {
@@ -196,17 +196,17 @@ impl Store<'_> {
                     Ok(())
                 })
             });
-            // What was found before a failure counts.
+            // Notes found before a failure count.
             if let Err(error) = walked {
                 problems.push(problem(&notes.name, None, error.message()));
             }
         }
-        // Versions of one writer's ref, here and at remotes, come together.
+        // Versions of one writer's ref, here and at remotes, become neighbours.
         blobs.sort_by(|one, other| (one.on, &one.writer).cmp(&(other.on, &other.writer)));
         Ok(blobs)
     }
 
-    /// Returns the notes of every writer on one object, looking only at the trees on its path.
+    /// Returns the notes of every writer on one object. Reads only the trees on its path.
     pub fn notes_on(&self, kind: Kind, on: ObjectId) -> Result<(Vec<Note>, Vec<Problem>)> {
         let mut found: BTreeMap<WriterId, BTreeSet<String>> = BTreeMap::new();
         let mut problems = Problems::default();
@@ -252,7 +252,7 @@ impl Store<'_> {
         Ok(all)
     }
 
-    /// Returns all records of a kind; lines that are none are among the problems.
+    /// Returns all records of a kind; reports other lines as problems.
     pub fn note_records<T: DeserializeOwned + Send>(&self, kind: Kind) -> Result<Records<T>> {
         let texts = self.note_texts(kind)?;
         Ok(texts.records(&|_, line| Some(serde_json::from_str(line).ok())))
@@ -274,9 +274,8 @@ impl Store<'_> {
 }
 
 impl Texts {
-    /// Returns the records that the caller wants, as it reads them, on all cores. `read` gets a line and where it stands. It
-    /// returns nothing for a line that is not wanted, and nothing in it for one that is no record: those are among the
-    /// problems.
+    /// Parses lines on all cores and returns the wanted records. `read` gets a line and its origin. It returns `None`
+    /// for an unwanted line, and `Some(None)` for a line that is not a record, which is reported as a problem.
     pub fn records<T: Send>(
         mut self,
         read: &(dyn Fn(Source<'_>, &str) -> Option<Option<T>> + Sync),
@@ -326,7 +325,7 @@ impl Texts {
                 Some(None) => problems.push(Problem {
                     name: self.kind.ref_name(blob.writer.clone()).to_string(),
                     on: Some(blob.on),
-                    what: format!("a line is no {} record", self.kind.as_str()),
+                    what: format!("a line is not a {} record", self.kind.as_str()),
                 }),
             }
         }

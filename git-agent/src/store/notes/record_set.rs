@@ -1,4 +1,4 @@
-//! The lines of a note: each one record, in a sorted set, so that a union of notes is a union of sets.
+//! The lines of a note, each one record, as a sorted set, so that a union of notes is a union of sets.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use crate::error::{Error, Result};
 use crate::redact::Redacted;
 use crate::store::limits;
 
-/// One record's line: ASCII JSON with its keys sorted, without a newline.
+/// One record's line: ASCII JSON with sorted keys, without a newline.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Line(Vec<u8>);
 
 impl Line {
-    /// Returns the line of a record. What is no object or too long is refused.
+    /// Returns the line of a record. Fails if the record is not an object or is too long.
     pub fn new(record: &Redacted<Value>) -> Result<Self> {
         if !record.get().is_object() {
             return Err(Error::fatal("a note record must be a JSON object"));
@@ -29,13 +29,13 @@ impl Line {
         Ok(Line(line.into_bytes()))
     }
 
-    /// Returns how many bytes of a note it takes.
+    /// Returns how many bytes of a note the line takes.
     pub fn size(&self) -> usize {
         self.0.len() + 1
     }
 }
 
-/// All lines of one note, also those that are no records: a write never drops what it does not understand.
+/// All lines of one note, including unparsable ones: a write never drops lines that it does not understand.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Lines(BTreeSet<Vec<u8>>);
 
@@ -45,7 +45,7 @@ impl Lines {
         Lines(split(blob).into_iter().map(<[u8]>::to_vec).collect())
     }
 
-    /// Returns the note: every line ended, in byte order.
+    /// Returns the note: all lines with their ends, in byte order.
     pub fn to_blob(&self) -> Vec<u8> {
         let mut blob = Vec::with_capacity(self.0.iter().map(|line| line.len() + 1).sum());
         for line in &self.0 {
@@ -55,22 +55,22 @@ impl Lines {
         blob
     }
 
-    /// Adds a line; says whether it was new.
+    /// Adds a line. Returns whether it was new.
     pub fn insert(&mut self, line: &Line) -> bool {
         self.0.insert(line.0.clone())
     }
 
-    /// Returns whether a line is among them.
+    /// Returns whether the note contains a line.
     pub fn has(&self, line: &[u8]) -> bool {
         self.0.contains(line)
     }
 
-    /// Keeps only the lines that are wanted.
+    /// Keeps only the wanted lines.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8]) -> bool) {
         self.0.retain(|line| keep(line));
     }
 
-    /// Puts other lines in the place of those that `change` has something for; says whether there were any.
+    /// Replaces the lines for which `change` returns others. Returns whether there were any.
     pub fn replace(&mut self, change: &dyn Fn(&[u8]) -> Option<Vec<u8>>) -> bool {
         let mut changed = false;
         let lines = std::mem::take(&mut self.0);
@@ -86,7 +86,7 @@ impl Lines {
         changed
     }
 
-    /// Adds those lines of another note whose records are not here in any form; says whether there were any.
+    /// Adds the lines of another note whose records are not here in any form. Returns whether there were any.
     pub fn add_news(&mut self, other: Lines) -> bool {
         let known: BTreeSet<String> = self.0.iter().filter_map(|line| record_id(line)).collect();
         let mut grown = false;
@@ -103,21 +103,21 @@ impl Lines {
         self.0.extend(other.0);
     }
 
-    /// Returns whether there is no line.
+    /// Returns whether the note has no lines.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the lines that can be records, sorted, and what is wrong with others.
+    /// Returns the lines that can be records, sorted, and the problems of the others.
     pub fn readable(&self) -> (Vec<&str>, Vec<String>) {
         sort_out(self.0.iter().map(Vec::as_slice))
     }
 }
 
-/// Returns the lines of a note that can be records, sorted, none twice, and what is wrong with others.
+/// Returns the lines of a note that can be records, sorted, without duplicates, and the problems of the others.
 pub(super) fn readable(blob: &[u8]) -> (Vec<&str>, Vec<String>) {
     let mut lines = split(blob);
-    // Every writer of ours leaves them sorted.
+    // Our own writers always sort them.
     if !lines.is_sorted_by(|one, other| one < other) {
         lines.sort_unstable();
         lines.dedup();
@@ -129,7 +129,7 @@ pub(super) fn readable(blob: &[u8]) -> (Vec<&str>, Vec<String>) {
 fn split(blob: &[u8]) -> Vec<&[u8]> {
     let is_line = |line: &&[u8]| !line.is_empty();
     match std::str::from_utf8(blob) {
-        // Their ends are found several times faster in text.
+        // Splitting a string is several times faster.
         Ok(text) => (text.split('\n').map(str::as_bytes))
             .filter(is_line)
             .collect(),
@@ -154,7 +154,7 @@ fn sort_out<'l>(lines: impl Iterator<Item = &'l [u8]>) -> (Vec<&'l str>, Vec<Str
             long += 1;
             continue;
         }
-        // Looking at all of them at once is faster than stopping early.
+        // Checking all bytes is faster than stopping early.
         let plain = line
             .iter()
             .fold(true, |plain, byte| plain & (0x20..0x7f).contains(byte));

@@ -1,4 +1,4 @@
-//! Notes trees in the repository: what their entries mean, walking them, and changing them by what differs.
+//! Notes trees in the repository: the meaning of entries, walking, and changing single paths.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use crate::store::limits;
 use crate::store::notes::record_set::Lines;
 use crate::store::notes::trie::{Dir, Folded, Leaf, Source, Trie};
 
-/// What an entry of a notes tree is.
+/// The meaning of an entry in a notes tree.
 enum Meaning {
     Leaf(Leaf),
-    /// Not a note, nor a directory of notes: kept, never looked into.
+    /// Neither a note nor a directory of notes: kept, never opened.
     Foreign,
 }
 
-/// A directory's place in a notes tree: the leading bytes of the ids below it.
+/// The position of a directory in a notes tree: the leading bytes of the ids below it.
 type Leading = Vec<u8>;
 
 fn meaning(entry: &TreeEntry, leading: &[u8], id_bytes: usize) -> Meaning {
@@ -56,7 +56,7 @@ fn from_hex(name: &[u8]) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Counts what is looked at, so that a crafted tree that contains itself many times over ends early.
+/// Counts the entries read, so that a crafted tree that contains itself many times over ends early.
 #[derive(Debug)]
 struct Budget(usize);
 
@@ -76,9 +76,9 @@ impl Budget {
     }
 }
 
-/// Calls `each` with every note below a tree, whatever its depth: the annotated object and the blob.
+/// Calls `each` with every note below a tree, at any depth: the annotated object and the blob.
 ///
-/// A tree of mixed depths may name one object more than once.
+/// A tree of mixed depths may contain one object several times.
 pub(super) fn walk(
     repo: &Repo,
     tree: ObjectId,
@@ -110,7 +110,7 @@ fn walk_below(
     Ok(())
 }
 
-/// Returns the blobs with the notes on one object, looking only at the trees on its path.
+/// Returns the blobs with the notes on one object. Reads only the trees on its path.
 pub(super) fn find(repo: &Repo, tree: ObjectId, object: &ObjectId) -> Result<Vec<ObjectId>> {
     let hex = object.to_string();
     let mut found = Vec::new();
@@ -137,7 +137,7 @@ pub(super) fn find(repo: &Repo, tree: ObjectId, object: &ObjectId) -> Result<Vec
     Ok(found)
 }
 
-/// Reads a note; nothing larger than allowed is ever loaded.
+/// Reads a note. Never loads more than the allowed size.
 pub(super) fn read_blob(repo: &Repo, blob: ObjectId) -> Result<Vec<u8>> {
     repo.read_object(blob, ObjectKind::Blob, limits::NOTE)
 }
@@ -147,7 +147,7 @@ pub(super) fn read_lines(repo: &Repo, blob: ObjectId) -> Result<Lines> {
     Ok(Lines::parse(&read_blob(repo, blob)?))
 }
 
-/// A notes tree on its way to its next version.
+/// A notes tree under modification.
 #[derive(Debug)]
 pub(super) struct NotesTree<'a> {
     trie: Trie,
@@ -158,7 +158,7 @@ pub(super) struct NotesTree<'a> {
 struct Access<'a> {
     repo: &'a Repo,
     batch: Batch,
-    /// Notes that are in the batch only.
+    /// Notes that are only in the batch.
     fresh: BTreeMap<ObjectId, Lines>,
     foreign: BTreeMap<Leading, BTreeMap<Vec<u8>, TreeEntry>>,
     budget: Budget,
@@ -180,7 +180,7 @@ impl Access<'_> {
 
     fn keep_foreign(&mut self, leading: &[u8], entry: TreeEntry) {
         let dir = self.foreign.entry(leading.to_vec()).or_default();
-        // Two versions of a foreign entry can meet only in a union: one of them is chosen the same way everywhere.
+        // Two versions of a foreign entry meet only in a union. The same one is chosen in every clone.
         match dir.get(&entry.name) {
             Some(known) if known.id >= entry.id => {}
             _ => {
@@ -240,7 +240,7 @@ impl<'a> NotesTree<'a> {
         }
     }
 
-    /// Opens a tree, of which only the top is read.
+    /// Opens a tree. Reads only its top.
     pub fn open(repo: &'a Repo, tree: ObjectId) -> Result<Self> {
         let mut notes = NotesTree::empty(repo);
         for leaf in notes.access.read_dir(tree, &[])? {
@@ -249,7 +249,7 @@ impl<'a> NotesTree<'a> {
         Ok(notes)
     }
 
-    /// Adds every note of a tree, so that the outcome depends on the notes alone and not on how the tree was laid out.
+    /// Adds every note of a tree, so that the result depends only on the notes, not on the layout of the tree.
     pub fn union(&mut self, tree: ObjectId) -> Result<()> {
         let mut leaves = Vec::new();
         let mut foreign = Vec::new();
@@ -281,7 +281,7 @@ impl<'a> NotesTree<'a> {
         }
     }
 
-    /// Replaces the lines on an object; without lines, its note goes.
+    /// Replaces the lines on an object; without lines, removes its note.
     pub fn set_lines(&mut self, object: ObjectId, lines: Lines) -> Result<()> {
         if lines.is_empty() {
             return self.trie.remove(&object, &mut self.access);
@@ -290,16 +290,16 @@ impl<'a> NotesTree<'a> {
         self.trie.set(object, blob, &mut self.access)
     }
 
-    /// Sets the blob on an object, for comparing with what git writes.
+    /// Sets the blob on an object, to compare the result with git's.
     #[cfg(test)]
     pub fn set_blob(&mut self, object: ObjectId, blob: ObjectId) -> Result<()> {
         self.trie.set(object, blob, &mut self.access)
     }
 
-    /// Builds the tree. Its objects wait in the batch.
+    /// Builds the tree. Its objects are in the batch.
     pub fn build(mut self) -> Result<(ObjectId, Batch)> {
         let mut top = self.trie.lay_out(&mut self.access)?;
-        // A note or a directory of notes goes before something foreign of the same name.
+        // A note or a directory of notes replaces a foreign entry of the same name.
         for (leading, entries) in std::mem::take(&mut self.access.foreign) {
             if !top.is_open(&leading) {
                 continue;

@@ -1,9 +1,9 @@
-//! The shape of a notes tree: which directory a note goes into, decided exactly as git decides it.
+//! The shape of a notes tree: the directory of each note, decided exactly as in git.
 //!
 //! git keeps notes in a 16-way tree over the hex digits of the annotated ids, and folds it into directories of two
-//! digits each: a directory is opened where, at an even depth, all 16 digits lead to more than one note. Directories
-//! that nobody looked into stay folded and are written back by their id, so a change reads only the trees on its path.
-//! A folded directory counts as "more than one note" whatever it holds: the outcome depends on the path, as git's does.
+//! digits each: a directory is opened where, at an even depth, all 16 digits lead to more than one note. Unread
+//! directories stay folded and are written back by their id, so that a change reads only the trees on its path. A
+//! folded directory counts as more than one note, whatever it contains: the result depends on the path, as in git.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::git::ObjectId;
 use crate::git::object::{EntryKind, TreeEntry};
 
-/// What a notes tree holds at some place.
+/// A note, or a directory that is not read yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaf {
     /// One object's notes.
@@ -21,18 +21,18 @@ pub(super) enum Leaf {
         /// The blob with the notes.
         blob: ObjectId,
     },
-    /// A directory that was not looked into.
+    /// A directory that is not read yet.
     Folded(Folded),
 }
 
 /// A directory of a notes tree, by the leading bytes of the ids below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Folded {
-    /// The leading bytes, filled up with zeros.
+    /// The leading bytes, padded with zeros.
     pub prefix: ObjectId,
-    /// How many bytes lead.
+    /// The number of leading bytes.
     pub bytes: usize,
-    /// The tree.
+    /// The id of the tree.
     pub tree: ObjectId,
 }
 
@@ -59,12 +59,12 @@ impl Leaf {
     }
 }
 
-/// Where folded directories and colliding notes are looked up.
+/// Loads folded directories, and combines colliding notes.
 pub(super) trait Source {
-    /// Returns what a directory holds.
+    /// Returns the entries of a directory.
     fn load(&mut self, folded: &Folded) -> Result<Vec<Leaf>>;
 
-    /// Returns a blob with the lines of both: a tree with mixed depths can hold two notes on one object.
+    /// Returns a blob with the lines of both: a tree with mixed depths can contain two notes on one object.
     fn combine(&mut self, one: ObjectId, other: ObjectId) -> Result<ObjectId>;
 }
 
@@ -76,13 +76,13 @@ enum Slot {
     Branch(Box<[Slot; 16]>),
 }
 
-/// A notes tree in memory, explored as far as needed.
+/// A notes tree in memory, read as far as needed.
 #[derive(Debug, Default)]
 pub(super) struct Trie {
     root: [Slot; 16],
 }
 
-/// The directories a trie is written as.
+/// A directory of a trie to be written.
 #[derive(Debug, Default)]
 pub(super) struct Dir {
     /// Notes, folded directories and foreign entries, by name.
@@ -92,7 +92,7 @@ pub(super) struct Dir {
 }
 
 impl Dir {
-    /// Returns the directory of these leading bytes, made if need be.
+    /// Returns the directory of these leading bytes, created if it is missing.
     pub fn descend(&mut self, leading: &[u8]) -> &mut Dir {
         leading.iter().fold(self, |dir, byte| {
             dir.dirs
@@ -101,7 +101,7 @@ impl Dir {
         })
     }
 
-    /// Returns whether no entry, such as a folded directory, has the name of a directory on the way.
+    /// Returns whether no entry, such as a folded directory, has the name of a directory on the path.
     pub fn is_open(&self, leading: &[u8]) -> bool {
         let mut dir = Some(self);
         leading.iter().all(|byte| {
@@ -126,7 +126,7 @@ impl Dir {
 }
 
 impl Trie {
-    /// Adds what a tree holds.
+    /// Adds a leaf of a tree.
     pub fn insert(&mut self, leaf: Leaf, source: &mut dyn Source) -> Result<()> {
         insert(&mut self.root[nibble(leaf.key(), 0)], 1, leaf, source)
     }
@@ -161,7 +161,7 @@ impl Trie {
         Ok(())
     }
 
-    /// Lays the notes out in directories, looking into those that no longer stand by themselves.
+    /// Distributes the notes over directories. Reads folded directories that have to be dissolved.
     pub fn lay_out(&mut self, source: &mut dyn Source) -> Result<Dir> {
         let mut top = Dir::default();
         lay_out(&mut self.root, 0, 0, &mut top, source)?;
@@ -179,7 +179,7 @@ fn nibble(id: &ObjectId, index: usize) -> usize {
     })
 }
 
-/// Adds a leaf to a slot that is reached after `depth` digits.
+/// Adds a leaf to a slot at this depth, in digits.
 fn insert(slot: &mut Slot, depth: usize, leaf: Leaf, source: &mut dyn Source) -> Result<()> {
     match slot {
         Slot::Empty => {
@@ -187,7 +187,7 @@ fn insert(slot: &mut Slot, depth: usize, leaf: Leaf, source: &mut dyn Source) ->
             Ok(())
         }
         Slot::Branch(children) => match leaf {
-            // Mixed depths: there is no room below for a directory that spans this whole branch.
+            // Mixed depths: a directory that spans this whole branch cannot be stored below it.
             Leaf::Folded(folded) if folded.nibbles() <= depth => {
                 insert_all(slot, depth, &folded, source)
             }
@@ -246,7 +246,7 @@ fn insert_all(
     Ok(())
 }
 
-/// Returns the leaf with an object's notes, looking into the directories on its path.
+/// Returns the leaf with an object's notes. Reads the directories on its path.
 fn explore<'t>(
     slot: &'t mut Slot,
     depth: usize,
@@ -277,7 +277,7 @@ fn explore<'t>(
     }
 }
 
-/// Empties the slot of an object that is there; a branch left with nothing but one note becomes that note.
+/// Empties the slot of an existing object; a branch with only one note left becomes that note.
 fn remove(slot: &mut Slot, depth: usize, object: &ObjectId) {
     let Slot::Branch(children) = slot else {
         *slot = Slot::Empty;
@@ -290,12 +290,12 @@ fn remove(slot: &mut Slot, depth: usize, object: &ObjectId) {
     *slot = match (left.next(), left.next()) {
         (None, _) => Slot::Empty,
         (Some(Slot::Leaf(note @ Leaf::Note { .. })), None) => Slot::Leaf(*note),
-        // Anything else is found by the digits below this branch, and stays where they lead.
+        // Any other leaf is found by the digits below this branch, and stays there.
         _ => return,
     };
 }
 
-/// Lays out a branch reached after `depth` digits, of which `fanout` pairs are directories.
+/// Lays out a branch at this depth, in digits, of which `fanout` pairs are directories.
 fn lay_out(
     branch: &mut [Slot; 16],
     depth: usize,

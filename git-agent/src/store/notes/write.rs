@@ -1,4 +1,4 @@
-//! Writing notes: records are added to this clone's own ref under a lock, and the ref moves by compare-and-swap.
+//! Writes notes: adds records to this clone's own ref under a lock, and moves the ref by compare-and-swap.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::store::notes::{Kind, merge};
 use crate::store::refname::RefName;
 use crate::store::{Store, limits};
 
-/// How often a write starts over because somebody else moved the ref.
+/// How often a write is retried because another process moved the ref.
 const ATTEMPTS: u32 = 8;
 /// How long a write waits for others of this clone.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,10 +33,10 @@ struct Version {
 }
 
 impl Store<'_> {
-    /// Adds records to this clone's notes of a kind, all in one commit; returns the ref's tip.
+    /// Adds records to this clone's notes of a kind in one commit, and returns the ref's tip.
     ///
-    /// A record that is already there is not added again, so a repeated call is harmless. `None` when there is no ref
-    /// and nothing to add.
+    /// A record that is already there is not added again, so a repeated call is harmless. Returns `None` if there is
+    /// neither a ref nor anything to add.
     pub fn append_notes(
         &self,
         kind: Kind,
@@ -56,7 +56,7 @@ impl Store<'_> {
         self.change_notes(&name, &mut |tip| self.added(kind, tip, &wanted))
     }
 
-    /// Returns a record as this clone writes it.
+    /// Returns a record in the form in which this clone writes it.
     pub(super) fn note_line(&self, kind: Kind, record: &Redacted<Value>) -> Result<Line> {
         match kind {
             Kind::Review => Line::new(&self.marked_record(record)?),
@@ -99,14 +99,14 @@ impl Store<'_> {
         Ok(Some(Version { commit, batch }))
     }
 
-    /// Returns whether all that is in a version of this clone's notes is known at once to be its own.
+    /// Returns whether a version of this clone's notes is known to be entirely its own.
     fn is_all_own(&self, tip: Option<ObjectId>) -> Result<bool> {
         tip.map_or(Ok(true), |tip| self.own().wrote_at(tip))
     }
 
-    /// Removes lines from this clone's notes of a kind for good: the ref starts anew as one commit without history.
+    /// Removes lines from this clone's notes of a kind for good: the ref restarts as one commit without history.
     ///
-    /// Only records whose line `keep` refuses go. Whoever has fetched the old version still has it.
+    /// Removes only records whose line `keep` refuses. Clones that fetched the old version still have it.
     pub fn purge_notes(
         &self,
         kind: Kind,
@@ -130,8 +130,8 @@ impl Store<'_> {
         })
     }
 
-    /// Takes lines out of notes that one version of them has and an earlier one has not, if they are `unwanted`. Returns them.
-    /// The versions before stay in the history.
+    /// Removes the `unwanted` lines that a later version of notes has and an earlier one lacks, and returns them. The
+    /// versions before stay in the history.
     pub fn take_out_notes(
         &self,
         name: &RefName,
@@ -183,8 +183,8 @@ impl Store<'_> {
         Ok(gone.into_values().flatten().collect())
     }
 
-    /// Writes notes again as one commit without history, with lines changed; `None` when none is, neither in this version
-    /// nor in one that led to it. Its objects are written, and no ref is moved.
+    /// Rewrites notes as one commit without history, with changed lines. Returns `None` if no line changes, neither in
+    /// this version nor in an earlier one. Writes the objects, but moves no ref.
     pub(in crate::store) fn clean_notes_tree(
         &self,
         tip: ObjectId,
@@ -209,7 +209,7 @@ impl Store<'_> {
                 notes.set_lines(on, lines)?;
             }
         }
-        // What was taken back is still in the history, which goes wherever the notes go.
+        // Withdrawn records are still in the history, which is pushed with the notes.
         if !changed && !self.would_change_before(tip, change)? {
             return Ok(None);
         }
@@ -219,7 +219,7 @@ impl Store<'_> {
         Ok(Some(commit))
     }
 
-    /// Returns whether a line of any version of notes would be changed. What versions have in common is read once.
+    /// Returns whether a line of any version of notes would change. Reads common parts of versions once.
     fn would_change_before(
         &self,
         tip: ObjectId,
@@ -253,8 +253,8 @@ impl Store<'_> {
         Ok(false)
     }
 
-    /// Brings another version of one of this clone's own notes refs into it: a copied clone or a shared writer wrote
-    /// it. Both sides come to the same commit.
+    /// Joins another version of one of this clone's own notes refs into it, written by a copied clone or a shared
+    /// writer. Both sides get the same commit.
     pub fn join_notes(&self, name: &RefName, theirs: ObjectId) -> Result<Option<ObjectId>> {
         self.change_notes(name, &mut |tip| {
             let Some(ours) = tip else {
@@ -269,8 +269,8 @@ impl Store<'_> {
         })
     }
 
-    /// Brings another version of one of this clone's own notes refs and this clone's together where one of them was
-    /// purged: records of the other that it does not have go on top of it, and nothing else of the other.
+    /// Joins two versions of one of this clone's own notes refs of which one was purged: only new records of the other
+    /// are added on top.
     pub(in crate::store) fn graft_notes(
         &self,
         name: &RefName,
@@ -310,7 +310,7 @@ impl Store<'_> {
         })
     }
 
-    /// Moves a notes ref to the version that `next` builds on its tip, starting over when somebody else was faster.
+    /// Moves a notes ref to the version that `next` builds on its tip, and retries if another process was faster.
     fn change_notes(
         &self,
         name: &RefName,
@@ -341,7 +341,7 @@ impl Store<'_> {
             std::thread::sleep(self.pause(attempt));
         }
         Err(Error::fatal(format!(
-            "ref '{name}' kept changing while it was being updated"
+            "ref '{name}' moved during the update, {ATTEMPTS} times in a row"
         )))
     }
 
@@ -370,7 +370,7 @@ impl Store<'_> {
         })
     }
 
-    /// Returns how long to wait before starting over: growing, with jitter.
+    /// Returns the delay before a retry: growing, with jitter.
     fn pause(&self, attempt: u32) -> Duration {
         let ceiling = 4u64 << attempt.min(5);
         let [random] = self.env.random::<1>();

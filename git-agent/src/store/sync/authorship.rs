@@ -1,13 +1,13 @@
-//! What this clone wrote, told from what others wrote in its name.
+//! Distinguishes records that this clone wrote from those that others wrote in its name.
 //!
-//! Whoever may push can write a session, an archive or a comment in anybody's name, and plain git puts it where it is told
-//! to, also onto this clone's own refs. So each commit of a log or an archive and each record of a review that this clone
-//! writes carries a mark: a sum over what it says, made with a key that never leaves the clone. So does a commit of notes
-//! that holds nothing else, which spares looking at each record. Nothing is to be kept in step with the refs, whatever dies
-//! in between. A copy of the clone has the key as well, and is trusted as the clone is.
+//! Anyone who may push can write a session, an archive or a comment in any name, and plain git can put it onto this
+//! clone's own refs. So each log commit, archive commit and review record of this clone carries a mark: a checksum with
+//! a key that never leaves the clone. A commit of notes that contains only such records carries one too, which saves
+//! reading each record. The marks need no state beside the refs, so a crash cannot separate them. A copy of the clone
+//! has the key too, and is trusted like the clone.
 //!
-//! What has no mark is read like anything from others. A session whose newest commit has none is as this clone said last,
-//! with the news of what came on top: words, and nothing that decides what is run and where.
+//! A record without a mark is treated as another writer's. If the newest commit of a session has no mark, its state is
+//! the last one that this clone wrote, with the news from above: words, but nothing that decides what runs and where.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashSet};
@@ -34,17 +34,17 @@ use crate::store::sync::validate::chain_parents;
 pub const TRAILER: &str = "Agent-Own";
 /// The field with the mark of a record.
 const FIELD: &str = "own";
-/// How many letters of the sum are a mark.
+/// The length of a mark, in characters of the checksum.
 const LENGTH: usize = 40;
 /// The file with the key.
 const KEY: &str = "key";
-/// The file with what was this clone's before it had the key: commits, and sums of records.
+/// The file with everything that was this clone's before it had the key: commits, and checksums of records.
 const BEFORE: &str = "own-before";
-/// So many commits of others on top of this clone's own cost nothing that anybody would notice.
+/// A number of other writers' commits on top of this clone's own that is read without a noticeable delay.
 const NEAR: usize = 64;
-/// More are not looked through.
+/// The most commits that are searched.
 const FAR: usize = 10_000;
-/// The block of the sum.
+/// The block size of the HMAC.
 const BLOCK: usize = 64;
 
 /// The key of this clone.
@@ -52,7 +52,7 @@ const BLOCK: usize = 64;
 pub(crate) struct Key(Vec<u8>);
 
 impl Key {
-    /// Returns the sum of a text with this key, as HMAC makes it.
+    /// Returns the HMAC of a text with this key.
     fn sum(&self, text: &str) -> String {
         let padded = |with: u8, text: &[u8]| {
             let mut bytes = vec![with; BLOCK];
@@ -101,18 +101,18 @@ impl Key {
     }
 }
 
-/// A session with versions of others on top, as this clone sees it.
+/// This clone's view of a session with other writers' versions on top.
 pub(crate) struct View {
-    /// Its state.
+    /// The state.
     pub(crate) session: Session,
-    /// Whether finding it took so long that a commit of this clone belongs on top.
+    /// Whether the search was so long that a commit of this clone should be added on top.
     pub(crate) is_deep: bool,
 }
 
-/// Tells what this clone wrote; what takes a file to know is read once, when it is needed.
+/// Decides whether this clone wrote a record. Loads the old list only when it is needed.
 pub(crate) struct Own<'s, 'a> {
     store: &'s Store<'a>,
-    /// Without one nothing has a mark yet.
+    /// The key; without one, no record has a mark yet.
     pub(crate) key: Option<Key>,
     before: OnceCell<HashSet<String>>,
 }
@@ -123,7 +123,7 @@ impl Own<'_, '_> {
         self.key.as_ref().is_some_and(|key| key.is_on(commit)) || self.had(&id.to_string())
     }
 
-    /// Returns whether this clone wrote the commit of an id.
+    /// Returns whether this clone wrote the commit with an id.
     pub(crate) fn wrote_at(&self, id: ObjectId) -> Result<bool> {
         Ok(self.wrote(id, &self.store.repo.read_commit(id)?))
     }
@@ -138,8 +138,8 @@ impl Own<'_, '_> {
         self.before.get_or_init(before).contains(id)
     }
 
-    /// Returns the state that this clone wrote last in a log with other versions on top, and how many commits were looked at;
-    /// `None` where it wrote nothing of it, or so long ago that nobody wants to look for it each time.
+    /// Returns the last state that this clone wrote in a log with other versions on top, and how many commits were
+    /// read. Returns `None` if it wrote none, or too long ago to search for it each time.
     fn last(&self, tip: ObjectId, sid: SessionId) -> Result<Option<(Session, usize)>> {
         let mut found: Option<Session> = None;
         let mut seen = BTreeSet::new();
@@ -153,7 +153,7 @@ impl Own<'_, '_> {
                 next.extend(chain_parents(&commit)?);
                 continue;
             }
-            // Of several that nothing of this clone's is on top of, the one that went furthest.
+            // Of several candidates without a commit of this clone on top, the one with the most events.
             let state = self.store.state_at(id, sid)?;
             if found.as_ref().is_none_or(|known| known.seq < state.seq) {
                 found = Some(state);
@@ -162,13 +162,13 @@ impl Own<'_, '_> {
         Ok(found.map(|found| (found, seen.len())))
     }
 
-    /// Returns a session as this clone sees it where its newest commit is not this clone's; `None` where it is somebody
-    /// else's altogether.
+    /// Returns this clone's view of a session whose newest commit is not this clone's; `None` if this clone wrote
+    /// nothing of it.
     pub(crate) fn view(&self, tip: ObjectId, told: &Session) -> Result<Option<View>> {
         let Some((own, walked)) = self.last(tip, told.sid)? else {
             return Ok(None);
         };
-        // One that jumps would use up the numbers of this clone's own events.
+        // A jump would use up the numbers of this clone's own events.
         let jumps = told.seq > own.seq.saturating_add(CLOCK_JUMP);
         let session = match jumps {
             true => own,
@@ -182,7 +182,7 @@ impl Own<'_, '_> {
 }
 
 impl<'a> Store<'a> {
-    /// Returns what tells this clone's own from what others wrote.
+    /// Returns the test for this clone's own records.
     pub(crate) fn own(&self) -> Own<'_, 'a> {
         Own {
             store: self,
@@ -191,20 +191,20 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// Returns the key; a clone that has not written since there are keys has none.
+    /// Returns the key; a clone that has not written since keys exist has none.
     pub(crate) fn key(&self) -> Option<Key> {
         let text = fs::read_to_string(self.dir().join(KEY)).ok()?;
         let text = text.trim().as_bytes();
         (text.len() == BLOCK).then(|| Key(text.to_vec()))
     }
 
-    /// Makes sure that the file with the key, if there is one, holds a key.
+    /// Checks that the key file, if it exists, contains a key.
     pub fn check_key(&self) -> Result<()> {
         let path = self.dir().join(KEY);
         let error = match fs::read_to_string(&path) {
             Ok(text) if text.trim().len() == BLOCK => return Ok(()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Ok(_) => Error::fatal(format!("'{}' holds no key", path.display())),
+            Ok(_) => Error::fatal(format!("'{}' does not contain a key", path.display())),
             Err(error) => Error::fatal(format!("cannot read '{}'", path.display())).because(error),
         };
         Err(error.hint("git agent doctor --fix"))
@@ -237,7 +237,7 @@ impl<'a> Store<'a> {
             .map(|byte| format!("{byte:02x}"))
             .collect();
         let write = || -> std::io::Result<()> {
-            // First, so that nothing is ever without either.
+            // Written first, so that every record is always covered by the list or the key.
             if !before.is_empty() {
                 fs::rename(new(BEFORE, &before)?, self.dir().join(BEFORE))?;
             }
@@ -246,10 +246,11 @@ impl<'a> Store<'a> {
         write().context(|| format!("cannot write '{}'", path.display()))?;
         self.check_key()?;
         self.key()
-            .ok_or_else(|| Error::fatal(format!("'{}' is gone again", path.display())))
+            .ok_or_else(|| Error::fatal(format!("'{}' disappeared", path.display())))
     }
 
-    /// Returns what is this clone's while it has no key: the newest commits of its sessions, its archives and its records.
+    /// Returns the records of this clone while it has no key: the newest commits of its sessions, its archives and its
+    /// notes.
     fn before(&self) -> Result<String> {
         let mut lines = String::new();
         for listed in self.list(Scope::Archived)?.sessions {
@@ -285,7 +286,8 @@ impl<'a> Store<'a> {
         Ok(lines)
     }
 
-    /// Returns the message of a commit of this clone with its mark. It ends with trailers, or with an empty line.
+    /// Returns the message of a commit with this clone's mark. The message must end with trailers or with an empty
+    /// line.
     pub(crate) fn marked(
         &self,
         tree: ObjectId,
@@ -296,14 +298,14 @@ impl<'a> Store<'a> {
         Ok(format!("{message}{TRAILER}: {mark}\n"))
     }
 
-    /// Returns a record of this clone with its mark.
+    /// Returns a record with this clone's mark.
     pub(crate) fn marked_record(&self, record: &Redacted<Value>) -> Result<Redacted<Value>> {
         let record = record.without(FIELD);
         let mark = self.require_key()?.sum(record.to_line().as_str());
         Ok(record.with_sum(FIELD, mark))
     }
 
-    /// Returns what tells whether this clone wrote a line of its own notes.
+    /// Returns a test for whether this clone wrote a line of its own notes.
     pub fn wrote_record(&self) -> impl Fn(&str) -> bool + Sync + use<> {
         let key = self.key();
         let before = match key {
@@ -318,7 +320,7 @@ impl<'a> Store<'a> {
     }
 }
 
-/// Gives a complete file its name, unless somebody else was faster.
+/// Gives a complete file its name, unless another process was faster.
 fn link(new: &Path, path: &Path) -> std::io::Result<()> {
     let linked = fs::hard_link(new, path);
     let done = match linked {
@@ -386,7 +388,7 @@ mod tests {
             email: "eve@example.com".into(),
             seconds: commit.time,
         };
-        // The same state, with her words about it.
+        // The same state, with another writer's message.
         let on_top = batch.commit(commit.tree, &[tip], &who, "agent-log v1\n");
         let anew = batch.commit(commit.tree, &[], &who, &commit.message);
         repo.write_batch(&batch).expect("writes");

@@ -1,14 +1,15 @@
-//! Two diverged versions of one of this clone's own refs brought together, so that both sides make the very same commit.
+//! Joins two diverged versions of one of this clone's own refs, so that both sides create the identical commit.
 //!
-//! A ref has one writer, but a clone can be copied and machines can share a writer. Nothing here depends on who joins,
-//! when, or in which order: the versions are taken in the order of their ids, a fixed identity signs, the date is the
-//! later of the two, and no redactor that knows one machine's secrets is asked again.
+//! A ref has one writer, but a clone can be copied and machines can share a writer. The result does not depend on who
+//! joins, when, or in which order: the versions are ordered by id, the author is fixed, the date is the later of the
+//! two, and no redactor with one machine's secrets is involved.
 //!
-//! Where one side was purged the other is not joined but grafted: only its news go on top, and what was purged stays gone.
+//! If one side was purged, the other is not joined but grafted: only its new records go on top, so that the purged ones
+//! stay gone.
 //!
-//! Whoever may push can have written the other version in this clone's name. What it says about how and where a session runs
-//! stays in the transcript as words: where it changed the state, a commit on top puts back what this clone had, in the same
-//! step, so that no moment is left in which the ref says something else.
+//! Anyone who may push can have written the other version in this clone's name. Its statements about how and where a
+//! session runs stay in the transcript as words. If it changed the state, a commit on top restores this clone's, in the
+//! same ref update, so that the ref never holds the other state.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -29,35 +30,35 @@ use crate::store::{Store, limits};
 
 const NAME: &str = "git-agent";
 const EMAIL: &str = "merge@git-agent.invalid";
-/// How often a lost race is run again.
+/// How often a lost race is retried.
 const ATTEMPTS: u32 = 8;
 
-/// What became of an attempt to join.
+/// The result of a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Joined {
-    /// The ref holds both versions now.
+    /// The ref now contains both versions.
     At(ObjectId),
-    /// It is being written right now: later.
+    /// The ref is being written; try again later.
     Busy,
 }
 
-/// What becomes of a second version.
+/// The treatment of a second version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Second {
-    /// It is a parent of what both become.
+    /// It becomes a parent of the result.
     Kept,
-    /// Its news go over, and nothing else of it.
+    /// Only its new records are taken over.
     News,
 }
 
-/// What is written on top of the first version.
+/// A commit on top of the first version, and its objects.
 struct Version {
     commit: ObjectId,
     batch: Batch,
 }
 
 impl Store<'_> {
-    /// Brings another version of one of this clone's own refs into it.
+    /// Joins another version of one of this clone's own refs into it.
     pub fn join(&self, name: &RefName, theirs: ObjectId, redactor: &Redactor) -> Result<Joined> {
         match name {
             RefName::ReviewNotes(_) | RefName::ProvenanceNotes(_) => {
@@ -85,8 +86,8 @@ impl Store<'_> {
         }
     }
 
-    /// Brings this clone's version of a ref and another together where one of them was purged: what the other has and it
-    /// has not goes on top of it. Theirs is `onto_theirs` what it goes on top of, this clone's otherwise.
+    /// Joins this clone's version of a ref with another if one of them was purged: the other's new records go on top of
+    /// the purged one. `onto_theirs` says that theirs is the purged one.
     pub fn graft(
         &self,
         name: &RefName,
@@ -97,7 +98,7 @@ impl Store<'_> {
         if let Some(ours) = self.repo.find_ref(&name.to_string())?
             && onto_theirs
         {
-            // That theirs was purged is only what it says.
+            // Only their version claims the purge, so keep ours.
             self.keep_lost(&name.to_string(), ours)?;
         }
         let lock = match name {
@@ -172,13 +173,16 @@ impl Store<'_> {
                 return Ok(Joined::At(new));
             }
         }
-        Err(Error::fatal(format!("ref '{name}' keeps moving")).hint("git agent doctor"))
+        Err(
+            Error::fatal(format!("ref '{name}' moved {ATTEMPTS} times in a row"))
+                .hint("git agent doctor"),
+        )
     }
 
-    /// Puts back on top of a log what this clone's version says and no other may. Returns the tip.
+    /// Restores on top of a log the fields of this clone's version that no other may change. Returns the tip.
     ///
-    /// What a copy of this clone wrote is this clone's. What somebody said before is put back once: this clone knows its own
-    /// state by its marks, and two that each put theirs back would never end.
+    /// A copy of this clone counts as this clone. A repeated statement is answered only once: this clone recognises its
+    /// own state by its marks, and two clones that each restore theirs would never stop.
     fn keep_own(&self, name: &RefName, ours: ObjectId, new: ObjectId) -> Result<ObjectId> {
         let RefName::Session(sid) = name else {
             return Ok(new);
@@ -203,7 +207,7 @@ impl Store<'_> {
         }
         if !fields.is_empty() {
             let text = format!(
-                "a version of this session from elsewhere says otherwise about: {}; here it stays as it was",
+                "a fetched version of this session differs in: {}; the values of this clone are kept",
                 fields.join(", ")
             );
             bodies.push(Body::Notice { text });
@@ -231,7 +235,7 @@ impl Store<'_> {
         Ok(commit)
     }
 
-    /// Returns whether the last version from elsewhere in a log said the same as another about these fields.
+    /// Returns whether the last foreign version in a log had the same values in these fields.
     fn was_told(&self, ours: ObjectId, fields: &[String], told: &Session) -> Result<bool> {
         let own = self.own();
         let mut next = Some(ours);
@@ -245,7 +249,7 @@ impl Store<'_> {
         Ok(false)
     }
 
-    /// Puts the events that only the second log has behind those of the first.
+    /// Appends the events that only the second log has to those of the first.
     fn join_logs(
         &self,
         sid: SessionId,
@@ -253,7 +257,7 @@ impl Store<'_> {
         second: Second,
     ) -> Result<Version> {
         let mut session = self.state_at(one, sid)?;
-        // The cursor of one clone's spool means nothing to the other.
+        // A position in one clone's spool is meaningless in another.
         session.spool.bytes = 0;
         let mut known = HashSet::new();
         for event in self.transcript(one)? {
@@ -327,7 +331,7 @@ impl Store<'_> {
         Ok(batch.commit(tree, parents, signature, &message))
     }
 
-    /// Puts the sessions that only the second archive has on top of the first.
+    /// Adds the sessions that only the second archive has on top of the first.
     fn join_archives(
         &self,
         month: &Month,
@@ -352,10 +356,10 @@ impl Store<'_> {
             true
         })?;
         let kept = second == Second::Kept;
-        // The log of one that went on has what was purged in it.
+        // The log of a session that continued contains the purged records.
         if !kept && newer.keys().any(|sid| known.contains_key(sid)) {
             return Err(Error::fatal(
-                "a copy of this clone has purged it, and a session in it went on here",
+                "a copy of this clone purged the archive, but this clone continued a session in it",
             ));
         }
         let newer: Vec<_> = newer.into_values().collect();
@@ -407,7 +411,7 @@ impl Store<'_> {
     }
 }
 
-/// Events on their way into one commit.
+/// Events for one commit.
 #[derive(Default)]
 struct Chunk {
     lines: String,

@@ -1,4 +1,4 @@
-//! Records that come from elsewhere or are written again: validated, joined, signed, purged.
+//! Validates, joins, signs and purges records.
 
 pub(crate) mod authorship;
 pub mod join;

@@ -1,7 +1,7 @@
-//! Writing this clone's own refs again without something: a secret that a redactor finds now, or a whole session.
+//! Rewrites this clone's own refs without a secret that a redactor now finds, or without a whole session.
 //!
-//! The new version says which versions it replaces, so that a push knows what it may overwrite: anything else there was
-//! written by somebody, and is never overwritten.
+//! The new version names the versions it replaces, so that a push knows what it may overwrite. Any other version was
+//! written by someone else, and is never overwritten.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,22 +21,22 @@ use crate::store::refname::{self, Month, RefName};
 use crate::store::trash::Lost;
 use crate::store::{Store, limits};
 
-/// The trailer that names a version which is to be overwritten.
+/// The trailer that names a version to be overwritten.
 pub const REPLACES: &str = "Agent-Replaces";
 
-/// A ref that was written again.
+/// A ref that was rewritten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rewritten {
-    /// The ref.
+    /// The name of the ref.
     pub name: RefName,
-    /// What it was.
+    /// The old tip.
     pub old: ObjectId,
-    /// What it is now.
+    /// The new tip.
     pub new: ObjectId,
 }
 
 impl Store<'_> {
-    /// Returns whether a version of a ref says that it replaces another, or one that the other led to.
+    /// Returns whether a version of a ref claims to replace another, or a descendant of that one.
     pub fn is_replaced(&self, tip: ObjectId, old: ObjectId) -> Result<bool> {
         let older_than = |named: &str| {
             let named = self.repo.parse_id(named).ok();
@@ -48,7 +48,7 @@ impl Store<'_> {
         Ok(found.is_some())
     }
 
-    /// Returns whether a version of a ref was purged in a way that another knows nothing of.
+    /// Returns whether a version of a ref was purged after it diverged from another.
     pub fn is_purged_beyond(&self, tip: ObjectId, other: ObjectId) -> Result<bool> {
         let newest = self.find_rewrite(tip, &|commit| commit.trailers(REPLACES).next().is_some());
         match newest? {
@@ -57,7 +57,7 @@ impl Store<'_> {
         }
     }
 
-    /// Returns the newest commit of a ref that was written again and is wanted.
+    /// Returns the newest rewritten commit of a ref that is wanted.
     fn find_rewrite(
         &self,
         tip: ObjectId,
@@ -70,7 +70,7 @@ impl Store<'_> {
             if wanted(&commit) {
                 return Ok(Some(id));
             }
-            // The first parent may be code, where no such trailer stands.
+            // The first parent may be code, which has no such trailer.
             next = commit.parents.first().copied().filter(|_| {
                 commit.message.starts_with("agent-") || commit.message.starts_with("Notes ")
             });
@@ -78,8 +78,8 @@ impl Store<'_> {
         Ok(None)
     }
 
-    /// Writes one of this clone's refs again, without what the redactor finds in it and without the sessions to `drop`.
-    /// `None` when nothing changes. `elsewhere` are the versions that remotes have.
+    /// Rewrites one of this clone's refs without the secrets that the redactor finds and without the sessions to
+    /// `drop`. Returns `None` if nothing changes. `elsewhere` are the versions at remotes.
     pub fn rewrite(
         &self,
         name: &RefName,
@@ -141,11 +141,13 @@ impl Store<'_> {
                 old: current,
                 new,
             })),
-            Swap::Stale => Err(Error::fatal(format!("ref '{name}' keeps moving"))),
+            Swap::Stale => Err(Error::fatal(format!(
+                "ref '{name}' moved during the rewrite"
+            ))),
         }
     }
 
-    /// Returns whether the redactor finds something in a version of a ref.
+    /// Returns whether the redactor finds a secret in a version of a ref.
     pub fn holds(&self, name: &RefName, tip: ObjectId, redactor: &Redactor) -> Result<bool> {
         match name {
             RefName::Session(_) => self.log_holds(tip, redactor),
@@ -172,7 +174,7 @@ impl Store<'_> {
     }
 
     fn log_holds(&self, tip: ObjectId, redactor: &Redactor) -> Result<bool> {
-        // What is made of it is thrown away.
+        // The batch is thrown away.
         let mut batch = self.repo.batch();
         let mut next = Some(tip);
         for _ in 0..limits::CHAIN {
@@ -188,8 +190,8 @@ impl Store<'_> {
         Ok(false)
     }
 
-    /// Writes an old version of one of this clone's refs that is kept for a while again, without what the redactor finds
-    /// in it. Returns whether that was anything.
+    /// Rewrites a kept old version of one of this clone's refs without the secrets that the redactor finds. Returns
+    /// whether it found any.
     pub fn rewrite_lost(&self, lost: &Lost, redactor: &Redactor) -> Result<bool> {
         let mut batch = self.repo.batch();
         let nothing = BTreeSet::new();
@@ -212,12 +214,12 @@ impl Store<'_> {
             expected: Expected::At(lost.id),
             new: Some(new),
         };
-        // One that is gone meanwhile holds nothing.
+        // A ref that was removed meanwhile holds no secret.
         Ok(self.repo.swap_ref(&change)? == Swap::Done)
     }
 
-    /// Returns the tip of a log without what the redactor finds; `None` when that is nothing. Versions that were joined
-    /// become one line: what the other side had is in it already.
+    /// Returns the tip of a log without the secrets that the redactor finds; `None` if it finds none. Joined versions
+    /// become one line, which already contains the other side's events.
     fn clean_log(
         &self,
         batch: &mut Batch,
@@ -287,7 +289,7 @@ impl Store<'_> {
                     let event =
                         Event::from_line(line).context(|| "an event is malformed".into())?;
                     let redacted = redactor.event(&event);
-                    // What needs no change stays byte for byte.
+                    // Lines without a secret stay byte for byte.
                     match *redacted.get() == event {
                         true => clean.extend_from_slice(line),
                         false => clean.extend_from_slice(redacted.to_line().as_bytes()),
@@ -340,7 +342,7 @@ impl Store<'_> {
         })?;
         let mut clean = Vec::new();
         for (_, archived) in sessions {
-            // A remote may still have it under a name of its own.
+            // A remote may still have it under its own ref.
             let replaced = format!("{REPLACES}: {}\n", archived.tip);
             let log = self.clean_log(batch, archived.tip, redactor, &replaced)?;
             let mut value = to_value(&archived.session)?;
@@ -395,7 +397,7 @@ impl Store<'_> {
                     if *clean.get() == value {
                         return None;
                     }
-                    // A mark is over what was said before.
+                    // The old mark covers the old text.
                     if wrote(&text)
                         && let Ok(marked) = self.marked_record(&clean)
                     {

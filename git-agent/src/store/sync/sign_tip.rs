@@ -1,4 +1,4 @@
-//! A signed commit on top of a ref of this clone: it says nothing new, and its signature covers everything below it.
+//! Puts a signed commit on top of a ref of this clone. It adds no content; its signature covers everything below it.
 
 use std::collections::BTreeSet;
 
@@ -12,26 +12,27 @@ use crate::store::refname::RefName;
 use crate::store::sync::validate::chain_parents;
 use crate::store::{Store, archive, limits};
 
-/// More commits than these are not looked through for what others wrote.
+/// The most commits that are searched for other writers' records.
 const FAR: usize = 100_000;
 
-/// Tells whether the signature of a commit is the user's.
+/// Returns whether the signature of a commit is the user's.
 pub type IsUsers<'f> = dyn Fn(ObjectId) -> Result<bool> + 'f;
 
-/// What came of signing a ref.
+/// The result of signing a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sealed {
-    /// Its tip is signed, and this one.
+    /// The ref is signed; holds its tip.
     At(ObjectId),
-    /// It is gone, or being written right now: what is still growing is signed later.
+    /// The ref is gone or is being written; it is signed later.
     Later,
-    /// It holds what this clone did not write: signed, that would be the user's word.
+    /// The ref contains records that this clone did not write, and a signature would vouch for them.
     Foreign,
 }
 
 impl Store<'_> {
-    /// Signs a ref's tip with the user's key, unless it is signed already. `is_users` tells whether the signature of a commit
-    /// is the user's: what others wrote below such a one was signed knowingly. Without it, all of it is known to be good.
+    /// Signs a ref's tip with the user's key, unless it is signed already. `is_users` tells whether a signature is the
+    /// user's: records of others below such a commit were signed knowingly. Without it, all records are known to be
+    /// good.
     pub fn seal(&self, name: &RefName, is_users: Option<&IsUsers<'_>>) -> Result<Sealed> {
         let lock = match name {
             RefName::Session(sid) => Lock::try_acquire(self.env, self.write_lock(*sid))?,
@@ -76,7 +77,9 @@ impl Store<'_> {
         };
         match self.repo.swap_ref(&change)? {
             Swap::Done => Ok(Sealed::At(id)),
-            Swap::Stale => Err(Error::fatal(format!("ref '{ref_name}' keeps moving"))),
+            Swap::Stale => Err(Error::fatal(format!(
+                "ref '{ref_name}' moved during the signing"
+            ))),
         }
     }
 
@@ -91,12 +94,12 @@ impl Store<'_> {
     fn is_vouched(&self, name: &RefName, tip: ObjectId, is_users: &IsUsers<'_>) -> Result<bool> {
         let own = self.own();
         let is_review = match name {
-            // They say which session a commit comes from, and nobody judges or runs anything by them.
+            // They only link commits to sessions, and no decision depends on them.
             RefName::ProvenanceNotes(_) => return Ok(true),
             RefName::ReviewNotes(_) => true,
             RefName::Session(_) | RefName::Archive { .. } => false,
         };
-        // Notes that have the mark hold nothing else, whatever they once held.
+        // Marked notes contain only this clone's records, whatever they once contained.
         if own.key.is_none() || is_review && own.wrote_at(tip)? {
             return Ok(true);
         }
@@ -107,7 +110,7 @@ impl Store<'_> {
             if !seen.insert(id) {
                 continue;
             }
-            // What was there before there were marks is trusted with all that is below it.
+            // A commit from before the marks is trusted with everything below it.
             if own.had(&id.to_string()) {
                 continue;
             }
@@ -137,7 +140,7 @@ impl Store<'_> {
         Ok(lines.iter().all(vouched))
     }
 
-    /// Returns a tree with the same meaning as the one before, without its news, and the message that goes with it.
+    /// Returns a tree with the same meaning as the previous one but no new events, and its message.
     fn seal_content(&self, name: &RefName, tree: ObjectId) -> Result<(ObjectId, String)> {
         let mut batch = self.repo.batch();
         let empty = batch.blob(Vec::new());

@@ -1,7 +1,8 @@
-//! Checking what others wrote, before anything of it is believed: every name, tree, size and field.
+//! Checks the records of others before they are used: every name, tree, size and field.
 //!
-//! git has checked the objects themselves. Here each ref must be exactly what its name promises, with nothing else in its
-//! trees. Sizes are asked for before anything is read. Messages are in words of our own: what is refused may say anything.
+//! git has checked the objects themselves. Here each ref must be exactly what its name promises, with nothing else in
+//! its trees. Sizes are checked before anything is read. Messages use only our own words, because a refused record may
+//! contain anything.
 
 use std::collections::BTreeSet;
 
@@ -17,17 +18,17 @@ use crate::store::limits;
 use crate::store::log::{ATTACHMENTS, EVENTS, JOINED, STATE, VERSION, require_version};
 use crate::store::refname::{Month, RefName};
 
-/// How far a clock may jump from one event to the next: more would use it up for everybody.
+/// How far a clock may jump from one event to the next: more would exhaust it for all writers.
 const CLOCK_JUMP: u64 = crate::model::review::fold::CLOCK_JUMP;
-/// Numbers that every reader of JSON can hold.
+/// The largest number that every JSON reader can represent.
 const LARGEST: u64 = 1 << 53;
 
-/// A part of a log or an archive that was found to be well made, for whoever wants to know more about it: reading it is
-/// most of the work.
+/// A validated part of a log or an archive, for callers that want to examine it further: reading it is most of the
+/// work.
 pub(crate) enum Part<'a> {
-    /// A commit of a log, with the state of the session in it.
+    /// A commit of a log, with the session's state.
     Log(&'a Commit, &'a Session),
-    /// An event: its line, and what it says.
+    /// An event: its line, and its record.
     Event(&'a str, Value),
     /// A state, or a line of an archive.
     State(&'a str),
@@ -37,15 +38,16 @@ pub(crate) enum Part<'a> {
     Archive(&'a Commit),
 }
 
-/// Hears of every part.
+/// A function that receives every part.
 pub(crate) type Witness<'a> = &'a mut dyn FnMut(Part<'_>) -> Result<()>;
 
-/// Checks that a ref holds what its name promises. What `known` reaches was checked before and is not looked at again.
+/// Checks that a ref contains what its name promises. Everything reachable from `known` was checked before and is
+/// skipped.
 pub fn check(repo: &Repo, name: &RefName, tip: ObjectId, known: &[ObjectId]) -> Result<()> {
     check_before(repo, name, tip, known, &mut |_| Ok(()))
 }
 
-/// The same, before a witness who may have objections of its own. It hears nothing of notes.
+/// The same, with a witness that may raise further objections. It does not receive notes.
 pub(crate) fn check_before(
     repo: &Repo,
     name: &RefName,
@@ -99,7 +101,7 @@ impl Check<'_> {
 
     fn log_commit(&mut self, sid: SessionId, commit: &Commit) -> Result<()> {
         let entries = self.repo.read_tree(commit.tree, limits::TREE)?;
-        require_known(&entries, "session log")?;
+        require_known(&entries, "a session log")?;
         let mut state = None;
         for entry in &entries {
             match (entry.name.as_slice(), entry.kind) {
@@ -111,7 +113,7 @@ impl Check<'_> {
                 (name, EntryKind::Tree) if name == ATTACHMENTS.as_bytes() => {
                     self.attachments(entry.id)?;
                 }
-                _ => return Err(wrong("its tree has an entry that no log has")),
+                _ => return Err(wrong("its tree has an unexpected entry")),
             }
         }
         let state = state.ok_or_else(|| wrong(format!("it has no {STATE}")))?;
@@ -134,14 +136,14 @@ impl Check<'_> {
             )));
         }
         if session.sid != sid {
-            return Err(wrong("it speaks of another session than its name"));
+            return Err(wrong("it belongs to another session"));
         }
         let writer = self.writer.get_or_insert_with(|| session.writer.clone());
         if *writer != session.writer {
             return Err(wrong("it has more than one writer"));
         }
         if !says_writer(text, &session.writer) {
-            return Err(wrong("its writer is not written as writers are"));
+            return Err(wrong("its writer is malformed"));
         }
         let names = [
             Some(&session.name),
@@ -161,7 +163,7 @@ impl Check<'_> {
             .flatten()
             .any(|id| self.repo.parse_id(id).is_err())
         {
-            return Err(wrong("it names a commit that is no object id"));
+            return Err(wrong("it names a commit that is not an object id"));
         }
         self.code(ids)?;
         let branches = [session.branch.as_deref(), session.parent.as_deref()];
@@ -173,7 +175,7 @@ impl Check<'_> {
             return Err(wrong("it names a branch that git would not accept"));
         }
         if session.lc > LARGEST || session.seq > LARGEST {
-            return Err(wrong("its clock is used up"));
+            return Err(wrong("its clock is too large"));
         }
         Ok(())
     }
@@ -184,10 +186,10 @@ impl Check<'_> {
         let (Some(base), Some(code)) = (id(ids[0]), id(ids[1])) else {
             return Ok(());
         };
-        // What is not here, or cannot be read, is told of where somebody asks for it.
+        // Missing or unreadable code is reported where it is used.
         match self.repo.differing_files(base, code, limits::FILES) {
             Ok(files) if files > limits::FILES => Err(wrong(format!(
-                "its code changes {files} files or more, at most {} are taken",
+                "its code changes {files} files or more, at most {} are allowed",
                 limits::FILES
             ))),
             _ => Ok(()),
@@ -216,7 +218,7 @@ impl Check<'_> {
                 }
             }
             if event.seq > LARGEST || event.lc > LARGEST {
-                return Err(wrong("its clock is used up"));
+                return Err(wrong("its clock is too large"));
             }
             last = Some((event.seq, event.lc));
             (self.witness)(Part::Event(line, record))?;
@@ -233,7 +235,7 @@ impl Check<'_> {
             let name = std::str::from_utf8(&entry.name).unwrap_or_default();
             let is_hash = name.len() == 64 && name.bytes().all(is_lower_hex);
             if !is_hash || entry.kind != EntryKind::Blob {
-                return Err(wrong("it has an attachment that is none"));
+                return Err(wrong("it has an entry that is not an attachment"));
             }
             let limit = limits::ATTACHMENT as u64;
             let bytes = self
@@ -257,7 +259,7 @@ impl Check<'_> {
         self.notes_tree(commit.tree, known, 0, (&mut budget, &mut bytes))
     }
 
-    /// Checks a tree of notes at a depth, apart from what it has in common with the version that is known.
+    /// Checks a tree of notes at a depth, except the parts that the known version shares.
     fn notes_tree(
         &self,
         tree: ObjectId,
@@ -282,7 +284,7 @@ impl Check<'_> {
                 continue;
             }
             if !entry.name.iter().copied().all(is_lower_hex) {
-                return Err(wrong("its tree has an entry that no notes have"));
+                return Err(wrong("its tree has an unexpected entry"));
             }
             match entry.kind {
                 EntryKind::Blob if entry.name.len() == id_digits - 2 * depth => {
@@ -301,7 +303,7 @@ impl Check<'_> {
                         .map(|old| old.id);
                     self.notes_tree(entry.id, same, depth + 1, (budget, bytes))?;
                 }
-                _ => return Err(wrong("its tree has an entry that no notes have")),
+                _ => return Err(wrong("its tree has an unexpected entry")),
             }
         }
         Ok(())
@@ -346,7 +348,7 @@ impl Check<'_> {
         commit: &Commit,
     ) -> Result<BTreeSet<ObjectId>> {
         let entries = self.repo.read_tree(commit.tree, limits::TREE)?;
-        require_known(&entries, "archive")?;
+        require_known(&entries, "an archive")?;
         let mut sessions = None;
         for entry in &entries {
             match (entry.name.as_slice(), entry.kind) {
@@ -356,7 +358,7 @@ impl Check<'_> {
                 (name, EntryKind::Blob) if name == SESSIONS.as_bytes() => {
                     sessions = Some(entry.id);
                 }
-                _ => return Err(wrong("its tree has an entry that no archive has")),
+                _ => return Err(wrong("its tree has an unexpected entry")),
             }
         }
         let sessions = sessions.ok_or_else(|| wrong(format!("it has no {SESSIONS}")))?;
@@ -369,13 +371,13 @@ impl Check<'_> {
                 .context(|| format!("a line of its {SESSIONS} is malformed"))?;
             let sid = archived.session.sid;
             if !commit.parents.contains(&archived.tip) || sid.month() != month.as_str() {
-                return Err(wrong("it speaks of a session that is not in it"));
+                return Err(wrong("it names a session that it does not contain"));
             }
-            // Who may write an archive folds sessions of their own, and puts no words into anybody's mouth.
+            // A writer archives only its own sessions, so an archive cannot speak for another writer.
             self.writer = Some(writer.clone());
             self.state(sid, &archived.session, line)?;
             (self.witness)(Part::State(line))?;
-            // Each log has room of its own.
+            // Each log has its own limit.
             self.bytes = limits::SESSION;
             self.log(sid, archived.tip)?;
             tips.insert(archived.tip);
@@ -386,12 +388,12 @@ impl Check<'_> {
     fn require_size(&self, id: ObjectId, size: u64) -> Result<()> {
         match self.repo.object_header(id)? {
             Some((ObjectKind::Blob, found)) if found == size => Ok(()),
-            _ => Err(wrong("its version is no empty file")),
+            _ => Err(wrong("its version is not an empty file")),
         }
     }
 }
 
-/// Returns the parents that are part of the same log. Every other parent must be code that a trailer names.
+/// Returns the parents that belong to the same log. Every other parent must be code that a trailer names.
 pub(crate) fn chain_parents(commit: &Commit) -> Result<Vec<ObjectId>> {
     let code: Vec<&str> = commit.trailers("Agent-Code").collect();
     let joined: Vec<&str> = commit.trailers(JOINED).collect();
@@ -409,8 +411,8 @@ pub(crate) fn chain_parents(commit: &Commit) -> Result<Vec<ObjectId>> {
     Ok(chain)
 }
 
-/// Returns whether a state names its writer the way that every writer does. A server that keeps writers apart looks for
-/// exactly these bytes: a blank, or a letter as an escape, would show it somebody else.
+/// Returns whether a state names its writer in the exact form of every writer. A server that separates writers looks
+/// for exactly these bytes: a blank or an escaped letter would show it another writer.
 fn says_writer(text: &str, writer: &WriterId) -> bool {
     let field = format!("\"writer\":\"{writer}\"");
     let around = |at: usize| {
@@ -436,13 +438,13 @@ fn check_note(note: &[u8]) -> Result<()> {
 
 fn require_known(entries: &[TreeEntry], what: &str) -> Result<()> {
     require_version(entries)
-        .map_err(|newer| newer.unwrap_or_else(|| wrong(format!("it is no {what}"))))
+        .map_err(|newer| newer.unwrap_or_else(|| wrong(format!("it is not {what}"))))
 }
 
-/// Returns text that is safe to look at: printable ASCII, in lines.
+/// Returns text that is safe to display: printable ASCII, in lines.
 fn ascii<'b>(bytes: &'b [u8], what: &str) -> Result<&'b str> {
     let plain = |byte: &u8| (0x20..0x7f).contains(byte) | (*byte == b'\n');
-    // A piece is looked at whole, as a processor does many bytes at once when none of them decides alone.
+    // Whole chunks are checked, because a processor handles many bytes at once if no single one decides.
     let all = |piece: &[u8]| piece.iter().fold(true, |all, byte| all & plain(byte));
     match std::str::from_utf8(bytes) {
         Ok(text) if bytes.chunks(256).all(all) => Ok(text),

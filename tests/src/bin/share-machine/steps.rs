@@ -214,7 +214,7 @@ impl World {
             let listed = listing.sessions.iter().find(|one| one.session.sid == sid);
             let listed =
                 listed.ok_or_else(|| Error::fatal(format!("own session {sid} is gone")))?;
-            forget::forget(context, listed, true, &mut Audience::Nobody).map(|_| ())
+            forget::forget(context, listed, true, &mut Audience::Silent).map(|_| ())
         })?;
         self.model.forgotten.insert(sid);
         Ok(())

@@ -155,7 +155,7 @@ pub(super) fn share(path: &Path) -> Result<()> {
             context,
             &remote,
             &push::Options::default(),
-            &mut Audience::Nobody,
+            &mut Audience::Silent,
         )?;
         match changes.iter().find(|one| one.reason.is_some()) {
             Some(refused) => Err(Error::fatal(format!("a push was refused: {refused:?}"))),
@@ -171,7 +171,7 @@ pub(super) fn take(path: &Path, prune: bool) -> Result<()> {
             prune,
             ..fetch::Options::default()
         };
-        let fetched = fetch::fetch(context, &remote, &options, &mut Audience::Nobody)?;
+        let fetched = fetch::fetch(context, &remote, &options, &mut Audience::Silent)?;
         match fetched.changes.iter().find(|one| one.reason.is_some()) {
             Some(refused) => Err(Error::fatal(format!("a fetch refused: {refused:?}"))),
             None => Ok(()),

@@ -11,7 +11,7 @@ use crate::git::snapshot::tests::world::{
     World, files, link, private_files, run, set_mode, staged, write,
 };
 
-/// A committed tree with a bit of everything.
+/// A committed tree with some of everything.
 pub(crate) fn seeded(world: &World) {
     world.write("a.txt", "one\n");
     world.write("b.txt", "two\n");
@@ -24,7 +24,7 @@ pub(crate) fn seeded(world: &World) {
     world.commit_all("seed");
 }
 
-/// Every kind of change at once.
+/// All kinds of changes at once.
 pub(crate) fn edit(world: &World) {
     let top = world.main().top;
     world.write("a.txt", "one changed\n");
@@ -44,7 +44,7 @@ pub(crate) fn edit(world: &World) {
     world.git(&["add", "-N", "announced.txt"]);
 }
 
-/// Snapshots, compares, restores into a fresh working tree and over a ruined one.
+/// Takes a snapshot, compares it, and restores it into a fresh worktree and over a damaged one.
 pub(crate) fn round_trip(world: &World) {
     let at = world.main();
     let before = private_files(&at);
@@ -154,7 +154,7 @@ fn a_file_changed_within_one_tick_of_the_clock_is_seen() {
         world.write("a", "before");
         age(&path);
         world.commit_all("seed");
-        // Nobody can set this time.
+        // A program cannot set this time.
         world.git(&["config", "core.trustctime", "false"]);
         world.reopen();
         if marked {
@@ -163,7 +163,7 @@ fn a_file_changed_within_one_tick_of_the_clock_is_seen() {
         fs::write(&path, "behind").expect("written");
         age(&path);
         age(&index);
-        // Something to convert: then git stores all that changed.
+        // A file to convert: then git stores all changed files.
         world.write("new.txt", "line\r\n");
         let snapshot = world.snapshot(&at);
         assert_eq!(world.tree(snapshot.tree)["a"].1, "behind");
@@ -221,7 +221,7 @@ fn a_linked_worktree_without_index_or_dot_git() {
     world.repo.restore(&at, &snapshot, None).expect("restored");
     assert!(
         !at.top.join(".git").exists(),
-        "that is not for snapshots to make"
+        "a snapshot does not create it"
     );
     assert_eq!(fs::read(at.top.join("new")).expect("a file"), b"new");
     assert_eq!(world.snapshot(&at).tree, snapshot.tree);
@@ -251,7 +251,7 @@ fn a_conflict_in_progress() {
     let snapshot = world.snapshot(&at);
     assert!(world.tree(snapshot.tree)["f"].1.contains("<<<<<<<"));
     world.git(&["reset", "-q", "--hard"]);
-    // Kept alive by nothing but the snapshot: restore must find every side.
+    // Only the snapshot keeps the objects: the restore must find every side.
     world.git(&["update-ref", "refs/kept", &snapshot.id.to_string()]);
     world.git(&["branch", "-q", "-D", "side"]);
     world.git(&["reflog", "expire", "--expire=now", "--all"]);
@@ -273,7 +273,7 @@ fn directories_and_files_change_places() {
     round_trip(&world);
     world.git(&["reset", "-q", "--hard"]);
     world.git(&["clean", "-qfd"]);
-    // A directory becomes a link to a directory with the same files: they are not in the tree any more.
+    // A directory becomes a link to a directory with the same files, which then are not in the tree.
     fs::rename(at.top.join("dir"), at.top.join("real")).expect("renamed");
     symlink("real", at.top.join("dir")).expect("a link");
     let snapshot = world.snapshot(&at);
@@ -346,7 +346,7 @@ fn submodules_are_recorded_at_their_commit() {
             "two",
         ],
     );
-    // Configuration inside a submodule is nobody's that we trust.
+    // The configuration of a submodule is not trusted.
     let marker = world.path().join("ran");
     let evil = format!("touch {} #", marker.display());
     run(&sub, &["config", "core.fsmonitor", &evil]);
@@ -367,5 +367,5 @@ fn submodules_are_recorded_at_their_commit() {
         .restore(&fresh, &snapshot, None)
         .expect("restored");
     assert_eq!(restored.submodules, [b"sub".to_vec()]);
-    assert!(!marker.exists(), "nothing of the submodule's ran");
+    assert!(!marker.exists(), "no program of the submodule ran");
 }

@@ -1,4 +1,4 @@
-//! Snapshots of trees that are odd, huge or hostile, and restores that would lose something.
+//! Snapshots of odd, huge or hostile trees, and restores that would lose content.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,7 +16,7 @@ fn nothing_of_the_worktrees_runs() {
     fs::write(&evil, format!("#!/bin/sh\ntouch {}\n", marker.display())).expect("a script");
     set_mode(&evil, 0o755);
     let at = world.worktree("hostile", &[]);
-    // A forged `.git` with a repository that runs something, and forged files beside the real index.
+    // A forged `.git` of a repository that runs a program, and forged files beside the real index.
     let forged = world.path().join("forged");
     fs::create_dir(&forged).expect("a directory");
     run(&forged, &["init", "-q", "."]);
@@ -92,7 +92,7 @@ fn restore_refuses_what_would_be_lost() {
         fs::read(at.top.join("a.txt")).expect("a file"),
         b"version two\n"
     );
-    // Something staged and nowhere else.
+    // Staged content that exists nowhere else.
     world.git(&["add", "a.txt"]);
     world.write("a.txt", "version one\n");
     let error = world
@@ -101,7 +101,7 @@ fn restore_refuses_what_would_be_lost() {
         .expect_err("unsaved");
     assert!(error.message().contains("staged"), "{error}");
     world.git(&["reset", "-q"]);
-    // An ignored file where the snapshot has one.
+    // An ignored file in the place of one of the snapshot.
     world.write("out.log", "log\n");
     world.git(&["add", "-f", "out.log"]);
     let with_log = world.snapshot(&at);
@@ -220,7 +220,7 @@ fn a_person_can_read_it() {
     );
     let staged = world.git(&["show", "--format=%s", "refs/kept^3"]);
     assert!(
-        staged.contains("what was staged") && staged.contains("+staged"),
+        staged.contains("staged files") && staged.contains("+staged"),
         "{staged}"
     );
     world.git(&["reset", "-q", "--hard"]);

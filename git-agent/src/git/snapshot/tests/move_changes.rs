@@ -1,4 +1,4 @@
-//! Carrying changes over, and dying on the way.
+//! Moving changes, and crashes on the way.
 
 use std::fs;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::git::snapshot::tests::world::{
 };
 
 const KEEP: &str = "refs/kept/carried";
-/// Tells a test that runs itself again in a child process where to work.
+/// Tells a re-executed test its directory.
 const CHILD: &str = "GIT_AGENT_TEST_CARRY_CHILD";
 
 fn changed() -> World {
@@ -124,7 +124,7 @@ fn what_cannot_be_carried_is_refused_untouched() {
     fs::write(world.main().admin_dir.join("index.lock"), "").expect("a lock");
     refused(&world, &to, "index.lock");
     fs::remove_file(world.main().admin_dir.join("index.lock")).expect("removed");
-    // At the destination nothing can be written where an ignored file is.
+    // An ignored file is in the way at the destination.
     world.write("forced.log", "forced\n");
     world.git(&["add", "-f", "forced.log"]);
     write(&to.top, "forced.log", "precious\n");
@@ -136,7 +136,7 @@ fn what_cannot_be_carried_is_refused_untouched() {
         .repo
         .carry(&unborn.main(), &unborn.main(), KEEP, &who())
         .expect_err("refused");
-    assert!(error.message().contains("no commit"), "{error}");
+    assert!(error.message().contains("any commits yet"), "{error}");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn files_git_looks_away_from_stay() {
     assert!(world.git(&["ls-files", "-v", "run.sh"]).starts_with('S'));
 }
 
-/// Not a test of its own: the part that runs in a child process, where faults can be planned.
+/// Not a test itself: the part that runs in a child process, where faults can be planned.
 #[test]
 fn child_process() {
     let Some(dir) = std::env::var_os(CHILD) else {
@@ -207,7 +207,7 @@ fn dying_or_failing_at_any_step_loses_nothing() {
         .expect("a log")
         .lines()
         .filter(|line| {
-            // Every step of carrying and restoring, and of writing objects and refs the first time.
+            // Every step of moving and restoring, and the first write of objects and refs.
             line.starts_with("carry.") || line.starts_with("restore.") || line.ends_with("#1")
         })
         .map(str::to_owned)
@@ -226,7 +226,7 @@ fn dying_or_failing_at_any_step_loses_nothing() {
             if action == "eio" {
                 assert!(untouched, "{fault}: the source is as it was");
             } else if !untouched {
-                // Died while or after the source was cleaned: the record brings everything back.
+                // It died while or after the source was cleaned: the snapshot restores everything.
                 let id = world.git(&["rev-parse", KEEP]);
                 let id = world.repo.parse_id(id.trim()).expect("an id");
                 let snapshot = world.repo.read_snapshot(id).expect("complete");
@@ -247,7 +247,7 @@ fn dying_or_failing_at_any_step_loses_nothing() {
 
 #[test]
 fn a_change_meanwhile_is_noticed() {
-    // The child stops for a while between applying and cleaning; meanwhile somebody saves a file.
+    // The child pauses between applying and cleaning; meanwhile the user saves a file.
     for (point, path) in [
         ("carry.applied", "a.txt"),
         ("carry.compared", "a.txt"),
@@ -289,7 +289,7 @@ fn cleaning_that_fails_half_way_is_undone() {
     let world = changed();
     let to = world.worktree("to", &[]);
     let from = world.main();
-    // A required filter that cannot give the committed bytes back makes git fail in the middle of cleaning.
+    // A required filter that cannot restore the committed bytes makes git fail during the cleaning.
     world.git(&["config", "filter.broken.clean", "cat"]);
     world.git(&["config", "filter.broken.smudge", "cat"]);
     world.git(&["config", "filter.broken.required", "true"]);

@@ -1,4 +1,4 @@
-//! Random edits of a working tree: whatever they are, the snapshot brings everything back.
+//! Random edits of a worktree: the snapshot restores all of them.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::git::snapshot::tests::world::{
     World, files, link, private_files, run, set_mode, staged, write,
 };
 
-/// One thing somebody does in a working tree.
+/// One action of a user in a worktree.
 #[derive(Debug, Clone)]
 enum Edit {
     Write(usize, Vec<u8>),
@@ -47,7 +47,8 @@ fn edit() -> impl Strategy<Value = Edit> {
     ];
     prop_oneof![
         6 => (name.clone(), bytes).prop_map(|(at, mut data)| {
-            // Committed under an eol attribute, `\r\r\n` reads as changed right after a checkout: git itself never settles.
+            // Committed under an eol attribute, `\r\r\n` looks changed right after a checkout: git itself never
+            // settles.
             data.dedup_by(|a, b| *a == b'\r' && *b == b'\r');
             Edit::Write(at, data)
         }),
@@ -69,7 +70,7 @@ fn clear(path: &Path) {
     }
 }
 
-/// Makes room for a path: whatever is a file where a directory must be goes.
+/// Makes room for a path: removes files in the place of directories.
 fn make_room(top: &Path, name: &str) {
     clear(&top.join(name));
     let mut dir = top.to_owned();
@@ -81,7 +82,7 @@ fn make_room(top: &Path, name: &str) {
     }
 }
 
-/// Does it, as far as it can be done; git refusing is fine.
+/// Applies the edit as far as possible; git may refuse it.
 fn apply(top: &Path, edit: &Edit) {
     let git = |words: &[&str]| {
         crate::git::snapshot::tests::world::command(top, words)
@@ -140,7 +141,7 @@ fn round_trip(attributes: bool, before: &[Edit], after: &[Edit]) {
         apply(&at.top, edit);
     }
     world.commit_all("seed");
-    // Committed files come back as a checkout makes them, so that is what they are to begin with.
+    // Committed files are restored as a checkout writes them, so they start that way.
     destroy(&at.top);
     world.git(&["reset", "-q", "--hard"]);
     for edit in after {
@@ -159,7 +160,7 @@ fn round_trip(attributes: bool, before: &[Edit], after: &[Edit]) {
     assert_eq!(files(&fresh.top), original);
     assert_eq!(staged(&fresh.top), index);
 
-    // Destroyed down to the last file, index included.
+    // Removes every file and the index.
     destroy(&at.top);
     fs::remove_file(at.admin_dir.join("index")).expect("removed");
     world.repo.restore(&at, &snapshot, None).expect("restored");

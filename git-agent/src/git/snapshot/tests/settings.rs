@@ -1,4 +1,4 @@
-//! Snapshots under settings that change what a file is: line ends, filters, modes, letters, sparse checkouts, odd indexes.
+//! Snapshots under settings that change files: line ends, filters, modes, case, sparse checkouts, odd indexes.
 
 use std::fs;
 
@@ -143,7 +143,7 @@ fn sparse_checkouts_keep_what_is_not_there() {
             world.git(&["status", "--porcelain"]),
             " M near/y\n?? near/new\n"
         );
-        // Somebody wrote a file where none should be.
+        // The user wrote a file outside the cone.
         world.write("far/away/x", "here after all");
         assert_eq!(
             world.tree(world.snapshot(&at).tree)["far/away/x"].1,

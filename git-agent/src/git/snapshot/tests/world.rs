@@ -1,4 +1,5 @@
-//! Real repositories in temporary directories for the tests of snapshots, and a full picture of a working tree to compare.
+//! Real repositories in temporary directories for the tests of snapshots, and a complete listing of a worktree to
+//! compare.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,13 +15,13 @@ use crate::git::snapshot::capture::Checkout;
 use crate::git::snapshot::scan::Hidden;
 use crate::git::{ObjectId, Repo};
 
-/// A repository with a main working tree.
+/// A repository with a main worktree.
 pub(crate) struct World {
     dir: tempfile::TempDir,
     pub(crate) repo: Repo,
 }
 
-/// Every path of a working tree with its mode and bytes (a link's target for links).
+/// All paths of a worktree with mode and bytes (the target for links).
 pub(crate) type Files = BTreeMap<Vec<u8>, (u32, Vec<u8>)>;
 
 impl World {
@@ -28,7 +29,7 @@ impl World {
         World::with(&[])
     }
 
-    /// Makes a repository with further words for `git init`.
+    /// Creates a repository with further arguments for `git init`.
     pub(crate) fn with(init: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let top = dir.path().join("main");
@@ -61,7 +62,7 @@ impl World {
         }
     }
 
-    /// Opens the repository anew, after its configuration changed.
+    /// Reopens the repository after its configuration changed.
     pub(crate) fn reopen(&mut self) {
         self.repo = open(self.repo.git_dir());
     }
@@ -79,7 +80,7 @@ impl World {
         self.git(&["commit", "-q", "--allow-empty", "-m", message]);
     }
 
-    /// Adds a linked working tree, detached at HEAD.
+    /// Adds a linked worktree, detached at HEAD.
     pub(crate) fn worktree(&self, name: &str, options: &[&str]) -> Checkout {
         let top = self.path().join(name);
         let mut words = vec!["worktree", "add", "-q", "--detach"];
@@ -150,7 +151,7 @@ pub(crate) fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
 }
 
-/// Runs git and returns what it printed; fails the test unless it succeeds.
+/// Runs git and returns its output; fails the test unless it succeeds.
 pub(crate) fn run(top: &Path, words: &[&str]) -> String {
     let output = command(top, words).output().expect("git starts");
     assert!(
@@ -199,7 +200,7 @@ fn collect(top: &Path, dir: &Path, found: &mut Files) {
     }
 }
 
-/// Returns what is staged, marks and sides of conflicts included, as git prints it.
+/// Returns the index including marks and sides of conflicts, as git prints it.
 pub(crate) fn staged(top: &Path) -> String {
     let mut text = run(top, &["ls-files", "-z", "--stage"]);
     text.push_str(&run(top, &["ls-files", "-z", "-v"]));
@@ -208,7 +209,7 @@ pub(crate) fn staged(top: &Path) -> String {
     text
 }
 
-/// Returns the bytes of the files that a snapshot may never touch.
+/// Returns the bytes of the files that a snapshot must not change.
 pub(crate) fn private_files(at: &Checkout) -> Vec<Option<Vec<u8>>> {
     ["index", "HEAD", "ORIG_HEAD", "index.lock", "logs/HEAD"]
         .iter()

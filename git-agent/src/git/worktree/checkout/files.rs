@@ -1,5 +1,5 @@
-//! Makes the files of a plan: several threads, each below directory handles of its own, so no path is ever followed
-//! through a symlink. Symlinks come last.
+//! Creates the files of a plan with several threads, each with its own directory handles, so that no path follows a
+//! symlink. Symlinks come last.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,19 +17,20 @@ use crate::git::worktree::checkout::Refusal;
 use crate::git::worktree::checkout::plan::{Entry, Kind, Plan, StatData};
 use crate::git::worktree::checkout::source::Source;
 
-/// Entries a thread takes at a time: enough to stay within a directory, few enough to end together.
+/// How many entries a thread takes at a time: enough to stay within a directory, few enough that all threads end
+/// together.
 const CHUNK: usize = 64;
 
-/// What was made.
+/// The created files.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
-    /// Metadata of every entry, in the plan's order.
+    /// The metadata of every entry, in the plan's order.
     pub(crate) stats: Vec<StatData>,
-    /// How many files were copied from the source instead of being written from objects.
+    /// The number of files that were copied from the source instead of written from objects.
     pub(crate) copied: usize,
 }
 
-/// Makes every entry of `plan` in `destination`.
+/// Creates every entry of `plan` in `destination`.
 pub(crate) fn make(
     repo: &gix::ThreadSafeRepository,
     plan: &Plan,
@@ -104,7 +105,7 @@ pub(crate) fn make(
     })
 }
 
-/// Handles of the directories from the worktree's root down to where the last file was made.
+/// Handles of the directories from the worktree's root down to the last created file.
 pub(in crate::git) struct Directories {
     root: OwnedFd,
     open: Vec<(Vec<u8>, OwnedFd)>,
@@ -119,7 +120,7 @@ impl Directories {
         })
     }
 
-    /// Splits a path into its directory, made and opened if need be, and its last component.
+    /// Splits a path into its directory, created and opened if necessary, and its last component.
     pub(in crate::git) fn enter<'p>(
         &mut self,
         path: &'p BStr,
@@ -274,7 +275,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Returns the entry's content. It need not lie in the buffer: the empty blob, for one, never does.
+/// Returns the entry's content. It need not be in the buffer: the empty blob, for one, never is.
 fn blob<'b>(
     repo: &gix::Repository,
     entry: &Entry,
@@ -286,7 +287,7 @@ fn blob<'b>(
         .map_err(|_| Refusal::Git("an object of the tree is missing"))
 }
 
-/// Replaces what a copy that could not be trusted has left in a file.
+/// Replaces the content of a file after an untrusted copy.
 fn rewrite(mut file: &File, content: &[u8]) -> io::Result<()> {
     use std::io::Seek;
     file.set_len(0)?;
@@ -294,11 +295,11 @@ fn rewrite(mut file: &File, content: &[u8]) -> io::Result<()> {
     file.write_all(content)
 }
 
-/// A moment before the checkout began.
+/// Returns a time shortly before the checkout began.
 ///
-/// Git takes a file whose modification second is that of the index for possibly modified and compares its content on
-/// the next status. Dating every file back avoids that, and hides nothing: any later change sets a later time. It is two
-/// seconds, because the clock that files are dated by lags behind the one that is asked here.
+/// If a file has the modification second of the index, git treats it as possibly modified and compares its content at
+/// the next status. Backdating every file avoids that, and hides nothing: any later change sets a later time. It is two
+/// seconds, because the clock of files lags behind the one that is read here.
 fn just_past() -> Timestamps {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     let past = Timespec {
@@ -313,7 +314,7 @@ fn just_past() -> Timestamps {
 
 fn failure(path: impl std::fmt::Display, error: io::Error) -> Refusal {
     match error.kind() {
-        // Names that meet each other on this filesystem, or an object that is no valid link: git knows the words for it.
+        // Names that collide on this file system, or an object that is not a valid link: git has the better message.
         io::ErrorKind::AlreadyExists
         | io::ErrorKind::NotADirectory
         | io::ErrorKind::InvalidInput

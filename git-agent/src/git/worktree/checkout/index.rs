@@ -52,7 +52,7 @@ fn serialize(hash: hash::Kind, plan: &Plan, stats: &[StatData]) -> Result<Vec<u8
             out.extend_from_slice(&number.to_be_bytes());
         }
         out.extend_from_slice(entry.id.as_bytes());
-        // A length that does not fit twelve bits is stored as all ones; the reader then looks for the NUL.
+        // A length that does not fit twelve bits is stored as all ones; the reader then searches for the NUL.
         let length = u16::try_from(path.len()).unwrap_or(u16::MAX).min(0xfff);
         out.extend_from_slice(&length.to_be_bytes());
         out.extend_from_slice(path);

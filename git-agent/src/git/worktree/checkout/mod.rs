@@ -1,8 +1,8 @@
 //! Fills a fresh worktree with the files of a tree, faster than git and with the same result.
 //!
-//! Files whose unmodified copy lies in another worktree are copied from there, all others are written from objects;
-//! several threads do both. Whatever makes git itself do more than write bytes (filters, line endings, submodules,
-//! sparse checkouts …) is refused here, and left to git.
+//! Files with an unmodified copy in another worktree are copied from there, all others are written from objects;
+//! several threads do both. Everything that makes git do more than write bytes (filters, line endings, submodules,
+//! sparse checkouts …) is refused here and left to git.
 
 pub(crate) mod files;
 pub(crate) mod index;
@@ -19,22 +19,22 @@ use crate::git::worktree::checkout::source::Source;
 use crate::git::{ObjectId, Repo};
 pub(in crate::git) use files::Directories;
 
-/// Why a checkout did not happen here.
+/// The reason why a checkout did not happen here.
 #[derive(Debug)]
 pub enum Refusal {
-    /// git has to do it, for this reason. The destination may hold files already.
+    /// git must do it, for this reason. The destination may already contain files.
     Git(&'static str),
-    /// It can't be done.
+    /// The checkout failed.
     Failed(Error),
 }
 
-/// A worktree that files may be copied from. Its index must be the user's own: whoever can write it decides what ends
-/// up in the new worktree, so one that an agent works in is never a donor.
+/// A worktree from which files may be copied. Its index must be the user's own, because the writer of the index decides
+/// the content of the new worktree: a worktree of an agent is never a donor.
 #[derive(Debug, Clone)]
 pub struct Donor {
-    /// Its top directory.
+    /// The top directory.
     pub root: PathBuf,
-    /// Its index file.
+    /// The index file.
     pub index: PathBuf,
 }
 
@@ -43,28 +43,28 @@ pub struct Donor {
 pub struct Job<'a> {
     /// The tree to check out.
     pub tree: ObjectId,
-    /// An existing directory, empty but for `.git`.
+    /// An existing directory, empty except for `.git`.
     pub destination: &'a Path,
-    /// Where to write the new index.
+    /// The path of the new index.
     pub index: &'a Path,
-    /// Where files may be copied from.
+    /// The source for copies.
     pub donor: Option<&'a Donor>,
-    /// Whether the tree was recorded from files on this machine: then it may hold names that other systems cannot have.
+    /// Whether the tree was recorded from files on this machine and may contain names that other systems forbid.
     pub recorded: bool,
-    /// Set by someone else to end the work early.
+    /// Set by another thread to end the work early.
     pub interrupt: &'a AtomicBool,
 }
 
-/// How a checkout went.
+/// The result of a checkout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Report {
-    /// Files and symlinks made.
+    /// The number of files and symlinks created.
     pub files: usize,
-    /// How many of them were copied from the donor.
+    /// The number of them that were copied from the donor.
     pub copied: usize,
 }
 
-/// Returns why git has to check out this repository's trees, as far as its settings tell.
+/// Returns why git must check out this repository's trees, according to its settings.
 pub fn why_git(repo: &Repo) -> Option<&'static str> {
     obstacle::in_settings(repo)
 }

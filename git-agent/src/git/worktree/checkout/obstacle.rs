@@ -1,5 +1,5 @@
-//! What makes a checkout more than writing bytes: settings and attributes by which git would convert content, leave
-//! files out, fetch objects or run programs.
+//! Finds settings and attributes that make a checkout more than writing bytes: git would convert content, omit files,
+//! fetch objects or run programs.
 
 use gix::bstr::{BStr, ByteSlice};
 use gix::objs::FindExt;
@@ -11,7 +11,7 @@ use crate::git::{ObjectId, RefBackend, Repo};
 /// Returns the first setting that leaves a checkout to git.
 pub(crate) fn in_settings(repo: &Repo) -> Option<&'static str> {
     let config = repo.gix().config_snapshot();
-    // What can't be read as a boolean counts as set: git will say what is wrong with it.
+    // An invalid boolean counts as set: git will report it.
     let on = |key: &str| {
         config
             .try_boolean(key)
@@ -105,7 +105,7 @@ pub(crate) fn in_attributes(repo: &Repo, plan: &Plan) -> Result<Option<&'static 
     Ok(None)
 }
 
-/// Returns whether files of a worktree with this index may have been converted when they were checked out.
+/// Returns whether files of a worktree with this index may have been converted on checkout.
 pub(crate) fn converts(repo: &Repo, index: &gix::index::State) -> bool {
     let filters = repo.config_subsections("filter");
     let entries = index
@@ -140,7 +140,7 @@ fn in_blobs<'a>(
     Ok(None)
 }
 
-/// Returns the attributes files outside the tree; `None` if one of them can't be determined.
+/// Returns the attributes files outside the tree; `None` if one of them is unknown.
 fn global_files(repo: &Repo) -> Option<Vec<std::path::PathBuf>> {
     use gix::attrs::Source;
     let mut variable = |name: &str| std::env::var_os(name);
@@ -158,7 +158,8 @@ fn global_files(repo: &Repo) -> Option<Vec<std::path::PathBuf>> {
     Some(files)
 }
 
-/// Looks at every word of an attributes file, macros included. A pattern that reads like an attribute only costs speed.
+/// Examines every word of an attributes file, including macros. A pattern that reads like an attribute only costs
+/// speed.
 fn in_text(text: &[u8], filters: &[String]) -> Option<&'static str> {
     for line in text.lines().filter(|line| !line.starts_with(b"#")) {
         for word in line.fields().skip(1) {

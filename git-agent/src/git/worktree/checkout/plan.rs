@@ -1,5 +1,5 @@
-//! What a checkout will contain: the entries of a tree in index order, with the cache tree that lets the first
-//! `git status` skip walking it again.
+//! The content of a checkout: the entries of a tree in index order, with the cache tree that saves the first `git
+//! status` a walk.
 
 use gix::bstr::{BStr, ByteSlice};
 use gix::objs::FindExt;
@@ -9,7 +9,7 @@ use rustix::fs::Stat;
 
 use crate::git::worktree::checkout::Refusal;
 
-/// How an entry appears on disk.
+/// The kind of an entry on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     File,
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the mode as index entries record it.
+    /// Returns the mode in the form of index entries.
     pub(crate) fn index_mode(self) -> u32 {
         match self {
             Kind::File => 0o100_644,
@@ -38,7 +38,7 @@ impl Kind {
     }
 }
 
-/// The part of a file's metadata that an index remembers, truncated as the index does.
+/// The metadata of a file that an index stores, truncated as in the index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct StatData {
     pub(crate) ctime: (u32, u32),
@@ -51,7 +51,7 @@ pub(crate) struct StatData {
 }
 
 impl StatData {
-    /// Keeps what the index stores; it stores 32 bits of everything.
+    /// Keeps the low 32 bits of each value, as the index does.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -82,23 +82,23 @@ impl StatData {
         }
     }
 
-    /// Returns whether both describe the same unmodified file. The device is left out: its number changes over a reboot.
+    /// Returns whether both describe the same unmodified file. Ignores the device, whose number changes over a reboot.
     pub(crate) fn same_file(&self, other: &StatData) -> bool {
         StatData { dev: 0, ..*self } == StatData { dev: 0, ..*other }
     }
 }
 
-/// One file or symlink to be made.
+/// One file or symlink to be created.
 #[derive(Debug)]
 pub(crate) struct Entry {
     path: std::ops::Range<usize>,
     pub(crate) kind: Kind,
     pub(crate) id: ObjectId,
-    /// What another worktree's index says of its unmodified copy of this very blob.
+    /// The stat data of an unmodified copy of this very blob in another worktree, from its index.
     pub(crate) copyable: Option<StatData>,
 }
 
-/// A directory's tree id and how many entries lie below it, as the index's `TREE` extension stores it.
+/// A directory's tree id and number of entries, as in the index's `TREE` extension.
 #[derive(Debug)]
 pub(crate) struct CacheTree {
     pub(crate) name: Vec<u8>,
@@ -107,16 +107,16 @@ pub(crate) struct CacheTree {
     pub(crate) children: Vec<CacheTree>,
 }
 
-/// Which names a tree may hold.
+/// The names that a tree may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// Only those that are harmless everywhere, as for git.
+    /// Only names that are harmless on every system, as in git.
     OfAnySystem,
-    /// Also those that stand for `.git` on NTFS alone: they were files here before.
+    /// Also names that stand for `.git` only on NTFS: they were files here before.
     OfThisSystem,
 }
 
-/// Everything a checkout will contain, in index order.
+/// The content of a checkout, in index order.
 #[derive(Debug)]
 pub(crate) struct Plan {
     names: Names,
@@ -126,7 +126,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Reads the plan out of the tree's objects.
+    /// Reads the plan from the tree's objects.
     pub(crate) fn from_tree(
         repo: &Repository,
         tree: ObjectId,
@@ -148,7 +148,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Takes the plan from an index whose cache tree proves that it holds exactly this tree; `None` if it doesn't.
+    /// Takes the plan from an index whose cache tree proves that it contains exactly this tree; otherwise returns
+    /// `None`.
     pub(crate) fn from_index(
         index: &gix::index::State,
         tree: ObjectId,
@@ -183,8 +184,8 @@ impl Plan {
         self.paths[entry.path.clone()].as_bstr()
     }
 
-    /// Marks every entry of which `index` holds the same blob under the same path, unless its file was last changed
-    /// too close to the writing of the index for its times to prove anything.
+    /// Marks every entry for which `index` has the same blob under the same path, unless its file changed too close to
+    /// the writing of the index for its times to prove anything.
     pub(crate) fn mark_copyable(&mut self, index: &gix::index::State) {
         let written = index.timestamp();
         let written = (
@@ -263,7 +264,7 @@ impl Plan {
     }
 
     fn push(&mut self, path: &BStr, kind: Kind, id: ObjectId) -> Result<(), Refusal> {
-        // Directories shared with the entry before have been checked with it.
+        // Directories shared with the previous entry were checked with it.
         let previous = self.entries.last().map_or(&[][..], |last| self.path(last));
         let shared = previous
             .iter()
@@ -312,7 +313,7 @@ fn cache_tree(tree: &gix::index::extension::Tree) -> Option<CacheTree> {
     })
 }
 
-/// Refuses names that could leave the worktree or reach `.git` on any filesystem; git then says what it thinks of them.
+/// Refuses names that could leave the worktree or reach `.git` on any file system; git then reports them.
 fn check_component(name: &BStr, symlink: bool, names: Names) -> Result<(), Refusal> {
     let options = component::Options {
         protect_windows: false,

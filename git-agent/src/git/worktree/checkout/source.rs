@@ -1,4 +1,4 @@
-//! Another worktree to copy unmodified files from, and the proof each file needs before it is taken.
+//! Copies unmodified files from another worktree, with the proof that each file needs.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::git::worktree::checkout::plan::{Entry, StatData};
 
-/// Larger files are handed to the kernel, which shares their blocks where the filesystem can.
+/// Larger files are copied by the kernel, which shares their blocks where the file system supports it.
 const LARGE: u32 = 256 * 1024;
 
 /// A worktree whose files may be copied.
@@ -20,7 +20,7 @@ pub(crate) struct Source {
     pub(crate) index: gix::index::File,
 }
 
-/// An open file of the source, with the metadata that its index remembers.
+/// An open file of the source, with its metadata from the index.
 #[derive(Debug)]
 pub(crate) struct Original {
     file: File,
@@ -28,7 +28,7 @@ pub(crate) struct Original {
 }
 
 impl Source {
-    /// Opens a worktree by its root and index; `None` if either can't be read.
+    /// Opens a worktree by its root and index; returns `None` if either is unreadable.
     pub(crate) fn open_worktree(root: &Path, index: &Path, hash: gix::hash::Kind) -> Option<Self> {
         let index = gix::index::File::at(index, hash, true, decode::Options::default()).ok()?;
         if index.is_sparse() {
@@ -43,12 +43,12 @@ impl Source {
         Some(Source { root, index })
     }
 
-    /// Opens a file that the index says something of. Whether that still holds is seen after reading it.
+    /// Opens a file that the index describes. Whether the description still holds is checked after reading.
     pub(crate) fn open(&self, path: &BStr, stat: &StatData) -> Option<Original> {
         let file = rustix::fs::openat(
             &self.root,
             path.as_bytes(),
-            // Without NONBLOCK a FIFO in the file's place would block forever.
+            // Without NONBLOCK, a FIFO in place of the file would block forever.
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC,
             Mode::empty(),
         )
@@ -61,7 +61,7 @@ impl Source {
 
     /// Fills `buffer` with a file's content and returns whether it is the entry's blob.
     ///
-    /// One look at the metadata after reading is enough: a change before, during or between leaves its time behind.
+    /// One check of the metadata after the read is enough: any change before or during it leaves a later time.
     pub(crate) fn read(
         &self,
         original: &Original,
@@ -75,7 +75,7 @@ impl Source {
             && original.has_size_of(repo, entry)
     }
 
-    /// Copies a large file without reading it, and returns whether `target` now holds the entry's blob.
+    /// Copies a large file without reading it, and returns whether `target` now contains the entry's blob.
     pub(crate) fn copy(
         &self,
         original: &Original,
@@ -83,14 +83,14 @@ impl Source {
         entry: &Entry,
         target: &File,
     ) -> bool {
-        // Looked at before as well, not to copy much in vain.
+        // Checked before as well, to avoid a useless copy.
         original.is_unchanged()
             && copy_range(&original.file, target, u64::from(original.stat.size)).is_ok()
             && original.is_unchanged()
             && original.has_size_of(repo, entry)
     }
 
-    /// Returns whether this file is better copied by the kernel than through memory.
+    /// Returns whether the kernel should copy this file, instead of a copy through memory.
     pub(crate) fn prefers_copy(&self, original: &Original) -> bool {
         original.stat.size > LARGE
     }
@@ -105,8 +105,8 @@ impl Original {
         })
     }
 
-    /// Returns whether the blob is as large as the file: what an earlier line ending or keyword conversion changed,
-    /// under settings that no longer hold, is not the blob.
+    /// Returns whether the blob is as large as the file: a file that was converted under earlier settings is not the
+    /// blob.
     fn has_size_of(&self, repo: &gix::Repository, entry: &Entry) -> bool {
         repo.try_find_header(entry.id)
             .ok()
@@ -115,11 +115,11 @@ impl Original {
     }
 }
 
-/// Reads a file of `size` bytes and returns whether it has neither less nor more.
+/// Reads a file of `size` bytes and returns whether it has exactly that size.
 fn read_exactly(file: &File, size: usize, buffer: &mut Vec<u8>) -> std::io::Result<bool> {
     buffer.resize(size + 1, 0);
     let mut filled = 0;
-    // A regular file gives all it has at once; only a signal or an odd file system makes this loop.
+    // A regular file returns everything at once; only a signal or an odd file system causes a second round.
     while filled < size {
         match rustix::io::read(file, &mut buffer[filled..]) {
             Ok(0) => break,

@@ -1,4 +1,4 @@
-//! Copies single untracked files below a new worktree, never through a symlink and never over anything.
+//! Copies single untracked files into a new worktree, never through a symlink and never over an existing file.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use crate::git::worktree::checkout::Directories;
 use crate::git::worktree::include::Reason;
 
-/// What became of one file.
+/// The result of copying one file.
 pub(crate) enum Outcome {
     Copied { bytes: u64, shared: bool },
     LeftOut(Reason),
@@ -40,7 +40,7 @@ impl Copier {
         })
     }
 
-    /// Returns whether the file system shares blocks between both places, by trying it once.
+    /// Returns whether the file system shares blocks between both places, by trying once.
     pub(crate) fn can_share(&mut self) -> bool {
         if let Some(known) = self.shares {
             return known;
@@ -61,11 +61,11 @@ impl Copier {
         shared
     }
 
-    /// Makes a directory with the permissions of the original.
+    /// Creates a directory with the permissions of the original.
     pub(crate) fn directory(&mut self, path: &BStr) -> io::Result<()> {
         let stat = rustix::fs::statat(&self.from, path.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)?;
         let (parent, name) = self.to.enter(path)?;
-        // Its owner must be able to fill it.
+        // The owner must be able to fill it.
         let mode = Mode::from_raw_mode(stat.st_mode & 0o777) | Mode::RWXU;
         match rustix::fs::mkdirat(parent, name, mode) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
@@ -73,7 +73,7 @@ impl Copier {
         }
     }
 
-    /// Copies one file or symlink; `must_share` leaves out what can't share its blocks.
+    /// Copies one file or symlink; with `must_share`, skips files whose blocks cannot be shared.
     pub(crate) fn copy(&mut self, path: &BStr, must_share: bool) -> io::Result<Outcome> {
         let name = path.as_bytes();
         let Ok(stat) = rustix::fs::statat(&self.from, name, AtFlags::SYMLINK_NOFOLLOW) else {
@@ -111,7 +111,7 @@ impl Copier {
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
             return Ok(Outcome::LeftOut(Reason::Special));
         }
-        // Closed to others until it has the permissions of the original: these files often hold secrets.
+        // Closed to others until it has the permissions of the original: these files often contain secrets.
         let created = self.to.enter(path).and_then(|(parent, name)| {
             Ok(rustix::fs::openat(
                 parent,
@@ -140,7 +140,7 @@ impl Copier {
     }
 }
 
-/// Fills a new file; `None` if its blocks had to be shared and can't be.
+/// Fills a new file; returns `None` if its blocks must be shared and cannot be.
 fn fill(
     mut original: &File,
     mut copy: &File,
@@ -156,7 +156,7 @@ fn fill(
         io::copy(&mut original, &mut copy)?
     };
     rustix::fs::fchmod(copy, Mode::from_raw_mode(stat.st_mode & 0o777))?;
-    // Build tools compare times: a copy is as old as its original.
+    // Build tools compare times, so a copy gets the times of its original.
     rustix::fs::futimens(
         copy,
         &Timestamps {

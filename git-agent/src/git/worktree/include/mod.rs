@@ -1,7 +1,8 @@
-//! Copies the files that a new worktree needs but git does not track: what `.worktreeinclude` names.
+//! Copies untracked files that a new worktree needs, as named by `.worktreeinclude`.
 //!
-//! The file has `.gitignore` syntax. Only untracked files are taken, ignored or not; nothing that exists is overwritten;
-//! symlinks stay symlinks; other repositories inside are left alone. Blocks are shared where the file system can.
+//! The file has `.gitignore` syntax. Only untracked files are copied, ignored or not; existing files are not
+//! overwritten; symlinks stay symlinks; nested repositories are skipped. Blocks are shared where the file system
+//! supports it.
 
 pub(crate) mod copy;
 #[cfg(test)]
@@ -20,77 +21,77 @@ use crate::error::{Context, Result};
 use crate::git::Repo;
 use crate::git::worktree::include::copy::{Copier, Outcome};
 
-/// The name of the file that says what to copy, at the top of the main worktree.
+/// The name of the file with the patterns, at the top of the main worktree.
 pub const FILE_NAME: &str = ".worktreeinclude";
 
-/// A directory or file above this size is copied only by sharing blocks, unless asked for.
+/// A larger directory or file is copied only by sharing blocks, unless the user asks for more.
 const LARGE_BYTES: u64 = 64 << 20;
 /// The same for the number of files in a directory.
 const LARGE_FILES: usize = 2_000;
-/// How many entries of one untracked directory are searched for names before giving up on it.
+/// How many entries of one untracked directory are searched for matches.
 const SEARCHED: usize = 20_000;
 
-/// What to do with large directories on a file system that can't share blocks.
+/// The treatment of large directories on a file system that cannot share blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Large {
-    /// Leave them out, and say so.
+    /// Skip them, and report that.
     #[default]
     OnlyShared,
     /// Copy them byte for byte.
     Always,
 }
 
-/// Why something that was named is not in the new worktree.
+/// The reason why a named file is not in the new worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// Something is there already, or in the way.
+    /// A file already exists there or is in the way.
     Exists,
-    /// It is tracked: git has put there what belongs there.
+    /// It is tracked, so git has checked it out.
     Tracked,
-    /// It is a repository or worktree of its own.
+    /// It is a nested repository or worktree.
     Repository,
-    /// It is neither a file nor a directory nor a symlink.
+    /// It is not a file, a directory or a symlink.
     Special,
-    /// It is large and its blocks can't be shared.
+    /// It is large and its blocks cannot be shared.
     Large {
-        /// Files in it.
+        /// The number of files in it.
         files: usize,
-        /// Their size together.
+        /// Their total size.
         bytes: u64,
     },
-    /// It holds too many files to be searched for names.
+    /// It contains too many files to search.
     Unsearched,
-    /// It can't be read.
+    /// It is unreadable.
     Unreadable,
 }
 
-/// One thing that was left out.
+/// A file that was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Its path from the top.
+    /// The path from the top.
     pub path: BString,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// What was copied.
+/// The result of copying.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Included {
-    /// Files and symlinks made.
+    /// The number of files and symlinks created.
     pub files: usize,
-    /// Their size together.
+    /// Their total size.
     pub bytes: u64,
-    /// How many of them share their blocks with the original.
+    /// The number of them that share blocks with the original.
     pub shared: usize,
-    /// The files among what was named that assign variables, copied or there already.
+    /// The named files that assign variables, copied or already there.
     pub env_files: Vec<BString>,
-    /// What was named but not copied, in the order met.
+    /// The named files that were not copied, in order.
     pub left_out: Vec<LeftOut>,
 }
 
-/// Copies what `patterns` name from one worktree to another.
+/// Copies the files that match `patterns` from one worktree to another.
 ///
-/// `from_index` and `to_index` are the index files of both: what either tracks is not copied.
+/// `from_index` and `to_index` are the index files of both: files tracked in either are not copied.
 pub fn include(
     repo: &Repo,
     patterns: &[u8],
@@ -128,7 +129,7 @@ pub fn include(
     Ok(walk.done)
 }
 
-/// Reads the patterns at the top of a worktree; `None` if there are none.
+/// Reads the patterns at the top of a worktree; returns `None` if there are none.
 pub fn read_patterns(top: &Path) -> Result<Option<Vec<u8>>> {
     let path = top.join(FILE_NAME);
     match fs::read(&path) {
@@ -138,7 +139,7 @@ pub fn read_patterns(top: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Returns whether a file's name says that it assigns variables: `.env`, `.env.local`, `.envrc`, `app.env`.
+/// Returns whether a file's name indicates assignments of variables: `.env`, `.env.local`, `.envrc`, `app.env`.
 fn is_env_file(path: &BStr) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     name.starts_with(b".env") || name.ends_with(b".env")
@@ -161,7 +162,7 @@ struct Walk {
     done: Included,
 }
 
-/// What a walk below a named directory would copy.
+/// The files below a named directory.
 #[derive(Default)]
 struct Bundle {
     directories: Vec<BString>,
@@ -170,7 +171,7 @@ struct Bundle {
 }
 
 impl Walk {
-    /// Looks for named things in a directory. `budget` is set below an untracked one.
+    /// Searches a directory for named files. `budget` is set below an untracked one.
     fn directory(&mut self, directory: &BStr, mut budget: Option<&mut usize>) -> Result<()> {
         for (path, kind) in self.entries(directory) {
             if let Some(left) = budget.as_deref_mut() {
@@ -222,7 +223,7 @@ impl Walk {
         self.take(bundle, &path)
     }
 
-    /// Gathers all untracked files below a named directory.
+    /// Collects all untracked files below a named directory.
     fn collect(&mut self, directory: BString, bundle: &mut Bundle) {
         bundle.directories.push(directory.clone());
         for (path, kind) in self.entries(directory.as_ref()) {
@@ -256,7 +257,7 @@ impl Walk {
             return Ok(());
         }
         for directory in &bundle.directories {
-            // One that can't be made is told by the files that can't get there.
+            // A failure shows in the files that cannot be written there.
             let _ = self.copier.directory(directory.as_ref());
         }
         for path in &bundle.files {

@@ -1,4 +1,4 @@
-//! What is copied, what is not, and what it looks like afterwards.
+//! Tests of the copied files, the skipped ones, and their content.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -77,7 +77,7 @@ fn reasons(included: &Included) -> Vec<(String, Reason)> {
         .collect()
 }
 
-/// Lists files that the first commit did not put there.
+/// Lists files that are not from the first commit.
 fn list(top: &Path, directory: &Path, out: &mut Vec<String>) {
     let mut entries: Vec<_> = fs::read_dir(directory)
         .expect("readable")
@@ -174,7 +174,7 @@ fn named_untracked_files_are_copied_as_they_are() {
             assert_ne!(old.ino(), new.ino(), "{path}");
         }
     }
-    // A second time there is nothing left to do, and nothing is overwritten.
+    // The second time copies nothing and overwrites nothing.
     fs::write(world.wt.join(".env"), "edited\n").expect("a file");
     let again = world.include(".env\n", Large::OnlyShared);
     assert_eq!(again.files, 0);
@@ -196,7 +196,7 @@ fn nothing_foreign_is_copied_or_written_through() {
         .status()
         .expect("mkfifo runs");
     assert!(made.success());
-    // The new worktree has a symlink where the directory should go.
+    // The new worktree has a symlink in the place of the directory.
     let outside = world.wt.parent().expect("a parent").join("outside");
     fs::create_dir(&outside).expect("a directory");
     symlink(&outside, world.wt.join("conf")).expect("a link");

@@ -74,7 +74,7 @@ fn files_as_young_as_the_index_are_not_copied() {
     sandbox.commit();
     let index = sandbox.top.join(".git/index");
     let file = fs::metadata(sandbox.top.join("a")).expect("metadata");
-    // An index of the very same moment: a change right after it would look the same.
+    // An index of the very same time: a change right after it would look the same.
     fs::File::options()
         .write(true)
         .open(&index)
@@ -110,7 +110,7 @@ fn a_sibling_that_converts_gives_nothing() {
     let sandbox = Sandbox::new();
     sandbox.write("a", "hello\n");
     let first = sandbox.commit();
-    // The same size, other bytes, and unmodified in the eyes of git.
+    // The same size, other bytes, and unmodified for git.
     sandbox.git(&["config", "filter.rot.smudge", "tr a-z n-za-m"]);
     sandbox.git(&["config", "filter.rot.clean", "tr a-z n-za-m"]);
     sandbox.write(".gitattributes", "a filter=rot\n");
@@ -151,7 +151,7 @@ fn another_commit_takes_what_is_equal() {
     assert_same_as_git(&added.path, &sandbox.add_plain("plain"));
 }
 
-/// Small, seeded and the same everywhere.
+/// A small seeded generator, the same everywhere.
 struct Dice(u64);
 
 impl Dice {
@@ -222,7 +222,7 @@ fn sixty_random_trees_equal_gits() {
             sandbox.settle();
         }
         if seed % 5 == 4 {
-            // The sibling is no help at all.
+            // The main worktree is useless as a source.
             fs::remove_file(sandbox.top.join(".git/index")).expect("removed");
         }
         let (ours, _) = sandbox.add_fast("ours");
@@ -452,7 +452,7 @@ fn a_symlink_in_place_of_a_directory_is_never_followed() {
     fs::remove_file(sandbox.base().join("tree")).expect("removed");
     let commit = sandbox.git(&["commit-tree", "-m", "evil", &tree]);
     let start = ObjectId::from_hex(commit.as_bytes()).expect("an id");
-    // Whether git takes such a tree is git's business; nothing may appear outside.
+    // git may accept such a tree or not, but nothing may appear outside.
     let _ = sandbox.try_add(&sandbox.base().join("ours"), "ours", start);
     assert_eq!(fs::read_dir(&outside).expect("readable").count(), 0);
 }

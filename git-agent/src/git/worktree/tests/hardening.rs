@@ -1,4 +1,4 @@
-//! Failures leave nothing behind, hooks are heard, and many may be added at once.
+//! Failures leave nothing behind, hooks run, and many worktrees can be added at once.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -66,7 +66,7 @@ fn a_taken_path_or_branch_is_refused_without_a_trace() {
         ObjectId::from_hex(sandbox.git(&["rev-parse", "HEAD^{tree}"]).as_bytes()).expect("an id");
     sandbox
         .try_add(&base.join("wt"), "new", tree)
-        .expect_err("a tree is no commit");
+        .expect_err("a tree is not a commit");
     assert_eq!(sandbox.traces(), before);
 
     let added = sandbox
@@ -108,7 +108,7 @@ fn failing_half_way_leaves_nothing() {
     assert!(error.message().contains("interrupted"));
     assert_eq!(sandbox.traces(), before);
 
-    // git fails while filling: a filter that is required and fails.
+    // git fails while filling: a required filter fails.
     sandbox.write(".gitattributes", "* filter=broken\n");
     sandbox.commit();
     sandbox.git(&["config", "filter.broken.smudge", "false"]);
@@ -179,7 +179,7 @@ fn the_hook_runs_as_git_runs_it() {
     let plain = fs::read_to_string(&heard).expect("heard");
     assert_eq!(ours.replace("/ours", "/plain"), plain);
 
-    // Without files there is nothing to be told; a hook elsewhere is found through the config.
+    // Without files there is nothing to report; a hook elsewhere is found through the configuration.
     fs::remove_file(&heard).expect("removed");
     fs::rename(sandbox.top.join(".git/hooks"), sandbox.base().join("hooks")).expect("moved");
     let path = sandbox.base().join("bare");
@@ -250,7 +250,7 @@ fn many_at_once_all_succeed() {
         );
     }
     sandbox.git(&["fsck", "--strict"]);
-    // One name, many takers: exactly one wins, and the others leave its branch alone.
+    // Many processes want one name: exactly one wins, and the others leave its branch alone.
     let winners: usize = std::thread::scope(|scope| {
         let takers: Vec<_> = (0..8)
             .map(|number| {

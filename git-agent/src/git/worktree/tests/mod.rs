@@ -1,4 +1,4 @@
-//! Worktrees made here, held against those that git makes.
+//! Compares our worktrees with those that git creates.
 
 mod filling;
 mod hardening;
@@ -108,7 +108,7 @@ impl Sandbox {
         }
     }
 
-    /// Adds with git itself.
+    /// Adds a worktree with git itself.
     fn add_plain(&self, name: &str) -> PathBuf {
         let path = self.base().join(name);
         self.git(&[
@@ -161,7 +161,7 @@ fn git_in(dir: &Path, words: &[&str]) -> String {
         .to_owned()
 }
 
-/// Every file below a directory with its mode and content, in order.
+/// All files below a directory with mode and content, in order.
 fn walk(top: &Path) -> Vec<(PathBuf, (u32, Vec<u8>))> {
     fn inner(top: &Path, dir: &Path, out: &mut Vec<(PathBuf, (u32, Vec<u8>))>) {
         for entry in fs::read_dir(dir).expect("readable") {
@@ -192,7 +192,7 @@ fn files(top: &Path) -> Vec<(PathBuf, (u32, Vec<u8>))> {
         .collect()
 }
 
-/// Asserts that a worktree is what git would have made, and that status finds nothing to do.
+/// Asserts that a worktree equals one created by git, and that status finds nothing to do.
 fn assert_same_as_git(ours: &Path, plain: &Path) {
     let (ours_files, plain_files) = (files(ours), files(plain));
     let names = |all: &[(PathBuf, (u32, Vec<u8>))]| {

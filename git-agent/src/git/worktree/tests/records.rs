@@ -1,4 +1,4 @@
-//! What git remembers of a worktree: made, listed, moved, forgotten, removed.
+//! git's records of a worktree: created, listed, moved, pruned, removed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -51,7 +51,7 @@ fn a_worktree_is_found_by_its_path() {
     let repo = sandbox.repo();
     let missing = sandbox.base().join("nowhere");
     assert_eq!(admin_dir_of(&repo, &missing).expect("looked for"), None);
-    // The second of a name gets another one below 'worktrees'.
+    // The second worktree of a name gets another name below 'worktrees'.
     for place in ["x/same", "y/same", "other"] {
         let path = sandbox.base().join(place);
         let path = path.to_str().expect("a plain path");
@@ -83,7 +83,7 @@ fn the_admin_directory_is_gits() {
                 .filter(|(path, _)| path != Path::new("index"))
                 .map(|(path, (mode, content))| {
                     let text = String::from_utf8_lossy(&content).replace("ours", "plain");
-                    // The same line but for the second it was written in.
+                    // The same line except for its time.
                     let text = text
                         .split(' ')
                         .filter(|word| word.len() != 10 || word.parse::<u64>().is_err())
@@ -197,7 +197,7 @@ fn removal_needs_proof_and_respects_locks() {
         assert!(added.path.join("a").exists());
         error.message().to_owned()
     };
-    for id in ["", ".", "..", "../..", "nobody", "../worktrees/ours"] {
+    for id in ["", ".", "..", "../..", "missing", "../worktrees/ours"] {
         assert!(refuse(id, proof).contains("no worktree"), "{id}");
     }
     assert!(refuse("ours", ProvenSafe::at(None)).contains("moved on"));
@@ -208,9 +208,9 @@ fn removal_needs_proof_and_respects_locks() {
     let inner = sandbox
         .try_add(&added.path.join("inner"), "inner", head)
         .expect("a worktree");
-    assert!(refuse("ours", proof).contains("holds another"));
+    assert!(refuse("ours", proof).contains("contains another"));
     remove(&repo, &inner.id, proof).expect("removed");
-    // The folder was replaced by something else.
+    // The folder was replaced by another one.
     let link = fs::read(added.path.join(".git")).expect("a link");
     fs::write(added.path.join(".git"), "gitdir: /elsewhere\n").expect("a file");
     assert!(refuse("ours", proof).contains("not the worktree"));

@@ -1,4 +1,4 @@
-//! Comments follow their lines: thousands of random edits, no wrong line.
+//! Comments follow their lines through thousands of random edits, and never reach a wrong line.
 
 use proptest::prelude::*;
 
@@ -16,25 +16,25 @@ fn lines_are_followed_through_what_people_do() {
     let before = "fn one() {\n    first_call();\n}\n\nfn two() {\n    second();\n}\n";
     for (after, line, now) in [
         (before, 2, Some(2)),
-        // Something above.
+        // A line added above.
         (
             "use x;\nfn one() {\n    first_call();\n}\n\nfn two() {\n    second();\n}\n",
             2,
             Some(3),
         ),
-        // The functions change places.
+        // The functions swap places.
         (
             "fn two() {\n    second();\n}\n\nfn one() {\n    first_call();\n}\n",
             2,
             Some(6),
         ),
-        // A brace goes with what it closes.
+        // A brace moves with its function.
         (
             "fn two() {\n    second();\n}\n\nfn one() {\n    first_call();\n}\n",
             3,
             Some(7),
         ),
-        // The line changes, or goes.
+        // The line changes or is deleted.
         (
             "fn one() {\n    first_call(1);\n}\n\nfn two() {\n    second();\n}\n",
             2,
@@ -43,7 +43,7 @@ fn lines_are_followed_through_what_people_do() {
         ("fn one() {\n}\n\nfn two() {\n    second();\n}\n", 2, None),
         ("fn two() {\n    second();\n}\n", 3, None),
         ("", 2, None),
-        // Other line ends.
+        // Different line ends.
         ("fn one() {\r\n    first_call();\r\n}\r\n", 2, Some(2)),
     ] {
         assert_eq!(
@@ -52,7 +52,7 @@ fn lines_are_followed_through_what_people_do() {
             "line {line} in:\n{after}"
         );
     }
-    assert_eq!(find(before, before, 9, 1), None, "there is no such line");
+    assert_eq!(find(before, before, 9, 1), None, "the line does not exist");
     assert_eq!(find(before, before, 1, 0), None);
 }
 
@@ -71,7 +71,7 @@ fn what_is_deleted_whole_leaves_its_comment_to_nobody() {
     }
     assert_eq!(find(&before, &format!("{sub}{end}"), 4, 1), None);
     assert_eq!(find(&before, &format!("{sub}{end}"), 9, 1), Some(4));
-    // Moved, and without the line that told them apart.
+    // Moved, and without the line that distinguished them.
     let hollow = sub.replace("\treturn a - b;\n", "");
     assert_ne!(find(&before, &format!("{hollow}{add}{end}"), 9, 1), Some(8));
 }
@@ -99,7 +99,7 @@ fn a_line_in_another_function_is_another_line() {
         let before = format!("{check}\n{twice}");
         let gone = format!("{twice}\n{other}");
         assert_eq!(find(&before, &gone, 5, 1), None, "{line}");
-        // It goes with its function, also where that is edited.
+        // The line moves with its function, even if that is edited.
         let moved = format!("{twice}\n{}", check.replace("(x)", "(!x)"));
         assert_eq!(find(&before, &moved, 5, 1), Some(10), "{line}");
         let edited = check.replace("\tif (x)\n\t\tabort();\n", "\tx--;\n");
@@ -120,7 +120,7 @@ fn an_excerpt_is_found_only_with_both_sides() {
     );
 }
 
-/// A line with an identity of its own, whatever its text.
+/// A line with an identity apart from its text.
 #[derive(Debug, Clone)]
 struct Marked {
     id: usize,
@@ -135,7 +135,7 @@ enum Edit {
     Move(prop::sample::Index, prop::sample::Index, usize),
 }
 
-/// Lines that every file is full of.
+/// Lines that occur in every file.
 const COMMON: [&str; 6] = ["}", "", "    }", "{", "end", "    return 0;"];
 
 fn edits() -> impl Strategy<Value = Vec<Edit>> {
@@ -149,7 +149,7 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
     prop::collection::vec(edit, 0..12)
 }
 
-/// Returns a file: `Some` is one of the common lines, `None` one that nothing else looks like.
+/// Returns a file: `Some` is a common line, `None` a unique one.
 fn file() -> impl Strategy<Value = Vec<Option<usize>>> {
     prop::collection::vec(prop::option::weighted(0.35, 0..COMMON.len()), 1..40)
 }
@@ -195,7 +195,7 @@ fn apply(before: &[Marked], edits: &[Edit]) -> Vec<Marked> {
     file
 }
 
-/// Returns whether a line that nothing else looks like is near both places.
+/// Returns whether a unique line is near both positions.
 fn shares_surroundings(old: &[&[u8]], new: &[&[u8]], line: usize, found: usize) -> bool {
     let near = |file: &[&[u8]], at: usize| -> Vec<Vec<u8>> {
         let (from, to) = (at.saturating_sub(NEAR), (at + NEAR + 1).min(file.len()));
@@ -238,7 +238,7 @@ fn checked(kinds: &[Option<usize>], edits: &[Edit], line: usize) -> Result<(), T
         }
         (None, Some(_)) if telling => prop_assert!(false, "a line that is gone was found"),
         (truth, Some(found)) if truth != Some(found) => {
-            // Of lines that all look the same only the neighbours tell which is which: one of them must be the same.
+            // Only neighbours distinguish identical lines: one of them must be the same.
             let same = |before: Option<usize>, after: Option<usize>| match (before, after) {
                 (Some(before), Some(after)) => {
                     old.get(before).is_some() && old.get(before) == new.get(after)
@@ -252,7 +252,7 @@ fn checked(kinds: &[Option<usize>], edits: &[Edit], line: usize) -> Result<(), T
                     || shares_surroundings(&old, &new, line, found),
                 "a common line was found in other surroundings"
             );
-            // Nor may a neighbour that nothing else looks like say that it is another one.
+            // A unique neighbour must not show that it is another line.
             let was = |next: Option<usize>| {
                 let next = after.get(next?)?;
                 kinds.get(next.id)?.is_none().then_some(next.id)
@@ -276,7 +276,7 @@ fn checked(kinds: &[Option<usize>], edits: &[Edit], line: usize) -> Result<(), T
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Every line of every file is followed through the edits, so this is some 50,000 comments.
+    /// Follows every line of every file through the edits: some 50,000 comments.
     #[test]
     fn no_edit_leads_to_a_wrong_line(kinds in file(), edits in edits()) {
         for line in 0..kinds.len() {

@@ -97,15 +97,15 @@ pub fn history(context: &Context<'_>, session: &Session) -> Result<Option<PathBu
     let mut foreign = String::new();
     let mut text = String::new();
     if let Some(origin) = session.parent_session {
-        match session.more.get(crate::session::create::fork::CONVERSATION) {
+        match session.settings.conversation {
             // Somebody else's: only after a person said so, and never as if it were this user's own words.
-            Some(said) if said.as_bool() == Some(true) => {
+            Some(true) => {
                 let tip = crate::session::conversation::keep::origin(context, origin)?
                     .and_then(|found| found.tip);
                 render(context, origin, tip, u32::MAX, &mut foreign)?;
                 foreign = fenced(tail(&foreign, HISTORY / 2), &context.env.random());
             }
-            Some(_) => {}
+            Some(false) => {}
             None => {
                 let tip = crate::session::conversation::keep::origin(context, origin)?
                     .and_then(|found| found.tip);

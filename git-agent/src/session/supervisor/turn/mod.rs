@@ -8,6 +8,7 @@ pub mod mcp_servers;
 pub(crate) mod pipes;
 pub mod retry;
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -25,9 +26,9 @@ use crate::process::wait::{Poll, Signals};
 use crate::session::supervisor::inbox::{Inbox, Message};
 use crate::session::supervisor::limits::{TurnBounds, WhenStuck};
 use crate::session::supervisor::notify::Notifier;
-use crate::session::supervisor::rate_limit;
 use crate::session::supervisor::turn::deadlines::Clocks;
 use crate::session::supervisor::turn::pipes::Running;
+use crate::session::supervisor::{launch, rate_limit};
 use crate::store::log::writer::SessionWriter;
 
 /// How long a process may take to end when asked to, before it is made to.
@@ -55,8 +56,6 @@ pub struct Live<'a> {
     clocks: Clocks,
     /// The requests that wait for an answer, oldest first, each with when it is refused if nobody gives one.
     requests: Vec<(String, Option<Instant>)>,
-    /// Supervisors of other sessions that the agent started: they are not ours to end.
-    pub others: Vec<u32>,
     /// The process groups of commands that tell a person.
     told: Vec<u32>,
     /// Why the turn shall end, once somebody or something wants that.
@@ -128,7 +127,6 @@ impl<'a> Live<'a> {
             queue: VecDeque::new(),
             clocks: Clocks::default(),
             requests: Vec::new(),
-            others: Vec::new(),
             told: Vec::new(),
             ending: None,
             turn: Turn::default(),
@@ -160,8 +158,9 @@ impl<'a> Live<'a> {
     /// Ends everything the agent left running, and returns how many processes that were.
     pub fn sweep(&mut self) -> Result<usize> {
         self.process = None;
+        let others = OnceCell::new();
         let ended = tree::end_all(Care {
-            spare: &|stat| self.is_spared(stat),
+            spare: &|stat| self.is_spared(stat, &others),
             ..Care::new(GRACE)
         })?;
         Ok(ended.asked.len() + ended.killed.len())
@@ -182,9 +181,11 @@ impl<'a> Live<'a> {
         self.told.extend(self.notifier.tell(self.writer.session()));
     }
 
-    /// Returns whether a process below us is not the agent's: another supervisor, or something that tells a person.
-    fn is_spared(&self, stat: &Stat) -> bool {
-        self.others.contains(&stat.pid) || self.told.contains(&stat.group)
+    /// Returns whether a process below us is not the agent's: another supervisor, or something that tells a person. The
+    /// supervisors are looked for only when there is a process to judge: each has a file of its own.
+    fn is_spared(&self, stat: &Stat, others: &OnceCell<Vec<u32>>) -> bool {
+        let all = || launch::supervisors(self.writer.store());
+        self.told.contains(&stat.group) || others.get_or_init(all).contains(&stat.pid)
     }
 
     /// Ends writing: everything is in git when this returns.
@@ -481,8 +482,9 @@ impl Link for Live<'_> {
             return Ok(Exit::default());
         };
         let keep = [running.spawned.id.pid];
+        let others = OnceCell::new();
         tree::end_all(Care {
-            spare: &|stat| self.is_spared(stat),
+            spare: &|stat| self.is_spared(stat, &others),
             keep: &keep,
             grace: GRACE,
         })?;

@@ -3,13 +3,10 @@
 use std::time::Duration;
 
 use crate::agent::driver::{Trouble, TroubleKind};
+use crate::config::settings;
 use crate::context::Context;
 use crate::error::Result;
 
-/// How often a turn is tried again, unless configured otherwise.
-const RETRIES: u64 = 2;
-/// The longest wish of a provider that is waited for, unless configured otherwise.
-const COOL_DOWN: Duration = Duration::from_secs(60 * 60);
 /// How long a provider is left alone that does not say how long: at first, and at most.
 const UNSAID: Duration = Duration::from_secs(30);
 const UNSAID_MOST: Duration = Duration::from_secs(10 * 60);
@@ -33,7 +30,7 @@ impl Patience {
     pub fn load(context: &Context<'_>) -> Result<Self> {
         let config = &context.config;
         Ok(Patience {
-            retries: config.number("agent.retries")?.unwrap_or(RETRIES),
+            retries: config.require(&settings::RETRIES)?,
             cool_down: longest_cool_down(context)?,
             tried: 0,
         })
@@ -66,8 +63,7 @@ impl Patience {
 
 /// Returns the longest that a provider's limit is waited for.
 pub fn longest_cool_down(context: &Context<'_>) -> Result<Duration> {
-    let chosen = context.config.duration("agent.maxCoolDown")?;
-    Ok(chosen.unwrap_or(COOL_DOWN))
+    context.config.require(&settings::MAX_COOL_DOWN)
 }
 
 /// Returns how long a provider wants to be left alone, or is when it does not say.
@@ -95,7 +91,7 @@ mod tests {
     fn patience() -> Patience {
         Patience {
             retries: 2,
-            cool_down: COOL_DOWN,
+            cool_down: Duration::from_secs(60 * 60),
             tried: 0,
         }
     }

@@ -1,10 +1,10 @@
-//! An append that fails at any step breaks nothing and is simply done again.
+//! An append that fails at any step breaks nothing, and succeeds when it is repeated.
 
 use crate::store::Store;
 use crate::store::notes::tests::World;
 use crate::store::notes::tests::write::{numbers, process};
 
-/// Fails at every point an append passes, in every way, and looks at what is left.
+/// Fails at every point that an append passes, in every way, and checks the result.
 fn every_fault(refs: &str) -> usize {
     let dry = World::new("sha1", refs, "ada", 1_794_000_000_000);
     let append = |world: &World, n| process(world, n, 1).status().expect("it runs").success();
@@ -27,7 +27,7 @@ fn every_fault(refs: &str) -> usize {
             let mut faulty = process(&world, done, 1);
             faulty.env("GIT_AGENT_TEST_FAULT", &what);
             assert!(!faulty.status().expect("it runs").success(), "{what}");
-            // The user's own git goes on working, and the next append needs no help.
+            // The user's own git still works, and the next append succeeds.
             world.git(&["fsck", "--strict"], "");
             world.git(&["for-each-ref"], "");
             assert!(append(&world, done), "{what}");

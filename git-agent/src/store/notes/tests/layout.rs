@@ -1,4 +1,4 @@
-//! Our trees against git's own: the same notes must give the same tree, whatever way led there.
+//! Compares our trees with git's: the same notes must give the same tree, whatever the steps.
 
 use crate::store::notes::tree::{self, NotesTree};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ impl Pair {
         let repo = world.repo.clone();
         let id = |text: String| repo.parse_id(&text).expect("an id");
         let blob = id(world.git(&["hash-object", "-w", "--stdin"], "hello\n"));
-        // git annotates only what exists; everything else is copied from this one.
+        // git annotates only existing objects; all other notes are copied from this one.
         let tree = world.git(&["mktree"], "");
         let first = id(world.git(&["commit-tree", "-m", "x", &tree], ""));
         let (from, to) = (blob.to_string(), first.to_string());
@@ -105,7 +105,7 @@ fn same_as_git(hash: &str) {
         pair.check(&format!("{hash}: {} notes", done + 1));
     }
     assert_eq!(pair.count(), 5_001);
-    // Removals on the way down, in pieces: the fan-out closes again, later than it opened.
+    // Removals in steps: the fan-out closes again, later than it opened.
     for until in [1, 40, 1_000, 3_000, 4_400, 4_700, 4_900, 4_990, 5_000] {
         let from = pair.count();
         let removed = 5_001 - from;
@@ -129,7 +129,7 @@ fn trees_are_gits_own_with_sha256() {
 #[test]
 fn one_dense_corner_is_laid_out_as_git_does() {
     let world = World::new("sha1", "files", "ada", 1_794_000_000_000);
-    // Two notes under each pair of digits everywhere, and hundreds below one pair: a second level opens there alone.
+    // Two notes under each pair of digits, and hundreds below one pair: only there a second level opens.
     let mut ids: Vec<ObjectId> = (0..512u32)
         .map(|n| world.id(&[(n % 256) as u8, (n / 256) as u8 * 0x80, 1]))
         .collect();
@@ -247,7 +247,7 @@ fn a_directory_spelt_twice_keeps_its_notes() {
         let below = batch.tree([entry(&hex[2..], EntryKind::Blob, note)]);
         entries.push(entry(&hex[..2], EntryKind::Tree, below));
     }
-    // The same directory in capitals, with nothing but a foreign file.
+    // The same directory in capitals, with only a foreign file.
     let readme = batch.tree([entry("README", EntryKind::Blob, note)]);
     entries.push(entry("AA", EntryKind::Tree, readme));
     let top = batch.tree(entries);

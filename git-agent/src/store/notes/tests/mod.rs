@@ -15,21 +15,21 @@ use crate::env::{Env, Terminals};
 use crate::git::{Git, ObjectId, Repo};
 use crate::redact::{KnownSecrets, Redacted, Redactor};
 
-/// A bare repository that is gone with the value.
+/// A bare repository, removed on drop.
 #[derive(Debug)]
 struct World {
-    /// Its surroundings.
+    /// Variables and clock.
     pub env: Env,
-    /// The repository.
+    /// The opened repository.
     pub repo: Repo,
-    /// Where it is.
+    /// Its temporary directory.
     pub dir: TempDir,
 }
 
 impl World {
-    /// Makes a repository with this hash function and ref storage, by somebody of this name.
+    /// Creates a repository with this hash function and ref storage, for a user of this name.
     pub fn new(hash: &str, refs: &str, name: &str, clock: u64) -> Self {
-        // Memory, where there is some: thousands of synced writes are under test here, not the disk.
+        // In memory if possible: the tests make thousands of synced writes, and do not test the disk.
         let memory = Path::new("/dev/shm");
         let dir = tempfile::Builder::new()
             .prefix("notes-")
@@ -40,7 +40,7 @@ impl World {
             .args(["init", "--quiet", "--bare"])
             .arg(format!("--object-format={hash}"))
             .arg(dir.path());
-        // Older versions of git know one storage and no such option.
+        // Older versions of git lack the option.
         let init = if refs == "files" {
             init
         } else {
@@ -58,7 +58,7 @@ impl World {
         World { env, repo, dir }
     }
 
-    /// Returns surroundings with a clock that stands still.
+    /// Returns surroundings with a fixed clock.
     pub fn env(dir: &Path, clock: u64) -> Env {
         let clock = (
             OsString::from("GIT_AGENT_TEST_CLOCK"),
@@ -67,7 +67,7 @@ impl World {
         Env::new(dir.to_owned(), [clock], Terminals::default())
     }
 
-    /// Makes a repository that finds its objects in this one as well.
+    /// Creates a repository that borrows this one's objects.
     pub fn borrower(&self, name: &str, clock: u64) -> Self {
         let hash = self.repo.hash_kind().to_string();
         let other = World::new(&hash, "files", name, clock);
@@ -78,14 +78,14 @@ impl World {
         World { repo, ..other }
     }
 
-    /// Returns an id of this repository's hash function that begins with these bytes.
+    /// Returns an id of this repository's hash function that starts with these bytes.
     pub fn id(&self, leading: &[u8]) -> ObjectId {
         let mut bytes = leading.to_vec();
         bytes.resize(self.repo.hash_kind().len_in_bytes(), 0x5a);
         ObjectId::from_bytes_or_panic(&bytes)
     }
 
-    /// Returns that many ids, the same ones each time.
+    /// Returns that many ids, always the same ones.
     pub fn ids(&self, count: usize) -> Vec<ObjectId> {
         let seed = [(OsString::from("GIT_AGENT_TEST_SEED"), OsString::from("7"))];
         let chance = Env::new(self.env.cwd.clone(), seed, Terminals::default());
@@ -95,7 +95,7 @@ impl World {
             .collect()
     }
 
-    /// Runs git here and returns what it said.
+    /// Runs git here and returns its output.
     pub fn git(&self, words: &[&str], input: &str) -> String {
         self.repo
             .git_common()
@@ -107,7 +107,7 @@ impl World {
     }
 }
 
-/// Returns a record that says only which one it is.
+/// Returns a record that holds only its number.
 fn record(n: usize) -> Redacted<Value> {
     Redactor::new(KnownSecrets::default()).json(json!({"v": 1, "n": n}))
 }

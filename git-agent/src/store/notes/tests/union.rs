@@ -1,4 +1,4 @@
-//! Two clones that bring the same notes together come to the same bytes and the same commit, in either order.
+//! Two clones that join the same notes get identical bytes and commits, in either order.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use crate::store::notes::record_set::Lines;
 use crate::store::notes::tests::World;
 use crate::store::notes::tree::{self, NotesTree};
 
-/// Records as the test sees them: which object, which line.
+/// Records of the test: an object and a line each.
 type Set = Vec<(u8, String)>;
 
 fn sets() -> impl Strategy<Value = Set> {
     let line = (0..40u32, "[ -~]{0,6}").prop_map(|(n, text)| {
         crate::model::event::to_ascii_json(&serde_json::json!({"n": n, "t": text}))
     });
-    // Few objects, so that the same one is annotated on both sides.
+    // Few objects, so that both sides annotate the same ones.
     proptest::collection::vec((0..24u8, line), 0..9)
 }
 
-/// Writes a version of a notes ref: these records added to those of the parent.
+/// Writes a version of a notes ref: the parent's records and these.
 fn version(world: &World, parent: Option<ObjectId>, set: &Set, seconds: i64) -> (ObjectId, Batch) {
     let repo = &world.repo;
     let mut notes = match parent {
@@ -98,7 +98,7 @@ fn either_order_gives_the_same(hash: &str, cases: u32) {
             let at_bob = joined(&bob, other, one);
             prop_assert_eq!(at_ada, at_bob);
             prop_assert_eq!(bytes(&ada, at_ada), bytes(&bob, at_bob));
-            // Joining again what is already in changes nothing.
+            // Joining a contained version again changes nothing.
             prop_assert_eq!(joined(&ada, at_ada, other), at_ada);
             prop_assert_eq!(joined(&ada, one, at_ada), at_ada);
             Ok(())

@@ -1,4 +1,4 @@
-//! Appending: nothing lost, nothing doubled, little read; and what readers make of it.
+//! Appends lose nothing, duplicate nothing and read little; readers cope with any content.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -55,7 +55,7 @@ fn what_does_not_fit_a_note_goes_beside_it() {
     let world = World::new("sha1", "files", "ada", 1_794_000_000_000);
     let store = Store::new(&world.env, &world.repo);
     let on = world.id(&[1]);
-    // As many as would fill a note if each were no longer than what it says.
+    // As many as would fill a note if each took only its own text.
     let count = limits::NOTE_WRITE / record(10_000).to_line().as_str().len();
     let (many, few) = (0..count - 3, count - 3..count);
     store
@@ -86,7 +86,7 @@ fn notes_that_somebody_else_put_there_are_not_known_to_be_own() {
     append(1);
     let good = append(2);
     assert!(own());
-    // The same notes with the same mark, on top of what this clone wrote.
+    // The same notes with the same mark, on top of this clone's commit.
     let commit = world.repo.read_commit(good).expect("a commit");
     let who = Signature {
         name: "ada".into(),
@@ -205,7 +205,7 @@ fn a_large_ref_is_changed_by_its_path_alone() {
     swap(repo, name.to_string(), Expected::Absent, commit);
     assert!(trees > 256, "{trees}");
 
-    // Every tree that is not on the path goes: whoever reads one now fails.
+    // Removes every tree outside the path, so that a read of one fails.
     let fresh = world.id(&[0xab, 0xcd]);
     for entry in repo.read_tree(tree, limits::NOTES_TREE).expect("reads") {
         if entry.name != b"ab" {
@@ -299,7 +299,7 @@ fn all_writers_are_read_and_bad_notes_are_said() {
         .collect();
     for word in [
         "not plain ASCII",
-        "no review record",
+        "not a review record",
         "bytes",
         "missing",
         "not a commit",
@@ -341,7 +341,7 @@ fn a_copied_clone_comes_together_again() {
     assert_eq!(store.join_notes(&own, one).expect("joins"), Some(one));
 }
 
-/// Does the work of one process, when started as one.
+/// Does the work of one process, if started as one.
 #[test]
 fn worker() {
     let Some(task) = std::env::var_os(WORKER) else {
@@ -357,7 +357,7 @@ fn worker() {
     let repo = Repo::open(&env, dir.as_ref()).expect("the repository opens");
     let store = Store::new(&env, &repo);
     for n in first..first + count {
-        // Half of the records are on one object, half on one of their own.
+        // Half of the records are on one object, the other half on separate ones.
         let leading = if n % 2 == 0 { 0 } else { n };
         let mut bytes = vec![leading as u8; repo.hash_kind().len_in_bytes()];
         bytes[1] = 1;
@@ -368,7 +368,7 @@ fn worker() {
     }
 }
 
-/// Returns a process that appends `count` records from number `first` on.
+/// Returns a process that appends `count` records, starting with number `first`.
 pub(super) fn process(world: &World, first: usize, count: usize) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command

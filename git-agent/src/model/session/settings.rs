@@ -1,0 +1,188 @@
+//! The settings of one session, and the facts that features keep in its record: typed if this version knows the key,
+//! unchanged otherwise.
+//!
+//! In `state.json` they are one object, `more`. A value of an unexpected type stays there unchanged, so that a record
+//! of another version survives a round trip.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::event::Body;
+use crate::model::id::{SessionId, Ulid};
+
+type Map = BTreeMap<String, Value>;
+
+/// The agent's own conversation file, kept with the session's log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptConversation {
+    /// The kind of file.
+    pub kind: String,
+    /// The vendor's id of the conversation.
+    pub id: String,
+    /// The SHA-256 of the attachment.
+    pub attachment: String,
+    /// The size in bytes.
+    pub bytes: u64,
+}
+
+macro_rules! settings {
+    ($($(#[$doc:meta])* $field:ident: $type:ty;)*) => {
+        /// Settings and facts of one session beyond the fields of its record.
+        #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+        #[serde(from = "Map", into = "Map")]
+        pub struct SessionSettings {
+            $($(#[$doc])* pub $field: Option<$type>,)*
+            /// Keys that this version does not know, and values of another type.
+            other: Map,
+        }
+
+        impl From<Map> for SessionSettings {
+            fn from(mut map: Map) -> Self {
+                SessionSettings {
+                    $($field: take(&mut map, stringify!($field)),)*
+                    other: map,
+                }
+            }
+        }
+
+        impl From<SessionSettings> for Map {
+            fn from(settings: SessionSettings) -> Self {
+                let mut map = settings.other;
+                $(put(&mut map, stringify!($field), settings.$field);)*
+                map
+            }
+        }
+
+        /// Events that change one setting each.
+        pub mod set {
+            use super::*;
+            $(
+                /// Returns the event that sets or removes the setting of this name.
+                pub fn $field(value: Option<$type>) -> Body {
+                    event(stringify!($field), value)
+                }
+            )*
+        }
+    };
+}
+
+settings! {
+    /// The sessions that must be ready before this one starts.
+    after: Vec<SessionId>;
+    /// Whether the user answers every permission request; absent if not chosen.
+    ask: bool;
+    /// The tree and the tip before the last real prompt.
+    before: String;
+    /// The agent's command line, as recorded.
+    command: Vec<String>;
+    /// Whether a forked session may see the conversation it was forked from; absent for the user's own.
+    conversation: bool;
+    /// The last message of the inbox whose turn has begun.
+    inbox_done: Ulid;
+    /// The merge commit of its work.
+    merged: String;
+    /// The agent's own file of the conversation.
+    native: KeptConversation;
+    /// Whether it runs without the guard.
+    no_guard: bool;
+    /// The port of its worktree.
+    port: u16;
+    /// Its priority in the queue: a higher number goes first.
+    priority: i32;
+    /// Whether it is read-only.
+    read_only: bool;
+    /// The session whose conflict it resolves.
+    resolves: SessionId;
+    /// Whether the setup command has run in its worktree.
+    set_up: bool;
+    /// The session whose worktree it uses.
+    shares: SessionId;
+    /// How many uncommitted, and thus unshared, files it had at the last push.
+    unshared: u64;
+}
+
+impl SessionSettings {
+    /// Returns whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        *self == SessionSettings::default()
+    }
+
+    /// Returns a limit that was chosen for this session alone, by the name of its setting.
+    pub fn limit(&self, key: &str) -> Option<&str> {
+        self.other.get(key)?.as_str()
+    }
+
+    /// Changes one setting by its key; null removes it.
+    pub fn set(&mut self, key: &str, value: &Value) {
+        let mut map = Map::from(std::mem::take(self));
+        match value {
+            Value::Null => map.remove(key),
+            value => map.insert(key.to_owned(), value.clone()),
+        };
+        *self = map.into();
+    }
+
+    /// Removes every value of more than `most` bytes: the values that decide how a session runs are short.
+    pub fn drop_larger_than(&mut self, most: usize) {
+        let mut map = Map::from(std::mem::take(self));
+        map.retain(|_, value| value.to_string().len() <= most);
+        *self = map.into();
+    }
+}
+
+/// Takes a value out of the map if it has exactly its type, so that a round trip changes nothing.
+fn take<T: Serialize + DeserializeOwned>(map: &mut Map, key: &str) -> Option<T> {
+    let value = map.get(key)?;
+    let typed: T = serde_json::from_value(value.clone()).ok()?;
+    if serde_json::to_value(&typed).ok().as_ref() != Some(value) {
+        return None;
+    }
+    map.remove(key);
+    Some(typed)
+}
+
+fn put<T: Serialize>(map: &mut Map, key: &str, value: Option<T>) {
+    if let Some(value) = value.and_then(|value| serde_json::to_value(value).ok()) {
+        map.insert(key.to_owned(), value);
+    }
+}
+
+fn event<T: Serialize>(key: &str, value: Option<T>) -> Body {
+    Body::Set {
+        key: key.to_owned(),
+        value: value
+            .and_then(|value| serde_json::to_value(value).ok())
+            .unwrap_or(Value::Null),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_keys_and_odd_values_are_written_as_they_were_read() {
+        let text = r#"{"ask":"perhaps","novel":[1],"port":70000,"priority":2,"read_only":true,"timeout":"10m"}"#;
+        let settings: SessionSettings = serde_json::from_str(text).expect("an object");
+        assert_eq!(settings.ask, None);
+        assert_eq!(settings.port, None);
+        assert_eq!(settings.priority, Some(2));
+        assert_eq!(settings.read_only, Some(true));
+        assert_eq!(settings.limit("timeout"), Some("10m"));
+        assert_eq!(serde_json::to_string(&settings).expect("JSON"), text);
+    }
+
+    #[test]
+    fn a_setting_is_changed_and_removed_by_its_key() {
+        let mut settings = SessionSettings::default();
+        settings.set("port", &Value::from(3100));
+        settings.set("novel", &Value::from("x"));
+        assert_eq!(settings.port, Some(3100));
+        settings.set("port", &Value::Null);
+        settings.set("novel", &Value::Null);
+        assert!(settings.is_empty());
+    }
+}
