@@ -11,7 +11,7 @@ use git_agent::output::conflicts::Object;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, conflicts as view, human, json, porcelain};
 use git_agent::selection;
-use git_agent::store::list::{Scope, find_in};
+use git_agent::session::list::{Scope, find_in};
 
 #[derive(Debug, Args)]
 pub struct Conflicts {

@@ -12,9 +12,8 @@ mod view;
 use std::process::ExitCode;
 
 use git_agent::invoke;
-use git_agent::invoke::complete;
+use git_agent::invoke::{complete, shim};
 use git_agent::merge::queue::VERB;
-use git_agent::process::shim;
 
 use args::{Cli, Verb};
 

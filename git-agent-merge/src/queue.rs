@@ -6,14 +6,12 @@ use clap::{Args, Parser, Subcommand};
 use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
-use git_agent::git::Repo;
 use git_agent::invoke::{OutputArgs, in_repo};
-use git_agent::merge::queue::{self, Manner, Waiting};
+use git_agent::merge::queue::{self, Manner, Ready, Waiting};
 use git_agent::model::session::Session;
 use git_agent::output::table::{Cell, Column, Table};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Options, Ui, json, porcelain};
-use git_agent::process::detach;
 use git_agent::selection::{self, Selection};
 use git_agent::session::caller::{self, Act};
 
@@ -151,7 +149,7 @@ fn start(context: &Context<'_>, ui: &Ui, run: &Run) -> Result<u8> {
     go(context, ui, &run.manner(false), None)
 }
 
-fn go(context: &Context<'_>, ui: &Ui, manner: &Manner, ready: Option<detach::Ready>) -> Result<u8> {
+fn go(context: &Context<'_>, ui: &Ui, manner: &Manner, ready: Option<Ready>) -> Result<u8> {
     queue::run(
         context,
         manner,
@@ -170,14 +168,11 @@ fn go(context: &Context<'_>, ui: &Ui, manner: &Manner, ready: Option<detach::Rea
 
 /// Runs the queue in the background process.
 pub fn background(env: &Env, arguments: &[OsString]) -> Result<u8> {
-    let ready = detach::become_session_leader()?;
+    let ready = queue::leave_terminal()?;
     let hidden: Hidden = git_agent::invoke::parse(arguments)?;
-    let repo = Repo::discover(env)?;
-    let context = Context::new(env, &repo)?;
-    let ui = Ui::new(env, Options::default(), &|key| repo.config_string(key))?;
-    let code = go(&context, &ui, &hidden.run.manner(true), Some(ready))?;
-    ui.finish()?;
-    Ok(code)
+    in_repo::run_without_warnings(env, Options::default(), |context, ui| {
+        go(context, ui, &hidden.run.manner(true), Some(ready))
+    })
 }
 
 fn list(context: &Context<'_>, ui: &Ui) -> Result<u8> {

@@ -5,15 +5,15 @@ use std::io::Write;
 use clap::Args;
 use git_agent::context::Context;
 use git_agent::env::Env;
-use git_agent::error::{Error, Result, shell_word};
+use git_agent::error::{Result, shell_word};
 use git_agent::invoke::in_repo;
-use git_agent::merge::resolve::{Case, auto, hand};
+use git_agent::merge::resolve::auto::{self, Consent};
+use git_agent::merge::resolve::{self, ByAgent, hand};
 use git_agent::merge::update;
 use git_agent::model::session::Session;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Options, Ui, resolution};
 use git_agent::selection;
-use git_agent::session::caller::{self, Act};
 
 #[derive(Debug, Args)]
 pub struct Resolve {
@@ -55,7 +55,6 @@ pub struct Resolve {
 pub fn run(env: &Env, args: &Resolve) -> Result<u8> {
     in_repo::run(env, Options::default(), |context, ui| {
         let session = selection::select_mine(context, args.session.as_deref())?.session;
-        caller::permit(context, Act::Resolve, [&session])?;
         let name = one_line(&session.name).to_string();
         if args.continue_ {
             let commit = hand::proceed(context, &session)?;
@@ -68,46 +67,29 @@ pub fn run(env: &Env, args: &Resolve) -> Result<u8> {
             ui.narrate(format!("'{name}' is unchanged"));
             return Ok(0);
         }
-        if let Some(open) = hand::opened(context, session.sid) {
-            return Err(Error::fatal(format!(
-                "a conflict of '{name}' is open in '{}'",
-                open.path.display()
-            ))
-            .hint(format!(
-                "git agent merge resolve --continue {}",
-                shell_word(&session.name)
-            ))
-            .hint(format!(
-                "git agent merge resolve --abort {}",
-                shell_word(&session.name)
-            )));
-        }
         let target = match &args.into {
             Some(into) => into.as_str(),
             None => update::parent_of(&session)?,
         };
-        if args.auto && !args.yes && !ui.may_ask() {
-            return Err(
-                Error::fatal("cannot confirm the resolution without a terminal")
-                    .hint("accept it without asking: --yes"),
-            );
-        }
-        let Some(case) = Case::open(context, &session, target)? else {
+        let done = match args.auto {
+            true => by_agent(context, ui, args, &session, target)?,
+            false => by_hand(context, ui, &session, target)?,
+        };
+        Ok(done.unwrap_or_else(|| {
             ui.narrate(format!(
                 "'{name}' has no conflict with '{}'",
                 one_line(target)
             ));
-            return Ok(0);
-        };
-        match args.auto {
-            true => by_agent(context, ui, args, &case),
-            false => by_hand(context, ui, &session, &case),
-        }
+            0
+        }))
     })
 }
 
-fn by_hand(context: &Context<'_>, ui: &Ui, session: &Session, case: &Case) -> Result<u8> {
-    let open = hand::begin(context, case)?;
+/// Opens the conflict. `None` when there is none.
+fn by_hand(context: &Context<'_>, ui: &Ui, session: &Session, target: &str) -> Result<Option<u8>> {
+    let Some(open) = hand::begin(context, session, target)? else {
+        return Ok(None);
+    };
     writeln!(
         ui.out(),
         "{}",
@@ -122,10 +104,17 @@ fn by_hand(context: &Context<'_>, ui: &Ui, session: &Session, case: &Case) -> Re
     ui.hint(format!(
         "or abandon it: git agent merge resolve --abort {name}"
     ));
-    Ok(0)
+    Ok(Some(0))
 }
 
-fn by_agent(context: &Context<'_>, ui: &Ui, args: &Resolve, case: &Case) -> Result<u8> {
+/// Lets an agent resolve the conflict. `None` when there is none.
+fn by_agent(
+    context: &Context<'_>,
+    ui: &Ui,
+    args: &Resolve,
+    session: &Session,
+    target: &str,
+) -> Result<Option<u8>> {
     let test = match args.no_test {
         true => None,
         false => args
@@ -138,22 +127,32 @@ fn by_agent(context: &Context<'_>, ui: &Ui, args: &Resolve, case: &Case) -> Resu
         test,
         timeout: None,
     };
-    let resolution = auto::resolve(context, case, &options, &mut |text| ui.narrate(text))?;
-    if !args.yes {
-        resolution::show(ui, &context.repo.resolution_diff(resolution.commit)?)?;
-        if !ui.confirm("Accept this resolution?")? {
-            auto::refuse(context, &resolution)?;
+    let mut ask = |diff: &[u8]| {
+        resolution::show(ui, diff)?;
+        ui.confirm("Accept this resolution?")
+    };
+    let consent = if args.yes {
+        Consent::Given
+    } else if ui.may_ask() {
+        Consent::Ask(&mut ask)
+    } else {
+        Consent::Impossible
+    };
+    let mut tell = |text| ui.narrate(text);
+    let commit = match resolve::by_agent(context, session, target, &options, consent, &mut tell)? {
+        ByAgent::NoConflict => return Ok(None),
+        ByAgent::Refused => {
             ui.narrate("not accepted; the session is unchanged");
-            return Ok(1);
+            return Ok(Some(1));
         }
-    }
-    auto::accept(context, case, &resolution)?;
-    writeln!(ui.out(), "{}", resolution.commit)?;
-    let name = one_line(&case.session.name).to_string();
+        ByAgent::Taken(commit) => commit,
+    };
+    writeln!(ui.out(), "{commit}")?;
+    let name = one_line(&session.name).to_string();
     ui.narrate(format!("'{name}' now has the resolution"));
     ui.hint(format!(
         "git agent review diff {}",
-        shell_word(&case.session.name)
+        shell_word(&session.name)
     ));
-    Ok(0)
+    Ok(Some(0))
 }

@@ -1,7 +1,6 @@
 //! Shows plans, progress and results of merges.
 
 use git_agent::error::{Result, shell_word};
-use git_agent::git::snapshot::scan::Reason;
 use git_agent::merge::bisect::Colour;
 use git_agent::merge::landing::journal::Part;
 use git_agent::merge::landing::recover::Found;
@@ -60,7 +59,7 @@ pub fn left_out(ui: &Ui, plan: &Plan) {
     for candidate in &plan.candidates {
         let name = one_line(&candidate.session.name);
         let left = candidate.work.left_out.iter();
-        for left in left.filter(|left| left.reason == Reason::Large) {
+        for left in left.filter(|left| left.is_too_large()) {
             let left = left.to_string();
             ui.warning(format!("'{name}': {} is not merged", one_line(&left)));
         }

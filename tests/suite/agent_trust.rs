@@ -107,7 +107,7 @@ fn what_it_has_no_say_in_is_not_offered_for_trust() {
         "[agent]\n\tshare = /srv/elsewhere\n\twriter = somebody-abcd\n[core]\n\tpager = less\n";
     repo.write(".gitagents", file);
     let told = |run: &git_agent_tests::Output| {
-        run.assert_says("agent.share is ignored in '.gitagents': only a person agrees");
+        run.assert_says("agent.share is ignored in '.gitagents': only a person decides");
         run.assert_says("agent.writer is ignored in '.gitagents'");
         assert!(!run.stderr().contains("git agent trust"), "{run}");
         assert!(!run.stderr().contains("core.pager"), "{run}");

@@ -65,6 +65,7 @@ mod session_odd_files;
 mod session_queue;
 mod session_read_only;
 mod session_removal;
+mod session_start;
 mod session_streams;
 mod session_work;
 mod share;

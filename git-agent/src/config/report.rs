@@ -23,7 +23,23 @@ pub struct Row {
     pub meaning: Option<&'static str>,
 }
 
+/// A role: its name, and its settings by their short names.
+pub type Role = (String, Vec<(&'static str, String)>);
+
 impl Config<'_> {
+    /// Returns the roles.
+    pub fn roles(&self) -> Vec<Role> {
+        let settings = |name: &str| {
+            let value = |key: &Key| {
+                let value = self.string(&format!("agent-role.{name}.{}", key.name))?;
+                Some((key.name, value))
+            };
+            keys::OF_ROLE.iter().filter_map(value).collect()
+        };
+        let names = self.names("agent-role").into_iter();
+        names.map(|name| (name.clone(), settings(&name))).collect()
+    }
+
     /// Returns every known setting, and every other key under `agent` and `agent-role`.
     pub fn report(&self) -> Vec<Row> {
         let mut rows: Vec<Row> = settings::ALL

@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::error::Result;
 use crate::git::command::{self, MINIMUM_VERSION};
+use crate::session::caller::{self, Act};
 
 /// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -110,6 +111,9 @@ const CHECKS: [(&str, Check); 14] = [
 
 /// Checks our part of a repository and, with `fix`, repairs it.
 pub fn examine(context: &Context<'_>, fix: bool) -> Result<Report> {
+    if fix {
+        caller::permit(context, Act::Repair, [])?;
+    }
     let mut visit = Visit {
         context,
         fix,

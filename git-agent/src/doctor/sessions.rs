@@ -110,7 +110,7 @@ pub(super) fn interrupted(visit: &mut Visit<'_, '_>) -> Result<()> {
             "record that it was interrupted",
             |context| {
                 session.status = State::Interrupted;
-                control::notice_dead(context, std::slice::from_ref(&session)).map(|_| ())
+                control::recover::notice_dead(context, std::slice::from_ref(&session)).map(|_| ())
             },
         );
     }
@@ -155,7 +155,7 @@ pub(super) fn orphans(visit: &mut Visit<'_, '_>) -> Result<()> {
                 left.join(", ")
             ),
             "end them",
-            |context| control::end_orphans(context, sid).map(|_| ()),
+            |context| control::stop::end_orphans(context, sid).map(|_| ()),
         );
     }
     Ok(())

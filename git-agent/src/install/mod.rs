@@ -3,6 +3,8 @@
 //! A list of the installed files and their hashes is kept with them. Other files are never overwritten or removed
 //! without `--force`.
 
+pub mod settings;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;

@@ -15,9 +15,29 @@ pub fn run(
     options: Options,
     verb: impl FnOnce(&Context<'_>, &Ui) -> Result<u8>,
 ) -> Result<u8> {
+    run_without_warnings(env, options, |context, ui| {
+        warn(context, ui);
+        settle_dead_turns(context, ui);
+        verb(context, ui)
+    })
+}
+
+/// Opens the repository and runs a verb in it.
+pub fn run_without_warnings(
+    env: &Env,
+    options: Options,
+    verb: impl FnOnce(&Context<'_>, &Ui) -> Result<u8>,
+) -> Result<u8> {
     let repo = Repo::discover(env)?;
     let context = Context::new(env, &repo)?;
     let ui = Ui::new(env, options, &|key| repo.config_string(key))?;
+    let code = verb(&context, &ui)?;
+    ui.finish()?;
+    Ok(code)
+}
+
+/// Says which settings are ignored, and why.
+fn warn(context: &Context<'_>, ui: &Ui) {
     if let Some(team) = context
         .config
         .team()
@@ -44,15 +64,17 @@ pub fn run(
             "this repository belongs to another user: its sessions are shown as last recorded",
         );
     }
+}
+
+/// Looks at the ends of turns whose supervisor died.
+fn settle_dead_turns(context: &Context<'_>, ui: &Ui) {
     // Not from inside a session: its processes are ended with it.
-    if caller::foreign(&context).is_none() {
-        for error in dead_turns::settle_all(&context) {
-            ui.warning(format!(
-                "cannot look at the end of a turn whose supervisor died: {error}"
-            ));
-        }
+    if caller::foreign(context).is_some() {
+        return;
     }
-    let code = verb(&context, &ui)?;
-    ui.finish()?;
-    Ok(code)
+    for error in dead_turns::settle_all(context) {
+        ui.warning(format!(
+            "cannot look at the end of a turn whose supervisor died: {error}"
+        ));
+    }
 }

@@ -23,6 +23,8 @@ use crate::error::{Error, Kind, Result};
 use crate::output;
 use crate::process::lock;
 
+/// The hidden verb by which a program becomes an agent.
+pub use crate::process::shim;
 pub use args::OutputArgs;
 pub use external::external;
 pub use lazy_args::Later;

@@ -5,16 +5,19 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::env::Millis;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::listing::row::{self, Summary, timestamp};
 use crate::listing::verdicts::{self, Judgement};
 use crate::model::event::{Body, Event};
 use crate::model::known::Finding;
 use crate::model::session::{SessionId, State};
+use crate::selection;
+use crate::session::control::recover;
 use crate::session::control::requests::{REQUEST, Request, open_requests};
 use crate::session::events;
 use crate::session::events::timeline;
 use crate::session::supervisor::prompts;
+use crate::session::worktree::work;
 use crate::signature::{self, Standing};
 use crate::store::list::Listed;
 
@@ -81,8 +84,27 @@ fn as_json<S: serde::Serializer>(events: &[Event], serializer: S) -> Result<S::O
     values.serialize(serializer)
 }
 
-/// Gathers everything about a session. `shown` selects the events to include.
-pub fn gather(
+/// Shows one session: the named one, or the one of this worktree. A restore that was interrupted is ended first, and a
+/// crash recorded. `shown` tells which events are worth being among the last; `warn` is told why the worktree is not as it
+/// should be.
+pub fn show(
+    context: &Context<'_>,
+    name: Option<&str>,
+    shown: &dyn Fn(&Event) -> bool,
+    warn: &mut dyn FnMut(&Error),
+) -> Result<Detail> {
+    let mut listed = selection::select_one(context, name)?;
+    if let Err(error) = work::place(context, &listed) {
+        warn(&error);
+    }
+    if listed.is_mine() && recover::notice(context, &listed.session)? {
+        listed = selection::select_one(context, Some(listed.session.sid.as_str()))?;
+    }
+    gather(context, &listed, shown)
+}
+
+/// Gathers everything about a session. `shown` tells which events are worth being among the last.
+fn gather(
     context: &Context<'_>,
     listed: &Listed,
     shown: &dyn Fn(&Event) -> bool,

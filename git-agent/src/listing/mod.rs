@@ -2,9 +2,12 @@
 
 pub mod comparison;
 pub mod detail;
+pub mod list;
 pub mod overview;
 pub mod review_columns;
 pub mod reviews;
 pub mod row;
 pub mod verdicts;
+pub mod wait;
+pub mod watch;
 pub mod why;

@@ -22,7 +22,7 @@ use crate::store::list::Listed;
 /// Applies a session's changes to the checkout that the command runs in. Returns the changed paths.
 pub fn apply(context: &Context<'_>, right: &Right, listed: &Listed) -> Result<Vec<String>> {
     let (repo, session) = (context.repo, &listed.session);
-    control::require_idle(context, session)?;
+    control::idle::require_idle(context, session)?;
     let at = repo.checkout()?;
     let head = repo
         .head_of(&at)?

@@ -268,8 +268,8 @@ fn examine(
     }
     // A read-only look must not end an agent that waits for the next prompt.
     let idle = match choice.look_only {
-        true => control::is_idle(context, session)?,
-        false => control::require_idle(context, session).is_ok(),
+        true => control::idle::is_idle(context, session)?,
+        false => control::idle::require_idle(context, session).is_ok(),
     };
     if state.needs_supervisor() || !idle {
         return Ok(Err(Why::AtWork(state)));

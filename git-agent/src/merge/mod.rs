@@ -7,7 +7,7 @@
 //! | `build`, `testing`, `bisect` | the merged result, its tests, and which session breaks them |
 //! | `landing` | moving the branch, its journal, recovery and undo |
 //! | `conflicts`, `resolve` | conflicts seen before they happen, and resolved |
-//! | `update`, `apply`, `pick`, `queue` | other ways for work to move |
+//! | `update`, `update_sessions`, `apply`, `pick`, `queue` | other ways for work to move |
 //! | `return_to_agent` | a failed test goes back to the agent |
 
 pub mod apply;
@@ -25,3 +25,4 @@ pub mod return_to_agent;
 pub mod run;
 pub mod testing;
 pub mod update;
+pub mod update_sessions;

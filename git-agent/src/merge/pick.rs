@@ -33,7 +33,7 @@ pub fn others(context: &Context<'_>, winner: &Session) -> Result<Vec<Listed>> {
 pub fn close(context: &Context<'_>, winner: &Session, others: &[Listed]) -> Result<Vec<Cleaned>> {
     for listed in others {
         let session = &listed.session;
-        control::stop(context, session.sid, "another version was picked")?;
+        control::stop::end(context, session.sid, "another version was picked")?;
         let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
         writer.set_status(
             State::Discarded,
@@ -45,5 +45,5 @@ pub fn close(context: &Context<'_>, winner: &Session, others: &[Listed]) -> Resu
         named: true,
         ..Options::default()
     };
-    clean::clean(context, others, options)
+    clean::put_away(context, others, options)
 }

@@ -22,6 +22,8 @@ use crate::model::session::{Session, SessionId, State};
 use crate::process::detach;
 use crate::process::lock::{self, Lock};
 
+pub use crate::process::detach::Ready;
+
 /// The hidden verb that runs the queue in the background.
 pub const VERB: &str = "__queue";
 /// How long to wait for another process that writes the queue.
@@ -228,11 +230,16 @@ pub fn start(context: &Context<'_>, manner: &Manner) -> Result<u32> {
     Ok(pid)
 }
 
-/// Runs the queue until nothing more can be merged or until it is paused. Returns the outcome of each batch.
+/// Leaves the terminal, for the process that runs the queue in the background. It tells its starter when it has begun.
+pub fn leave_terminal() -> Result<Ready> {
+    detach::become_session_leader()
+}
+
+/// Runs the queue until nothing more can land, or until it is paused. Returns what came of each batch.
 pub fn run(
     context: &Context<'_>,
     manner: &Manner,
-    ready: Option<detach::Ready>,
+    ready: Option<Ready>,
     tell: &mut Tell<'_>,
     show: &mut dyn FnMut(&Outcome) -> Result<()>,
 ) -> Result<()> {

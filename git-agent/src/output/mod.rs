@@ -6,6 +6,7 @@
 //! themselves.
 
 pub mod conflicts;
+pub mod detail;
 pub mod human;
 pub mod json;
 pub mod moment;

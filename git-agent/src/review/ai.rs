@@ -19,9 +19,8 @@ use crate::review::diff_scope::{self, Scope};
 use crate::review::moved_meanwhile::Meanwhile;
 use crate::review::{git_notes, records};
 use crate::session::control::state;
-use crate::session::create::{self, Options, choose_agent};
+use crate::session::create::{Options, choose_agent, start};
 use crate::session::events::wait::{self, Outcome, Wish};
-use crate::session::supervisor::launch;
 use crate::session::worktree::clean;
 use crate::session::worktree::work::{self, Keep, Work};
 use crate::session::{control, events};
@@ -283,11 +282,8 @@ fn ask(
         read_only: true,
         ..Options::default()
     };
-    let mut created = create::create(context, &options)?;
+    let (created, watched) = start::start_after(context, &options, |_| Meanwhile::begin(context))?;
     let sid = created.session.sid;
-    let watched = Meanwhile::begin(context)?;
-    launch::launch(context, sid)?;
-    created.starting = None;
     let outcome = wait::wait(
         context,
         &[sid],
@@ -299,7 +295,7 @@ fn ask(
         &|_| {},
     )?;
     if let Outcome::TimedOut(_) = outcome {
-        control::stop(context, sid, "the review took too long")?;
+        control::stop::end(context, sid, "the review took too long")?;
     }
     let text = answer(context, sid)?;
     let session = context.store.session(sid)?.unwrap_or(created.session);
@@ -363,7 +359,7 @@ fn put_away(context: &Context<'_>, session: &Session, start: ObjectId) -> Result
         named: true,
         ..clean::Options::default()
     };
-    clean::clean(context, &[listed], options)?;
+    clean::put_away(context, &[listed], options)?;
     if let Some(branch) = session.branch.as_deref()
         && context.repo.branch_tip(branch)? == Some(start)
     {

@@ -338,11 +338,11 @@ fn follow(context: &Context<'_>, session: &Session, who: &Person) -> Result<()> 
         // The state says it all.
         if state::set_state(context, session.sid, state, "")?.is_some() {
             followed = Some(given.id);
-        } else if !control::is_idle(context, session)? {
+        } else if !control::idle::is_idle(context, session)? {
             // Its agent is at work: what becomes of that decides about the state.
             break;
         } else {
-            control::wait_until_free(context, session.sid, PATIENCE)?;
+            control::idle::wait_until_free(context, session.sid, PATIENCE)?;
         }
     }
     Ok(())
@@ -362,7 +362,7 @@ fn require_open(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Res
     forbid_resolver(context, listed)?;
     if listed.is_mine() {
         // A supervisor whose turn is over is waited for in any case, so that the state can follow.
-        let idle = control::require_idle(context, &listed.session);
+        let idle = control::idle::require_idle(context, &listed.session);
         if verdict != Verdict::RequestChanges {
             idle?;
         }

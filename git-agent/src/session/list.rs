@@ -2,8 +2,10 @@
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::model::session::{Session, SessionId};
 use crate::session::supervisor::launch;
-use crate::store::list::{Listing, Scope};
+
+pub use crate::store::list::{Listed, Listing, Scope, find_in};
 
 /// Lists sessions with the states they are really in.
 pub fn list(context: &Context<'_>, scope: Scope) -> Result<Listing> {
@@ -14,4 +16,9 @@ pub fn list(context: &Context<'_>, scope: Scope) -> Result<Listing> {
         }
     }
     Ok(listing)
+}
+
+/// Returns one of this clone's sessions as it is now; `None` when it is gone.
+pub fn current(context: &Context<'_>, sid: SessionId) -> Result<Option<Session>> {
+    launch::current(&context.store, sid)
 }

@@ -10,6 +10,7 @@
 //! | `control` | stop, restart, answer, and recovery after a crash |
 //! | `checks` | what is compared around a turn: refs, reflogs, read-only files |
 //! | `caller` | which session a command was started in, and what it may do from there |
+//! | `trust` | letting the team's file decide what runs |
 //! | `list` | all sessions, each in its real state |
 
 pub mod caller;
@@ -21,4 +22,5 @@ pub mod events;
 pub mod list;
 pub mod supervisor;
 pub mod task_text;
+pub mod trust;
 pub mod worktree;

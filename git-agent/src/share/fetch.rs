@@ -17,12 +17,15 @@ use crate::git::remote::list_refs::{Advertisement, Interest};
 use crate::git::remote::transfer::Audience;
 use crate::git::{ObjectId, Repo};
 use crate::process::lock::Lock;
+use crate::review::git_notes;
 use crate::share::accept::{Wanted, take};
 use crate::share::outcome::Change;
 use crate::share::quarantine::Quarantine;
 use crate::share::remote_refs;
 use crate::store::limits;
-use crate::store::refname::{self, Month, RefName};
+use crate::store::refname::{self, RefName};
+
+pub use crate::store::refname::Month;
 
 /// How long a fetch or push waits for another one with the same remote.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -117,6 +120,20 @@ pub(super) fn own_refs(repo: &Repo) -> Result<BTreeMap<RefName, ObjectId>> {
 
 /// Fetches from a remote, given by name or address. `audience` gets the progress.
 pub fn fetch(
+    context: &Context<'_>,
+    remote: &str,
+    options: &Options,
+    audience: &mut Audience<'_>,
+) -> Result<Fetched> {
+    let fetched = fetch_refs(context, remote, options, audience)?;
+    if !fetched.changes.is_empty() {
+        // The reviews of teammates show up where plain git shows reviews.
+        git_notes::refresh(context)?;
+    }
+    Ok(fetched)
+}
+
+fn fetch_refs(
     context: &Context<'_>,
     remote: &str,
     options: &Options,

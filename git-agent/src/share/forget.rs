@@ -10,6 +10,7 @@ use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::remote::transfer::Audience;
 use crate::model::session::SessionId;
 use crate::process::lock::Lock;
+use crate::session::caller::{self, Act};
 use crate::session::worktree::ignored_files;
 use crate::share::fetch::copies;
 use crate::share::outcome::Change;
@@ -38,6 +39,7 @@ pub fn forget(
     everywhere: bool,
     audience: &mut Audience<'_>,
 ) -> Result<Forgotten> {
+    caller::permit(context, Act::Forget, [])?;
     let sid = listed.session.sid;
     let mut forgotten = Forgotten::default();
     // Ownership does not depend on local refs: a session deleted only here is still this clone's, and one fetched by

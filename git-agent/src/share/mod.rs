@@ -17,6 +17,9 @@
 //! | `purge` | rewriting this clone's records without a secret |
 //! | `probe` | a test of the access that a remote gives, and its cost |
 
+pub use crate::git::remote::transfer::Audience;
+pub use crate::git::remote::without_password;
+
 mod accept;
 pub mod fetch;
 pub mod forget;

@@ -4,15 +4,43 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::model::session::{SessionId, WriterId};
+use crate::selection::{self, Selection};
 use crate::share::fetch::{Copies, own_refs};
 use crate::share::outcome::{Cause, Refusal};
 use crate::store::archive;
 use crate::store::refname::RefName;
 
-/// A ref that a remote lacks or has in another version.
+/// Returns the sessions of this clone with these names, which have a ref that can be pushed.
+pub fn sessions_named(context: &Context<'_>, names: &[String]) -> Result<BTreeSet<SessionId>> {
+    let selection = Selection {
+        names: names.to_vec(),
+        ..Selection::default()
+    };
+    let own = context.store.own_writers()?;
+    let mut sids = BTreeSet::new();
+    for listed in selection::select(context, &selection)? {
+        let name = &listed.session.name;
+        // A remote may still have a session of this clone that has no ref here any more.
+        if own.contains(&listed.session.writer) && (listed.archived || !listed.is_mine()) {
+            return Err(Error::fatal(format!(
+                "session '{name}' has no ref of its own any more: it was folded or deleted"
+            ))
+            .hint("git agent push    shares archives and deletions, too"));
+        }
+        if let Some(remote) = &listed.remote {
+            return Err(Error::fatal(format!(
+                "session '{name}' belongs to a teammate (from '{remote}')"
+            )));
+        }
+        sids.insert(listed.session.sid);
+    }
+    Ok(sids)
+}
+
+/// One ref that a remote has in another version, or not at all.
 #[derive(Debug, Clone)]
 pub struct Item {
     /// The ref's name.

@@ -11,6 +11,7 @@ use crate::git::remote::Update;
 use crate::git::remote::list_refs::{Advertised, Interest};
 use crate::git::remote::transfer::Audience;
 use crate::model::session::{Ulid, WriterId};
+use crate::session::caller::{self, Act};
 use crate::share::remote::Remote;
 use crate::store::limits;
 use crate::store::refname::{self, RefName};
@@ -58,6 +59,7 @@ pub struct Probed {
 
 /// Probes a remote. Sends none of this clone's records.
 pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
+    caller::permit(context, Act::Repair, [])?;
     let repo = context.repo;
     let mut probed = Probed {
         remote: remote.name.clone(),

@@ -12,6 +12,7 @@ use crate::git::remote::transfer::Audience;
 use crate::model::session::SessionId;
 use crate::redact::{KnownSecrets, Redactor};
 use crate::review::git_notes;
+use crate::session::caller::{self, Act};
 use crate::session::create::choose_agent;
 use crate::share::fetch::{self, own_refs};
 use crate::share::known_code::Published;
@@ -21,10 +22,12 @@ use crate::share::push::{self, Options};
 use crate::share::remote::Remote;
 use crate::share::{plan, remote_refs};
 use crate::store::list::Scope;
-use crate::store::refname::{self, RefName};
+use crate::store::refname;
 use crate::store::sync::purge::Rewritten;
 
-/// Result of a purge.
+pub use crate::store::refname::RefName;
+
+/// What was purged.
 #[derive(Debug, Default)]
 pub struct Purged {
     /// The rewritten refs.
@@ -65,6 +68,7 @@ pub fn purge(
     local: bool,
     audience: &mut Audience<'_>,
 ) -> Result<Purged> {
+    caller::permit(context, Act::Purge, [])?;
     let redactor = redactor(context, secrets)?;
     let mut purged = Purged::default();
     let own = own_refs(context.repo)?;

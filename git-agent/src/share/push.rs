@@ -17,6 +17,7 @@ use crate::git::remote::{Outcome, Pushed, Update};
 use crate::model::event::Body;
 use crate::model::session::{Session, SessionId};
 use crate::redact::Redactor;
+use crate::session::caller::{self, Act};
 use crate::session::control::archive;
 use crate::share::fetch::{Copies, copies, lock, own_refs, take_in, tidy};
 use crate::share::known_code::Published;
@@ -62,6 +63,9 @@ pub fn push(
     options: &Options,
     audience: &mut Audience<'_>,
 ) -> Result<Vec<Change>> {
+    if !options.dry_run {
+        caller::permit(context, Act::Share, [])?;
+    }
     if !options.dry_run && !remote.agreed {
         let error = Error::fatal(format!(
             "you have not agreed to share sessions with '{}'",

@@ -6,13 +6,22 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::config::settings;
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, shell_word};
 use crate::git::remote::{has_password, without_password};
+use crate::selection;
+use crate::session::caller::{self, Act};
+use crate::store::list::candidates;
 
 /// The setting that names the remote for sessions.
 pub const KEY: &str = "agent.remote";
 /// The setting with the addresses that sessions may be pushed to.
 pub const CONSENT: &str = "agent.share";
+
+/// The way to share with fewer people.
+const FEWER_READERS: &str = "git config agent.remote <name>    for a remote with fewer readers";
+
+/// Shows the addresses of a remote and asks whether their readers may see sessions.
+pub type Ask<'a> = &'a mut dyn FnMut(&Remote) -> Result<bool>;
 
 /// A remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,8 +93,56 @@ impl Remote {
             || looks_like_address(context, word)
     }
 
-    /// Records the user's consent to push sessions there.
-    pub fn agree(&mut self, context: &Context<'_>) -> Result<()> {
+    /// Tells the remote from the sessions in the words after `push`: the first word may be either.
+    pub fn sort_out(
+        context: &Context<'_>,
+        words: &[String],
+    ) -> Result<(Option<String>, Vec<String>)> {
+        let Some((first, rest)) = words.split_first() else {
+            return Ok((None, Vec::new()));
+        };
+        let is_session = !Remote::is_meant(context, first) && {
+            let known = selection::list_for(context, std::slice::from_ref(first))?;
+            !candidates(&known, first).is_empty()
+        };
+        Ok(match is_session {
+            true => (None, words.to_vec()),
+            false => (Some(first.clone()), rest.to_vec()),
+        })
+    }
+
+    /// Makes sure that the user has agreed to share sessions with this remote, and remembers a new consent. `ask` shows the
+    /// addresses and asks; without it the user cannot be asked.
+    pub fn require_consent(
+        &mut self,
+        context: &Context<'_>,
+        given: bool,
+        ask: Option<Ask<'_>>,
+    ) -> Result<()> {
+        caller::permit(context, Act::Share, [])?;
+        if self.agreed || given {
+            return self.agree(context);
+        }
+        let Some(ask) = ask else {
+            return Err(Error::fatal(format!(
+                "you have not agreed to share sessions with '{}' ({})",
+                self.name,
+                self.address(", ")
+            ))
+            .hint(
+                "everyone who can read it will see prompts, answers, tool output, review comments and code",
+            )
+            .hint(format!("git agent push --yes {}", shell_word(&self.name)))
+            .hint(FEWER_READERS));
+        };
+        match ask(self)? {
+            true => self.agree(context),
+            false => Err(Error::negative("nothing was pushed").hint(FEWER_READERS)),
+        }
+    }
+
+    /// Remembers that sessions may be pushed there.
+    fn agree(&mut self, context: &Context<'_>) -> Result<()> {
         let known = context.repo.config_strings(CONSENT);
         for address in self.addresses.iter().filter(|one| !known.contains(one)) {
             context.repo.add_config(CONSENT, address)?;

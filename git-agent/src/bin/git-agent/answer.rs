@@ -4,14 +4,13 @@ use clap::Args;
 use git_agent::agent::driver::NOBODY;
 use git_agent::env::Env;
 use git_agent::error::Result;
-use git_agent::invoke::OutputArgs;
+use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::selection;
-use git_agent::session::caller::{self, Act};
-use git_agent::session::control::{self, Given};
+use git_agent::session::control::answer::{self, Given};
 use serde_json::json;
 
-use crate::{acted, site};
+use crate::changed_sessions;
 
 #[derive(Debug, Args)]
 pub struct Answer {
@@ -27,10 +26,9 @@ pub struct Answer {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Answer) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let listed = selection::select_mine(context, Some(&args.session))?;
-        caller::permit(context, Act::Answer, [])?;
-        let given = control::answer(context, &listed.session, &args.answer)?;
+        let given = answer::answer(context, &listed.session, &args.answer)?;
         let name = one_line(listed.session.name.as_str());
         ui.narrate(format!("answered '{name}': {}", words(&given)));
         let answer = json!({
@@ -40,7 +38,7 @@ pub fn run(env: &Env, args: &Answer) -> Result<u8> {
             "choice": given.choice,
         });
         let made = Some(("answers", vec![answer]));
-        acted::tell_with(context, ui, [listed.session.sid], made)?;
+        changed_sessions::tell_with(context, ui, [listed.session.sid], made)?;
         Ok(0)
     })
 }

@@ -76,9 +76,9 @@ pub enum Verb {
     /// Delete sessions; what is deleted here is kept for 30 days
     Forget(Later<crate::forget::Forget>),
     /// Take a leaked secret out of one's own records, here and at remotes
-    Purge(Later<crate::forget::Purge>),
+    Purge(Later<crate::purge::Purge>),
     /// Take a snapshot of a session's worktree, or list them
-    Snapshot(Later<crate::restore::Snapshot>),
+    Snapshot(Later<crate::snapshot::Snapshot>),
     /// Bring a session's worktree back, uncommitted and untracked files included
     Restore(Later<crate::restore::Restore>),
     /// Go back to an earlier state of a session's worktree; what is there now is kept

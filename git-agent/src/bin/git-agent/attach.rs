@@ -3,12 +3,9 @@
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
-use git_agent::invoke::OutputArgs;
+use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::selection;
-use git_agent::session::caller::{self, Act};
 use git_agent::session::conversation::attach;
-
-use crate::site;
 
 #[derive(Debug, Args)]
 pub struct Attach {
@@ -21,9 +18,8 @@ pub struct Attach {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Attach) -> Result<u8> {
-    site::run(env, args.output.options(), |context, _ui| {
+    in_repo::run(env, args.output.options(), |context, _ui| {
         let session = selection::select_mine(context, args.session.as_deref())?.session;
-        caller::permit(context, Act::Enter, [&session])?;
         let code = attach::attach(context, &session)?;
         Ok(u8::try_from(code).unwrap_or(128))
     })

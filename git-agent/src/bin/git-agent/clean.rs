@@ -5,17 +5,13 @@ use std::io::Write;
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
-use git_agent::invoke::OutputArgs;
+use git_agent::invoke::session_args::Choice;
+use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, json};
 use git_agent::selection::{self, Selection};
-use git_agent::session::caller::{self, Act};
-use git_agent::session::control::archive;
 use git_agent::session::worktree::clean::{self, Options};
 use git_agent::session::worktree::ignored_files;
-
-use crate::choice::Choice;
-use crate::site;
 
 #[derive(Debug, Args)]
 #[command(mut_arg("names", |arg| arg.help(
@@ -36,7 +32,7 @@ pub struct Clean {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Clean) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let mut selection = args.choice.selection();
         let named = !selection.is_empty();
         if !named {
@@ -46,23 +42,12 @@ pub fn run(env: &Env, args: &Clean) -> Result<u8> {
             };
         }
         let chosen = selection::select(context, &selection)?;
-        if !args.dry_run {
-            caller::permit(context, Act::Clean, [])?;
-        }
         let options = Options {
             named,
             keep_failed: args.keep_failed,
             dry_run: args.dry_run,
         };
-        // The worktree that this was started in may be gone before all is done.
-        let (cleaned, folded) = clean::from_outside(context, |context| {
-            let cleaned = clean::clean(context, &chosen, options)?;
-            let folded = match !named && !args.dry_run {
-                true => archive::fold_old(context)?.sessions.len(),
-                false => 0,
-            };
-            Ok((cleaned, folded))
-        })?;
+        let (cleaned, folded) = clean::clean(context, &chosen, options)?;
         if folded > 0 {
             ui.narrate(format!("archived {folded} sessions closed long ago"));
         }

@@ -7,13 +7,11 @@ use clap::Args;
 use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
+use git_agent::invoke::in_repo;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Options, cannot_write};
 use git_agent::selection;
-use git_agent::session::caller::{self, Act};
 use git_agent::session::worktree::enter::{self, Entry};
-
-use crate::site;
 
 #[derive(Debug, Args)]
 pub struct Path {
@@ -61,7 +59,7 @@ pub struct Run {
 
 /// Runs `path`.
 pub fn path(env: &Env, args: &Path) -> Result<u8> {
-    site::run(env, Options::default(), |context, ui| {
+    in_repo::run(env, Options::default(), |context, ui| {
         let listed = selection::select_mine(context, args.session.as_deref())?;
         let top = enter::require_worktree(context, &listed.session)?;
         let bytes = top.as_os_str().as_encoded_bytes();
@@ -102,10 +100,7 @@ pub fn open(env: &Env, args: &Open) -> Result<u8> {
 /// Runs `run`.
 pub fn run(env: &Env, args: &Run) -> Result<u8> {
     go(env, args.session.as_deref(), |context, entry| {
-        let script = context.config.string("agent.run").ok_or_else(|| {
-            Error::fatal("nothing says how to run this project")
-                .hint("git config agent.run \"<command>\"")
-        })?;
+        let script = enter::run_command(context)?;
         Ok(entry.become_script(&script, &args.arguments))
     })
 }
@@ -116,9 +111,8 @@ fn go(
     session: Option<&str>,
     become_something: impl FnOnce(&Context<'_>, &Entry) -> Result<Error>,
 ) -> Result<u8> {
-    site::run(env, Options::default(), |context, _| {
+    in_repo::run(env, Options::default(), |context, _| {
         let listed = selection::select_mine(context, session)?;
-        caller::permit(context, Act::Enter, [&listed.session])?;
         let entry = enter::enter(context, &listed.session)?;
         Err(become_something(context, &entry)?)
     })

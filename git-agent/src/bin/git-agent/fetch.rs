@@ -1,22 +1,15 @@
 //! `git agent fetch`: takes in what others share, after it was checked.
 
-use std::io::Write;
-
 use clap::Args;
 use git_agent::env::Env;
-use git_agent::error::{Context as _, Error, Result, shell_word};
-use git_agent::git::remote::transfer::Audience;
-use git_agent::git::remote::without_password;
-use git_agent::invoke::OutputArgs;
-use git_agent::output::terminal::sanitize::one_line;
-use git_agent::output::{Format, Ui, cannot_write, human, json, porcelain};
-use git_agent::review::git_notes;
-use git_agent::share::fetch::{self, Fetched, Options};
-use git_agent::share::outcome::{Change, What};
+use git_agent::error::{Error, Result};
+use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::share::fetch::{self, Month, Options};
+use git_agent::share::outcome::What;
 use git_agent::share::remote::Remote;
-use git_agent::store::refname::Month;
+use git_agent::share::{Audience, without_password};
 
-use crate::{push, site};
+use crate::fetched_refs;
 
 #[derive(Debug, Args)]
 pub struct Fetch {
@@ -52,7 +45,7 @@ pub fn run(env: &Env, args: &Fetch) -> Result<u8> {
             "'{short}' is too short for the end of an id"
         )));
     }
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let remote = Remote::choose_name(context, args.remote.as_deref())?;
         let options = Options {
             prune: args.prune,
@@ -63,101 +56,9 @@ pub fn run(env: &Env, args: &Fetch) -> Result<u8> {
         let mut audience = Audience::of(ui.shows_progress(), &mut show);
         let fetched = fetch::fetch(context, &remote, &options, &mut audience)?;
         ui.clear_progress();
-        write(ui, &fetched)?;
-        tell(ui, &without_password(&remote), &fetched);
-        if !fetched.changes.is_empty() {
-            // What teammates said shows up where plain git shows reviews.
-            git_notes::refresh(context)?;
-        }
+        fetched_refs::write(ui, &fetched)?;
+        fetched_refs::tell(ui, &without_password(&remote), &fetched);
         let refused = fetched.changes.iter().any(|one| one.what == What::Refused);
         Ok(u8::from(refused))
     })
-}
-
-fn write(ui: &Ui, fetched: &Fetched) -> Result<()> {
-    match ui.format() {
-        Format::Json => json::write_list(ui, "refs", &fetched.changes),
-        Format::Porcelain { nul } => {
-            for one in &fetched.changes {
-                let fields = [
-                    one.what.as_str(),
-                    &one.name,
-                    one.session.as_deref().unwrap_or_default(),
-                    one.author.as_deref().unwrap_or_default(),
-                    one.reason.as_deref().unwrap_or_default(),
-                ];
-                porcelain::write_record(&mut ui.out(), nul, fields).context(cannot_write)?;
-            }
-            Ok(())
-        }
-        Format::Human => {
-            let shown =
-                |one: &&Change| !matches!(one.what, What::Refused | What::Gone | What::Folded);
-            for one in fetched.changes.iter().filter(shown) {
-                let mut line = push::label(&one.name, one.session.as_deref());
-                if let Some(author) = &one.author {
-                    let standing = one.signature.as_ref();
-                    let words = standing.map_or("claimed".to_owned(), |one| one.words());
-                    line += &format!(" by {} ({})", one_line(author), one_line(&words));
-                }
-                writeln!(ui.out(), "{:<9} {line}", one.what.as_str()).context(cannot_write)?;
-            }
-            Ok(())
-        }
-    }
-}
-
-/// Says what else is worth knowing.
-fn tell(ui: &Ui, remote: &str, fetched: &Fetched) {
-    for one in &fetched.changes {
-        let label = push::label(&one.name, one.session.as_deref());
-        if let (What::Refused, Some(reason)) = (one.what, &one.reason) {
-            ui.error(format!("refused {label}: {}", one_line(reason)));
-        }
-        if let Some(kept) = &one.kept {
-            let what = one.what.as_str();
-            ui.warning(format!(
-                "{label} was {what} at '{}'; the old version is kept for 30 days as {kept}",
-                remote
-            ));
-        }
-    }
-    let (count, names) = &fetched.foreign;
-    if *count > 0 {
-        let shown: Vec<String> = names
-            .iter()
-            .take(3)
-            .map(|name| one_line(name).to_string())
-            .collect();
-        ui.narrate(format!(
-            "left alone: {} with names that are not ours ({}{})",
-            human::count(*count as u64, "ref"),
-            shown.join(", "),
-            if *count > shown.len() { ", …" } else { "" }
-        ));
-    }
-    for (name, count) in &fetched.orphaned {
-        let copies = match count {
-            1 => "1 copy".to_owned(),
-            many => format!("{many} copies"),
-        };
-        ui.narrate(format!(
-            "let go of {copies} from '{}', which is no remote any more; kept for 30 days",
-            one_line(name)
-        ));
-    }
-    push::tell_folded(ui, &fetched.changes);
-    let gone = fetched.changes.iter().filter(|one| one.what == What::Gone);
-    let gone = gone.count();
-    if gone > 0 {
-        ui.narrate(format!(
-            "'{}' no longer has {} of which copies are here",
-            remote,
-            human::count(gone as u64, "ref")
-        ));
-        ui.hint(format!("git agent fetch --prune {}", shell_word(remote)));
-    }
-    if fetched.changes.is_empty() && ui.format() == Format::Human {
-        ui.narrate(format!("nothing new at '{}'", remote));
-    }
 }

@@ -3,19 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::Result;
-use git_agent::invoke::OutputArgs;
+use git_agent::invoke::{OutputArgs, in_repo, text_input};
+use git_agent::model::session::Session;
 use git_agent::output::Ui;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::selection;
 use git_agent::session::create::fork::{self, Changes};
-use git_agent::session::create::{Created, choose_agent};
-use git_agent::session::supervisor::launch;
-use git_agent::store::list::Listed;
 
-use crate::{new, site, text};
+use crate::created_sessions;
 
 #[derive(Debug, Args)]
 pub struct Fork {
@@ -61,9 +58,9 @@ pub struct Fork {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Fork) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let listed = selection::select_one(context, Some(&args.session))?;
-        let prompt = text::read(
+        let prompt = text_input::read(
             context,
             "prompt",
             args.prompt.as_deref(),
@@ -78,54 +75,31 @@ pub fn run(env: &Env, args: &Fork) -> Result<u8> {
             ask: args.ask.then_some(true).or(args.no_ask.then_some(false)),
             read_only: args.read_only,
         };
-        let created = match listed.is_mine() {
-            true => fork::fork(context, &listed.session, &changes)?,
-            false => theirs(context, ui, args, &listed, &changes)?,
-        };
-        launch::launch(context, created.session.sid)?;
-        new::tell(ui, &created)?;
-        new::answer(ui, &[created], false)?;
+        let created = fork::fork(context, &listed, &changes, &mut |session| {
+            may_read(ui, args, session)
+        })?;
+        created_sessions::tell(ui, &created);
+        created_sessions::answer(ui, &[created], false)?;
         Ok(0)
     })
 }
 
-/// Goes on from somebody else's session with an agent of one's own.
-fn theirs(
-    context: &Context<'_>,
-    ui: &Ui,
-    args: &Fork,
-    listed: &Listed,
-    changes: &Changes,
-) -> Result<Created> {
-    let name = one_line(&listed.session.name).to_string();
-    let author = one_line(&listed.session.author.name).to_string();
-    let conversation = if args.conversation {
-        true
-    } else if args.no_conversation || !ui.may_ask() {
+/// Returns whether the agent may read what was said in a teammate's session.
+fn may_read(ui: &Ui, args: &Fork, session: &Session) -> Result<bool> {
+    let name = one_line(&session.name).to_string();
+    if args.conversation {
+        return Ok(true);
+    }
+    if args.no_conversation || !ui.may_ask() {
         ui.narrate(format!(
             "only the work of '{name}' is taken over, not what was said"
         ));
         ui.hint("git agent fork --conversation …");
-        false
-    } else {
-        ui.narrate(format!(
-            "'{name}' was written by {author}; its conversation may hold anything, also words meant for an agent."
-        ));
-        ui.confirm("Give it to your agent?")?
-    };
-    let chosen = choose_agent::choose(
-        &context.config,
-        context.env,
-        &choose_agent::Wish {
-            agent: changes.agent.as_deref(),
-            command: &changes.command,
-            model: changes.model.as_deref(),
-            ..choose_agent::Wish::default()
-        },
-    )?;
-    let changes = Changes {
-        model: chosen.model.clone(),
-        ..changes.clone()
-    };
-    fork::fork_theirs(context, listed, &changes, chosen.name, conversation)
+        return Ok(false);
+    }
+    let author = one_line(&session.author.name).to_string();
+    ui.narrate(format!(
+        "'{name}' was written by {author}; its conversation may hold anything, also words meant for an agent."
+    ));
+    ui.confirm("Give it to your agent?")
 }

@@ -4,11 +4,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Result, shell_path};
-use git_agent::git::{Repo, config};
-use git_agent::install::{self, Done, File};
+use git_agent::install::{self, Done, File, settings};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Options, Ui};
 use git_agent::review::git_notes;
@@ -67,10 +65,8 @@ pub fn run(env: &Env, args: &Install) -> Result<u8> {
 
 /// Sets for all repositories whether reviews are rendered for plain git, and does so at once in this one.
 fn show_notes(env: &Env, ui: &Ui, shown: bool) -> Result<()> {
-    match shown {
-        true => config::set_global(git_notes::KEY, "true")?,
-        false if !config::unset_global(git_notes::KEY)? => return Ok(()),
-        false => {}
+    if !settings::show_notes(env, shown)? {
+        return Ok(());
     }
     let verb = if shown { "set" } else { "unset" };
     writeln!(
@@ -78,9 +74,6 @@ fn show_notes(env: &Env, ui: &Ui, shown: bool) -> Result<()> {
         "{verb} {} in the global configuration",
         git_notes::KEY
     )?;
-    if shown && let Ok(repo) = Repo::discover(env) {
-        git_notes::render(&Context::new(env, &repo)?)?;
-    }
     Ok(())
 }
 

@@ -3,17 +3,16 @@
 use clap::{Args, ValueEnum};
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
-use git_agent::invoke::OutputArgs;
+use git_agent::invoke::session_args::Choice;
+use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::output::Format;
 use git_agent::output::moment::Clock;
 use git_agent::output::transcript::Writer;
 use git_agent::selection::{self, Chosen};
+use git_agent::session::events::live;
 use git_agent::session::events::timeline::Filter;
 
-use crate::choice::Choice;
-use crate::follow;
-use crate::showing::{Form, Show};
-use crate::site;
+use crate::event_format::{Form, Show};
 
 #[derive(Debug, Args)]
 pub struct Log {
@@ -71,7 +70,7 @@ pub fn run(env: &Env, args: &Log) -> Result<u8> {
         }
     };
     options.pager = args.follow.is_none() && !args.raw;
-    site::run(env, options, |context, ui| {
+    in_repo::run(env, options, |context, ui| {
         let Chosen { sessions, all } =
             selection::select_or_open(context, &args.choice.selection())?;
         let clock = Clock::local(env);
@@ -99,13 +98,13 @@ pub fn run(env: &Env, args: &Log) -> Result<u8> {
             }
             Some(until) => {
                 let ends = show.backlog(&sessions, args.lines)?;
-                let plan = follow::Plan {
+                let plan = live::Plan {
                     sessions,
                     ends,
                     forever: until == Until::Forever || all,
                     all,
                 };
-                follow::follow(&mut show, plan)?;
+                live::follow(context, plan, &mut show)?;
             }
         }
         Ok(0)

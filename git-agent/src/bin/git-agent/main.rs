@@ -1,36 +1,40 @@
 //! `git agent`: the command line.
 
-mod acted;
 mod answer;
 mod args;
 mod attach;
-mod choice;
+mod changed_sessions;
 mod clean;
 mod commit;
 mod completion;
 mod config;
+mod config_view;
+mod created_sessions;
 mod demo;
 mod doctor;
 mod enter;
+mod event_format;
 mod fetch;
-mod follow;
+mod fetched_refs;
 mod forget;
 mod fork;
 mod install;
 mod list;
 mod log;
 mod new;
+mod purge;
 mod push;
+mod remote_findings;
 mod restart;
 mod restore;
 mod send;
+mod shared_refs;
 mod show;
-mod showing;
-mod site;
+mod snapshot;
 mod stop;
-mod text;
 mod trust;
 mod update;
+mod update_view;
 mod wait;
 mod watch;
 mod why;
@@ -38,14 +42,11 @@ mod why;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
-use git_agent::git::Repo;
 use git_agent::guard::hook::Hook;
 use git_agent::invoke;
-use git_agent::invoke::complete;
-use git_agent::process::shim;
+use git_agent::invoke::{complete, shim};
 use git_agent::session::supervisor;
 use git_agent::session::supervisor::launch;
 
@@ -98,8 +99,8 @@ fn main() -> ExitCode {
             Verb::Push(args) => push::run(env, &args),
             Verb::Fetch(args) => fetch::run(env, &args),
             Verb::Forget(args) => forget::run(env, &args),
-            Verb::Purge(args) => forget::purge(env, &args),
-            Verb::Snapshot(args) => restore::snapshot(env, &args),
+            Verb::Purge(args) => purge::run(env, &args),
+            Verb::Snapshot(args) => snapshot::run(env, &args),
             Verb::Restore(args) => restore::restore(env, &args),
             Verb::Rewind(args) => restore::rewind(env, &args),
             Verb::Recreate(args) => restore::recreate(env, &args),
@@ -133,8 +134,6 @@ fn supervise(env: &Env, arguments: &[OsString]) -> Result<u8> {
     let sid = sid
         .parse()
         .map_err(|_| Error::usage(format!("'{sid}' is no session id")))?;
-    let repo = Repo::discover(env)?;
-    let context = Context::new(env, &repo)?;
-    supervisor::supervise(&context, sid)?;
+    supervisor::run(env, sid)?;
     Ok(0)
 }

@@ -1,6 +1,5 @@
 //! `git agent new`: a session with a task, a branch and a worktree of its own, running in the background.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -8,16 +7,14 @@ use clap::builder::{NonEmptyStringValueParser, TypedValueParser};
 
 use git_agent::context::Context;
 use git_agent::env::Env;
-use git_agent::error::{Error, Result, shell_word};
-use git_agent::invoke::OutputArgs;
-use git_agent::listing::row::Summary;
+use git_agent::error::Result;
+use git_agent::invoke::{OutputArgs, in_repo, text_input};
 use git_agent::model::name;
-use git_agent::output::terminal::sanitize;
-use git_agent::output::{Format, Ui, json, porcelain};
-use git_agent::session::create::{self, Created, Options, carry, choose_agent};
-use git_agent::session::supervisor::launch;
+use git_agent::output::Ui;
+use git_agent::session::create::Options;
+use git_agent::session::create::start::{self, Versions};
 
-use crate::text;
+use crate::created_sessions;
 
 #[derive(Debug, Args)]
 pub struct New {
@@ -81,35 +78,28 @@ pub struct New {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &New) -> Result<u8> {
-    crate::site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         start(context, ui, args)
     })
 }
 
 fn start(context: &Context<'_>, ui: &Ui, args: &New) -> Result<u8> {
-    let versions = plan(context, args)?;
-    let mut made = Vec::with_capacity(versions.len());
-    for options in &versions {
-        let mut created = if args.carry {
-            carry::create(context, options)?
-        } else {
-            create::create(context, options)?
-        };
-        if !args.no_start {
-            launch::launch(context, created.session.sid)?;
-        }
-        created.starting = None;
-        tell(ui, &created)?;
-        made.push(created);
-    }
-    answer(ui, &made, args.no_start)?;
+    let versions = Versions {
+        agents: args.agent.clone(),
+        models: args.model.clone(),
+        count: args.versions,
+    };
+    let planned = start::plan(context, options(context, args)?, &versions)?;
+    let made = start::start_all(context, &planned, &mut |created| {
+        created_sessions::tell(ui, created)
+    })?;
+    created_sessions::answer(ui, &made, args.no_start)?;
     Ok(0)
 }
 
-/// Works out one set of options a version.
-fn plan(context: &Context<'_>, args: &New) -> Result<Vec<Options>> {
+fn options(context: &Context<'_>, args: &New) -> Result<Options> {
     let (task, name) = task(context, args)?;
-    let mut base = Options {
+    Ok(Options {
         task,
         name,
         command: args.command.clone(),
@@ -122,65 +112,9 @@ fn plan(context: &Context<'_>, args: &New) -> Result<Vec<Options>> {
         ask: args.ask.then_some(true).or(args.no_ask.then_some(false)),
         no_guard: args.no_guard,
         draft: args.no_start,
+        carry: args.carry,
         ..Options::default()
-    };
-    let agents = if args.agent.is_empty() {
-        vec![None]
-    } else {
-        args.agent.iter().map(Some).collect()
-    };
-    let models = if args.model.is_empty() {
-        vec![None]
-    } else {
-        args.model.iter().map(Some).collect()
-    };
-    let count = (agents.len() * models.len()).max(args.versions.unwrap_or(1) as usize);
-    if count == 1 {
-        choose(context, &mut base, agents[0], models[0])?;
-        return Ok(vec![base]);
-    }
-    if args.carry {
-        return Err(Error::usage(
-            "'--carry' moves changes into one session, not into versions",
-        ));
-    }
-    let stem = base
-        .name
-        .clone()
-        .unwrap_or_else(|| name::from_task(&base.task));
-    let group = base.group.get_or_insert_with(|| stem.clone()).clone();
-    (0..count)
-        .map(|index| {
-            let mut options = base.clone();
-            options.group = Some(group.clone());
-            options.name = Some(format!("{stem}-v{}", index + 1));
-            let agent = agents[index % agents.len()];
-            let model = models[(index / agents.len()) % models.len()];
-            choose(context, &mut options, agent, model)?;
-            Ok(options)
-        })
-        .collect()
-}
-
-fn choose(
-    context: &Context<'_>,
-    options: &mut Options,
-    agent: Option<&String>,
-    model: Option<&String>,
-) -> Result<()> {
-    let chosen = choose_agent::choose(
-        &context.config,
-        context.env,
-        &choose_agent::Wish {
-            agent: agent.map(String::as_str),
-            model: model.map(String::as_str),
-            role: options.role.as_deref(),
-            command: &options.command,
-        },
-    )?;
-    options.agent = chosen.name;
-    options.model = chosen.model;
-    Ok(())
+    })
 }
 
 /// Reads one of several names; after a comma there may be a blank.
@@ -199,64 +133,12 @@ fn task(context: &Context<'_>, args: &New) -> Result<(String, Option<String>)> {
             (None, name) => return Ok((args.command.join(" "), name.clone())),
             // The words before '--' are the name when they can be one, and the task otherwise.
             (Some(words), None) if words != "-" => {
-                let name = git_agent::model::name::check(words).is_ok();
+                let name = name::check(words).is_ok();
                 return Ok((words.to_owned(), name.then(|| words.to_owned())));
             }
             _ => {}
         }
     }
-    let text = text::read(context, "task", args.task.as_deref(), args.file.as_deref())?;
+    let text = text_input::read(context, "task", args.task.as_deref(), args.file.as_deref())?;
     Ok((text, args.name.clone()))
-}
-
-/// Says what happened on the way.
-pub fn tell(ui: &Ui, created: &Created) -> Result<()> {
-    for notice in &created.notices {
-        ui.warning(sanitize::one_line(notice.as_str()));
-    }
-    Ok(())
-}
-
-/// Prints what was made and what to do next.
-pub fn answer(ui: &Ui, made: &[Created], draft: bool) -> Result<()> {
-    match ui.format() {
-        Format::Json => {
-            let row = |Created { session, .. }: &Created| Summary::of_own(session, session.updated);
-            return json::write_list(ui, "sessions", made.iter().map(row));
-        }
-        Format::Porcelain { nul } => {
-            for Created { session, .. } in made {
-                let fields = [
-                    session.sid.as_str(),
-                    &session.name,
-                    session.branch.as_deref().unwrap_or(""),
-                    session.worktree.as_deref().unwrap_or(""),
-                ];
-                porcelain::write_record(&mut ui.out(), nul, fields)?;
-            }
-            return Ok(());
-        }
-        Format::Human => {}
-    }
-    for Created { session, .. } in made {
-        let mut out = ui.out();
-        writeln!(out, "{}", sanitize::one_line(session.name.as_str()))?;
-        if let Some(branch) = &session.branch {
-            writeln!(out, "  branch    {}", sanitize::one_line(branch.as_str()))?;
-        }
-        if let Some(path) = &session.worktree {
-            writeln!(out, "  worktree  {}", sanitize::one_line(path.as_str()))?;
-        }
-    }
-    let Some(Created { session, .. }) = made.first() else {
-        return Ok(());
-    };
-    let name = shell_word(&session.name);
-    if draft {
-        ui.hint(format!("git agent resume {name}    start it"));
-    } else {
-        ui.hint(format!("git agent log -f {name}    watch it work"));
-        ui.hint("git agent list    see all sessions".to_owned());
-    }
-    Ok(())
 }

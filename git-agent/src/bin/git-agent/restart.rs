@@ -3,15 +3,13 @@
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
-use git_agent::invoke::OutputArgs;
+use git_agent::invoke::session_args::Choice;
+use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::selection;
-use git_agent::session::caller::{self, Act};
-use git_agent::session::control;
-use git_agent::session::supervisor::{budget, launch};
+use git_agent::session::control::restart::{self, Options, Restarted};
 
-use crate::choice::Choice;
-use crate::{acted, site};
+use crate::changed_sessions;
 
 #[derive(Debug, Args)]
 pub struct Restart {
@@ -35,29 +33,30 @@ pub fn resume(env: &Env, args: &Restart) -> Result<u8> {
 }
 
 fn go_on(env: &Env, args: &Restart, force: bool) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let chosen = selection::select_all_mine(context, &args.choice.selection())?;
-        caller::permit(context, Act::Restart, [])?;
         let mut left = false;
         let mut started = Vec::new();
-        for listed in &chosen {
-            let session = &listed.session;
+        let options = Options {
+            words: args.message.as_deref(),
+            leave_running: !force,
+        };
+        restart::restart(context, &chosen, options, &mut |session, restarted| {
             let name = one_line(session.name.as_str());
-            if !force && launch::running(&context.store, session.sid)?.is_some() {
-                ui.narrate(format!("'{name}' runs already"));
-                continue;
+            match restarted {
+                Restarted::Started => {
+                    ui.narrate(format!("started '{name}'"));
+                    started.push(session.sid);
+                }
+                Restarted::RunsAlready => ui.narrate(format!("'{name}' runs already")),
+                Restarted::NoBudget(words) => {
+                    ui.error(format!("'{name}' can do no more: it is {words}"));
+                    ui.hint(restart::RAISE);
+                    left = true;
+                }
             }
-            if let Some(words) = budget::used_up(context, session)? {
-                ui.error(format!("'{name}' can do no more: it is {words}"));
-                ui.hint(budget::RAISE);
-                left = true;
-                continue;
-            }
-            control::restart(context, session, args.message.as_deref())?;
-            ui.narrate(format!("started '{name}'"));
-            started.push(session.sid);
-        }
-        acted::tell(context, ui, started)?;
+        })?;
+        changed_sessions::tell(context, ui, started)?;
         Ok(u8::from(left))
     })
 }

@@ -5,15 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Result, shell_word};
-use git_agent::invoke::OutputArgs;
+use git_agent::invoke::{OutputArgs, in_repo, text_input};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::selection;
-use git_agent::session::caller::{self, Act};
-use git_agent::session::supervisor::budget;
-use git_agent::session::supervisor::inbox::Message;
-use git_agent::session::supervisor::prompts::{self, Delivery, USER};
+use git_agent::session::control::send::{self, Delivery};
 
-use crate::{acted, site, text};
+use crate::changed_sessions;
 
 #[derive(Debug, Args)]
 pub struct Send {
@@ -32,23 +29,18 @@ pub struct Send {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Send) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let listed = selection::select_mine(context, Some(&args.session))?;
-        caller::permit(context, Act::Prompt, [&listed.session])?;
-        budget::require(context, &listed.session)?;
-        let text = text::read(
-            context,
-            "prompt",
-            args.prompt.as_deref(),
-            args.file.as_deref(),
-        )?;
-        let message = Message::Prompt {
-            text,
-            from: USER.to_owned(),
-            again: false,
+        let read = || {
+            text_input::read(
+                context,
+                "prompt",
+                args.prompt.as_deref(),
+                args.file.as_deref(),
+            )
         };
         let name = one_line(listed.session.name.as_str()).to_string();
-        match prompts::send(context, listed.session.sid, &message)? {
+        match send::send(context, &listed.session, read)? {
             Delivery::Queued => ui.narrate(format!("queued for '{name}'")),
             Delivery::Started => ui.narrate(format!("started '{name}'")),
         }
@@ -56,7 +48,7 @@ pub fn run(env: &Env, args: &Send) -> Result<u8> {
             "git agent log -f {}",
             shell_word(&listed.session.name)
         ));
-        acted::tell(context, ui, [listed.session.sid])?;
+        changed_sessions::tell(context, ui, [listed.session.sid])?;
         Ok(0)
     })
 }

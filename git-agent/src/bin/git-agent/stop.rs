@@ -3,14 +3,13 @@
 use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::Result;
-use git_agent::invoke::OutputArgs;
+use git_agent::invoke::session_args::Choice;
+use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::selection;
-use git_agent::session::caller::{self, Act};
-use git_agent::session::control;
+use git_agent::session::control::stop;
 
-use crate::choice::Choice;
-use crate::{acted, site};
+use crate::changed_sessions;
 
 #[derive(Debug, Args)]
 pub struct Stop {
@@ -30,22 +29,21 @@ pub struct Stop {
 
 /// Runs the verb.
 pub fn run(env: &Env, args: &Stop) -> Result<u8> {
-    site::run(env, args.output.options(), |context, ui| {
+    in_repo::run(env, args.output.options(), |context, ui| {
         let chosen = selection::select_all_mine(context, &args.choice.selection())?;
-        caller::permit(
+        stop::stop(
             context,
-            Act::Stop,
-            chosen.iter().map(|listed| &listed.session),
+            &chosen,
+            &args.message,
+            &mut |session, was_running| {
+                let name = one_line(session.name.as_str());
+                match was_running {
+                    true => ui.narrate(format!("stopped '{name}'")),
+                    false => ui.narrate(format!("'{name}' was not running")),
+                }
+            },
         )?;
-        for listed in &chosen {
-            let name = one_line(listed.session.name.as_str());
-            if control::stop(context, listed.session.sid, &args.message)? {
-                ui.narrate(format!("stopped '{name}'"));
-            } else {
-                ui.narrate(format!("'{name}' was not running"));
-            }
-        }
-        acted::tell(context, ui, chosen.iter().map(|listed| listed.session.sid))?;
+        changed_sessions::tell(context, ui, chosen.iter().map(|listed| listed.session.sid))?;
         Ok(0)
     })
 }

@@ -3,15 +3,14 @@
 use std::io::Write;
 
 use clap::Args;
-use git_agent::config::{self, TEAM_FILE, Team};
-use git_agent::context::Context;
+use git_agent::config::{TEAM_FILE, Team};
 use git_agent::env::Env;
-use git_agent::error::{Error, Result};
-use git_agent::git::Repo;
+use git_agent::error::Result;
+use git_agent::invoke::in_repo;
 use git_agent::output::terminal::sanitize::{block, one_line};
 use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Options, Ui};
-use git_agent::session::caller;
+use git_agent::session::trust::{self, Trusted};
 
 #[derive(Debug, Args)]
 pub struct Trust {
@@ -26,47 +25,27 @@ pub struct Trust {
     yes: bool,
 }
 
-/// Runs the verb. It does not go through [`crate::site`]: what is ignored is what this is about.
+/// Runs the verb. No warning comes before it: ignored settings are its subject.
 pub fn run(env: &Env, args: &Trust) -> Result<u8> {
-    let repo = Repo::discover(env)?;
-    let context = Context::new(env, &repo)?;
-    let ui = Ui::new(env, Options::default(), &|key| repo.config_string(key))?;
-    if !args.show && (env.var(caller::MARK).is_some() || caller::session(&context)?.is_some()) {
-        return Err(Error::fatal("only a person decides what is trusted")
-            .hint("this is a session's environment: run it in a terminal of your own"));
-    }
-    if args.revoke {
-        config::trust(&repo, None)?;
-        ui.narrate(format!("'{TEAM_FILE}' is not trusted any more"));
-        ui.finish()?;
-        return Ok(0);
-    }
-    context.config.require_readable()?;
-    let Some(team) = context.config.team() else {
-        return Err(Error::negative(format!(
-            "there is no file '{TEAM_FILE}' at the top of the repository"
-        )));
-    };
-    show(&ui, team)?;
-    let code = match (args.show, team.trusted) {
-        (true, _) => 0,
-        (false, true) => {
-            ui.narrate("it is trusted already");
-            0
+    in_repo::run_without_warnings(env, Options::default(), |context, ui| {
+        if args.show {
+            show(ui, trust::team_file(context)?)?;
+            return Ok(0);
         }
-        (false, false) if args.yes || ui.confirm("trust this file as it is now?")? => {
-            // The hash of what was shown, not of what may stand there by now.
-            config::trust(&repo, Some(&team.hash))?;
-            ui.narrate(format!("'{TEAM_FILE}' is trusted until it changes"));
-            0
+        if args.revoke {
+            trust::revoke(context)?;
+            ui.narrate(format!("'{TEAM_FILE}' is not trusted any more"));
+            return Ok(0);
         }
-        (false, false) => {
-            ui.narrate("it stays as it was");
-            1
+        let mut confirm = || Ok(args.yes || ui.confirm("trust this file as it is now?")?);
+        let trusted = trust::trust(context, &mut |team| show(ui, team), &mut confirm)?;
+        match trusted {
+            Trusted::Already => ui.narrate("it is trusted already"),
+            Trusted::Now => ui.narrate(format!("'{TEAM_FILE}' is trusted until it changes")),
+            Trusted::No => ui.narrate("it stays as it was"),
         }
-    };
-    ui.finish()?;
-    Ok(code)
+        Ok(u8::from(trusted == Trusted::No))
+    })
 }
 
 fn show(ui: &Ui, team: &Team) -> Result<()> {

@@ -7,17 +7,13 @@ use git_agent::config::parse_duration;
 use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
-use git_agent::invoke::OutputArgs;
+use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::listing::row::Summary;
+use git_agent::listing::wait::{self, Outcome, Wish};
 use git_agent::model::session::{Session, State};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, json};
-use git_agent::review::state;
-use git_agent::selection::{self, Chosen, Selection};
-use git_agent::session::events::wait::{self, Outcome, Wish};
-use git_agent::store::list::Listed;
-
-use crate::site;
+use git_agent::selection::Selection;
 
 /// The exit code of a wait that took too long, as of timeout(1).
 const TIMED_OUT: u8 = 124;
@@ -60,23 +56,19 @@ pub fn run(env: &Env, args: &Wait) -> Result<u8> {
     let deadline = args
         .timeout
         .and_then(|timeout| Instant::now().checked_add(timeout));
-    site::run(env, args.output.options(), |context, ui| {
-        let chosen = choose(context, args)?;
-        if let Some(listed) = chosen.iter().find(|listed| !listed.is_mine()) {
-            return Err(Error::fatal(format!(
-                "session '{}' belongs to a teammate: this clone does not see its changes",
-                listed.session.name
-            )));
-        }
+    in_repo::run(env, args.output.options(), |context, ui| {
+        let selection = Selection {
+            names: args.names.clone(),
+            all: args.all,
+            group: args.group.clone(),
+            states: Vec::new(),
+        };
         let wish = Wish {
             states: args.state.clone(),
             any: args.any,
             deadline,
         };
-        let sids: Vec<_> = chosen.iter().map(|listed| listed.session.sid).collect();
-        let (code, sessions, words) = match wait::wait(context, &sids, &wish, &|session| {
-            state::settle_own(context, session)
-        })? {
+        let (code, sessions, words) = match wait::wait(context, &selection, &wish)? {
             Outcome::Reached(sessions) => (0, sessions, None),
             Outcome::Ended(sessions) => (1, sessions, Some("is")),
             Outcome::TimedOut(sessions) => (TIMED_OUT, sessions, Some("is still")),
@@ -84,23 +76,6 @@ pub fn run(env: &Env, args: &Wait) -> Result<u8> {
         tell(context, ui, &sessions, words)?;
         Ok(code)
     })
-}
-
-fn choose(context: &Context<'_>, args: &Wait) -> Result<Vec<Listed>> {
-    let selection = Selection {
-        names: args.names.clone(),
-        all: args.all,
-        group: args.group.clone(),
-        states: Vec::new(),
-    };
-    let Chosen { mut sessions, all } = selection::select_or_open(context, &selection)?;
-    // Nobody named them: those at rest are not waited for, and what nobody has started yet neither.
-    sessions.retain(|listed| match (all, &args.group) {
-        (true, _) => listed.session.status.needs_supervisor(),
-        (false, Some(_)) => listed.session.status != State::Draft,
-        (false, None) => true,
-    });
-    Ok(sessions)
 }
 
 fn tell(context: &Context<'_>, ui: &Ui, sessions: &[Session], words: Option<&str>) -> Result<()> {

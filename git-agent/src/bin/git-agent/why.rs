@@ -6,14 +6,12 @@ use clap::Args;
 use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Context as _, Error, Result};
-use git_agent::invoke::OutputArgs;
+use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::listing::why::{self, Answer, Origin, Question};
 use git_agent::output::moment::Clock;
 use git_agent::output::terminal::sanitize::{block, one_line};
 use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Format, Ui, cannot_write, human, json};
-
-use crate::site;
 
 #[derive(Debug, Args)]
 pub struct Why {
@@ -31,7 +29,7 @@ pub fn run(env: &Env, args: &Why) -> Result<u8> {
         return Err(Error::usage("an origin has no porcelain form").hint("use --json"));
     }
     options.pager = true;
-    site::run(env, options, |context, ui| {
+    in_repo::run(env, options, |context, ui| {
         let question = Question::parse(context, &args.what);
         let answer = why::why(context, &question).map_err(|error| match &question {
             Question::Commit(name) if name.contains(':') => {

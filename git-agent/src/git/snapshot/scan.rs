@@ -55,6 +55,13 @@ pub struct LeftOut {
     pub reason: Reason,
 }
 
+impl LeftOut {
+    /// Returns whether it is left out for its size alone.
+    pub fn is_too_large(&self) -> bool {
+        self.reason == Reason::Large
+    }
+}
+
 impl std::fmt::Display for LeftOut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let why = match self.reason {

@@ -19,10 +19,10 @@ use crate::model::session::{Session, SessionId, State};
 use crate::selection;
 use crate::session::control;
 use crate::session::control::state;
-use crate::session::create::{self, Created, choose_agent, location};
+use crate::session::create::{self, choose_agent, location, start};
 use crate::session::events::wait::{self, Wish};
 use crate::session::supervisor::inbox::Message;
-use crate::session::supervisor::{launch, prompts};
+use crate::session::supervisor::prompts;
 use crate::session::worktree::hold::while_still;
 use crate::session::worktree::restore::{self, Which};
 use crate::session::worktree::{clean, work};
@@ -72,8 +72,59 @@ struct Resolver {
     opened: ObjectId,
 }
 
-/// Lets an agent resolve a conflict. `tell` gets the progress messages.
+/// Whether a resolution may be taken.
+pub enum Consent<'c> {
+    /// The user has agreed beforehand.
+    Given,
+    /// The user is shown the diff of the resolution and asked.
+    Ask(&'c mut dyn FnMut(&[u8]) -> Result<bool>),
+    /// The user cannot be asked.
+    Impossible,
+}
+
+impl Consent<'_> {
+    /// Refuses early where no resolution could be taken.
+    pub fn require_possible(&self) -> Result<()> {
+        match self {
+            Consent::Given | Consent::Ask(_) => Ok(()),
+            Consent::Impossible => Err(Error::fatal(
+                "cannot confirm the resolution without a terminal",
+            )
+            .hint("accept it without asking: --yes")),
+        }
+    }
+
+    fn is_given(&mut self, context: &Context<'_>, commit: ObjectId) -> Result<bool> {
+        self.require_possible()?;
+        match self {
+            Consent::Ask(ask) => ask(&context.repo.resolution_diff(commit)?),
+            Consent::Given | Consent::Impossible => Ok(true),
+        }
+    }
+}
+
+/// Lets an agent resolve a conflict, and takes the resolution over if the user agrees. `None` when the user does not: the
+/// session stays as it was, and the agent's files stay in the worktree of the resolver. `tell` is told what goes on.
 pub fn resolve(
+    context: &Context<'_>,
+    case: &Case,
+    options: &Options,
+    consent: &mut Consent<'_>,
+    tell: &mut dyn FnMut(String),
+) -> Result<Option<Resolution>> {
+    consent.require_possible()?;
+    let resolution = make(context, case, options, tell)?;
+    if !consent.is_given(context, resolution.commit)? {
+        let sid = resolution.resolver.sid;
+        fail(context, sid, "the resolution was refused")?;
+        return Ok(None);
+    }
+    accept(context, case, &resolution)?;
+    Ok(Some(resolution))
+}
+
+/// Lets an agent make a resolution.
+fn make(
     context: &Context<'_>,
     case: &Case,
     options: &Options,
@@ -145,26 +196,17 @@ fn send(context: &Context<'_>, sid: SessionId, text: String) -> Result<()> {
 fn fail(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<()> {
     let session = context.store.session(sid)?;
     if session.is_some_and(|session| session.status != State::Failed) {
-        control::wait_until_free(context, sid, LETTING_GO)?;
+        control::idle::wait_until_free(context, sid, LETTING_GO)?;
         state::set_state(context, sid, State::Failed, reason)?;
     }
     Ok(())
 }
 
-/// Accepts a resolution: moves the session to it and closes the resolving session.
-pub fn accept(context: &Context<'_>, case: &Case, resolution: &Resolution) -> Result<()> {
+/// Takes a resolution over: the session gets it, and the session that made it is over.
+fn accept(context: &Context<'_>, case: &Case, resolution: &Resolution) -> Result<()> {
     case.land(context, resolution.commit)?;
     let reason = format!("its resolution is part of '{}'", case.session.name);
     close(context, &resolution.resolver, State::Merged, &reason)
-}
-
-/// Refuses a resolution: the session is unchanged, and the agent's files stay in the resolver's worktree.
-pub fn refuse(context: &Context<'_>, resolution: &Resolution) -> Result<()> {
-    fail(
-        context,
-        resolution.resolver.sid,
-        "the resolution was refused",
-    )
 }
 
 fn given_up(case: &Case, resolver: &str, complaints: &[String]) -> Error {
@@ -199,7 +241,7 @@ fn earlier(context: &Context<'_>, case: &Case, options: &Options) -> Result<Opti
     let Some(session) = found else {
         return Ok(None);
     };
-    control::require_idle(context, &session)?;
+    control::idle::require_idle(context, &session)?;
     if session.agent == agent_of(case, options) {
         return Ok(Some(session));
     }
@@ -221,7 +263,7 @@ fn begin_again(
 ) -> Result<Resolver> {
     let at = match work::checkout(context, &session)? {
         Some(at) => at,
-        None => restore::restore(context, &session, &Which::Last)?,
+        None => restore::restore_for_command(context, &session, &Which::Last)?,
     };
     let opened = while_still(context, &session, || {
         let store = &context.store;
@@ -251,31 +293,25 @@ fn begin(
     options: &Options,
     prompt: String,
 ) -> Result<Resolver> {
-    let created = create(context, case, options, prompt)?;
-    let begun = require_checkout(context, &created.session).and_then(|at| {
+    let new = new_options(context, case, options, prompt)?;
+    let (created, (at, opened)) = start::start_after(context, &new, |session| {
+        let at = require_checkout(context, session)?;
         let opened = open_conflict(context, case, &at)?;
-        launch::launch(context, created.session.sid)?;
         Ok((at, opened))
-    });
-    match begun {
-        Ok((at, opened)) => Ok(Resolver {
-            session: created.session,
-            at,
-            opened,
-        }),
-        Err(error) => {
-            create::undo(context, &created.session)?;
-            Err(error)
-        }
-    }
+    })?;
+    Ok(Resolver {
+        session: created.session,
+        at,
+        opened,
+    })
 }
 
-fn create(
+fn new_options(
     context: &Context<'_>,
     case: &Case,
     options: &Options,
     prompt: String,
-) -> Result<Created> {
+) -> Result<create::Options> {
     let session = &case.session;
     let mut new = create::Options {
         task: prompt,
@@ -298,7 +334,7 @@ fn create(
             }
         }
     }
-    create::create(context, &new)
+    Ok(new)
 }
 
 /// Returns an unused name for the session that resolves.
@@ -363,7 +399,7 @@ fn await_turn(context: &Context<'_>, resolver: &Session, options: &Options) -> R
         }
         wait::Outcome::TimedOut(_) => {
             let late = format!("session '{name}' did not resolve the conflict in time");
-            control::stop(context, resolver.sid, &late)?;
+            control::stop::end(context, resolver.sid, &late)?;
             Err(Error::fatal(late).hint(format!("git agent log {}", shell_word(name))))
         }
     }
@@ -456,6 +492,6 @@ fn close(context: &Context<'_>, resolver: &Session, state: State, reason: &str) 
         named: true,
         ..clean::Options::default()
     };
-    clean::clean(context, &[listed], options)?;
+    clean::put_away(context, &[listed], options)?;
     Ok(())
 }

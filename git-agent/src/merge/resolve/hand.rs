@@ -12,6 +12,7 @@ use crate::git::snapshot::capture::Checkout;
 use crate::git::{Git, ObjectId, worktree};
 use crate::merge::resolve::{Case, check, land};
 use crate::model::session::{Session, SessionId};
+use crate::session::caller::{self, Act};
 use crate::session::create::location;
 
 /// The record of an open resolution, `resolve/<sid>.json`.
@@ -34,8 +35,33 @@ pub struct Open {
     pub message: String,
 }
 
-/// Opens a conflict in a worktree of its own.
-pub fn begin(context: &Context<'_>, case: &Case) -> Result<Open> {
+/// Opens the conflict of a session with a branch for the user, in a worktree of its own. `None` when there is none.
+pub fn begin(context: &Context<'_>, session: &Session, target: &str) -> Result<Option<Open>> {
+    require_none_open(context, session)?;
+    match Case::open(context, session, target)? {
+        Some(case) => open(context, &case).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Refuses to begin another resolution, or any for an agent that may not resolve.
+pub fn require_none_open(context: &Context<'_>, session: &Session) -> Result<()> {
+    caller::permit(context, Act::Resolve, [session])?;
+    let Some(open) = opened(context, session.sid) else {
+        return Ok(());
+    };
+    let name = &session.name;
+    let message = format!(
+        "a conflict of '{name}' is open in '{}'",
+        open.path.display()
+    );
+    let word = shell_word(name);
+    Err(Error::fatal(message)
+        .hint(format!("git agent merge resolve --continue {word}"))
+        .hint(format!("git agent merge resolve --abort {word}")))
+}
+
+fn open(context: &Context<'_>, case: &Case) -> Result<Open> {
     let repo = context.repo;
     let name = &case.session.name;
     let path = location::worktree_dir(context)?.join(format!("{name}-resolve"));
@@ -114,14 +140,15 @@ fn git(context: &Context<'_>, at: &Checkout) -> Git {
         .env_remove("GIT_OPTIONAL_LOCKS")
 }
 
-/// Returns the open resolution of a session, if there is one.
-pub fn opened(context: &Context<'_>, sid: SessionId) -> Option<Open> {
+/// Returns the resolution that was begun for a session, if there is one.
+fn opened(context: &Context<'_>, sid: SessionId) -> Option<Open> {
     let bytes = std::fs::read(record(context, sid)).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
 /// Finishes a resolution: commits the files of its worktree as a merge on the session's branch.
 pub fn proceed(context: &Context<'_>, session: &Session) -> Result<ObjectId> {
+    caller::permit(context, Act::Resolve, [session])?;
     let repo = context.repo;
     let open = require(context, session)?;
     let (ours, theirs) = (repo.parse_id(&open.ours)?, repo.parse_id(&open.theirs)?);
@@ -161,6 +188,7 @@ pub fn proceed(context: &Context<'_>, session: &Session) -> Result<ObjectId> {
 
 /// Abandons a resolution; the session is unchanged.
 pub fn abort(context: &Context<'_>, session: &Session) -> Result<()> {
+    caller::permit(context, Act::Resolve, [session])?;
     let open = require(context, session)?;
     forget(context, session.sid, &open)
 }

@@ -21,6 +21,37 @@ use crate::model::session::Session;
 use crate::session::worktree::commit;
 use crate::session::worktree::hold::while_still;
 
+/// The end of a resolution by an agent.
+#[derive(Debug)]
+pub enum ByAgent {
+    /// There is no conflict.
+    NoConflict,
+    /// The user did not take the resolution.
+    Refused,
+    /// The session holds this commit now.
+    Taken(ObjectId),
+}
+
+/// Lets an agent resolve the conflict of a session with a branch, for the user.
+pub fn by_agent(
+    context: &Context<'_>,
+    session: &Session,
+    target: &str,
+    options: &auto::Options,
+    mut consent: auto::Consent<'_>,
+    tell: &mut dyn FnMut(String),
+) -> Result<ByAgent> {
+    hand::require_none_open(context, session)?;
+    consent.require_possible()?;
+    let Some(case) = Case::open(context, session, target)? else {
+        return Ok(ByAgent::NoConflict);
+    };
+    let taken = auto::resolve(context, &case, options, &mut consent, tell)?;
+    Ok(taken.map_or(ByAgent::Refused, |resolution| {
+        ByAgent::Taken(resolution.commit)
+    }))
+}
+
 /// A session that conflicts with a branch.
 #[derive(Debug)]
 pub struct Case {
@@ -62,7 +93,7 @@ impl Case {
                 return Ok(None);
             };
             refuse_submodules(&conflicts)?;
-            if place.checkout.is_some() && commit::commit(context, session, None)?.is_some() {
+            if place.checkout.is_some() && commit::commit_all(context, session, None)?.is_some() {
                 place = move_session::place(context, session)?;
                 // Hooks may have changed the commit.
                 match self::conflicts(repo, place.tip, theirs, &[])? {

@@ -5,6 +5,7 @@ pub mod pager;
 pub mod sanitize;
 pub mod screen;
 pub mod style;
+pub mod wait;
 
 use std::os::fd::BorrowedFd;
 

@@ -60,7 +60,7 @@ fn settle_dead(context: &Context<'_>, sid: SessionId, entry: Entry) -> Result<bo
         turn::let_go(context, sid)?;
         return Ok(true);
     }
-    control::end_orphans(context, sid)?;
+    control::stop::end_orphans(context, sid)?;
     launch::without_supervisor(context, sid, || {
         let mut writer = SessionWriter::open(store, sid, context.redactor())?;
         settle(context, &mut writer, entry)?;

@@ -307,7 +307,7 @@ fn keep_turn(
     };
     if context.config.require(&settings::AUTO_COMMIT)?
         && !is_read_only(&session)
-        && let Err(error) = crate::session::worktree::commit::commit(context, &session, None)
+        && let Err(error) = crate::session::worktree::commit::commit_all(context, &session, None)
     {
         // The snapshot keeps the work.
         let message = error.message();

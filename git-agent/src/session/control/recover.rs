@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::git::worktree;
 use crate::model::session::{Session, State};
 use crate::process::lock;
-use crate::session::control;
+use crate::session::control::{state, stop};
 use crate::session::worktree::work;
 use crate::store::list::Listing;
 
@@ -85,8 +85,30 @@ pub fn notice(context: &Context<'_>, session: &Session) -> Result<bool> {
     if context.repo.is_read_only() {
         return Ok(false);
     }
-    let names = control::notice_dead(context, std::slice::from_ref(session))?;
+    let names = notice_dead(context, std::slice::from_ref(session))?;
     Ok(!names.is_empty())
+}
+
+/// Records that sessions whose supervisor died were interrupted, and ends what it left running. Returns their names.
+pub fn notice_dead(context: &Context<'_>, sessions: &[Session]) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for session in sessions
+        .iter()
+        .filter(|session| session.status == State::Interrupted)
+    {
+        let recorded = context.store.session(session.sid)?;
+        if recorded.is_some_and(|recorded| recorded.status.needs_supervisor()) {
+            stop::end_orphans(context, session.sid)?;
+            state::settle(
+                context,
+                session.sid,
+                State::Interrupted,
+                "the supervisor died",
+            )?;
+            names.push(session.name.clone());
+        }
+    }
+    Ok(names)
 }
 
 fn take_up_spools(context: &Context<'_>) -> Result<()> {

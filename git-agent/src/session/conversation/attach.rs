@@ -8,6 +8,7 @@ use crate::error::{Context as _, Error, Result, shell_word};
 use crate::model::event::Body;
 use crate::model::session::Session;
 use crate::process::wait::Signals;
+use crate::session::caller::{self, Act};
 use crate::session::create::choose_agent;
 use crate::session::worktree::hold::while_still;
 use crate::session::worktree::{setup, work};
@@ -15,6 +16,7 @@ use crate::store::log::writer::SessionWriter;
 
 /// Runs the agent's own interface in the session's worktree, on the same conversation, and returns its exit code.
 pub fn attach(context: &Context<'_>, session: &Session) -> Result<i32> {
+    caller::permit(context, Act::Enter, [session])?;
     while_still(context, session, || hand_over(context, session))
 }
 

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::session::Session;
-use crate::session::create::{self, Created, Options, choose_agent};
+use crate::session::create::{Created, Options, choose_agent, start};
 use crate::session::worktree::setup;
 use crate::store::list::Listed;
 
@@ -26,16 +26,40 @@ pub struct Changes {
     pub read_only: bool,
 }
 
-/// Goes on from a session that somebody else shared: the new one starts from its code. Its conversation goes over only
-/// when a person said so, and nothing that stands in it becomes an option here.
-pub fn fork_theirs(
+/// Starts a session that goes on from another. `may_read` is asked whether the agent may be given the conversation of a
+/// teammate's session: it holds words that this clone did not check.
+pub fn fork(
     context: &Context<'_>,
     listed: &Listed,
     changes: &Changes,
-    agent: String,
-    conversation: bool,
+    may_read: &mut dyn FnMut(&Session) -> Result<bool>,
 ) -> Result<Created> {
     let session = &listed.session;
+    let options = match listed.is_mine() {
+        true => of_own(context, session, changes)?,
+        false => {
+            let conversation = may_read(session)?;
+            of_teammate(context, session, changes, conversation)?
+        }
+    };
+    start::start(context, &options)
+}
+
+/// Returns what to make of a session that a teammate shared: the new one starts from its code. Nothing that stands in the
+/// teammate's session becomes an option here.
+fn of_teammate(
+    context: &Context<'_>,
+    session: &Session,
+    changes: &Changes,
+    conversation: bool,
+) -> Result<Options> {
+    let wish = choose_agent::Wish {
+        agent: changes.agent.as_deref(),
+        command: &changes.command,
+        model: changes.model.as_deref(),
+        ..choose_agent::Wish::default()
+    };
+    let chosen = choose_agent::choose(&context.config, context.env, &wish)?;
     let code = [session.code.as_deref(), session.base.as_deref()]
         .into_iter()
         .flatten()
@@ -48,24 +72,24 @@ pub fn fork_theirs(
         ))
         .hint("its owner shares it with: git agent push")
     })?;
-    let options = Options {
+    Ok(Options {
         task: changes.prompt.clone(),
         name: changes.name.clone(),
-        agent,
+        agent: chosen.name,
         command: changes.command.clone(),
-        model: changes.model.clone(),
+        model: chosen.model,
         from: Some(start.to_string()),
         parent_session: Some(session.sid),
         ask: changes.ask,
         read_only: changes.read_only,
         conversation: Some(conversation),
         ..Options::default()
-    };
-    create::create(context, &options)
+    })
 }
 
-/// Forks a session: the new one starts from all of its work, and its agent is given the conversation so far.
-pub fn fork(context: &Context<'_>, session: &Session, changes: &Changes) -> Result<Created> {
+/// Returns what to make of a session of this clone: the new one starts from all of its work, and its agent is given the
+/// conversation so far.
+fn of_own(context: &Context<'_>, session: &Session, changes: &Changes) -> Result<Options> {
     let another = match changes.command.is_empty() {
         true => changes.agent.clone(),
         false => Some(choose_agent::COMMAND.to_owned()),
@@ -86,7 +110,7 @@ pub fn fork(context: &Context<'_>, session: &Session, changes: &Changes) -> Resu
     let command = command.unwrap_or_default();
     choose_agent::check(&context.config, &agent, &command, &session.name)?;
     let start = crate::session::worktree::work::as_commit(context, session)?;
-    let options = Options {
+    Ok(Options {
         task: changes.prompt.clone(),
         name: changes.name.clone(),
         agent,
@@ -102,6 +126,5 @@ pub fn fork(context: &Context<'_>, session: &Session, changes: &Changes) -> Resu
         ask: changes.ask.or_else(|| session.settings.ask),
         read_only: changes.read_only || setup::is_read_only(session),
         ..Options::default()
-    };
-    create::create(context, &options)
+    })
 }

@@ -5,6 +5,7 @@ pub mod carry;
 pub mod choose_agent;
 pub mod fork;
 pub mod location;
+pub mod start;
 pub mod worktreeinclude;
 
 use std::path::{Path, PathBuf};
@@ -69,6 +70,8 @@ pub struct Options {
     pub no_guard: bool,
     /// Whether it stays a draft.
     pub draft: bool,
+    /// Whether the uncommitted changes of the current checkout move into its worktree.
+    pub carry: bool,
     /// Whether a fork may see the conversation of its origin, where that was decided.
     pub conversation: Option<bool>,
     /// The session whose conflict it resolves.
@@ -420,6 +423,11 @@ pub fn finish(context: &Context<'_>, session: &Session) -> Result<Option<ObjectI
 
 /// Takes back a session that was made and never ran: its worktree, its branch and its record.
 pub fn undo(context: &Context<'_>, session: &Session) -> Result<()> {
+    // A guest works in the worktree of another session, which keeps it.
+    if session.settings.shares.is_some() {
+        forget(context, session.sid);
+        return Ok(());
+    }
     let start = session
         .base
         .as_deref()

@@ -1,6 +1,7 @@
 //! A session's events for reading: from git, then what is still in the spool; all of them, the last ones, or as they come.
 
 pub mod follow;
+pub mod live;
 pub mod timeline;
 pub mod wait;
 
@@ -13,6 +14,11 @@ use crate::session::events::follow::Follow;
 use crate::store::Store;
 use crate::store::list::Listed;
 use crate::store::log::{Transcript, spool};
+
+/// Returns the whole of a large output, which is kept beside the events of a session.
+pub fn attached(context: &Context<'_>, listed: &Listed, name: &str) -> Result<Option<Vec<u8>>> {
+    context.store.attached(listed, name)
+}
 
 /// Calls `each` with every event of a session, oldest first, until it returns `false`. `tip` is the log in git, if any.
 pub fn for_each(

@@ -54,6 +54,56 @@ pub fn tell(
         .collect())
 }
 
+/// As [`tell`], but only the last `count` wanted events if a count is given. `in_words` is as of [`Last`].
+pub fn tell_some(
+    context: &Context<'_>,
+    sessions: &[Listed],
+    (count, in_words): (Option<usize>, bool),
+    wanted: &dyn Fn(&Event) -> bool,
+    each: &mut dyn FnMut(usize, Event) -> Result<()>,
+) -> Result<Ends> {
+    let Some(count) = count else {
+        return tell(context, sessions, wanted, each);
+    };
+    let last = Last {
+        count,
+        in_words,
+        wanted,
+    };
+    tell_last(context, sessions, &last, each)
+}
+
+/// Joins the pieces of a message for a reader, who sees it as one. As records they stay apart.
+#[derive(Debug, Default)]
+pub struct Join {
+    held: Option<(usize, Event)>,
+}
+
+impl Join {
+    /// Takes an event of the session with a number. Returns the events to be told now.
+    pub fn take(&mut self, index: usize, event: Event) -> Vec<(usize, Event)> {
+        if let Some((at, earlier)) = &mut self.held
+            && *at == index
+            && earlier.body.take_more(&event.body)
+        {
+            return Vec::new();
+        }
+        self.held.replace((index, event)).into_iter().collect()
+    }
+
+    /// Takes an event that is only counted: a message goes on after it, a state does not.
+    pub fn take_aside(&mut self, index: usize, event: Event) -> Vec<(usize, Event)> {
+        let is_status = |(_, held): &mut (usize, Event)| matches!(held.body, Body::Status { .. });
+        let status = self.held.take_if(is_status);
+        status.into_iter().chain([(index, event)]).collect()
+    }
+
+    /// Returns the last event.
+    pub fn end(self) -> Option<(usize, Event)> {
+        self.held
+    }
+}
+
 /// Which of the last events are told.
 pub struct Last<'w> {
     /// How many.

@@ -90,7 +90,7 @@ pub fn wait(
             .map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let patience = left.map_or(LETTING_GO, |left| left.min(LETTING_GO));
         for session in there.iter().filter(|session| is_at_rest(session)) {
-            control::wait_until_free(context, session.sid, patience)?;
+            control::idle::wait_until_free(context, session.sid, patience)?;
         }
     }
     Ok(outcome)

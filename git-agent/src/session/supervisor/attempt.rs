@@ -92,7 +92,7 @@ impl Supervisor<'_, '_> {
             turn.fork = turn.fork && turn.resume.is_none();
             turn.used = self.session().usage;
             if progressed.is_some() && turn.resume.is_some() {
-                control::GO_ON.clone_into(&mut turn.prompt);
+                control::restart::GO_ON.clone_into(&mut turn.prompt);
             }
         }
     }

@@ -21,8 +21,9 @@ use crate::agent::driver::{Claim, Driver, Turn};
 use crate::agent::leftover_files;
 use crate::config::settings;
 use crate::context::{Context, secrets};
+use crate::env::Env;
 use crate::error::{Context as _, Error, Result};
-use crate::git::{ObjectId, worktree};
+use crate::git::{ObjectId, Repo, worktree};
 use crate::model::event::Body;
 use crate::model::session::settings::set;
 use crate::model::session::{Session, SessionId, State};
@@ -43,9 +44,15 @@ use crate::session::worktree::{setup, work};
 use crate::session::{caller, create};
 use crate::store::log::writer::SessionWriter;
 
+/// Supervises a session of the repository that the environment names.
+pub fn run(env: &Env, sid: SessionId) -> Result<()> {
+    let repo = Repo::discover(env)?;
+    supervise(&Context::new(env, &repo)?, sid)
+}
+
 /// Supervises a session until it has nothing more to do. The process leaves its terminal first, and tells its starter
 /// once it has taken hold of the session.
-pub fn supervise(context: &Context<'_>, sid: SessionId) -> Result<()> {
+fn supervise(context: &Context<'_>, sid: SessionId) -> Result<()> {
     let mut ready = Some(detach::become_session_leader()?);
     tree::adopt_orphans()?;
     let mut sending = None;

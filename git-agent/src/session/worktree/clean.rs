@@ -11,7 +11,8 @@ use crate::git::worktree::{self, Finding, ProvenSafe, Worktree};
 use crate::git::{ObjectId, Repo};
 use crate::model::event::Body;
 use crate::model::session::{Session, State};
-use crate::session::control::state;
+use crate::session::caller::{self, Act};
+use crate::session::control::{archive, state};
 use crate::session::worktree::hold::while_all_still;
 use crate::session::worktree::ignored_files::Ignored;
 use crate::session::worktree::presence::{self, Alone};
@@ -56,8 +57,33 @@ pub struct Cleaned {
     pub kept: Vec<String>,
 }
 
-/// Cleans up after sessions. Each is looked at by itself; trouble with one is said and stops no other.
-pub fn clean(context: &Context<'_>, chosen: &[Listed], options: Options) -> Result<Vec<Cleaned>> {
+/// Cleans up after sessions for the user, and archives sessions closed long ago if none was named. Returns also how many
+/// were archived.
+pub fn clean(
+    context: &Context<'_>,
+    chosen: &[Listed],
+    options: Options,
+) -> Result<(Vec<Cleaned>, usize)> {
+    if !options.dry_run {
+        caller::permit(context, Act::Clean, [])?;
+    }
+    // The worktree that this was started in may be gone before all is done.
+    from_outside(context, |context| {
+        let cleaned = put_away(context, chosen, options)?;
+        let archived = match options.named || options.dry_run {
+            true => 0,
+            false => archive::fold_old(context)?.sessions.len(),
+        };
+        Ok((cleaned, archived))
+    })
+}
+
+/// Removes the worktrees of sessions. Each is looked at by itself; trouble with one is said and stops no other.
+pub fn put_away(
+    context: &Context<'_>,
+    chosen: &[Listed],
+    options: Options,
+) -> Result<Vec<Cleaned>> {
     from_outside(context, |context| clean_all(context, chosen, options))
 }
 
@@ -145,7 +171,7 @@ fn stays(
     options: Options,
     integrated: bool,
 ) -> Result<Stay> {
-    if !control::is_idle(context, session)? {
+    if !control::idle::is_idle(context, session)? {
         return Ok(Stay::Because(AT_WORK.to_owned()));
     }
     if options.keep_failed && matches!(session.status, State::Failed | State::Interrupted) {
@@ -238,7 +264,7 @@ fn clean_one(
             .push(format!("it shares its worktree with {names}"));
         return Ok(());
     }
-    if !options.dry_run && control::require_idle(context, session).is_err() {
+    if !options.dry_run && control::idle::require_idle(context, session).is_err() {
         one.kept.push(AT_WORK.to_owned());
         return Ok(());
     }

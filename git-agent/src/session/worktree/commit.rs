@@ -1,16 +1,53 @@
 //! Committing a session's work on its branch.
 
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, Result, shell_word};
 use crate::git::ObjectId;
 use crate::model::merge::message;
 use crate::model::session::Session;
+use crate::session::caller::{self, Act};
+use crate::session::control::idle;
+use crate::session::supervisor::launch;
 use crate::session::task_text::task_text;
 use crate::session::worktree::work;
 
+/// How to commit.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options<'m> {
+    /// The message; made from the task otherwise.
+    pub message: Option<&'m str>,
+    /// Whether to commit even while the agent works.
+    pub force: bool,
+}
+
+/// Commits a session's work for the user. `None` when there is nothing to commit.
+pub fn commit(
+    context: &Context<'_>,
+    session: &Session,
+    options: Options<'_>,
+) -> Result<Option<ObjectId>> {
+    caller::permit(context, Act::Commit, [session])?;
+    let commit = || commit_all(context, session, options.message);
+    if options.force {
+        return commit();
+    }
+    let name = &session.name;
+    idle::require_idle(context, session).map_err(|error| {
+        error.hint(format!(
+            "or commit what is there now: git agent commit --force {}",
+            shell_word(name)
+        ))
+    })?;
+    // An update or a rewind at the same time would take the branch back to before the commit.
+    launch::without_supervisor(context, session.sid, commit)?.ok_or_else(|| {
+        Error::fatal(format!("another command changes session '{name}' just now"))
+            .hint(format!("git agent commit {}", shell_word(name)))
+    })
+}
+
 /// Commits everything in a session's worktree, with hooks and identity as `git commit` there would. `None` when there is
 /// nothing to commit.
-pub fn commit(
+pub fn commit_all(
     context: &Context<'_>,
     session: &Session,
     message: Option<&str>,

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::error::{Error, Result, shell_path, shell_word};
 use crate::git::worktree::{self, Finding, Worktree};
 use crate::model::session::Session;
-use crate::session::caller;
+use crate::session::caller::{self, Act};
 use crate::session::create::choose_agent;
 use crate::session::worktree::presence::Presence;
 use crate::session::worktree::{setup, work};
@@ -90,8 +90,9 @@ fn certain(context: &Context<'_>, session: &Session) -> Result<Worktree> {
     Ok(found)
 }
 
-/// Returns the way into a session's worktree.
+/// Returns the way into a session's worktree, if the caller may run something there.
 pub fn enter(context: &Context<'_>, session: &Session) -> Result<Entry> {
+    caller::permit(context, Act::Enter, [session])?;
     let place = certain(context, session)?;
     let presence = Presence::enter(context, &place.admin_dir)?.ok_or_else(|| {
         let name = &session.name;
@@ -191,6 +192,14 @@ pub fn editor(context: &Context<'_>) -> Result<String> {
     usual
         .map(str::to_owned)
         .ok_or_else(|| Error::fatal("no editor is known").hint("git config agent.editor <command>"))
+}
+
+/// Returns the command that runs the project.
+pub fn run_command(context: &Context<'_>) -> Result<String> {
+    context.config.string("agent.run").ok_or_else(|| {
+        Error::fatal("nothing says how to run this project")
+            .hint("git config agent.run \"<command>\"")
+    })
 }
 
 /// Becomes an editor on a worktree, with the person's own environment. Returns only when that fails.

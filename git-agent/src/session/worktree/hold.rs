@@ -43,7 +43,7 @@ impl Still {
                 .hint(format!("git agent wait {}", shell_word(name)))
         };
         for one in std::iter::once(&session).chain(sharers) {
-            control::require_idle(context, one)?;
+            control::idle::require_idle(context, one)?;
             let held = launch::Held::take(context, one.sid)?;
             sessions.push(held.ok_or_else(|| busy("session", &one.name))?);
         }

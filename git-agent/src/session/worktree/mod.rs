@@ -6,6 +6,7 @@
 //! | `environment`, `setup` | what runs there, and with which variables |
 //! | `presence`, `hold` | who uses it right now |
 //! | `enter` | a person's shell, editor or command |
+//! | `snapshot` | snapshots that the user asks for |
 //! | `clean`, `restore`, `finish_restore`, `ignored_files` | removing it without loss, and bringing it back |
 
 pub mod base;
@@ -19,4 +20,5 @@ pub mod ignored_files;
 pub mod presence;
 pub mod restore;
 pub mod setup;
+pub mod snapshot;
 pub mod work;

@@ -13,6 +13,7 @@ use crate::git::worktree::{self, Again, Finding, Worktree};
 use crate::model::event::Body;
 use crate::model::session::settings::set;
 use crate::model::session::{Session, SessionId, State};
+use crate::session::caller::{self, Act};
 use crate::session::control::state;
 use crate::session::create::worktreeinclude;
 use crate::session::worktree::hold::while_still;
@@ -69,8 +70,18 @@ pub fn find(context: &Context<'_>, session: &Session, which: &Which) -> Result<K
     }
 }
 
-/// Brings a worktree that is gone back as it was, uncommitted and untracked files included.
+/// Brings a worktree that is gone back as it was, for the user, uncommitted and untracked files included.
 pub fn restore(context: &Context<'_>, session: &Session, which: &Which) -> Result<Checkout> {
+    caller::permit(context, Act::Restore, [session])?;
+    restore_for_command(context, session, which)
+}
+
+/// Does the same for another command, which has asked whether the caller may give it.
+pub fn restore_for_command(
+    context: &Context<'_>,
+    session: &Session,
+    which: &Which,
+) -> Result<Checkout> {
     let (checkout, notices) =
         while_still(context, session, || bring_back(context, session, which))?;
     for text in notices {
@@ -179,6 +190,7 @@ fn make_again(
 
 /// Goes back to an earlier state in a worktree that is there. What is there now is snapshotted first.
 pub fn rewind(context: &Context<'_>, session: &Session, which: &Which) -> Result<Kept> {
+    caller::permit(context, Act::Restore, [session])?;
     while_still(context, session, || rewind_still(context, session, which))
 }
 
@@ -301,6 +313,7 @@ pub struct Recreated {
 /// Makes a session's worktree anew from its branch; what was in it is in a snapshot. Refused where that would lose ignored
 /// files that were written there, unless they may go.
 pub fn recreate(context: &Context<'_>, session: &Session, drop_ignored: bool) -> Result<Recreated> {
+    caller::permit(context, Act::Restore, [session])?;
     work::require_started(context, session)?;
     clean::from_outside(context, |context| {
         while_still(context, session, || {

@@ -1,14 +1,17 @@
 //! How events are written: in words, as they were recorded, or as JSON with the session's name.
 
 use std::io::Write;
+use std::os::fd::BorrowedFd;
 
 use git_agent::context::Context;
 use git_agent::error::{Context as _, Result};
 use git_agent::model::event::{Body, Event};
 use git_agent::output::transcript::{Writer, is_worth_showing};
-use git_agent::output::{Ui, cannot_write, json};
-use git_agent::session::events::timeline::{self, Ends, Filter, Last};
-use git_agent::store::list::Listed;
+use git_agent::output::{Ui, cannot_write, closed_pipe, json};
+use git_agent::session::events;
+use git_agent::session::events::live::Audience;
+use git_agent::session::events::timeline::{self, Ends, Filter, Join};
+use git_agent::session::list::Listed;
 use serde_json::Value;
 
 /// The form of an event.
@@ -40,7 +43,7 @@ pub struct Show<'c, 'a> {
 
 impl Show<'_, '_> {
     /// Returns whether an event is shown.
-    pub fn shows(&self, event: &Event) -> bool {
+    fn shows(&self, event: &Event) -> bool {
         self.filter.fits(event) && (self.form != Form::Words || self.writer.shows(event))
     }
 
@@ -57,43 +60,20 @@ impl Show<'_, '_> {
                     // What was used is told with the end of a turn.
                     || matches!(event.body, Body::Usage { .. }))
         };
-        // The pieces of a message are shown as one; as records they stay what they are.
-        let mut held: Option<(usize, Event)> = None;
+        let mut join = Join::default();
         let mut each = |index: usize, event: Event| {
-            if form == Form::Words
-                && let Some((at, earlier)) = &mut held
-                && *at == index
-                && earlier.body.take_more(&event.body)
-            {
-                return Ok(());
-            }
-            if form == Form::Words && !full && matches!(event.body, Body::Usage { .. }) {
-                // It is only counted, and a message goes on after it.
-                if let Some((index, status)) =
-                    held.take_if(|(_, held)| matches!(held.body, Body::Status { .. }))
-                {
-                    self.event(&sessions[index], status)?;
-                }
-                return self.event(&sessions[index], event);
-            }
-            match held.replace((index, event)) {
-                Some((index, event)) => self.event(&sessions[index], event),
-                None => Ok(()),
-            }
+            let now = match &event.body {
+                _ if form != Form::Words => vec![(index, event)],
+                Body::Usage { .. } if !full => join.take_aside(index, event),
+                _ => join.take(index, event),
+            };
+            now.into_iter()
+                .try_for_each(|(index, event)| self.write(&sessions[index], event))
         };
-        let ends = match last {
-            Some(count) => {
-                let last = Last {
-                    count,
-                    in_words: form == Form::Words && !full,
-                    wanted: &wanted,
-                };
-                timeline::tell_last(context, sessions, &last, &mut each)?
-            }
-            None => timeline::tell(context, sessions, &wanted, &mut each)?,
-        };
-        if let Some((index, event)) = held {
-            self.event(&sessions[index], event)?;
+        let in_words = form == Form::Words && !full;
+        let ends = timeline::tell_some(context, sessions, (last, in_words), &wanted, &mut each)?;
+        if let Some((index, event)) = join.end() {
+            self.write(&sessions[index], event)?;
         }
         Ok(ends)
     }
@@ -107,22 +87,12 @@ impl Show<'_, '_> {
         let wanted = |event: &Event| filter.fits(event);
         let mut each =
             |index: usize, event: Event| list.item(&with_session(&sessions[index], &event));
-        match last {
-            Some(count) => {
-                let last = Last {
-                    count,
-                    in_words: false,
-                    wanted: &wanted,
-                };
-                timeline::tell_last(context, sessions, &last, &mut each)?
-            }
-            None => timeline::tell(context, sessions, &wanted, &mut each)?,
-        };
+        timeline::tell_some(context, sessions, (last, false), &wanted, &mut each)?;
         list.end()
     }
 
     /// Shows one event.
-    pub fn event(&mut self, listed: &Listed, mut event: Event) -> Result<()> {
+    fn write(&mut self, listed: &Listed, mut event: Event) -> Result<()> {
         match self.form {
             Form::Words => {
                 if self.full {
@@ -135,11 +105,6 @@ impl Show<'_, '_> {
         }
     }
 
-    /// Lets everything shown so far be seen.
-    pub fn flush(&self) -> Result<()> {
-        self.ui.out().flush().context(cannot_write)
-    }
-
     /// Puts the whole of a large output in the place of its beginning.
     fn unfold(&self, listed: &Listed, event: &mut Event) -> Result<()> {
         let Body::ToolResult {
@@ -150,11 +115,28 @@ impl Show<'_, '_> {
         else {
             return Ok(());
         };
-        let found = self.context.store.attached(listed, name)?;
+        let found = events::attached(self.context, listed, name)?;
         if let Some(bytes) = found {
             *output = String::from_utf8_lossy(&bytes).into_owned();
         }
         Ok(())
+    }
+}
+
+impl Audience for Show<'_, '_> {
+    fn event(&mut self, listed: &Listed, event: Event) -> Result<()> {
+        match self.shows(&event) {
+            true => self.write(listed, event),
+            false => Ok(()),
+        }
+    }
+
+    fn caught_up(&mut self) -> Result<()> {
+        self.ui.out().flush().context(cannot_write)
+    }
+
+    fn gone(&self) -> Option<BorrowedFd<'static>> {
+        closed_pipe()
     }
 }
 

@@ -5,7 +5,7 @@ use git_agent::error::Result;
 use git_agent::listing::row::Summary;
 use git_agent::model::session::SessionId;
 use git_agent::output::{Format, Ui, json};
-use git_agent::session::supervisor::launch;
+use git_agent::session::list;
 use serde_json::Value;
 
 /// Writes the sessions, if JSON is wanted. Returns whether it is.
@@ -28,18 +28,18 @@ pub fn tell_with(
         return Ok(false);
     }
     let mut out = ui.out();
-    let mut list = json::List::begin(&mut out, "sessions", ui.table_width().is_some())?;
+    let mut rows = json::List::begin(&mut out, "sessions", ui.table_width().is_some())?;
     for sid in sessions {
-        if let Some(session) = launch::current(&context.store, sid)? {
-            list.item(&Summary::of_own(&session, context.env.now()))?;
+        if let Some(session) = list::current(context, sid)? {
+            rows.item(&Summary::of_own(&session, context.env.now()))?;
         }
     }
     if let Some((key, items)) = made {
-        list.next(key)?;
+        rows.next(key)?;
         for item in &items {
-            list.item(item)?;
+            rows.item(item)?;
         }
     }
-    list.end()?;
+    rows.end()?;
     Ok(true)
 }

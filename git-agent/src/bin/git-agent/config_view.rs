@@ -1,0 +1,150 @@
+//! The answers of `git agent config`: settings, agents and roles as tables and records.
+
+use git_agent::agent::catalog::installed::Found;
+use git_agent::config::{Role, Row};
+use git_agent::error::Result;
+use git_agent::output::table::{Cell, Column, Table};
+use git_agent::output::terminal::style::Slot;
+use git_agent::output::{Format, Ui, json, porcelain};
+
+/// Writes the settings in force.
+pub fn settings(ui: &Ui, rows: &[Row]) -> Result<u8> {
+    match ui.format() {
+        Format::Json => json::write_list(ui, "settings", rows)?,
+        Format::Porcelain { nul } => {
+            for row in rows {
+                let value = row.value.as_deref().unwrap_or_default();
+                let fields = [&row.key, row.source.as_str(), value];
+                porcelain::write_record(&mut ui.out(), nul, fields)?;
+            }
+        }
+        Format::Human => {
+            let columns = [
+                Column::new("KEY"),
+                Column::new("VALUE").shrinks_to(12),
+                Column::new("FROM"),
+                Column::new("MEANING").shrinks_to(20),
+            ];
+            let mut table = Table::new(columns);
+            for row in rows {
+                let is_default = row.source == "default";
+                let slot = if is_default { Slot::Dim } else { Slot::Name };
+                table.row([
+                    Cell::new(&row.key),
+                    Cell::new(row.value.as_deref().unwrap_or("-")).in_color(slot),
+                    Cell::new(&row.source),
+                    Cell::new(row.meaning.unwrap_or("(not known to git-agent)"))
+                        .in_color(Slot::Dim),
+                ]);
+            }
+            ui.table(&table)?;
+        }
+    }
+    Ok(0)
+}
+
+/// Writes the agents on this machine.
+pub fn agents(ui: &Ui, found: &[Found]) -> Result<u8> {
+    match ui.format() {
+        Format::Json => json::write_list(ui, "agents", found)?,
+        Format::Porcelain { nul } => {
+            for one in found {
+                let path = one.path.as_deref().map(|path| path.to_string_lossy());
+                let fields = [
+                    one.name.as_str(),
+                    one.driver,
+                    one.version.as_deref().unwrap_or_default(),
+                    path.as_deref().unwrap_or_default(),
+                ];
+                porcelain::write_record(&mut ui.out(), nul, fields)?;
+            }
+        }
+        Format::Human => {
+            ui.table(&agents_table(found))?;
+            ui.hint("any shell command is an agent too: git agent new NAME -- ./my-agent.sh");
+        }
+    }
+    Ok(0)
+}
+
+fn agents_table(found: &[Found]) -> Table {
+    let columns = [
+        Column::new("AGENT"),
+        Column::new("VERSION"),
+        Column::new("DRIVER"),
+        Column::new("PERMISSIONS"),
+        Column::new("WHERE, OR WHAT IS MISSING").shrinks_to(20),
+    ];
+    let mut table = Table::new(columns);
+    for one in found {
+        let place = one.path.as_deref().map(|path| path.display().to_string());
+        let mut words: Vec<String> = place.into_iter().collect();
+        words.extend(one.missing.iter().cloned());
+        if one.path.is_none() && !one.install.is_empty() {
+            words.push(one.install.clone());
+        }
+        let slot = if one.path.is_some() {
+            Slot::Good
+        } else {
+            Slot::Dim
+        };
+        let version = match (&one.version, &one.path) {
+            (Some(version), _) => version.as_str(),
+            (None, Some(_)) => "unknown",
+            (None, None) => "-",
+        };
+        table.row([
+            Cell::new(&one.name).in_color(slot),
+            Cell::new(version),
+            Cell::new(one.driver),
+            Cell::new(one.permissions),
+            Cell::new(words.join("; ")),
+        ]);
+    }
+    table
+}
+
+/// Writes the roles.
+pub fn roles(ui: &Ui, roles: &[Role]) -> Result<u8> {
+    match ui.format() {
+        Format::Json => {
+            let items = roles.iter().map(|(name, settings)| {
+                let mut role = serde_json::Map::new();
+                role.insert("name".to_owned(), name.as_str().into());
+                for (key, value) in settings {
+                    role.insert((*key).to_owned(), value.as_str().into());
+                }
+                role
+            });
+            json::write_list(ui, "roles", items)?;
+        }
+        Format::Porcelain { nul } => {
+            for (name, settings) in roles {
+                for (key, value) in settings {
+                    let fields = [name.as_str(), key, value];
+                    porcelain::write_record(&mut ui.out(), nul, fields)?;
+                }
+            }
+        }
+        Format::Human => {
+            let columns = [Column::new("ROLE"), Column::new("SETTINGS").shrinks_to(20)];
+            let mut table = Table::new(columns);
+            for (name, settings) in roles {
+                let words: Vec<String> = settings
+                    .iter()
+                    .map(|(key, value)| format!("{key}={value}"))
+                    .collect();
+                table.row([
+                    Cell::new(name).in_color(Slot::Name),
+                    Cell::new(words.join(", ")),
+                ]);
+            }
+            ui.table(&table)?;
+            if roles.is_empty() {
+                ui.narrate("no roles");
+                ui.hint("git agent config set agent-role.reviewer.agent <agent>    make one");
+            }
+        }
+    }
+    Ok(0)
+}

@@ -1,0 +1,60 @@
+//! What a verb that makes sessions answers: their names, branches and worktrees, and what to do next.
+
+use std::io::Write;
+
+use git_agent::error::{Result, shell_word};
+use git_agent::listing::row::Summary;
+use git_agent::output::terminal::sanitize;
+use git_agent::output::{Format, Ui, json, porcelain};
+use git_agent::session::create::Created;
+
+/// Says what happened on the way.
+pub fn tell(ui: &Ui, created: &Created) {
+    for notice in &created.notices {
+        ui.warning(sanitize::one_line(notice.as_str()));
+    }
+}
+
+/// Prints what was made and what to do next.
+pub fn answer(ui: &Ui, made: &[Created], draft: bool) -> Result<()> {
+    match ui.format() {
+        Format::Json => {
+            let row = |Created { session, .. }: &Created| Summary::of_own(session, session.updated);
+            return json::write_list(ui, "sessions", made.iter().map(row));
+        }
+        Format::Porcelain { nul } => {
+            for Created { session, .. } in made {
+                let fields = [
+                    session.sid.as_str(),
+                    &session.name,
+                    session.branch.as_deref().unwrap_or(""),
+                    session.worktree.as_deref().unwrap_or(""),
+                ];
+                porcelain::write_record(&mut ui.out(), nul, fields)?;
+            }
+            return Ok(());
+        }
+        Format::Human => {}
+    }
+    for Created { session, .. } in made {
+        let mut out = ui.out();
+        writeln!(out, "{}", sanitize::one_line(session.name.as_str()))?;
+        if let Some(branch) = &session.branch {
+            writeln!(out, "  branch    {}", sanitize::one_line(branch.as_str()))?;
+        }
+        if let Some(path) = &session.worktree {
+            writeln!(out, "  worktree  {}", sanitize::one_line(path.as_str()))?;
+        }
+    }
+    let Some(Created { session, .. }) = made.first() else {
+        return Ok(());
+    };
+    let name = shell_word(&session.name);
+    if draft {
+        ui.hint(format!("git agent resume {name}    start it"));
+    } else {
+        ui.hint(format!("git agent log -f {name}    watch it work"));
+        ui.hint("git agent list    see all sessions".to_owned());
+    }
+    Ok(())
+}

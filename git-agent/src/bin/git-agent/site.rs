@@ -1,3 +1,0 @@
-//! What every verb begins with: the repository, its settings, and where the answer goes.
-
-pub use git_agent::invoke::in_repo::run;

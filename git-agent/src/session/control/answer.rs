@@ -1,0 +1,187 @@
+//! Answering the requests of agents.
+
+use std::time::Duration;
+
+use crate::agent::driver::{NOBODY, REFUSALS};
+use crate::context::Context;
+use crate::error::{Error, Result, shell_word};
+use crate::model::event::Choice;
+use crate::model::session::{Session, State};
+use crate::process::lock::Lock;
+use crate::session::caller::{self, Act};
+use crate::session::control::requests;
+use crate::session::events;
+use crate::session::supervisor::inbox::{Inbox, Message};
+
+/// How long to wait for another command that answers at the same time.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The kind of request that may be answered in any words.
+const QUESTION: &str = "question";
+
+/// An answer that was left for a session.
+#[derive(Debug)]
+pub struct Given {
+    /// What it answers.
+    pub request: requests::Request,
+    /// The id of the option that was chosen, or free text.
+    pub choice: String,
+}
+
+/// Answers the oldest open request of a session, for the user.
+pub fn answer(context: &Context<'_>, session: &Session, choice: &str) -> Result<Given> {
+    caller::permit(context, Act::Answer, [])?;
+    if session.status != State::Waiting {
+        let message = format!(
+            "session '{}' is {}: it asks nothing",
+            session.name, session.status
+        );
+        return Err(
+            Error::fatal(message).hint(format!("git agent log {}", shell_word(&session.name)))
+        );
+    }
+    let inbox = Inbox::open(&context.store, session.sid)?;
+    // Of several who answer the same at once, one does.
+    let lock = inbox.dir().join("answer.lock");
+    let lock = Lock::acquire(context.env, lock, PATIENCE)?;
+    let given = give(context, session, choice, &inbox);
+    lock.remove()?;
+    given
+}
+
+/// Leaves an answer to the oldest request that has none.
+fn give(context: &Context<'_>, session: &Session, choice: &str, inbox: &Inbox) -> Result<Given> {
+    let given = inbox.list()?;
+    let is_given = |wanted: &str| {
+        given.iter().any(
+            |(_, message)| matches!(message, Message::Answer { request, .. } if request == wanted),
+        )
+    };
+    let open = requests::open_requests(events::tail(context, session.sid, requests::REQUEST)?);
+    let asked = !open.is_empty();
+    let Some(request) = open.into_iter().find(|request| !is_given(&request.id)) else {
+        let name = &session.name;
+        return Err(Error::fatal(match asked {
+            true => format!("what session '{name}' asks is answered already"),
+            false => format!("cannot find what session '{name}' asks"),
+        }));
+    };
+    let Some(choice) = choose(&request, choice) else {
+        let message = format!(
+            "'{choice}' answers nothing that session '{}' asks",
+            session.name
+        );
+        let options = request.options.iter().enumerate();
+        return Err(options.fold(Error::fatal(message), |error, (at, option)| {
+            error.hint(format!("{}    {}", at + 1, option.label))
+        }));
+    };
+    let message = Message::Answer {
+        choice: choice.clone(),
+        request: request.id.clone(),
+    };
+    inbox.put(context.env, &message)?;
+    Ok(Given { request, choice })
+}
+
+/// Understands an answer: an option's id, its number, its label's beginning, yes or no; to a question, or where there are
+/// no options, it is free text otherwise. A permission can be refused also where no option says so.
+fn choose(request: &requests::Request, answer: &str) -> Option<String> {
+    let options = &request.options;
+    let wanted = answer.trim().to_lowercase();
+    let refuses = request.kind != QUESTION && REFUSALS.contains(&wanted.as_str());
+    let by_kind = |kind: &str| options.iter().find(|option| option.kind.starts_with(kind));
+    let found = options
+        .iter()
+        .find(|option| option.id == answer)
+        .or_else(|| match wanted.as_str() {
+            "y" | "yes" | "allow" | "ok" => by_kind("allow_once").or_else(|| by_kind("allow")),
+            "always" => by_kind("allow_always"),
+            "n" | "no" | "reject" | "deny" => by_kind("reject_once").or_else(|| by_kind("reject")),
+            "never" => by_kind("reject_always").or_else(|| by_kind("reject")),
+            _ => None,
+        })
+        .or_else(|| {
+            let number = wanted.parse::<usize>().ok()?.checked_sub(1)?;
+            options.get(number)
+        })
+        .or_else(|| {
+            options.iter().find(|option| match refuses {
+                // "Notify me" is no "no".
+                true => is_refusal(option),
+                false => !wanted.is_empty() && option.label.to_lowercase().starts_with(&wanted),
+            })
+        });
+    let refused = || refuses.then(|| NOBODY.to_owned());
+    let is_free = request.kind == QUESTION || options.is_empty();
+    let free = || (is_free && !wanted.is_empty()).then(|| answer.to_owned());
+    let found = found.map(|option| option.id.clone());
+    found.or_else(refused).or_else(free)
+}
+
+/// Returns whether an option that does not say its kind refuses, by its first word.
+fn is_refusal(option: &Choice) -> bool {
+    let label = option.label.to_lowercase();
+    let first = label.split(|c: char| !c.is_alphanumeric()).next();
+    !option.kind.starts_with("allow") && first.is_some_and(|word| REFUSALS.contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Choice, NOBODY, QUESTION, choose, requests};
+
+    #[test]
+    fn answers_are_understood() {
+        let option = |id: &str, label: &str, kind: &str| Choice {
+            id: id.into(),
+            label: label.into(),
+            kind: kind.into(),
+        };
+        let options = vec![
+            option("once", "Allow once", "allow_once"),
+            option("ever", "Always allow", "allow_always"),
+            option("no", "Reject", "reject_once"),
+        ];
+        let request = |kind: &str, options: &[Choice]| requests::Request {
+            id: "1".into(),
+            kind: kind.into(),
+            title: "may it?".into(),
+            options: options.to_vec(),
+        };
+        for (said, meant) in [
+            ("once", "once"),
+            ("yes", "once"),
+            ("always", "ever"),
+            ("n", "no"),
+            ("3", "no"),
+            ("rej", "no"),
+        ] {
+            let chosen = choose(&request("permission", &options), said);
+            assert_eq!(chosen.as_deref(), Some(meant), "{said}");
+        }
+        for said in ["use the other file", "9", "0", "", "maybe"] {
+            assert_eq!(
+                choose(&request("permission", &options), said),
+                None,
+                "{said}"
+            );
+        }
+        let free = choose(&request(QUESTION, &options), "use the other file");
+        assert_eq!(free.as_deref(), Some("use the other file"));
+        let free = choose(&request("permission", &[]), "9");
+        assert_eq!(free.as_deref(), Some("9"));
+        let never = choose(&request("permission", &options), "never");
+        assert_eq!(never.as_deref(), Some("no"));
+        let only = [option("go", "Notify me and go", "allow_once")];
+        for said in ["no", "N", "never", "deny"] {
+            for options in [&[][..], &only] {
+                let refused = choose(&request("permission", options), said);
+                assert_eq!(refused.as_deref(), Some(NOBODY), "{said}");
+            }
+        }
+        let plain = [option("a", "Yes", ""), option("b", "No, stop", "")];
+        let chosen = choose(&request("permission", &plain), "no");
+        assert_eq!(chosen.as_deref(), Some("b"));
+        assert_eq!(choose(&request(QUESTION, &[]), "no").as_deref(), Some("no"));
+    }
+}
