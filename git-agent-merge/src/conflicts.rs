@@ -6,7 +6,7 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Result, shell_word};
 use git_agent::invoke::{OutputArgs, in_repo};
-use git_agent::merge::conflicts::{self, Look, Matrix, Options, Pair, Verdict};
+use git_agent::merge::conflicts::{self, Look, Matrix, Options, Pair, PairResult};
 use git_agent::output::conflicts::Object;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, conflicts as view, human, json, porcelain};
@@ -81,7 +81,7 @@ fn show(ui: &Ui, matrix: &Matrix) -> Result<()> {
     }
     let clashing: Vec<&Pair> = matrix
         .pairs()
-        .filter(|pair| pair.verdict != Verdict::Clean)
+        .filter(|pair| pair.verdict != PairResult::Clean)
         .collect();
     for pair in &clashing {
         if std::mem::replace(&mut begun, true) {
@@ -95,7 +95,7 @@ fn show(ui: &Ui, matrix: &Matrix) -> Result<()> {
     if let Some(pair) = matrix
         .against
         .iter()
-        .find(|pair| pair.verdict != Verdict::Clean)
+        .find(|pair| pair.verdict != PairResult::Clean)
     {
         let name = shell_word(&pair.theirs.name);
         ui.hint(format!("git agent merge resolve {name}"));

@@ -5,10 +5,10 @@ use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
 use git_agent::invoke::{OutputArgs, in_repo};
-use git_agent::merge::landing::journal::{Journal, Right};
-use git_agent::merge::landing::recover::{self, Found};
+use git_agent::merge::landing::journal::{Journal, MergeLock};
+use git_agent::merge::landing::recover::{self, UnfinishedMerge};
 use git_agent::merge::pick;
-use git_agent::merge::run::{self, Answer, Plan, Request, Told};
+use git_agent::merge::run::{self, MergeAnswer, MergePlan, MergeRequest, Told};
 use git_agent::model::merge::{LeftOut, Style, Why};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui};
@@ -136,8 +136,8 @@ pub fn run(env: &Env, args: &Merge) -> Result<u8> {
 }
 
 impl Merge {
-    fn request(&self) -> Request {
-        Request {
+    fn request(&self) -> MergeRequest {
+        MergeRequest {
             into: self.into.clone(),
             names: self.names.clone(),
             group: self.group.clone(),
@@ -152,16 +152,22 @@ impl Merge {
 }
 
 /// Plans, asks and merges. Exit code 1 means that a chosen session was not merged.
-fn land(context: &Context<'_>, ui: &Ui, right: &Right, request: &Request, yes: bool) -> Result<u8> {
+fn land(
+    context: &Context<'_>,
+    ui: &Ui,
+    right: &MergeLock,
+    request: &MergeRequest,
+    yes: bool,
+) -> Result<u8> {
     let plan = run::plan(context, request)?;
     let named = !request.names.is_empty() || request.group.is_some();
     let asks = !yes && ui.may_ask() && ui.format() == Format::Human;
-    let agree = &mut |plan: &Plan| match asks {
+    let agree = &mut |plan: &MergePlan| match asks {
         true => ask(ui, plan),
         false => {
             view::claims(ui, plan);
             view::left_out(ui, plan);
-            Ok(Answer::Unasked)
+            Ok(MergeAnswer::Unasked)
         }
     };
     let tell = &mut |told: Told<'_>| view::told(ui, &told);
@@ -178,7 +184,7 @@ fn land(context: &Context<'_>, ui: &Ui, right: &Right, request: &Request, yes: b
 }
 
 /// Shows a plan and asks for confirmation.
-fn ask(ui: &Ui, plan: &Plan) -> Result<Answer> {
+fn ask(ui: &Ui, plan: &MergePlan) -> Result<MergeAnswer> {
     view::claims(ui, plan);
     view::left_out(ui, plan);
     view::plan(ui, plan)?;
@@ -186,8 +192,8 @@ fn ask(ui: &Ui, plan: &Plan) -> Result<Answer> {
     let what = if many == 1 { "session" } else { "sessions" };
     let branch = &plan.target.branch;
     match ui.confirm(&format!("Merge {many} {what} into '{branch}'?"))? {
-        true => Ok(Answer::Yes),
-        false => Ok(Answer::No),
+        true => Ok(MergeAnswer::Yes),
+        false => Ok(MergeAnswer::No),
     }
 }
 
@@ -220,19 +226,19 @@ fn pick(context: &Context<'_>, ui: &Ui, args: &Merge) -> Result<u8> {
 
 /// Continues or rolls back an interrupted merge.
 fn take_up(context: &Context<'_>, ui: &Ui, args: &Merge) -> Result<u8> {
-    let right = Right::take(context)?;
+    let right = MergeLock::take(context)?;
     let (found, journal) = recover::recover(context, &right)?;
     match (&found, journal) {
-        (Found::Nothing, _) | (_, None) => Err(Error::fatal("no interrupted merge")
+        (UnfinishedMerge::Nothing, _) | (_, None) => Err(Error::fatal("no interrupted merge")
             .hint("git agent merge --undo    undo the last merge")),
-        (Found::Finished(_), Some(_)) => {
+        (UnfinishedMerge::Finished(_), Some(_)) => {
             view::recovered(ui, &found);
             if args.abort {
                 return Err(Error::fatal("already merged").hint("git agent merge --undo"));
             }
             Ok(0)
         }
-        (Found::TakenBack { .. }, Some(journal)) => {
+        (UnfinishedMerge::TakenBack { .. }, Some(journal)) => {
             view::recovered(ui, &found);
             match args.go_on && !journal.asked.sessions.is_empty() {
                 true => land(context, ui, &right, &again(&journal), true),
@@ -243,15 +249,15 @@ fn take_up(context: &Context<'_>, ui: &Ui, args: &Merge) -> Result<u8> {
 }
 
 /// Returns the request of an interrupted merge.
-fn again(journal: &Journal) -> Request {
+fn again(journal: &Journal) -> MergeRequest {
     let asked = &journal.asked;
-    Request {
+    MergeRequest {
         into: Some(asked.into.clone()),
         names: asked.sessions.iter().map(ToString::to_string).collect(),
         style: Some(asked.style),
         test: asked.test.clone(),
         no_test: asked.no_test,
         give_back: asked.give_back,
-        ..Request::default()
+        ..MergeRequest::default()
     }
 }

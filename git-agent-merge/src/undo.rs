@@ -4,8 +4,8 @@ use std::io::Write;
 
 use git_agent::context::Context;
 use git_agent::error::{Error, Result};
-use git_agent::merge::landing::journal::Right;
-use git_agent::merge::landing::recover::{self, Found};
+use git_agent::merge::landing::journal::MergeLock;
+use git_agent::merge::landing::recover::{self, UnfinishedMerge};
 use git_agent::merge::landing::undo::{self, Undoable};
 use git_agent::output::Ui;
 use git_agent::output::terminal::sanitize::one_line;
@@ -14,10 +14,10 @@ use crate::view;
 
 /// Undoes the last merge. A revert needs the user's consent.
 pub fn run(context: &Context<'_>, ui: &Ui, yes: bool) -> Result<u8> {
-    let right = Right::take(context)?;
+    let right = MergeLock::take(context)?;
     let (found, journal) = recover::recover(context, &right)?;
     let undone = journal.filter(|journal| journal.undoes.is_some());
-    if let (Found::Finished(names), Some(journal)) = (&found, undone) {
+    if let (UnfinishedMerge::Finished(names), Some(journal)) = (&found, undone) {
         // A second request after an interrupted undo must not undo the merge before it.
         let names = names.join(", ");
         ui.narrate(format!(

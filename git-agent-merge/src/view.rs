@@ -1,10 +1,10 @@
 //! Shows plans, progress and results of merges.
 
 use git_agent::error::{Result, shell_word};
-use git_agent::merge::bisect::Colour;
+use git_agent::merge::bisect::TestColour;
 use git_agent::merge::landing::journal::Part;
-use git_agent::merge::landing::recover::Found;
-use git_agent::merge::run::{Outcome, Plan, Told};
+use git_agent::merge::landing::recover::UnfinishedMerge;
+use git_agent::merge::run::{MergeOutcome, MergePlan, Told};
 use git_agent::model::merge::{LeftOut, Strategy, Tested};
 use git_agent::output::table::{Cell, Column, Table};
 use git_agent::output::terminal::sanitize::one_line;
@@ -13,7 +13,7 @@ use git_agent::output::{Format, Ui, json, porcelain};
 use serde_json::{Value, json as object};
 
 /// Shows a plan.
-pub fn plan(ui: &Ui, plan: &Plan) -> Result<()> {
+pub fn plan(ui: &Ui, plan: &MergePlan) -> Result<()> {
     let rows = plan.candidates.iter().map(|candidate| Row {
         name: candidate.session.name.clone(),
         id: candidate.session.sid.to_string(),
@@ -38,7 +38,7 @@ pub fn plan(ui: &Ui, plan: &Plan) -> Result<()> {
 }
 
 /// Warns about sessions whose only approvals come from writers whose identity is not verified.
-pub fn claims(ui: &Ui, plan: &Plan) {
+pub fn claims(ui: &Ui, plan: &MergePlan) {
     let mut any = false;
     for candidate in &plan.candidates {
         if let Some(who) = &candidate.claimed {
@@ -55,7 +55,7 @@ pub fn claims(ui: &Ui, plan: &Plan) {
 }
 
 /// Warns about files in worktrees that are not merged, because the snapshot does not contain them.
-pub fn left_out(ui: &Ui, plan: &Plan) {
+pub fn left_out(ui: &Ui, plan: &MergePlan) {
     for candidate in &plan.candidates {
         let name = one_line(&candidate.session.name);
         let left = candidate.work.left_out.iter();
@@ -66,7 +66,7 @@ pub fn left_out(ui: &Ui, plan: &Plan) {
     }
 }
 
-fn detail(plan: &Plan, committed: bool) -> String {
+fn detail(plan: &MergePlan, committed: bool) -> String {
     let how = match plan.strategy {
         Strategy::Manual => "prepared on a branch",
         _ => plan.style.as_str(),
@@ -94,12 +94,12 @@ pub fn told(ui: &Ui, told: &Told<'_>) {
                 false => ("", ""),
             };
             match colour {
-                Colour::Green => ui.narrate(format!("the tests pass{passed}")),
-                Colour::Red(log) => ui.narrate(format!(
+                TestColour::Green => ui.narrate(format!("the tests pass{passed}")),
+                TestColour::Red(log) => ui.narrate(format!(
                     "the tests fail{failed}; log: {}",
                     one_line(log.as_str())
                 )),
-                Colour::Late(log) => ui.narrate(format!(
+                TestColour::Late(log) => ui.narrate(format!(
                     "the tests did not end in time ('agent.testTimeout') and were stopped; log: {}",
                     one_line(log.as_str())
                 )),
@@ -115,14 +115,16 @@ pub fn told(ui: &Ui, told: &Told<'_>) {
 }
 
 /// Reports a recovery.
-pub fn recovered(ui: &Ui, found: &Found) {
+pub fn recovered(ui: &Ui, found: &UnfinishedMerge) {
     let (names, what) = match found {
-        Found::Nothing => return,
-        Found::Finished(names) => (names, "had moved the branch; its records are now complete"),
-        Found::TakenBack { names, stays } if stays.is_empty() => {
+        UnfinishedMerge::Nothing => return,
+        UnfinishedMerge::Finished(names) => {
+            (names, "had moved the branch; its records are now complete")
+        }
+        UnfinishedMerge::TakenBack { names, stays } if stays.is_empty() => {
             (names, "had changed nothing; it was removed")
         }
-        Found::TakenBack { names, .. } => (names, "was rolled back"),
+        UnfinishedMerge::TakenBack { names, .. } => (names, "was rolled back"),
     };
     let names = match names.is_empty() {
         true => String::new(),
@@ -132,7 +134,7 @@ pub fn recovered(ui: &Ui, found: &Found) {
         "an interrupted merge{} {what}",
         one_line(names.as_str())
     ));
-    if let Found::TakenBack { stays, .. } = found {
+    if let UnfinishedMerge::TakenBack { stays, .. } = found {
         for path in stays {
             let path = path.to_string_lossy();
             ui.narrate(format!(
@@ -144,7 +146,7 @@ pub fn recovered(ui: &Ui, found: &Found) {
 }
 
 /// Shows the result of a merge.
-pub fn outcome(ui: &Ui, outcome: &Outcome) -> Result<()> {
+pub fn outcome(ui: &Ui, outcome: &MergeOutcome) -> Result<()> {
     let rows = outcome.landed.iter().map(landed_row);
     let rows: Vec<Row> = rows.chain(outcome.left.iter().map(left_row)).collect();
     for trouble in &outcome.troubles {

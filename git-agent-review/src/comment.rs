@@ -7,7 +7,7 @@ use clap::Args;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
 use git_agent::invoke::{OutputArgs, in_repo};
-use git_agent::model::review::{Place, Severity, Side};
+use git_agent::model::review::{CommentPlace, Severity, Side};
 use git_agent::model::session::fold::shorten;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui};
@@ -91,7 +91,7 @@ pub fn run(env: &Env, args: &Comment) -> Result<u8> {
 /// Returns the line that a comment is about, so that a wrong number is noticed. Numbers come from the last look: if the line
 /// was another one then, that is said.
 fn about(ui: &Ui, written: &Written) -> String {
-    let Some(Place::Code(code)) = &written.at else {
+    let Some(CommentPlace::Code(code)) = &written.at else {
         return String::new();
     };
     let (Some(line), Some(path), Some(text)) = (code.line, &code.path, code.text.first()) else {

@@ -32,12 +32,12 @@ const LOG: &str = "GIT_AGENT_TEST_FAULT_LOG";
 const ANY: &str = "*";
 const EXIT_CODE: i32 = 70;
 
-static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
+static PLAN: OnceLock<Option<FaultPlan>> = OnceLock::new();
 
 /// Passes a named point: does nothing unless a test planned a fault here.
 #[inline]
 pub fn point(name: &'static str) -> io::Result<()> {
-    match PLAN.get_or_init(Plan::from_process) {
+    match PLAN.get_or_init(FaultPlan::from_process) {
         None => Ok(()),
         Some(plan) => plan.pass(name),
     }
@@ -45,7 +45,7 @@ pub fn point(name: &'static str) -> io::Result<()> {
 
 /// Returns whether a test logs or plans faults in this process.
 pub fn active() -> bool {
-    PLAN.get_or_init(Plan::from_process).is_some()
+    PLAN.get_or_init(FaultPlan::from_process).is_some()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,23 +101,23 @@ impl Fault {
 }
 
 #[derive(Debug)]
-struct Plan {
+struct FaultPlan {
     /// Keeps the text of an invalid plan too: a test with a misspelt fault must fail, not pass unharmed.
     fault: Option<(String, Option<Fault>)>,
     log: Option<io::Result<File>>,
     passes: Mutex<(u64, BTreeMap<&'static str, u64>)>,
 }
 
-impl Plan {
+impl FaultPlan {
     fn from_process() -> Option<Self> {
-        Plan::new(std::env::var_os(FAULT), std::env::var_os(LOG))
+        FaultPlan::new(std::env::var_os(FAULT), std::env::var_os(LOG))
     }
 
     fn new(fault: Option<OsString>, log: Option<OsString>) -> Option<Self> {
         if fault.is_none() && log.is_none() {
             return None;
         }
-        Some(Plan {
+        Some(FaultPlan {
             fault: fault.map(|text| {
                 let text = text.to_string_lossy().into_owned();
                 let parsed = Fault::parse(&text);
@@ -188,13 +188,13 @@ fn invalid(message: String) -> io::Error {
 mod tests {
     use super::*;
 
-    fn plan(fault: &str) -> Plan {
-        Plan::new(Some(fault.into()), None).expect("a fault is planned")
+    fn plan(fault: &str) -> FaultPlan {
+        FaultPlan::new(Some(fault.into()), None).expect("a fault is planned")
     }
 
     #[test]
     fn without_variables_there_is_no_plan() {
-        assert!(Plan::new(None, None).is_none());
+        assert!(FaultPlan::new(None, None).is_none());
     }
 
     #[test]
@@ -252,7 +252,8 @@ mod tests {
     #[test]
     fn the_log_lists_passes_and_the_fault() {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
-        let plan = Plan::new(Some("b#1:sleep:0".into()), Some(file.path().into())).expect("a plan");
+        let plan =
+            FaultPlan::new(Some("b#1:sleep:0".into()), Some(file.path().into())).expect("a plan");
         for name in ["a", "b", "a"] {
             plan.pass(name).expect("nothing fails");
         }
@@ -262,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_log_that_cannot_be_written_is_told() {
-        let plan = Plan::new(None, Some("/nonexistent/log".into())).expect("a plan");
+        let plan = FaultPlan::new(None, Some("/nonexistent/log".into())).expect("a plan");
         assert!(plan.pass("a").is_err());
     }
 }

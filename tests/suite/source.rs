@@ -21,7 +21,7 @@ const TOP_LEVEL: [&str; 11] = [
 ];
 
 /// A longer file has two topics.
-const MOST_LINES: usize = 800;
+const MOST_LINES: usize = 600;
 
 /// One file of the tree.
 pub struct Source {
@@ -295,7 +295,7 @@ fn no_file_is_too_long() {
         .filter(|(lines, _)| *lines > MOST_LINES)
         .map(|(lines, path)| format!("{path}: {lines} lines"))
         .collect();
-    none("a source file has at most 800 lines", long);
+    none("a source file has at most 600 lines", long);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::Instant;
 use crate::agent::catalog::spec::{AgentSpec, COMMAND, conversation_id};
 use crate::agent::catalog::template;
 use crate::agent::driver::{
-    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn,
+    Capabilities, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, TurnClaim,
 };
 use crate::agent::retell::opening;
 use crate::agent::stream::output::{Printed, Stream};
@@ -83,7 +83,7 @@ impl Command {
         }
     }
 
-    fn claim(&self, exit: Exit, cancelled: bool, printed: &Printed) -> Claim {
+    fn claim(&self, exit: Exit, cancelled: bool, printed: &Printed) -> TurnClaim {
         let trouble = match exit.code {
             _ if cancelled => None,
             Some(0) => printed
@@ -110,7 +110,7 @@ impl Command {
                 })
             }
         };
-        Claim {
+        TurnClaim {
             ok: exit.code == Some(0) && !cancelled && trouble.is_none(),
             cancelled,
             trouble,
@@ -128,9 +128,9 @@ impl Driver for Command {
         }
     }
 
-    fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<Claim> {
+    fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<TurnClaim> {
         if let Some(trouble) = self.spec.missing(&turn.environment, &turn.worktree) {
-            return Ok(Claim::failed(trouble));
+            return Ok(TurnClaim::failed(trouble));
         }
         if turn.ask {
             link.event(Body::Notice {
@@ -170,7 +170,10 @@ impl Driver for Command {
         if let Err(error) = link.start(&program) {
             if error.is_io(std::io::ErrorKind::NotFound) {
                 let text = format!("cannot start '{}'", program.argv[0].to_string_lossy());
-                return Ok(Claim::failed(Trouble::new(TroubleKind::NotInstalled, text)));
+                return Ok(TurnClaim::failed(Trouble::new(
+                    TroubleKind::NotInstalled,
+                    text,
+                )));
             }
             return Err(error);
         }

@@ -9,7 +9,7 @@
 
 pub use crate::agent::catalog::spec::{AgentSpec, Family};
 pub use crate::agent::stream::text::words_end;
-pub use crate::model::turn_claim::{Claim, Trouble, TroubleKind};
+pub use crate::model::turn_claim::{Trouble, TroubleKind, TurnClaim};
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -170,7 +170,7 @@ pub trait Driver {
     /// Returns the capabilities of this family.
     fn capabilities(&self) -> Capabilities;
     /// Runs one turn and returns the agent's claim. Records everything through the link.
-    fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<Claim>;
+    fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<TurnClaim>;
     /// Ends the process of the conversation, if it is still running.
     fn close(&mut self, link: &mut dyn Link) -> Result<()>;
     /// Returns the command that opens the agent's own interface on the conversation, if it has one.

@@ -18,7 +18,7 @@ use crate::file::{self, Durability};
 use crate::git::config::ConfigFile;
 use crate::git::{Repo, sha256};
 
-pub use report::{Role, Row};
+pub use report::{Role, SettingRow};
 
 /// The name of the team's file at the top of the worktree.
 pub const TEAM_FILE: &str = ".gitagents";

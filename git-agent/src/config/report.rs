@@ -7,7 +7,7 @@ use crate::config::{Config, TEAM_FILE, settings};
 
 /// One setting in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct SettingRow {
     /// The full name, such as `agent.maxParallel`.
     pub key: String,
     /// The value or the default; absent if there is neither.
@@ -41,8 +41,8 @@ impl Config<'_> {
     }
 
     /// Returns every known setting, and every other key under `agent` and `agent-role`.
-    pub fn report(&self) -> Vec<Row> {
-        let mut rows: Vec<Row> = settings::ALL
+    pub fn report(&self) -> Vec<SettingRow> {
+        let mut rows: Vec<SettingRow> = settings::ALL
             .iter()
             .map(|key| row(format!("agent.{}", key.name), Some(key)))
             .collect();
@@ -81,16 +81,16 @@ impl Config<'_> {
     }
 
     /// Returns one setting in force, by its full name.
-    pub fn row(&self, name: &str) -> Option<Row> {
+    pub fn row(&self, name: &str) -> Option<SettingRow> {
         self.report()
             .into_iter()
             .find(|row| same_key(&row.key, name))
     }
 }
 
-fn row(name: String, key: Option<&'static Key>) -> Row {
+fn row(name: String, key: Option<&'static Key>) -> SettingRow {
     let default = key.map_or("", |key| key.default);
-    Row {
+    SettingRow {
         key: name,
         value: Some(default.to_owned()).filter(|default| !default.is_empty()),
         source: "default".to_owned(),

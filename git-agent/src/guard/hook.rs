@@ -13,7 +13,7 @@ use crate::error::{Context, Error, Result, shell_word};
 use crate::git::hooks::{Head, Surroundings};
 use crate::guard::hooks::{self, REFERENCE_TRANSACTION, is_executable, is_same_file};
 use crate::guard::log::Note;
-use crate::guard::policy::{Own, Place, Policy, Update, Verb, short};
+use crate::guard::policy::{Own, Policy, RefPlace, Update, Verb, short};
 use crate::guard::push::{self, PRE_PUSH};
 use crate::guard::{
     COMMON_VARIABLE, DIR_VARIABLE, GLOBAL_VARIABLE, HOOKS_VARIABLE, LOG_VARIABLE, OWN_VARIABLE,
@@ -193,7 +193,7 @@ fn judge(env: &Env, here: &Surroundings, input: &[u8]) -> Result<Vec<Update>> {
         .collect();
     let mut policy = Policy {
         own: &own,
-        place: Place::Own,
+        place: RefPlace::Own,
         verb: Verb::Other,
     };
     // Find the calling command only where it matters, because that costs time.
@@ -209,9 +209,9 @@ fn judge(env: &Env, here: &Surroundings, input: &[u8]) -> Result<Vec<Update>> {
         .is_some_and(|own| is_same_file(Path::new(own), &here.git_dir))
     {
         policy.place = match here.head() {
-            Head::Branch(name) if own.owns(&name) => Place::OnOwnBranch,
-            Head::Unknown => Place::OnOwnBranch,
-            Head::Branch(_) | Head::Detached => Place::Foreign,
+            Head::Branch(name) if own.owns(&name) => RefPlace::OnOwnBranch,
+            Head::Unknown => RefPlace::OnOwnBranch,
+            Head::Branch(_) | Head::Detached => RefPlace::Foreign,
         };
     }
     let (allowed, refused): (Vec<Update>, Vec<Update>) = updates

@@ -73,7 +73,7 @@ impl fmt::Display for Own {
 
 /// The worktree in which a git command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum RefPlace {
     /// The session's own worktree.
     Own,
     /// Another worktree that is on the session's branch, or is being created.
@@ -145,7 +145,7 @@ pub struct Policy<'a> {
     /// The refs that it may move.
     pub own: &'a Own,
     /// The worktree in which the command runs.
-    pub place: Place,
+    pub place: RefPlace,
     /// The command.
     pub verb: Verb,
 }
@@ -164,7 +164,8 @@ impl Policy<'_> {
             && !name.starts_with("refs/remotes/")
         {
             // A ref that points at `main` would move `main` with the next commit.
-            let movable = self.own.owns(name) || (name == "HEAD" && self.place != Place::Foreign);
+            let movable =
+                self.own.owns(name) || (name == "HEAD" && self.place != RefPlace::Foreign);
             // Half a rename would leave HEAD on a deleted branch, and the next commit without history.
             let renames = name == "HEAD" && self.verb == Verb::Branch;
             return movable && (self.own.owns(target) || renames);
@@ -175,14 +176,14 @@ impl Policy<'_> {
         if name == "HEAD" {
             // Creating a worktree resets it to its own commit.
             let stays = update.old == update.new;
-            return !update.removes_head() && (self.place != Place::Foreign || stays);
+            return !update.removes_head() && (self.place != RefPlace::Foreign || stays);
         }
         if is_root(name) {
             // Private files of git commands, such as AUTO_MERGE, which git deletes even if they do not exist.
             return true;
         }
         if is_per_worktree(name) {
-            return self.place != Place::Foreign;
+            return self.place != RefPlace::Foreign;
         }
         name.starts_with("refs/tags/") && self.verb == Verb::Fetch && update.is_creation()
     }
@@ -280,7 +281,7 @@ mod tests {
         Own::parse("refs/heads/agent/fix:refs/heads/agent/fix-parts/")
     }
 
-    fn allows(place: Place, line: &str) -> bool {
+    fn allows(place: RefPlace, line: &str) -> bool {
         let update = Update::parse(line).expect("a line");
         let own = own();
         Policy {
@@ -320,7 +321,7 @@ mod tests {
     #[test]
     fn own_refs_move_and_no_others() {
         for (old, new) in [(ZERO, ONE), (ONE, TWO), (ONE, ZERO), (ZERO, ZERO)] {
-            let allowed = |name| allows(Place::Own, &format!("{old} {new} {name}"));
+            let allowed = |name| allows(RefPlace::Own, &format!("{old} {new} {name}"));
             for name in [
                 "refs/heads/agent/fix",
                 "refs/heads/agent/fix-parts/x",
@@ -368,7 +369,7 @@ mod tests {
                 true,
             ),
         ] {
-            assert_eq!(allows(Place::Own, &line), allowed, "{line}");
+            assert_eq!(allows(RefPlace::Own, &line), allowed, "{line}");
         }
     }
 
@@ -384,9 +385,9 @@ mod tests {
             (format!("{ZERO} {ONE} refs/bisect/bad"), false),
             (format!("{ZERO} {ONE} refs/heads/agent/fix"), true),
         ] {
-            assert_eq!(allows(Place::Foreign, &line), allowed, "{line}");
+            assert_eq!(allows(RefPlace::Foreign, &line), allowed, "{line}");
         }
-        for place in [Place::Own, Place::OnOwnBranch] {
+        for place in [RefPlace::Own, RefPlace::OnOwnBranch] {
             assert!(allows(place, &format!("{ONE} {TWO} HEAD")));
             assert!(allows(place, &format!("{ZERO} {TWO} HEAD")));
             assert!(!allows(place, &format!("{ONE} {ZERO} HEAD")));
@@ -398,7 +399,7 @@ mod tests {
         let own = own();
         let policy = |verb| Policy {
             own: &own,
-            place: Place::Own,
+            place: RefPlace::Own,
             verb,
         };
         let update = |old: &str, new: &str| {
@@ -418,7 +419,7 @@ mod tests {
         let own = Own::branch("agent/fix");
         let policy = Policy {
             own: &own,
-            place: Place::Own,
+            place: RefPlace::Own,
             verb: Verb::Other,
         };
         let stash = Update::parse(&format!("{ZERO} {ONE} refs/stash")).expect("a line");

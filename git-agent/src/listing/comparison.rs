@@ -7,7 +7,7 @@ use crate::error::{Error, Result, shell_word};
 use crate::git::ObjectId;
 use crate::git::merge::Merged;
 use crate::listing::row::{self, Summary};
-use crate::merge::bisect::Colour;
+use crate::merge::bisect::TestColour;
 use crate::merge::testing;
 use crate::model::known::Finding;
 use crate::selection::{self, Selection};
@@ -107,9 +107,9 @@ pub fn versions(
 
 /// Returns the result of the tests of a version: of its files as they are, or of what it becomes in the branch it came from.
 fn tests(context: &Context<'_>, summary: &Summary, work: &Work) -> Option<String> {
-    let word = |colour: Colour| match colour {
-        Colour::Green => "passed",
-        Colour::Red(_) | Colour::Late(_) => "failed",
+    let word = |colour: TestColour| match colour {
+        TestColour::Green => "passed",
+        TestColour::Red(_) | TestColour::Late(_) => "failed",
     };
     if let Some(colour) = testing::known(context, work.tree) {
         return Some(word(colour).to_owned());

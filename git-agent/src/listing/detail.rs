@@ -18,7 +18,7 @@ use crate::session::events;
 use crate::session::events::timeline;
 use crate::session::supervisor::prompts;
 use crate::session::worktree::work;
-use crate::signature::{self, Standing};
+use crate::signature::{self, SignatureStatus};
 use crate::store::list::Listed;
 
 /// Number of last events shown.
@@ -53,7 +53,7 @@ pub struct Detail {
     pub verdicts: Finding<Vec<Judgement>>,
     /// The judgement of the signature on its newest record; absent if unsigned.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub signature: Option<Standing>,
+    pub signature: Option<SignatureStatus>,
     /// Its snapshots, newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<Taken>,
@@ -149,11 +149,11 @@ fn gather(
 }
 
 /// Judges the signature of the newest record; `None` for this clone's own unsigned ones.
-fn signature(context: &Context<'_>, listed: &Listed, mine: bool) -> Option<Standing> {
+fn signature(context: &Context<'_>, listed: &Listed, mine: bool) -> Option<SignatureStatus> {
     let tip = listed.tip?;
     let claimed = &listed.session.author.email;
-    let standing = signature::standing(context, tip, claimed).unwrap_or(Standing::Unchecked);
-    Some(standing).filter(|found| !mine || *found != Standing::None)
+    let standing = signature::standing(context, tip, claimed).unwrap_or(SignatureStatus::Unchecked);
+    Some(standing).filter(|found| !mine || *found != SignatureStatus::None)
 }
 
 /// Returns the whole first prompt.

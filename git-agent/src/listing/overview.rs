@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
 use crate::listing::row::{self, Summary};
-use crate::merge::conflicts::{self, Pair, Verdict};
+use crate::merge::conflicts::{self, Pair, PairResult};
 use crate::model::session::State;
 use crate::review::send;
 use crate::selection::{self, Selection};
@@ -76,7 +76,7 @@ fn with_conflicts(summary: Summary, pairs: &[Pair]) -> OverviewRow {
     let sid = Some(summary.session.sid);
     let conflicts_with = pairs
         .iter()
-        .filter(|pair| pair.verdict != Verdict::Clean)
+        .filter(|pair| pair.verdict != PairResult::Clean)
         .filter_map(|pair| match sid {
             sid if pair.ours.session == sid => Some(pair.theirs.name.clone()),
             sid if pair.theirs.session == sid => Some(pair.ours.name.clone()),

@@ -8,9 +8,9 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::listing::row::timestamp;
 use crate::listing::verdicts::{self, Judgement};
-use crate::model::review::authorship::Claim;
+use crate::model::review::authorship::Authorship;
 use crate::model::review::path::to_text;
-use crate::model::review::{Place, Review, Side};
+use crate::model::review::{CommentPlace, Review, Side};
 use crate::model::session::Ulid;
 use crate::review::anchors::{self, Placed, Spot};
 use crate::review::prompt::{self, Sent};
@@ -173,8 +173,8 @@ fn placed<'r>(
                 thread,
                 spot: match &thread.at {
                     None => Spot::Session,
-                    Some(Place::Event { event, .. }) => Spot::Event(*event),
-                    Some(Place::Code(_)) => Spot::Outdated,
+                    Some(CommentPlace::Event { event, .. }) => Spot::Event(*event),
+                    Some(CommentPlace::Code(_)) => Spot::Outdated,
                 },
             })
             .collect()),
@@ -250,7 +250,7 @@ pub struct CommentRow {
     pub author: String,
     /// What that is worth: `claimed` or `verified`; absent for what this clone wrote.
     #[serde(rename = "standing", skip_serializing_if = "Option::is_none")]
-    pub claim: Option<Claim>,
+    pub claim: Option<Authorship>,
     /// Whose ref it came from.
     pub writer: String,
     /// When.
@@ -316,13 +316,13 @@ fn row(listed: &Listed, placed: &Placed<'_>, sent: &BTreeMap<Ulid, Sent>) -> Thr
             })
             .collect(),
     };
-    if let Some(Place::Code(code)) = &thread.at {
+    if let Some(CommentPlace::Code(code)) = &thread.at {
         row.path.clone_from(&code.path);
         row.side = Some(code.side);
         row.commit = Some(code.commit.clone());
         row.code.clone_from(&code.text);
     }
-    if let Some(Place::Event { turn, .. }) = &thread.at {
+    if let Some(CommentPlace::Event { turn, .. }) = &thread.at {
         row.turn = *turn;
     }
     match &placed.spot {

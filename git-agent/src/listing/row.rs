@@ -15,7 +15,7 @@ use crate::git::worktree::{self, Worktree};
 use crate::git::{ObjectId, RefBackend, Repo};
 use crate::merge::conflicts;
 use crate::model::known::{Comments, Finding};
-use crate::model::review::authorship::Claim;
+use crate::model::review::authorship::Authorship;
 use crate::model::session::{Exit, Progress, Session, State, Usage};
 use crate::review::records;
 use crate::session::supervisor::launch;
@@ -60,7 +60,7 @@ pub struct Summary {
     pub author: String,
     /// Whether the author is verified or only claimed; absent for sessions of this clone.
     #[serde(rename = "standing", skip_serializing_if = "Option::is_none")]
-    pub claim: Option<Claim>,
+    pub claim: Option<Authorship>,
     /// Whether this clone writes it.
     pub mine: bool,
     /// When it was created.
@@ -277,10 +277,10 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
                 .map(|run| run.supervisor.pid);
         }
         match facts.place(row) {
-            Place::Nowhere => {}
-            Place::Lost => row.changes = Finding::Unknown,
-            Place::Commits { base, head } => pairs.push((index, (base, head))),
-            Place::Worktree(since) => scans.push((index, since)),
+            WorktreePlace::Nowhere => {}
+            WorktreePlace::Lost => row.changes = Finding::Unknown,
+            WorktreePlace::Commits { base, head } => pairs.push((index, (base, head))),
+            WorktreePlace::Worktree(since) => scans.push((index, since)),
         }
         if open && let Some((parent, head)) = facts.both_tips(&row.session) {
             (row.ahead, row.behind) = match context.repo.ahead_behind(head, parent) {
@@ -323,7 +323,7 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
 }
 
 /// Where the work of a session is.
-enum Place {
+enum WorktreePlace {
     /// It has made none, or the work is not in this clone.
     Nowhere,
     /// It should be here but is missing.
@@ -422,31 +422,31 @@ impl<'a> Facts<'a> {
         }
     }
 
-    fn place(&self, row: &Summary) -> Place {
+    fn place(&self, row: &Summary) -> WorktreePlace {
         let session = &row.session;
         let closed = row.state.is_closed();
         if !row.mine {
             let Some(head) = self.recorded(session.code.as_deref()) else {
-                return Place::Nowhere;
+                return WorktreePlace::Nowhere;
             };
             return match self.known.base(session, head) {
-                Ok(Some(base)) => Place::Commits { base, head },
-                _ => Place::Lost,
+                Ok(Some(base)) => WorktreePlace::Commits { base, head },
+                _ => WorktreePlace::Lost,
             };
         }
         let unmade = matches!(row.state, State::Draft | State::Queued | State::Preparing);
         if unmade && row.turns == 0 {
-            return Place::Nowhere;
+            return WorktreePlace::Nowhere;
         }
         let Some(base) = self.base(session, closed) else {
             return match session.base {
-                Some(_) => Place::Lost,
-                None => Place::Nowhere,
+                Some(_) => WorktreePlace::Lost,
+                None => WorktreePlace::Nowhere,
             };
         };
         let head = self.head(session);
         match self.worktree(session).filter(|_| !closed) {
-            Some(worktree) => Place::Worktree(Since {
+            Some(worktree) => WorktreePlace::Worktree(Since {
                 at: Checkout {
                     admin_dir: worktree.admin_dir.clone(),
                     top: worktree.path.clone(),
@@ -454,7 +454,10 @@ impl<'a> Facts<'a> {
                 base,
                 head,
             }),
-            None => head.map_or(Place::Lost, |head| Place::Commits { base, head }),
+            None => head.map_or(WorktreePlace::Lost, |head| WorktreePlace::Commits {
+                base,
+                head,
+            }),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::env::Millis;
 use crate::error::Result;
 use crate::listing::row::timestamp;
 use crate::model::known::Finding;
-use crate::model::review::authorship::Claim;
+use crate::model::review::authorship::Authorship;
 use crate::model::review::standing::{is_unnamed, judge, session_of};
 use crate::model::review::{Review, Verdict};
 use crate::model::session::SessionId;
@@ -28,7 +28,7 @@ pub struct Judgement {
     pub who: String,
     /// Whether the name is verified or only claimed; absent for verdicts of this clone.
     #[serde(rename = "standing", skip_serializing_if = "Option::is_none")]
-    pub claim: Option<Claim>,
+    pub claim: Option<Authorship>,
     /// The writer whose ref it came from.
     pub writer: String,
     /// When it was given, by the reviewer's clock.

@@ -8,10 +8,10 @@ use crate::selection::{self, Chosen, Selection};
 use crate::session::events::wait;
 use crate::store::list::Listed;
 
-pub use crate::session::events::wait::{Outcome, Wish};
+pub use crate::session::events::wait::{WaitOutcome, Wish};
 
 /// Waits for the selected sessions. Without a selection these are all that run, or the one of this worktree.
-pub fn wait(context: &Context<'_>, selection: &Selection, wish: &Wish) -> Result<Outcome> {
+pub fn wait(context: &Context<'_>, selection: &Selection, wish: &Wish) -> Result<WaitOutcome> {
     let chosen = choose(context, selection)?;
     if let Some(listed) = chosen.iter().find(|listed| !listed.is_mine()) {
         return Err(Error::fatal(format!(

@@ -13,14 +13,14 @@ use crate::git::command::Git;
 use crate::git::merge::Merged;
 use crate::git::snapshot::capture::Checkout;
 use crate::merge::candidates;
-use crate::merge::landing::journal::{Applied, Asked, Journal, Right};
+use crate::merge::landing::journal::{Applied, Asked, Journal, MergeLock};
 use crate::model::merge::message;
 use crate::session::control;
 use crate::session::task_text::task_text;
 use crate::store::list::Listed;
 
 /// Applies a session's changes to the checkout that the command runs in. Returns the changed paths.
-pub fn apply(context: &Context<'_>, right: &Right, listed: &Listed) -> Result<Vec<String>> {
+pub fn apply(context: &Context<'_>, right: &MergeLock, listed: &Listed) -> Result<Vec<String>> {
     let (repo, session) = (context.repo, &listed.session);
     control::idle::require_idle(context, session)?;
     let at = repo.checkout()?;

@@ -8,7 +8,7 @@ use crate::model::merge::Why;
 
 /// Result of a test of one commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Colour {
+pub enum TestColour {
     /// The tests pass.
     Green,
     /// The tests fail; holds the path of the log.
@@ -17,23 +17,23 @@ pub enum Colour {
     Late(String),
 }
 
-impl Colour {
+impl TestColour {
     /// Returns the reason to leave out a session with this result, or `None` if it may stay.
     fn objection(self) -> Option<Why> {
         match self {
-            Colour::Green => None,
-            Colour::Red(log) => Some(Why::Tests(log)),
-            Colour::Late(log) => Some(Why::Late(log)),
+            TestColour::Green => None,
+            TestColour::Red(log) => Some(Why::Tests(log)),
+            TestColour::Late(log) => Some(Why::Late(log)),
         }
     }
 }
 
 /// The operations that [`sift`] needs; unit tests replace them.
-pub trait World {
+pub trait Bisection {
     /// Merges candidates into the target in this order.
     fn build(&mut self, order: &[usize]) -> Result<Chain>;
     /// Tests a commit that contains these candidates.
-    fn test(&mut self, commit: ObjectId, holds: &[usize]) -> Result<Colour>;
+    fn test(&mut self, commit: ObjectId, holds: &[usize]) -> Result<TestColour>;
     /// Returns whether one candidate builds on another.
     fn builds_on(&self, one: usize, other: usize) -> bool;
     /// Returns a candidate's name.
@@ -51,7 +51,7 @@ pub struct Sifted {
 
 /// Merges and tests all candidates together. While the tests fail, finds the first candidate that breaks them by
 /// bisection and leaves it out, with every candidate that builds on it.
-pub fn sift(mut order: Vec<usize>, world: &mut dyn World) -> Result<Sifted> {
+pub fn sift(mut order: Vec<usize>, world: &mut dyn Bisection) -> Result<Sifted> {
     let mut left: Vec<(usize, Why)> = Vec::new();
     loop {
         let chain = world.build(&order)?;
@@ -81,7 +81,7 @@ fn first_red(
     chain: &Chain,
     holds: &[usize],
     why: Why,
-    world: &mut dyn World,
+    world: &mut dyn Bisection,
 ) -> Result<(usize, Why)> {
     let (mut green, mut red, mut why) = (0, holds.len(), why);
     while red - green > 1 {
@@ -95,9 +95,9 @@ fn first_red(
     // Only if the first candidate is suspected must the target prove that it passes alone.
     if green == 0 {
         let (message, log) = match world.test(chain.base, &[])? {
-            Colour::Green => return Ok((red - 1, why)),
-            Colour::Red(log) => ("the tests of the target fail without any session", log),
-            Colour::Late(log) => (
+            TestColour::Green => return Ok((red - 1, why)),
+            TestColour::Red(log) => ("the tests of the target fail without any session", log),
+            TestColour::Late(log) => (
                 "the target's tests do not end in time ('agent.testTimeout') without any session",
                 log,
             ),
@@ -116,7 +116,7 @@ fn leave(
     why: Why,
     order: &mut Vec<usize>,
     left: &mut Vec<(usize, Why)>,
-    world: &dyn World,
+    world: &dyn Bisection,
 ) {
     let mut leaving = vec![(index, why)];
     while let Some((index, why)) = leaving.pop() {
@@ -152,7 +152,7 @@ mod tests {
         ObjectId::from_hex(format!("{number:040x}").as_bytes()).expect("an id")
     }
 
-    impl World for Sets {
+    impl Bisection for Sets {
         fn build(&mut self, order: &[usize]) -> Result<Chain> {
             let mut chain = Chain {
                 base: commit(0),
@@ -179,11 +179,11 @@ mod tests {
             Ok(chain)
         }
 
-        fn test(&mut self, _: ObjectId, holds: &[usize]) -> Result<Colour> {
+        fn test(&mut self, _: ObjectId, holds: &[usize]) -> Result<TestColour> {
             self.tests += 1;
             Ok(match (self.red)(holds) {
-                true => Colour::Red("log".to_owned()),
-                false => Colour::Green,
+                true => TestColour::Red("log".to_owned()),
+                false => TestColour::Green,
             })
         }
 

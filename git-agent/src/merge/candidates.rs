@@ -9,7 +9,7 @@ use crate::merge::conflicts;
 use crate::merge::coverage::{self, Approved};
 use crate::model::merge::plan::{self, Conflicts, Needed};
 use crate::model::merge::{LeftOut, Strategy, Why};
-use crate::model::review::authorship::{self, Claim};
+use crate::model::review::authorship::{self, Authorship};
 use crate::model::review::standing::{Judged, Opinion, Standing};
 use crate::model::review::{Review, Verdict};
 use crate::model::session::{Session, SessionId, State};
@@ -168,7 +168,7 @@ pub fn gather(
         let found = examine(context, target, &listed, &review, choice)?;
         let session = listed.session;
         match found {
-            Ok(Found {
+            Ok(FoundSessions {
                 work,
                 against,
                 claimed,
@@ -243,7 +243,7 @@ fn of_target(context: &Context<'_>, target: &Target, reviews: &Reviews) -> Resul
 }
 
 /// The work and approvals of a session that may be merged.
-struct Found {
+struct FoundSessions {
     work: Work,
     /// The commit that each approval was compared with.
     against: Vec<String>,
@@ -258,7 +258,7 @@ fn examine(
     listed: &Listed,
     review: &Review,
     choice: &Choice,
-) -> Result<Result<Found, Why>> {
+) -> Result<Result<FoundSessions, Why>> {
     let session = &listed.session;
     let state = session.status;
     if let Some(resolved) = session.resolves() {
@@ -309,10 +309,10 @@ fn examine(
         .collect();
     let mut approvals = opinion.approvals();
     let shown = |judged: &Judged| authorship::shown(&judged.given.who.name, judged.given.claim);
-    let is_claimed = |judged: &Judged| judged.given.claim == Some(Claim::Claimed);
+    let is_claimed = |judged: &Judged| judged.given.claim == Some(Authorship::Claimed);
     let claimed = (approvals.next()).filter(|first| is_claimed(first) && approvals.all(is_claimed));
     let claimed = claimed.map(shown);
-    Ok(Ok(Found {
+    Ok(Ok(FoundSessions {
         work,
         against,
         claimed,

@@ -15,7 +15,7 @@ use crate::env::Millis;
 use crate::error::{Context as _, Error, Result};
 use crate::fault;
 use crate::merge::landing::journal;
-use crate::merge::run::{self, Answer, Outcome, Plan, Request, Tell};
+use crate::merge::run::{self, MergeAnswer, MergeOutcome, MergePlan, MergeRequest, Tell};
 use crate::merge::update::{self, How};
 use crate::model::merge::{Style, Why};
 use crate::model::session::{Session, SessionId, State};
@@ -241,7 +241,7 @@ pub fn run(
     manner: &Manner,
     ready: Option<Ready>,
     tell: &mut Tell<'_>,
-    show: &mut dyn FnMut(&Outcome) -> Result<()>,
+    show: &mut dyn FnMut(&MergeOutcome) -> Result<()>,
 ) -> Result<()> {
     let lock = Lock::try_acquire(context.env, runner_lock(context)?)?;
     let Some(_lock) = lock else {
@@ -272,7 +272,7 @@ fn pass(
     context: &Context<'_>,
     manner: &Manner,
     tell: &mut Tell<'_>,
-    show: &mut dyn FnMut(&Outcome) -> Result<()>,
+    show: &mut dyn FnMut(&MergeOutcome) -> Result<()>,
 ) -> Result<bool> {
     let queue = load(context)?;
     let mut targets: Vec<&str> = queue
@@ -294,17 +294,17 @@ fn pass(
             .filter(|one| one.into == target && !one.held)
             .map(|one| one.sid.to_string())
             .collect();
-        let request = Request {
+        let request = MergeRequest {
             into: Some(target.to_owned()),
             names,
             style: manner.style,
             test: manner.test.clone(),
             give_back: manner.give_back,
-            ..Request::default()
+            ..MergeRequest::default()
         };
         let right = run::begin(context, tell)?;
         let plan = run::plan(context, &request)?;
-        let unasked = &mut |_: &Plan| Ok(Answer::Unasked);
+        let unasked = &mut |_: &MergePlan| Ok(MergeAnswer::Unasked);
         let done = run::execute(context, &right, plan, &request, tell, unasked)?;
         drop(right);
         let Some(outcome) = done else {
@@ -325,7 +325,7 @@ fn pass(
 
 /// Updates the sessions that wait for a review with the newly merged work, so that reviewers see the current state.
 /// Approved sessions are left alone, because an update would void the approval; so are sessions that conflict.
-fn bring_up_to_date(context: &Context<'_>, outcome: &Outcome) {
+fn bring_up_to_date(context: &Context<'_>, outcome: &MergeOutcome) {
     for left in &outcome.left {
         if matches!(
             left.why,
@@ -358,7 +358,7 @@ fn holds(why: &Why) -> bool {
 }
 
 /// Removes the merged sessions from the queue and records why the others stay.
-fn settle(context: &Context<'_>, outcome: &Outcome) -> Result<()> {
+fn settle(context: &Context<'_>, outcome: &MergeOutcome) -> Result<()> {
     change(context, |queue| {
         queue.waiting.retain(|one| {
             let landed = outcome.landed.iter().any(|part| part.sid == one.sid);

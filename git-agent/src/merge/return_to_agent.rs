@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::context::Context;
 use crate::error::Result;
 use crate::merge::testing;
-use crate::merge::update::{self, How, Outcome};
+use crate::merge::update::{self, How, UpdateOutcome};
 use crate::model::session::{Session, SessionId};
 use crate::session::supervisor::inbox::Message;
 use crate::session::supervisor::prompts;
@@ -42,7 +42,10 @@ pub fn give_back(
 /// asks the agent to do it.
 fn is_updated(context: &Context<'_>, session: &Session, branch: &str) -> bool {
     let updated = update::update(context, session, branch, How::Merge);
-    matches!(updated, Ok(Outcome::Updated { .. } | Outcome::Current))
+    matches!(
+        updated,
+        Ok(UpdateOutcome::Updated { .. } | UpdateOutcome::Current)
+    )
 }
 
 fn prompt(branch: &str, landed: &[&str], updated: bool, test: &str, log: &str) -> String {

@@ -7,16 +7,16 @@ use crate::fault;
 use crate::git::ObjectId;
 use crate::git::merge::move_branch::Landed;
 use crate::git::refs::{Expected, RefChange, Swap};
-use crate::merge::bisect::{self, Colour, World};
+use crate::merge::bisect::{self, Bisection, TestColour};
 use crate::merge::build::{Builder, Chain};
 use crate::merge::candidates::{self, Candidate, Choice, Target};
-use crate::merge::landing::journal::{Asked, Journal, Part, Right};
+use crate::merge::landing::journal::{Asked, Journal, MergeLock, Part};
 use crate::merge::landing::land::{self, Load};
 use crate::merge::landing::recover;
 use crate::merge::testing::{self, Tester};
 use crate::merge::{hooks, return_to_agent};
 use crate::model::merge::message::TaskText;
-use crate::model::merge::plan::{self, Entry, Needed};
+use crate::model::merge::plan::{self, MergeEntry, Needed};
 use crate::model::merge::{LeftOut, Strategy, Style, Tested, Why};
 use crate::model::session::SessionId;
 use crate::session::task_text::task_text;
@@ -28,7 +28,7 @@ const PREPARED: &str = "agent-merge/";
 
 /// The user's request.
 #[derive(Debug, Clone, Default)]
-pub struct Request {
+pub struct MergeRequest {
     /// The branch to merge into.
     pub into: Option<String>,
     /// Sessions by name, id or end of an id.
@@ -51,7 +51,7 @@ pub struct Request {
 
 /// The plan of a merge. The same value is shown, confirmed and carried out.
 #[derive(Debug)]
-pub struct Plan {
+pub struct MergePlan {
     /// The branch to merge into.
     pub target: Target,
     /// The sessions to merge, in order.
@@ -83,7 +83,7 @@ struct Basis {
 
 /// The user's answer to a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum MergeAnswer {
     /// The user was not asked.
     Unasked,
     /// Carry out the plan.
@@ -93,13 +93,13 @@ pub enum Answer {
 }
 
 /// Asks the user to confirm a plan.
-pub type Agree<'a> = dyn FnMut(&Plan) -> Result<Answer> + 'a;
+pub type Agree<'a> = dyn FnMut(&MergePlan) -> Result<MergeAnswer> + 'a;
 
 /// Progress of a merge.
 #[derive(Debug)]
 pub enum Told<'a> {
     /// An interrupted merge was recovered.
-    Recovered(&'a recover::Found),
+    Recovered(&'a recover::UnfinishedMerge),
     /// The tests run on a result with these sessions.
     Testing(Vec<&'a str>),
     /// During the tests, the guard refused an action, a ref moved or a verdict was given.
@@ -107,7 +107,7 @@ pub enum Told<'a> {
     /// The tests ended.
     Tested {
         /// The result.
-        colour: &'a Colour,
+        colour: &'a TestColour,
         /// Whether the result was remembered.
         remembered: bool,
     },
@@ -124,7 +124,7 @@ pub type Tell<'a> = dyn FnMut(Told<'_>) + 'a;
 
 /// Result of a merge.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct MergeOutcome {
     /// The target branch.
     pub branch: String,
     /// The tip of the target before the merge.
@@ -162,7 +162,7 @@ pub fn strategy(context: &Context<'_>) -> Result<Strategy> {
 
 /// Makes the plan and builds its result in memory, without tests and hooks. Sessions that do not merge are already left
 /// out.
-pub fn plan(context: &Context<'_>, request: &Request) -> Result<Plan> {
+pub fn plan(context: &Context<'_>, request: &MergeRequest) -> Result<MergePlan> {
     let mut plan = draft(context, request)?;
     let (chain, mut left) = {
         let mut silent = |_: Told<'_>| {};
@@ -190,15 +190,15 @@ pub fn plan(context: &Context<'_>, request: &Request) -> Result<Plan> {
     Ok(plan)
 }
 
-impl Plan {
+impl MergePlan {
     /// Returns whether the target and the sessions are unchanged since the plan was made.
-    fn is_current(&self, context: &Context<'_>, request: &Request) -> Result<bool> {
+    fn is_current(&self, context: &Context<'_>, request: &MergeRequest) -> Result<bool> {
         Ok(draft(context, request)?.basis == self.basis)
     }
 }
 
 /// Examines the target and the sessions, and orders those that may be merged.
-fn draft(context: &Context<'_>, request: &Request) -> Result<Plan> {
+fn draft(context: &Context<'_>, request: &MergeRequest) -> Result<MergePlan> {
     let strategy = strategy(context)?;
     let choice = Choice {
         names: request.names.clone(),
@@ -220,7 +220,7 @@ fn draft(context: &Context<'_>, request: &Request) -> Result<Plan> {
     let target = candidates::target(context, request.into.as_deref(), &choice)?;
     let (found, mut left) = candidates::gather(context, &target, &choice)?;
     let conflicts = candidates::clashes(context, &found)?;
-    let entries = found.iter().map(|candidate| Entry {
+    let entries = found.iter().map(|candidate| MergeEntry {
         sid: candidate.session.sid,
         name: candidate.session.name.clone(),
         created: candidate.session.created,
@@ -246,7 +246,7 @@ fn draft(context: &Context<'_>, request: &Request) -> Result<Plan> {
         let work = &candidate.work;
         (candidate.session.sid, work.tip, work.tree)
     };
-    Ok(Plan {
+    Ok(MergePlan {
         built: Chain {
             base: target.tip,
             links: Vec::new(),
@@ -271,17 +271,17 @@ fn draft(context: &Context<'_>, request: &Request) -> Result<Plan> {
 /// Returns `None` if the user declines.
 fn agreed(
     context: &Context<'_>,
-    mut plan: Plan,
-    request: &Request,
+    mut plan: MergePlan,
+    request: &MergeRequest,
     tell: &mut Tell<'_>,
     agree: &mut Agree<'_>,
-) -> Result<Option<Plan>> {
+) -> Result<Option<MergePlan>> {
     while !plan.candidates.is_empty() {
         match agree(&plan)? {
-            Answer::No => return Ok(None),
-            Answer::Unasked => break,
-            Answer::Yes if plan.is_current(context, request)? => break,
-            Answer::Yes => {
+            MergeAnswer::No => return Ok(None),
+            MergeAnswer::Unasked => break,
+            MergeAnswer::Yes if plan.is_current(context, request)? => break,
+            MergeAnswer::Yes => {
                 tell(Told::Changed);
                 plan = self::plan(context, request)?;
             }
@@ -294,12 +294,12 @@ fn agreed(
 /// the plan is remade for the same sessions and confirmed again.
 pub fn execute(
     context: &Context<'_>,
-    right: &Right,
-    plan: Plan,
-    request: &Request,
+    right: &MergeLock,
+    plan: MergePlan,
+    request: &MergeRequest,
     tell: &mut Tell<'_>,
     agree: &mut Agree<'_>,
-) -> Result<Option<Outcome>> {
+) -> Result<Option<MergeOutcome>> {
     let Some(mut plan) = agreed(context, plan, request, tell, agree)? else {
         return Ok(None);
     };
@@ -316,7 +316,7 @@ pub fn execute(
         no_test: request.no_test,
         give_back: request.give_back,
     };
-    let same = Request {
+    let same = MergeRequest {
         into: Some(plan.target.branch.clone()),
         names: sessions.iter().map(ToString::to_string).collect(),
         group: None,
@@ -364,8 +364,8 @@ pub fn execute(
     )))
 }
 
-fn nothing(plan: &Plan) -> Outcome {
-    Outcome {
+fn nothing(plan: &MergePlan) -> MergeOutcome {
+    MergeOutcome {
         branch: plan.target.branch.clone(),
         before: plan.target.tip,
         after: plan.target.tip,
@@ -380,7 +380,12 @@ fn nothing(plan: &Plan) -> Outcome {
 }
 
 /// Returns failed sessions to their agents. The target has moved, so an error here becomes a message.
-fn finish(context: &Context<'_>, plan: &Plan, request: &Request, outcome: &mut Outcome) {
+fn finish(
+    context: &Context<'_>,
+    plan: &MergePlan,
+    request: &MergeRequest,
+    outcome: &mut MergeOutcome,
+) {
     if !request.give_back {
         return;
     }
@@ -407,12 +412,12 @@ fn finish(context: &Context<'_>, plan: &Plan, request: &Request, outcome: &mut O
 /// Tries once. Returns `None` if the target moved meanwhile.
 fn attempt(
     context: &Context<'_>,
-    right: &Right,
+    right: &MergeLock,
     journal: &mut Journal,
-    plan: &Plan,
-    request: &Request,
+    plan: &MergePlan,
+    request: &MergeRequest,
     tell: &mut Tell<'_>,
-) -> Result<Option<Outcome>> {
+) -> Result<Option<MergeOutcome>> {
     journal.landing = None;
     right.note(journal)?;
     let mut batch = Batch::of(context, plan, tell);
@@ -478,7 +483,7 @@ fn attempt(
 /// Merges, tests, looks for conflict markers and runs the hooks until all remaining sessions pass.
 fn sifted(
     context: &Context<'_>,
-    plan: &Plan,
+    plan: &MergePlan,
     batch: &mut Batch<'_, '_>,
     mut order: Vec<usize>,
 ) -> Result<(Chain, Vec<(usize, Why)>)> {
@@ -534,7 +539,7 @@ fn marked(context: &Context<'_>, chain: &Chain) -> Result<Option<(usize, Why)>> 
 }
 
 /// Points a branch at the result for the user to inspect, instead of moving the target.
-fn prepare(context: &Context<'_>, plan: &Plan, chain: &Chain) -> Result<String> {
+fn prepare(context: &Context<'_>, plan: &MergePlan, chain: &Chain) -> Result<String> {
     let branch = format!("{PREPARED}{}", plan.target.branch);
     let name = format!("refs/heads/{branch}");
     let before = context.repo.find_ref(&name)?;
@@ -559,7 +564,7 @@ fn prepare(context: &Context<'_>, plan: &Plan, chain: &Chain) -> Result<String> 
 }
 
 /// Verifies that the target contains the result, and that its checkouts have the merged files.
-fn verify(context: &Context<'_>, plan: &Plan, chain: &Chain) -> Result<()> {
+fn verify(context: &Context<'_>, plan: &MergePlan, chain: &Chain) -> Result<()> {
     let wrong = |what: String| {
         Error::fatal(what).hint(format!(
             "git log --oneline {}",
@@ -602,7 +607,7 @@ struct Batch<'a, 't> {
 
 impl<'a, 't> Batch<'a, 't> {
     /// Returns the candidates of a plan, without a tester.
-    fn of(context: &'a Context<'_>, plan: &'a Plan, tell: &'t mut Tell<'t>) -> Self {
+    fn of(context: &'a Context<'_>, plan: &'a MergePlan, tell: &'t mut Tell<'t>) -> Self {
         let builder = Builder::new(context.repo, &plan.candidates, plan.style, plan.text);
         Batch {
             base: plan.target.tip,
@@ -615,7 +620,7 @@ impl<'a, 't> Batch<'a, 't> {
     }
 }
 
-impl World for Batch<'_, '_> {
+impl Bisection for Batch<'_, '_> {
     fn build(&mut self, order: &[usize]) -> Result<Chain> {
         let built = self.built.links.iter().map(|link| &link.index);
         match !order.is_empty() && built.eq(order) {
@@ -624,9 +629,9 @@ impl World for Batch<'_, '_> {
         }
     }
 
-    fn test(&mut self, commit: ObjectId, holds: &[usize]) -> Result<Colour> {
+    fn test(&mut self, commit: ObjectId, holds: &[usize]) -> Result<TestColour> {
         let Some(tester) = &mut self.tester else {
-            return Ok(Colour::Green);
+            return Ok(TestColour::Green);
         };
         let names = holds
             .iter()
@@ -657,10 +662,10 @@ impl World for Batch<'_, '_> {
 }
 
 /// Takes the merge lock and recovers an interrupted merge.
-pub fn begin(context: &Context<'_>, tell: &mut Tell<'_>) -> Result<Right> {
-    let right = Right::take(context)?;
+pub fn begin(context: &Context<'_>, tell: &mut Tell<'_>) -> Result<MergeLock> {
+    let right = MergeLock::take(context)?;
     let (found, _) = recover::recover(context, &right)?;
-    if found != recover::Found::Nothing {
+    if found != recover::UnfinishedMerge::Nothing {
         tell(Told::Recovered(&found));
     }
     Ok(right)

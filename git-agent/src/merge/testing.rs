@@ -20,7 +20,7 @@ use crate::git::worktree::temporary::Scratch;
 use crate::git::{ObjectId, sha256};
 use crate::guard::environment::Guard;
 use crate::guard::policy::Own;
-use crate::merge::bisect::Colour;
+use crate::merge::bisect::TestColour;
 use crate::merge::landing::journal;
 use crate::model::session::SessionId;
 use crate::process::detach::own_program;
@@ -28,7 +28,7 @@ use crate::process::identity::{Handle, Signal};
 use crate::process::limits::{Limits, plan_limits};
 use crate::process::shim;
 use crate::process::spawn::{self, Shim, Stdin};
-use crate::process::tree::{self, Care};
+use crate::process::tree::{self, KillCare};
 use crate::process::wait::{Poll, Signals};
 use crate::review::moved_meanwhile::Meanwhile;
 use crate::session::caller;
@@ -64,9 +64,9 @@ pub struct Tester<'a> {
 
 /// Result of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct TestResult {
     /// Whether the tests passed.
-    pub colour: Colour,
+    pub colour: TestColour,
     /// Whether the result was remembered, so that nothing ran.
     pub remembered: bool,
     /// The actions that the guard refused, the refs that moved and the verdicts that were given during the test, in
@@ -88,14 +88,14 @@ impl<'a> Tester<'a> {
     }
 
     /// Tests a commit that contains the work of a session. The guard treats the tests as code of that session.
-    pub fn test(&mut self, commit: ObjectId, of: SessionId) -> Result<Verdict> {
+    pub fn test(&mut self, commit: ObjectId, of: SessionId) -> Result<TestResult> {
         let tree = self.context.repo.tree_of(commit)?;
         let dir = self.context.store.require_dir("merge/tests")?;
         let (memory, log) = places(&dir, tree, &self.command, self.setup.as_deref());
         if !self.again
             && let Some(known) = recall(&memory, &tree.to_string(), &self.command)
         {
-            return Ok(Verdict {
+            return Ok(TestResult {
                 colour: colour(known.passed, &log),
                 remembered: true,
                 told: Vec::new(),
@@ -107,8 +107,8 @@ impl<'a> Tester<'a> {
             Ended::With(code) => code == Some(0),
             // A late test is not remembered: it may pass another time or with a longer limit.
             Ended::Late => {
-                return Ok(Verdict {
-                    colour: Colour::Late(log.display().to_string()),
+                return Ok(TestResult {
+                    colour: TestColour::Late(log.display().to_string()),
                     remembered: false,
                     told,
                 });
@@ -122,7 +122,7 @@ impl<'a> Tester<'a> {
         };
         journal::write_durably(&memory, &known)?;
         fault::point("merge.test.remembered").context(|| "cannot test".into())?;
-        Ok(Verdict {
+        Ok(TestResult {
             colour: colour(passed, &log),
             remembered: false,
             told,
@@ -235,7 +235,7 @@ fn places(dir: &Path, tree: ObjectId, command: &str, setup: Option<&str>) -> (Pa
 }
 
 /// Returns the remembered result of the configured tests for a tree. Runs nothing.
-pub fn known(context: &Context<'_>, tree: ObjectId) -> Option<Colour> {
+pub fn known(context: &Context<'_>, tree: ObjectId) -> Option<TestColour> {
     let command = context.config.text(&settings::TEST)?;
     let setup = context.config.text(&settings::SETUP);
     let (memory, log) = places(&log_dir(context), tree, &command, setup.as_deref());
@@ -243,10 +243,10 @@ pub fn known(context: &Context<'_>, tree: ObjectId) -> Option<Colour> {
     Some(colour(known.passed, &log))
 }
 
-fn colour(passed: bool, log: &Path) -> Colour {
+fn colour(passed: bool, log: &Path) -> TestColour {
     match passed {
-        true => Colour::Green,
-        false => Colour::Red(log.display().to_string()),
+        true => TestColour::Green,
+        false => TestColour::Red(log.display().to_string()),
     }
 }
 
@@ -366,7 +366,7 @@ fn run(context: &Context<'_>, fence: &Fence, command: &str, log: &File) -> Resul
         .wait()
         .context(|| "cannot wait for the tests".into())?;
     // Processes that a killed guardian left behind hold the pipes open.
-    tree::end_all(Care::new(GRACE))?;
+    tree::end_all(KillCare::new(GRACE))?;
     let _ = (out.join(), err.join());
     if !ended && !ready.is_empty() {
         let signal = interrupts.signals.take().first().copied();

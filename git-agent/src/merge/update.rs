@@ -8,7 +8,7 @@ use crate::error::{Error, Result, shell_word};
 use crate::git::ObjectId;
 use crate::git::merge::{Merged, NewCommit};
 use crate::git::snapshot::rebase_dirty::Taken;
-use crate::merge::landing::move_session::{self, Place};
+use crate::merge::landing::move_session::{self, SessionPlace};
 use crate::model::event::Body;
 use crate::model::session::Session;
 use crate::session::worktree::hold::while_still;
@@ -51,7 +51,7 @@ impl FromStr for How {
 
 /// Result of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum UpdateOutcome {
     /// The session was up to date.
     Current,
     /// The session now contains the branch.
@@ -70,11 +70,16 @@ pub enum Outcome {
 }
 
 /// Updates a session from a branch. Uncommitted work stays as it is. Refuses while a turn runs.
-pub fn update(context: &Context<'_>, session: &Session, from: &str, how: How) -> Result<Outcome> {
+pub fn update(
+    context: &Context<'_>,
+    session: &Session,
+    from: &str,
+    how: How,
+) -> Result<UpdateOutcome> {
     while_still(context, session, || {
         let place = move_session::place(context, session)?;
         let outcome = update_still(context, session, &place, from, how)?;
-        if let Outcome::Updated { before, after, .. } = &outcome {
+        if let UpdateOutcome::Updated { before, after, .. } = &outcome {
             let text = format!("brought up to date with '{from}': {before} is now {after}");
             record(
                 context,
@@ -101,14 +106,14 @@ pub fn parent_of(session: &Session) -> Result<&str> {
 fn update_still(
     context: &Context<'_>,
     session: &Session,
-    place: &Place,
+    place: &SessionPlace,
     from: &str,
     how: How,
-) -> Result<Outcome> {
+) -> Result<UpdateOutcome> {
     let repo = context.repo;
     let theirs = require_branch(context, from)?;
     if repo.is_ancestor(theirs, place.tip)? {
-        return Ok(Outcome::Current);
+        return Ok(UpdateOutcome::Current);
     }
     let after = match how {
         // A branch without commits of its own is fast-forwarded.
@@ -121,21 +126,21 @@ fn update_still(
                 author: None,
                 sign: true,
             })?,
-            Merged::Conflict(paths) => return Ok(Outcome::Conflict(paths)),
+            Merged::Conflict(paths) => return Ok(UpdateOutcome::Conflict(paths)),
         },
         How::Rebase => match rebase(context, place.tip, theirs)? {
             Ok(after) => after,
-            Err(paths) => return Ok(Outcome::Conflict(paths)),
+            Err(paths) => return Ok(UpdateOutcome::Conflict(paths)),
         },
     };
     let (_, commits) = repo.ahead_behind(place.tip, theirs)?;
     match move_session::advance(context, session, place, after, "before update")? {
-        Taken::Done => Ok(Outcome::Updated {
+        Taken::Done => Ok(UpdateOutcome::Updated {
             before: place.tip,
             after,
             commits,
         }),
-        Taken::Conflict(paths) => Ok(Outcome::Uncommitted(paths)),
+        Taken::Conflict(paths) => Ok(UpdateOutcome::Uncommitted(paths)),
     }
 }
 
@@ -147,7 +152,7 @@ pub fn require_branch(context: &Context<'_>, name: &str) -> Result<ObjectId> {
 }
 
 /// Returns the message of the merge commit, in git's form.
-pub fn message(session: &Session, from: &str, place: &Place) -> String {
+pub fn message(session: &Session, from: &str, place: &SessionPlace) -> String {
     let branch = place
         .branch
         .strip_prefix("refs/heads/")

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::merge::resolve::Case;
 use crate::merge::resolve::auto::{self, Consent};
-use crate::merge::update::{self, How, Outcome};
+use crate::merge::update::{self, How, UpdateOutcome};
 use crate::model::session::Session;
 use crate::session::caller::{self, Act};
 use crate::store::list::Listed;
@@ -26,7 +26,7 @@ pub trait Reporter {
     fn tell(&mut self, text: String);
 
     /// Hears what became of a session.
-    fn updated(&mut self, session: &Session, outcome: Outcome);
+    fn updated(&mut self, session: &Session, outcome: UpdateOutcome);
 
     /// Hears why a session of several could not be brought up to date.
     fn failed(&mut self, session: &Session, error: crate::error::Error);
@@ -70,7 +70,7 @@ fn update_one(
     session: &Session,
     options: &Options,
     reporter: &mut dyn Reporter,
-) -> Result<Outcome> {
+) -> Result<UpdateOutcome> {
     let from = match &options.from {
         Some(from) => from.as_str(),
         None => update::parent_of(session)?,
@@ -81,7 +81,7 @@ fn update_one(
     };
     let outcome = update::update(context, session, from, how)?;
     match (&outcome, &options.auto) {
-        (Outcome::Conflict(_) | Outcome::Uncommitted(_), Some(auto)) => {
+        (UpdateOutcome::Conflict(_) | UpdateOutcome::Uncommitted(_), Some(auto)) => {
             resolve(context, session, from, auto, reporter)
         }
         _ => Ok(outcome),
@@ -95,7 +95,7 @@ fn resolve(
     from: &str,
     options: &auto::Options,
     reporter: &mut dyn Reporter,
-) -> Result<Outcome> {
+) -> Result<UpdateOutcome> {
     let Some(case) = Case::open(context, session, from)? else {
         // The work that stood in the way was not committed; it is now.
         return update::update(context, session, from, How::Merge);
@@ -112,10 +112,10 @@ fn resolve(
     let mut tell = |text| reporter.borrow_mut().tell(text);
     let taken = auto::resolve(context, &case, options, &mut consent, &mut tell)?;
     let Some(resolution) = taken else {
-        return Ok(Outcome::Conflict(case.paths()));
+        return Ok(UpdateOutcome::Conflict(case.paths()));
     };
     let (_, commits) = context.repo.ahead_behind(case.place.tip, case.theirs)?;
-    Ok(Outcome::Updated {
+    Ok(UpdateOutcome::Updated {
         before: case.place.tip,
         after: resolution.commit,
         commits,

@@ -4,7 +4,7 @@ use crate::model::session::Exit;
 
 /// The agent's own report on a finished turn.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Claim {
+pub struct TurnClaim {
     /// Whether it reports success.
     pub ok: bool,
     /// Whether the turn was cancelled.
@@ -17,12 +17,12 @@ pub struct Claim {
     pub exit: Option<Exit>,
 }
 
-impl Claim {
+impl TurnClaim {
     /// Returns the report of a failed turn.
     pub fn failed(trouble: Trouble) -> Self {
-        Claim {
+        TurnClaim {
             trouble: Some(trouble),
-            ..Claim::default()
+            ..TurnClaim::default()
         }
     }
 }

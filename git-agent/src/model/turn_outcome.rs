@@ -2,13 +2,13 @@
 //! any work.
 
 use crate::model::session::{Exit, State};
-use crate::model::turn_claim::{Claim, TroubleKind};
+use crate::model::turn_claim::{TroubleKind, TurnClaim};
 
 /// The facts about a finished turn.
 #[derive(Debug)]
 pub struct Facts<'a> {
     /// The agent's own report.
-    pub claim: &'a Claim,
+    pub claim: &'a TurnClaim,
     /// Whether the worktree or the branch changed during the turn; `None` if unknown.
     pub changed: Option<bool>,
     /// The reason for a stop that the user asked for.
@@ -23,7 +23,7 @@ pub struct Facts<'a> {
 
 /// The session's state after a turn.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct TurnOutcome {
     /// The new state.
     pub state: State,
     /// The reason, in words; may be empty.
@@ -33,12 +33,12 @@ pub struct Verdict {
 }
 
 /// Decides the state of a session after a turn.
-pub fn judge(facts: &Facts<'_>) -> Verdict {
+pub fn judge(facts: &Facts<'_>) -> TurnOutcome {
     let claim = facts.claim;
     let mut exit = claim.exit.clone().unwrap_or_default();
     let (state, reason) = decide(facts, &exit);
     exit.reason.clone_from(&reason);
-    Verdict {
+    TurnOutcome {
         state,
         reason,
         exit,
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use crate::model::turn_claim::Trouble;
 
-    fn state(claim: Claim, changed: Option<bool>) -> State {
+    fn state(claim: TurnClaim, changed: Option<bool>) -> State {
         let facts = Facts {
             claim: &claim,
             changed,
@@ -128,19 +128,19 @@ mod tests {
 
     #[test]
     fn exit_zero_is_not_enough() {
-        let claim = Claim {
+        let claim = TurnClaim {
             ok: true,
-            ..Claim::default()
+            ..TurnClaim::default()
         };
         assert_eq!(state(claim.clone(), Some(false)), State::Failed);
         assert_eq!(state(claim.clone(), Some(true)), State::Ready);
         assert_eq!(state(claim.clone(), None), State::Ready);
-        let talked = Claim {
+        let talked = TurnClaim {
             final_text: "nothing to do".into(),
             ..claim.clone()
         };
         assert_eq!(state(talked, Some(false)), State::Ready);
-        let failed = Claim {
+        let failed = TurnClaim {
             exit: Some(Exit {
                 code: Some(3),
                 ..Exit::default()
@@ -153,7 +153,7 @@ mod tests {
             text: "401\nmore".into(),
             retry_after: None,
         };
-        let refused = Claim {
+        let refused = TurnClaim {
             trouble: Some(trouble),
             ..claim
         };

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::merge::conflicts::{Clashing, Lines, Matrix, Pair, Side, Verdict};
+use crate::merge::conflicts::{Clashing, Lines, Matrix, Pair, PairResult, Side};
 use crate::model::session::SessionId;
 use crate::output::human;
 use crate::output::table::{Cell, Column, Table};
@@ -24,7 +24,7 @@ pub fn matrix(matrix: &Matrix, width: Option<usize>) -> Option<Table> {
         matrix
             .between
             .iter()
-            .any(|pair| pair.verdict != Verdict::Clean && touches(pair, sid))
+            .any(|pair| pair.verdict != PairResult::Clean && touches(pair, sid))
     };
     let columns: Vec<(usize, &Side)> = matrix
         .sessions
@@ -78,11 +78,11 @@ fn touches(pair: &Pair, sid: Option<SessionId>) -> bool {
     pair.ours.session == sid || pair.theirs.session == sid
 }
 
-fn cell(verdict: &Verdict) -> Cell {
+fn cell(verdict: &PairResult) -> Cell {
     match verdict {
-        Verdict::Clean => Cell::new("-").in_color(Slot::Dim),
-        Verdict::Unrelated => Cell::new("?").in_color(Slot::Bad),
-        Verdict::Conflict(clashing) => {
+        PairResult::Clean => Cell::new("-").in_color(Slot::Dim),
+        PairResult::Unrelated => Cell::new("?").in_color(Slot::Bad),
+        PairResult::Conflict(clashing) => {
             Cell::new(clashing.len().max(1).to_string()).in_color(Slot::Bad)
         }
     }
@@ -92,9 +92,9 @@ fn cell(verdict: &Verdict) -> Cell {
 pub fn headline(pair: &Pair) -> String {
     let (ours, theirs) = (&pair.ours.name, &pair.theirs.name);
     match &pair.verdict {
-        Verdict::Clean => format!("{ours} and {theirs}: no conflict"),
-        Verdict::Unrelated => format!("{ours} and {theirs}: no common history"),
-        Verdict::Conflict(clashing) => {
+        PairResult::Clean => format!("{ours} and {theirs}: no conflict"),
+        PairResult::Unrelated => format!("{ours} and {theirs}: no common history"),
+        PairResult::Conflict(clashing) => {
             let count = human::count(clashing.len().max(1) as u64, "file");
             format!("{ours} and {theirs}: conflict in {count}")
         }

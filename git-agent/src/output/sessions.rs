@@ -7,7 +7,7 @@ use crate::listing::row::Summary;
 use crate::listing::verdicts::Judgement;
 use crate::model::known::Finding;
 use crate::model::review::Verdict;
-use crate::model::review::authorship::{Claim, shown};
+use crate::model::review::authorship::{Authorship, shown};
 use crate::model::session::State;
 use crate::output::human;
 use crate::output::moment::Clock;
@@ -177,7 +177,7 @@ pub fn author(row: &Summary) -> String {
     };
     match row.mine {
         true => String::new(),
-        false => shown(name, row.claim.or(Some(Claim::Claimed))),
+        false => shown(name, row.claim.or(Some(Authorship::Claimed))),
     }
 }
 

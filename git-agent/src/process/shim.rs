@@ -19,7 +19,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::error::{Context, Error, Kind, Result};
 use crate::process::identity::{Handle, Signal, Stat};
-use crate::process::tree::{self, Care};
+use crate::process::tree::{self, KillCare};
 use crate::process::wait::{Poll, Signals};
 
 /// The verb under which the shim runs.
@@ -191,13 +191,13 @@ fn guard(command: &[OsString]) -> Result<i32> {
         asked_to_end = poll.wait(None)? == [true];
     }
     if asked_to_end {
-        tree::end_all(Care::new(GRACE))?;
+        tree::end_all(KillCare::new(GRACE))?;
         return Ok(128 + Signal::TERM.as_raw());
     }
     let status = child
         .wait()
         .context(|| "cannot wait for a program".into())?;
-    tree::end_all(Care::new(GRACE))?;
+    tree::end_all(KillCare::new(GRACE))?;
     let signal = status.signal().unwrap_or_default();
     Ok(status.code().unwrap_or(128 + signal))
 }

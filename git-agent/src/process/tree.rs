@@ -128,7 +128,7 @@ pub fn reap(keep: &[u32]) -> usize {
 
 /// Constraints for ending processes.
 #[derive(Clone, Copy)]
-pub struct Care<'a> {
+pub struct KillCare<'a> {
     /// The time between TERM and KILL.
     pub grace: Duration,
     /// Selects processes to leave alone with all their descendants, such as the supervisor of another session.
@@ -137,10 +137,10 @@ pub struct Care<'a> {
     pub keep: &'a [u32],
 }
 
-impl Care<'_> {
+impl KillCare<'_> {
     /// Returns constraints with only a grace time.
     pub fn new(grace: Duration) -> Self {
-        Care {
+        KillCare {
             grace,
             spare: &|_| false,
             keep: &[],
@@ -160,7 +160,7 @@ pub struct Ended {
 }
 
 /// Ends and reaps every process below this one. Requires [`adopt_orphans`] before they started.
-pub fn end_all(care: Care<'_>) -> Result<Ended> {
+pub fn end_all(care: KillCare<'_>) -> Result<Ended> {
     reap(care.keep);
     // Orphans become our children, and a zombie stays a child until it is reaped: without a child there is no
     // descendant.
@@ -173,7 +173,7 @@ pub fn end_all(care: Care<'_>) -> Result<Ended> {
 }
 
 /// Ends this user's processes that were started with `name=value` in their environment, and their descendants.
-pub fn end_marked(name: &str, value: &str, care: Care<'_>) -> Result<Ended> {
+pub fn end_marked(name: &str, value: &str, care: KillCare<'_>) -> Result<Ended> {
     End::new(care).run(&|stats| {
         stats
             .values()
@@ -185,7 +185,7 @@ pub fn end_marked(name: &str, value: &str, care: Care<'_>) -> Result<Ended> {
 
 /// Ends recorded processes and their descendants. Skips records of an earlier boot, of reused pids and of ended
 /// processes.
-pub fn end_recorded(env: &Env, records: &[ProcessId], care: Care<'_>) -> Result<Ended> {
+pub fn end_recorded(env: &Env, records: &[ProcessId], care: KillCare<'_>) -> Result<Ended> {
     let boot = boot_id(env)?;
     End::new(care).run(&|stats| {
         stats
@@ -196,11 +196,11 @@ pub fn end_recorded(env: &Env, records: &[ProcessId], care: Care<'_>) -> Result<
     })
 }
 
-type Snapshot = BTreeMap<u32, Stat>;
+type ProcessTable = BTreeMap<u32, Stat>;
 
 /// An ending in progress.
 struct End<'a> {
-    care: Care<'a>,
+    care: KillCare<'a>,
     /// Whether we reap ended children. When ending unrelated processes, other code may wait for our children.
     reaps: bool,
     /// All targets so far, by pid and start time: a process stays a target when its parent dies.
@@ -211,7 +211,7 @@ struct End<'a> {
 }
 
 impl<'a> End<'a> {
-    fn new(care: Care<'a>) -> Self {
+    fn new(care: KillCare<'a>) -> Self {
         End {
             care,
             reaps: false,
@@ -222,7 +222,7 @@ impl<'a> End<'a> {
         }
     }
 
-    fn run(mut self, find: &dyn Fn(&Snapshot) -> Vec<Stat>) -> Result<Ended> {
+    fn run(mut self, find: &dyn Fn(&ProcessTable) -> Vec<Stat>) -> Result<Ended> {
         let grace = Instant::now().checked_add(self.care.grace);
         loop {
             let alive = self.scan(find);
@@ -258,7 +258,7 @@ impl<'a> End<'a> {
     }
 
     /// Returns the living targets that may be signalled, and reaps the dead.
-    fn scan(&mut self, find: &dyn Fn(&Snapshot) -> Vec<Stat>) -> Vec<Stat> {
+    fn scan(&mut self, find: &dyn Fn(&ProcessTable) -> Vec<Stat>) -> Vec<Stat> {
         if self.reaps {
             reap(self.care.keep);
         }
@@ -359,9 +359,9 @@ fn wait_for_any(stats: &[Stat], deadline: Option<Instant>) -> Result<()> {
 }
 
 /// Returns every process of the machine.
-fn snapshot() -> Snapshot {
+fn snapshot() -> ProcessTable {
     let Ok(listing) = std::fs::read_dir("/proc") else {
-        return Snapshot::new();
+        return ProcessTable::new();
     };
     listing
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
@@ -371,7 +371,7 @@ fn snapshot() -> Snapshot {
 }
 
 /// Returns the descendants of these, without spared processes and their descendants.
-fn below(stats: &Snapshot, roots: &BTreeSet<u32>, spare: &dyn Fn(&Stat) -> bool) -> Vec<Stat> {
+fn below(stats: &ProcessTable, roots: &BTreeSet<u32>, spare: &dyn Fn(&Stat) -> bool) -> Vec<Stat> {
     let mut children: BTreeMap<u32, Vec<&Stat>> = BTreeMap::new();
     for stat in stats.values() {
         children.entry(stat.parent).or_default().push(stat);
@@ -391,7 +391,7 @@ fn below(stats: &Snapshot, roots: &BTreeSet<u32>, spare: &dyn Fn(&Stat) -> bool)
 }
 
 /// Returns the processes that are never signalled: this one, its ancestors, and pid 1.
-fn protected(stats: &Snapshot) -> BTreeSet<u32> {
+fn protected(stats: &ProcessTable) -> BTreeSet<u32> {
     let mut protected = BTreeSet::from([0, 1]);
     let mut next = std::process::id();
     // A pid seen twice would be a loop, which only an inconsistent snapshot can show.

@@ -8,7 +8,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 
 use crate::redact::detect::colors::Plain;
 use crate::redact::detect::known::KnownSecrets;
-use crate::redact::detect::rules::{Found, SHAPES};
+use crate::redact::detect::rules::{RuleMatch, SHAPES};
 use crate::redact::detect::words::{Trigger, placeholder_at, words};
 use crate::redact::detect::{context, encoded, entropy, headers, pem, url, wrapped};
 use crate::redact::text::{Class, starts_token};
@@ -304,11 +304,11 @@ impl Walk<'_> {
                     self.add(Layer::Shape, (start, end, SHAPES[index].rule));
                 }
                 let looked = match SHAPES[index].at(text, prefix, start) {
-                    Found::Token(from, to) => {
+                    RuleMatch::Token(from, to) => {
                         self.add(Layer::Shape, (from, to, SHAPES[index].rule));
                         to
                     }
-                    Found::NothingBefore(place) => place,
+                    RuleMatch::NothingBefore(place) => place,
                 };
                 if looked > start + 1 {
                     self.shape_ends.resize(SHAPES.len(), 0);

@@ -11,7 +11,7 @@ use crate::git::snapshot::scan::Hidden;
 use crate::model::event::{Body, is_begun_line, is_unfinished};
 use crate::model::review::findings::{self, Finding};
 use crate::model::review::standing::agent;
-use crate::model::review::{Action, Place, Side};
+use crate::model::review::{Action, CommentPlace, Side};
 use crate::model::session::fold::shorten;
 use crate::model::session::{Person, Session, State};
 use crate::review::anchors::{self, Pointed};
@@ -20,7 +20,7 @@ use crate::review::moved_meanwhile::Meanwhile;
 use crate::review::{git_notes, records};
 use crate::session::control::state;
 use crate::session::create::{Options, choose_agent, start};
-use crate::session::events::wait::{self, Outcome, Wish};
+use crate::session::events::wait::{self, WaitOutcome, Wish};
 use crate::session::worktree::clean;
 use crate::session::worktree::work::{self, Keep, Work};
 use crate::session::{control, events};
@@ -217,7 +217,7 @@ fn place(
     listed: &Listed,
     work: &Work,
     finding: &Finding,
-) -> (Option<Place>, Option<String>) {
+) -> (Option<CommentPlace>, Option<String>) {
     let Some(file) = &finding.file else {
         return (None, None);
     };
@@ -230,7 +230,7 @@ fn place(
         };
         anchors::point(context, &listed.session, work, &at)
             .ok()
-            .map(Place::Code)
+            .map(CommentPlace::Code)
     };
     let lines = finding.line.map(|line| (line, finding.end.unwrap_or(line)));
     if let Some(place) = point(lines) {
@@ -253,7 +253,7 @@ fn ask(
     tell: &mut dyn FnMut(String),
 ) -> Result<Answered> {
     let repo = context.repo;
-    let wish = choose_agent::Wish {
+    let wish = choose_agent::AgentChoice {
         agent: reviewer.agent,
         model: reviewer.model,
         role: reviewer.role,
@@ -294,7 +294,7 @@ fn ask(
         },
         &|_| {},
     )?;
-    if let Outcome::TimedOut(_) = outcome {
+    if let WaitOutcome::TimedOut(_) = outcome {
         control::stop::end(context, sid, "the review took too long")?;
     }
     let text = answer(context, sid)?;
@@ -305,14 +305,14 @@ fn ask(
     put_away(context, &session, after)?;
     let name = session.name.clone();
     match outcome {
-        Outcome::Reached(_) => Ok(Answered {
+        WaitOutcome::Reached(_) => Ok(Answered {
             who: agent(&session.agent, &name, sid),
             session,
             text,
         }),
-        Outcome::TimedOut(_) => Err(Error::fatal("the review took too long")
+        WaitOutcome::TimedOut(_) => Err(Error::fatal("the review took too long")
             .hint(format!("git agent log {}", shell_word(name)))),
-        Outcome::Ended(_) => {
+        WaitOutcome::Ended(_) => {
             let reason = session
                 .exit
                 .as_ref()

@@ -9,9 +9,9 @@ use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
 use crate::model::event::Body;
 use crate::model::review::path::unquote;
-use crate::model::review::{Action, Place, Severity, Side};
+use crate::model::review::{Action, CommentPlace, Severity, Side};
 use crate::model::session::Ulid;
-use crate::review::records::{self, Found, Reviews, short_id};
+use crate::review::records::{self, LoadedReviews, Reviews, short_id};
 use crate::review::{anchors, draft, git_notes};
 use crate::session::caller::{self, Act};
 use crate::session::events;
@@ -37,7 +37,7 @@ pub struct Written {
     /// The work that it is about.
     pub work: Work,
     /// Its place there.
-    pub at: Option<Place>,
+    pub at: Option<CommentPlace>,
     /// The line that had this number when the work was last shown, where that was another one.
     pub line_before: Option<String>,
 }
@@ -83,8 +83,12 @@ pub fn add(
 }
 
 /// Returns the line that a place named when the work was last shown, if it was another one: numbers come from there.
-fn line_before(context: &Context<'_>, listed: &Listed, at: Option<&Place>) -> Option<String> {
-    let Some(Place::Code(code)) = at else {
+fn line_before(
+    context: &Context<'_>,
+    listed: &Listed,
+    at: Option<&CommentPlace>,
+) -> Option<String> {
+    let Some(CommentPlace::Code(code)) = at else {
         return None;
     };
     let text = code.text.first()?;
@@ -101,14 +105,14 @@ fn place(
     context: &Context<'_>,
     listed: &Listed,
     target: CommentTarget<'_>,
-) -> Result<(Work, Option<Place>)> {
+) -> Result<(Work, Option<CommentPlace>)> {
     let work = work::look(context, listed, Keep::Snapshot)?;
     let (text, side) = match target {
         CommentTarget::Session => return Ok((work, None)),
         CommentTarget::Turn(turn) => {
             let event = prompt_of(context, listed, turn)?;
             let turn = Some(turn);
-            return Ok((work, Some(Place::Event { event, turn })));
+            return Ok((work, Some(CommentPlace::Event { event, turn })));
         }
         CommentTarget::Code(text, side) => (text, side),
     };
@@ -117,7 +121,7 @@ fn place(
     let typed = typed_path(context, text, &exists);
     let pointed = anchors::parse(&typed, side, &exists)?;
     let code = anchors::point(context, &listed.session, &work, &pointed)?;
-    Ok((work, Some(Place::Code(code))))
+    Ok((work, Some(CommentPlace::Code(code))))
 }
 
 /// Returns a typed path as seen from the top of the repository: it is typed from there, or from the current directory.
@@ -301,7 +305,7 @@ pub fn reword(context: &Context<'_>, wanted: &str, words: &str) -> Result<Ulid> 
 }
 
 /// Returns the error for a comment that was deleted: it stays so, whatever is done with it.
-fn deleted(found: &Found<'_>) -> Error {
+fn deleted(found: &LoadedReviews<'_>) -> Error {
     let short = short_id(found.comment.id);
     Error::fatal(format!("comment {short} was deleted")).hint("git agent review list")
 }
@@ -310,14 +314,14 @@ fn find_all<'r>(
     context: &Context<'_>,
     reviews: &'r Reviews,
     wanted: &[String],
-) -> Result<Vec<Found<'r>>> {
+) -> Result<Vec<LoadedReviews<'r>>> {
     let me = context.store.writer()?;
     let find = |wanted: &String| reviews.find(wanted, me.as_ref());
     wanted.iter().map(find).collect()
 }
 
 /// Writes one record about a comment.
-fn write(context: &Context<'_>, found: &Found<'_>, action: Action) -> Result<()> {
+fn write(context: &Context<'_>, found: &LoadedReviews<'_>, action: Action) -> Result<()> {
     let who = records::author(context)?;
     let home = records::home(context, found.thread);
     records::write(context, found.sid, home, &who, vec![action])?;
@@ -325,7 +329,7 @@ fn write(context: &Context<'_>, found: &Found<'_>, action: Action) -> Result<()>
 }
 
 /// Refuses to change what another author said.
-fn require_own(context: &Context<'_>, found: &Found<'_>) -> Result<()> {
+fn require_own(context: &Context<'_>, found: &LoadedReviews<'_>) -> Result<()> {
     let writer = context.store.writer()?;
     let speaker = records::author(context)?;
     if records::is_own(found.comment, writer.as_ref(), &speaker) {

@@ -8,7 +8,7 @@ use crate::error::{Error, Result, shell_word};
 use crate::file::{self, Durability};
 use crate::git::ObjectId;
 use crate::model::review::path::unquote;
-use crate::model::review::{Action, Place, Review};
+use crate::model::review::{Action, CommentPlace, Review};
 use crate::model::session::Ulid;
 use crate::process::lock::Lock;
 use crate::review::anchors::{self, Placed};
@@ -317,7 +317,7 @@ fn action(
     Ok(match wish {
         Wish::Comment(Some(at), body) => {
             let at = anchors::point(context, &listed.session, work, at)?;
-            comment(None, None, Some(Place::Code(at)), body)
+            comment(None, None, Some(CommentPlace::Code(at)), body)
         }
         Wish::Comment(None, body) => comment(None, None, None, body),
         Wish::Reply(target, body) => comment(Some(target.id), told(target), None, body),

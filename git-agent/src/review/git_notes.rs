@@ -8,7 +8,7 @@ use crate::env::Millis;
 use crate::error::Result;
 use crate::git::{ObjectId, ObjectKind};
 use crate::model::review::authorship::shown;
-use crate::model::review::{Comment, Place, Side, Thread, Verdict};
+use crate::model::review::{Comment, CommentPlace, Side, Thread, Verdict};
 use crate::review::prompt::{path_shown, plain};
 use crate::review::records;
 use crate::session::worktree::work;
@@ -47,9 +47,9 @@ pub fn render(context: &Context<'_>) -> Result<()> {
         let name = listed.map_or_else(|| sid.to_string(), |listed| line(&listed.session.name));
         for thread in review.threads.iter().filter(|thread| thread.is_visible()) {
             let commit = match &thread.at {
-                Some(Place::Code(code)) => known(&code.commit),
+                Some(CommentPlace::Code(code)) => known(&code.commit),
                 // What is about no commit stands where the session is now.
-                Some(Place::Event { .. }) | None => {
+                Some(CommentPlace::Event { .. }) | None => {
                     listed.and_then(|listed| work::tip(context, listed).ok())
                 }
             };
@@ -99,8 +99,8 @@ fn rendered(thread: &Thread, session: &str) -> String {
 /// Returns what a thread is about, and what to add to its state.
 fn place(thread: &Thread) -> (String, &'static str) {
     let code = match &thread.at {
-        Some(Place::Code(code)) => code,
-        Some(Place::Event { turn, .. }) => {
+        Some(CommentPlace::Code(code)) => code,
+        Some(CommentPlace::Event { turn, .. }) => {
             let turn = turn.map_or_else(String::new, |turn| format!("turn {turn} of "));
             return (format!("{turn}the conversation"), "");
         }

@@ -12,7 +12,7 @@ use crate::model::event::Body;
 use crate::model::review::authorship::unmarked;
 use crate::model::review::path::{self, from_text, to_text};
 use crate::model::review::standing::{Judged, Opinion, session_of};
-use crate::model::review::{Comment, Place, Side, Verdict};
+use crate::model::review::{Comment, CommentPlace, Side, Verdict};
 use crate::model::session::{Person, SessionId, Ulid, WriterId};
 use crate::review::anchors::{Around, Placed, Spot};
 use crate::session::events;
@@ -247,7 +247,7 @@ pub fn place(placed: &Placed<'_>) -> String {
     match &placed.spot {
         Spot::Session => "The session as a whole".to_owned(),
         Spot::Event(_) => match &placed.thread.at {
-            Some(Place::Event {
+            Some(CommentPlace::Event {
                 turn: Some(turn), ..
             }) => format!("Turn {turn} of the conversation"),
             _ => "Something said in the conversation".to_owned(),
@@ -270,7 +270,7 @@ pub fn place(placed: &Placed<'_>) -> String {
             format!("{}:{first}-{last}{}", shown(path), before(*side))
         }
         Spot::Outdated => match &placed.thread.at {
-            Some(Place::Code(code)) => {
+            Some(CommentPlace::Code(code)) => {
                 let path = code.path.as_deref().unwrap_or_default();
                 format!("{} (code that has changed since)", path_shown(path))
             }
@@ -283,7 +283,7 @@ pub fn place(placed: &Placed<'_>) -> String {
 ///
 /// Around lines that are there now stands what is around them now; around others, what was.
 fn excerpt(placed: &Placed<'_>, around: Option<Around>) -> String {
-    let Some(Place::Code(code)) = &placed.thread.at else {
+    let Some(CommentPlace::Code(code)) = &placed.thread.at else {
         return String::new();
     };
     if code.text.is_empty() {
@@ -370,7 +370,7 @@ mod tests {
         let sid = Ulid::from_parts(Millis(1), [9; 10]);
         let me: WriterId = "ada-1a2b".parse().expect("a writer");
         let thread = Thread {
-            at: Some(Place::Code(CodePlace {
+            at: Some(CommentPlace::Code(CodePlace {
                 path: Some("src/a.rs".into()),
                 line: Some(2),
                 before: vec!["one".into()],

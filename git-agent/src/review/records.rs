@@ -38,7 +38,7 @@ impl Reviews {
 
     /// Finds the comment that a person means by its id or the end of it. Where several writers have that id, which only a
     /// forger can bring about, `ID@WRITER` names one of them; without that, one's own is meant.
-    pub fn find(&self, wanted: &str, me: Option<&WriterId>) -> Result<Found<'_>> {
+    pub fn find(&self, wanted: &str, me: Option<&WriterId>) -> Result<LoadedReviews<'_>> {
         let wanted = wanted.trim_start_matches('#').to_ascii_lowercase();
         let (id, by) = match wanted.split_once('@') {
             Some((id, by)) => (id, Some(by)),
@@ -50,7 +50,7 @@ impl Reviews {
                 for comment in &thread.comments {
                     let known = comment.id.as_str();
                     if known == id || (id.len() >= 4 && known.ends_with(id)) {
-                        found.push(Found {
+                        found.push(LoadedReviews {
                             sid: *sid,
                             review,
                             thread,
@@ -101,7 +101,7 @@ pub fn short_id(id: Ulid) -> String {
 
 /// A comment, and what it belongs to.
 #[derive(Debug, Clone, Copy)]
-pub struct Found<'r> {
+pub struct LoadedReviews<'r> {
     /// The session.
     pub sid: SessionId,
     /// Its review.
@@ -114,7 +114,7 @@ pub struct Found<'r> {
     pub shared: bool,
 }
 
-impl Found<'_> {
+impl LoadedReviews<'_> {
     /// Returns whose comment it is, for an answer to it, where its id alone does not tell.
     pub fn of(&self) -> Option<WriterId> {
         self.shared.then(|| self.comment.writer.clone())
@@ -308,9 +308,9 @@ fn too_long(body: &str) -> Result<()> {
 
 /// Returns the object that a thread's records are kept on, so that they stay together.
 pub fn home(context: &Context<'_>, thread: &Thread) -> ObjectId {
-    use crate::model::review::Place;
+    use crate::model::review::CommentPlace;
     let commit = match &thread.at {
-        Some(Place::Code(place)) => context.repo.parse_id(&place.commit).ok(),
+        Some(CommentPlace::Code(place)) => context.repo.parse_id(&place.commit).ok(),
         _ => None,
     };
     commit.unwrap_or_else(|| {

@@ -13,7 +13,7 @@ use crate::model::session::{Session, SessionId, WriterId};
 use crate::share::fetch::{Copies, own_refs};
 use crate::share::outcome::{Change, What};
 use crate::share::quarantine::Quarantine;
-use crate::signature::{self, Standing};
+use crate::signature::{self, SignatureStatus};
 use crate::store::archive;
 use crate::store::refname::RefName;
 use crate::store::sync::validate;
@@ -31,7 +31,7 @@ pub(super) struct Wanted {
     /// Why it is refused.
     refused: Option<String>,
     session: Option<Session>,
-    standing: Option<Standing>,
+    standing: Option<SignatureStatus>,
 }
 
 impl Wanted {
@@ -56,7 +56,10 @@ impl Wanted {
         Change {
             session: self.session.as_ref().map(|session| session.name.clone()),
             author,
-            signature: self.standing.clone().filter(|one| *one != Standing::None),
+            signature: self
+                .standing
+                .clone()
+                .filter(|one| *one != SignatureStatus::None),
             reason: self.refused.clone(),
             ..Change::new(&self.name, what)
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::signature::Standing;
+use crate::signature::SignatureStatus;
 
 /// What happened to a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -118,7 +118,7 @@ pub struct Change {
     pub author: Option<String>,
     /// The judgement of its signature.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub signature: Option<Standing>,
+    pub signature: Option<SignatureStatus>,
     /// Why it was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

@@ -31,7 +31,7 @@ pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
     let own = || repo.unreplaced();
     let looked_at = cores::each(items, own, |repo, item| match item.refused {
         None => inspect(repo, looker, item),
-        Some(_) => Ok(Found::default()),
+        Some(_) => Ok(FoundSecret::default()),
     });
     let mut code: Vec<Vec<ObjectId>> = Vec::with_capacity(items.len());
     for (item, found) in items.iter_mut().zip(looked_at) {
@@ -59,7 +59,7 @@ pub(super) fn inspect_all(repo: &Repo, looker: Looker<'_>, items: &mut [Item]) {
 
 /// The content of a ref that may be pushed.
 #[derive(Debug, Default)]
-struct Found {
+struct FoundSecret {
     /// The commits of code that it names.
     code: Vec<ObjectId>,
     /// The name of the session, if it is one.
@@ -67,8 +67,8 @@ struct Found {
 }
 
 /// Checks one ref, except the code that it names.
-fn inspect(repo: &Repo, looker: Looker<'_>, item: &Item) -> Result<Found> {
-    let mut found = Found::default();
+fn inspect(repo: &Repo, looker: Looker<'_>, item: &Item) -> Result<FoundSecret> {
+    let mut found = FoundSecret::default();
     let Some(new) = item.new else {
         return Ok(found);
     };

@@ -13,7 +13,7 @@ use crate::git::ObjectId;
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::remote::list_refs::Interest;
 use crate::git::remote::transfer::Audience;
-use crate::git::remote::{Outcome, Pushed, Update};
+use crate::git::remote::{Pushed, TransferOutcome, Update};
 use crate::model::event::Body;
 use crate::model::session::{Session, SessionId};
 use crate::redact::Redactor;
@@ -556,7 +556,7 @@ impl Given<'_, '_> {
 
     /// Drops the refs that the remote refuses in a non-atomic push. `went` tells whether others were accepted.
     fn drop_refused(&mut self, items: Vec<Item>, pushed: &Pushed, went: bool) -> Result<Vec<Item>> {
-        let refused: BTreeMap<&str, &Outcome> = pushed
+        let refused: BTreeMap<&str, &TransferOutcome> = pushed
             .outcomes
             .iter()
             .filter(|outcome| outcome.flag == '!')

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::file::{self, Durability};
 use crate::git::ObjectId;
 use crate::git::remote::Signed;
-use crate::model::review::authorship::Claim;
+use crate::model::review::authorship::Authorship;
 use crate::signature::names;
 use crate::store::Store;
 
@@ -84,10 +84,10 @@ pub fn signers(store: &Store<'_>, commits: &[ObjectId]) -> Vec<Option<String>> {
 }
 
 /// Returns whether a signer confirms this address, or it is only claimed.
-pub fn claim(signer: Option<&str>, email: &str) -> Claim {
+pub fn claim(signer: Option<&str>, email: &str) -> Authorship {
     match signer {
-        Some(signer) if names(signer, email) => Claim::Verified,
-        _ => Claim::Claimed,
+        Some(signer) if names(signer, email) => Authorship::Verified,
+        _ => Authorship::Claimed,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::git::remote::Signed;
 /// The judgement of a signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
-pub enum Standing {
+pub enum SignatureStatus {
     /// Not signed; the author is only claimed.
     None,
     /// Signed by the named author.
@@ -41,29 +41,29 @@ pub enum Standing {
     Bad,
 }
 
-impl Standing {
+impl SignatureStatus {
     /// Returns the judgement in words, to print after an author's name.
     pub fn words(&self) -> String {
         match self {
-            Standing::None => "claimed".to_owned(),
-            Standing::Verified { by } => format!("verified: {by}"),
-            Standing::Other { by } => format!("claimed, but signed by {by}"),
-            Standing::Stranger { .. } => "claimed, signed with an unknown key".to_owned(),
-            Standing::Unchecked => "claimed, its signature cannot be checked".to_owned(),
-            Standing::Bad => "claimed, its signature is wrong".to_owned(),
+            SignatureStatus::None => "claimed".to_owned(),
+            SignatureStatus::Verified { by } => format!("verified: {by}"),
+            SignatureStatus::Other { by } => format!("claimed, but signed by {by}"),
+            SignatureStatus::Stranger { .. } => "claimed, signed with an unknown key".to_owned(),
+            SignatureStatus::Unchecked => "claimed, its signature cannot be checked".to_owned(),
+            SignatureStatus::Bad => "claimed, its signature is wrong".to_owned(),
         }
     }
 
     fn of(signed: Signed, claimed: Option<&str>) -> Self {
         match signed {
             // The caller has seen a signature.
-            Signed::No => Standing::Unchecked,
-            Signed::Bad => Standing::Bad,
-            Signed::Unknown => Standing::Unchecked,
-            Signed::Stranger(key) => Standing::Stranger { key },
+            Signed::No => SignatureStatus::Unchecked,
+            Signed::Bad => SignatureStatus::Bad,
+            Signed::Unknown => SignatureStatus::Unchecked,
+            Signed::Stranger(key) => SignatureStatus::Stranger { key },
             Signed::By(by) => match claimed {
-                Some(email) if !names(&by, email) => Standing::Other { by },
-                _ => Standing::Verified { by },
+                Some(email) if !names(&by, email) => SignatureStatus::Other { by },
+                _ => SignatureStatus::Verified { by },
             },
         }
     }
@@ -84,7 +84,7 @@ pub(crate) struct Tip<'w> {
     /// The address of the named author.
     pub claimed: Option<String>,
     pub refused: &'w mut Option<String>,
-    pub standing: &'w mut Option<Standing>,
+    pub standing: &'w mut Option<SignatureStatus>,
 }
 
 /// Judges the signatures of tips. Refuses a tip with a wrong signature, but not one without any.
@@ -98,8 +98,8 @@ pub(crate) fn judge_all(context: &Context<'_>, tips: &mut [Tip<'_>]) -> Result<(
     let ids: Vec<ObjectId> = signed.iter().map(|at| tips[*at].id).collect();
     for (at, found) in signed.into_iter().zip(context.repo.signatures(&ids)?) {
         let tip = &mut tips[at];
-        let standing = Standing::of(found, tip.claimed.as_deref());
-        if standing == Standing::Bad {
+        let standing = SignatureStatus::of(found, tip.claimed.as_deref());
+        if standing == SignatureStatus::Bad {
             *tip.refused = Some("its signature is wrong".to_owned());
         }
         *tip.standing = Some(standing);
@@ -108,12 +108,15 @@ pub(crate) fn judge_all(context: &Context<'_>, tips: &mut [Tip<'_>]) -> Result<(
 }
 
 /// Judges the signature of a log's tip.
-pub fn standing(context: &Context<'_>, tip: ObjectId, claimed: &str) -> Result<Standing> {
+pub fn standing(context: &Context<'_>, tip: ObjectId, claimed: &str) -> Result<SignatureStatus> {
     if !context.repo.is_signed(tip)? {
-        return Ok(Standing::None);
+        return Ok(SignatureStatus::None);
     }
     let found = context.repo.signatures(&[tip])?.pop();
-    Ok(Standing::of(found.unwrap_or(Signed::No), Some(claimed)))
+    Ok(SignatureStatus::of(
+        found.unwrap_or(Signed::No),
+        Some(claimed),
+    ))
 }
 
 /// If this clone signs, refuses the remote's version of one of its refs unless the user has signed it: a join would put
@@ -124,16 +127,16 @@ pub(crate) fn require_own(context: &Context<'_>, tip: ObjectId) -> Result<()> {
     }
     let (_, email) = context.repo.committer()?;
     match standing(context, tip, &email)? {
-        Standing::Verified { .. } => Ok(()),
+        SignatureStatus::Verified { .. } => Ok(()),
         // An unverifiable signature proves nothing: anyone can make one.
-        Standing::Unchecked => Err(Error::fatal(format!(
+        SignatureStatus::Unchecked => Err(Error::fatal(format!(
             "the remote's version is signed, but the signer cannot be checked here{}",
             match context.repo.config_string("gpg.format").as_deref() {
                 Some("ssh") => "; set it up with git config gpg.ssh.allowedSignersFile <file>",
                 _ => "",
             }
         ))),
-        Standing::None => Err(Error::fatal("the remote's version is not signed")),
+        SignatureStatus::None => Err(Error::fatal("the remote's version is not signed")),
         other => Err(Error::fatal(format!(
             "the remote's version is not signed by {email}: {}",
             other.words()
@@ -145,7 +148,7 @@ pub(crate) fn require_own(context: &Context<'_>, tip: ObjectId) -> Result<()> {
 pub(crate) fn is_users(context: &Context<'_>, tip: ObjectId) -> Result<bool> {
     let (_, email) = context.repo.committer()?;
     let standing = standing(context, tip, &email)?;
-    Ok(matches!(standing, Standing::Verified { .. }))
+    Ok(matches!(standing, SignatureStatus::Verified { .. }))
 }
 
 /// Returns whether the user wants shared refs to be signed.
@@ -160,16 +163,22 @@ mod tests {
     #[test]
     fn a_signer_counts_only_for_the_author_it_is() {
         let by = |signer: &str| Signed::By(signer.to_owned());
-        let verified = |signer: &str| Standing::Verified { by: signer.into() };
+        let verified = |signer: &str| SignatureStatus::Verified { by: signer.into() };
         let claimed = Some("ada@example.com");
         for signer in ["ada@example.com", "Ada <ADA@example.com>"] {
-            assert_eq!(Standing::of(by(signer), claimed), verified(signer));
+            assert_eq!(SignatureStatus::of(by(signer), claimed), verified(signer));
         }
         for signer in ["eve@example.com", "ada@example.com <eve@example.com>", ""] {
-            let standing = Standing::of(by(signer), claimed);
-            assert!(matches!(standing, Standing::Other { .. }), "{signer}");
+            let standing = SignatureStatus::of(by(signer), claimed);
+            assert!(
+                matches!(standing, SignatureStatus::Other { .. }),
+                "{signer}"
+            );
         }
-        assert_eq!(Standing::of(Signed::No, claimed), Standing::Unchecked);
-        assert_eq!(Standing::of(by("x"), None), verified("x"));
+        assert_eq!(
+            SignatureStatus::of(Signed::No, claimed),
+            SignatureStatus::Unchecked
+        );
+        assert_eq!(SignatureStatus::of(by("x"), None), verified("x"));
     }
 }

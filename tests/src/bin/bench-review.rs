@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use git_agent::context::Context;
 use git_agent::env::{Env, Terminals};
 use git_agent::git::Repo;
-use git_agent::model::review::{Action, Place, Side};
+use git_agent::model::review::{Action, CommentPlace, Side};
 use git_agent::model::session::Person;
 use git_agent::review::anchors::{self, Pointed};
 use git_agent::review::records;
@@ -318,7 +318,7 @@ impl Bench {
             actions.push(Action::Comment {
                 target: None,
                 of: None,
-                at: Some(Place::Code(place)),
+                at: Some(CommentPlace::Code(place)),
                 body: format!("remark {number} on this line"),
                 severity: None,
             });

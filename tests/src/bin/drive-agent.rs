@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use git_agent::agent::catalog::registry::{self, Entry};
-use git_agent::agent::driver::{Claim, Input, Link, McpServer, Turn};
+use git_agent::agent::catalog::registry::{self, AgentEntry};
+use git_agent::agent::driver::{Input, Link, McpServer, Turn, TurnClaim};
 use git_agent::model::event::Body;
 use git_agent::model::session::Usage;
 use git_agent_tests::link::ProcessLink;
@@ -28,7 +28,7 @@ const COMMON: [&str; 6] = ["HOME", "PATH", "LANG", "TERM", "TMPDIR", "TZ"];
 
 #[derive(Default)]
 struct Options {
-    entry: Entry,
+    entry: AgentEntry,
     auth: Vec<(String, String)>,
     servers: Vec<McpServer>,
     model: Option<String>,
@@ -199,7 +199,7 @@ fn header(options: &Options) -> serde_json::Value {
     })
 }
 
-fn print_claim(claim: &Claim) {
+fn print_claim(claim: &TurnClaim) {
     let trouble = claim
         .trouble
         .as_ref()

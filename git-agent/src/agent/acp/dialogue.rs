@@ -11,7 +11,7 @@ use crate::agent::acp::updates::tokens_in;
 use crate::agent::acp::wire::{self, Fault, Message};
 use crate::agent::acp::{Peer, raw};
 use crate::agent::catalog::spec::AgentSpec;
-use crate::agent::driver::{Claim, Input, Link, SETBACK, Trouble, TroubleKind, Turn};
+use crate::agent::driver::{Input, Link, SETBACK, Trouble, TroubleKind, Turn, TurnClaim};
 use crate::agent::stream::output::{Printed, Stream};
 use crate::agent::stream::raw_message;
 use crate::agent::stream::text::Streamed;
@@ -119,7 +119,7 @@ impl<'a> Dialogue<'a> {
     }
 
     /// Sends the prompt and waits until the agent reports the end of the turn.
-    pub fn prompt(&mut self, text: &str) -> Result<Claim, Halt> {
+    pub fn prompt(&mut self, text: &str) -> Result<TurnClaim, Halt> {
         let params = json!({
             "sessionId": self.conversation(),
             "prompt": [{"type": "text", "text": text}],
@@ -134,7 +134,7 @@ impl<'a> Dialogue<'a> {
                 self.settle()?;
                 self.take_noted(noted)?;
                 match claim.ok && self.is_unanswered(&result) {
-                    true => Claim::failed(Trouble::new(
+                    true => TurnClaim::failed(Trouble::new(
                         TroubleKind::Context,
                         "the agent shortened the conversation and got no answer",
                     )),
@@ -142,11 +142,11 @@ impl<'a> Dialogue<'a> {
                 }
             }
             // The process can be asked again: a failed request does not end it.
-            Err(Halt::Fault(_)) if self.cancelled.is_some() => Claim {
+            Err(Halt::Fault(_)) if self.cancelled.is_some() => TurnClaim {
                 cancelled: true,
-                ..Claim::default()
+                ..TurnClaim::default()
             },
-            Err(Halt::Fault(fault)) => Claim::failed(fault.trouble()),
+            Err(Halt::Fault(fault)) => TurnClaim::failed(fault.trouble()),
             Err(halt) => return Err(halt),
         };
         Ok(claim)
@@ -398,7 +398,7 @@ impl<'a> Dialogue<'a> {
     }
 
     /// Turns the agent's result into a claim.
-    fn conclude(&mut self, result: &Value) -> Result<Claim> {
+    fn conclude(&mut self, result: &Value) -> Result<TurnClaim> {
         self.note_usage(tokens_in(result), None)?;
         let reason = result
             .get("stopReason")
@@ -415,7 +415,7 @@ impl<'a> Dialogue<'a> {
             "cancelled" => Some("the agent stopped the turn"),
             _ => Some("the agent stopped"),
         };
-        Ok(Claim {
+        Ok(TurnClaim {
             ok: trouble.is_none() && !cancelled,
             cancelled,
             trouble: trouble.map(|text| {
@@ -426,7 +426,7 @@ impl<'a> Dialogue<'a> {
                 };
                 Trouble::new(TroubleKind::Other, text)
             }),
-            ..Claim::default()
+            ..TurnClaim::default()
         })
     }
 }

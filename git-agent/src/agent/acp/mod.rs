@@ -31,7 +31,7 @@ use crate::agent::acp::dialogue::{Dialogue, Halt};
 use crate::agent::acp::handshake::Opened;
 use crate::agent::catalog::spec::AgentSpec;
 use crate::agent::driver::{
-    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn,
+    Capabilities, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, TurnClaim,
 };
 use crate::agent::retell::{opening, with_history};
 use crate::agent::stream::raw_message;
@@ -102,23 +102,23 @@ impl Acp {
     }
 
     /// Turns the end of an exchange into a claim, and ends a process that the next turn could not use.
-    fn halted(&mut self, halt: Halt, link: &mut dyn Link) -> Result<Claim> {
+    fn halted(&mut self, halt: Halt, link: &mut dyn Link) -> Result<TurnClaim> {
         let mut claim = match halt {
             Halt::Failed(error) => return Err(error),
-            Halt::Cancelled => Claim {
+            Halt::Cancelled => TurnClaim {
                 cancelled: true,
-                ..Claim::default()
+                ..TurnClaim::default()
             },
-            Halt::Exited(exit, printed) => Claim {
+            Halt::Exited(exit, printed) => TurnClaim {
                 exit: Some(exit.clone()),
-                ..Claim::failed(Trouble::from_exit(&exit, &printed))
+                ..TurnClaim::failed(Trouble::from_exit(&exit, &printed))
             },
-            Halt::Silent(method) => Claim::failed(Trouble::new(
+            Halt::Silent(method) => TurnClaim::failed(Trouble::new(
                 TroubleKind::Protocol,
                 format!("the agent did not answer {method}"),
             )),
-            Halt::Fault(fault) => Claim::failed(fault.trouble()),
-            Halt::Trouble(trouble) => Claim::failed(trouble),
+            Halt::Fault(fault) => TurnClaim::failed(fault.trouble()),
+            Halt::Trouble(trouble) => TurnClaim::failed(trouble),
         };
         if link.is_running() {
             claim.exit = Some(link.end()?);
@@ -139,11 +139,11 @@ impl Driver for Acp {
         }
     }
 
-    fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<Claim> {
+    fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<TurnClaim> {
         if !link.is_running() {
             self.peer.forget();
             if let Some(trouble) = self.spec.missing(&turn.environment, &turn.worktree) {
-                return Ok(Claim::failed(trouble));
+                return Ok(TurnClaim::failed(trouble));
             }
         }
         let mut dialogue = Dialogue::new(&self.spec, turn, &mut self.peer, link);
@@ -166,7 +166,7 @@ impl Driver for Acp {
         if claim.ok
             && let Some(trouble) = self.spec.failure_in(&claim.final_text)
         {
-            claim = Claim {
+            claim = TurnClaim {
                 ok: false,
                 trouble: Some(trouble),
                 ..claim

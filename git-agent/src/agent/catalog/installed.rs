@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::agent::catalog::builtin;
-use crate::agent::catalog::registry::{self, Entry};
+use crate::agent::catalog::registry::{self, AgentEntry};
 use crate::agent::driver::AgentSpec;
 use crate::env::Env;
 
@@ -20,7 +20,7 @@ const LONGEST: usize = 80;
 
 /// One agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Found {
+pub struct InstalledAgent {
     /// The agent's name.
     pub name: String,
     /// The name of its driver.
@@ -46,7 +46,7 @@ pub struct Found {
 }
 
 /// Looks for all agents in parallel. An invalid entry is listed with its problem.
-pub fn survey(env: &Env, entries: &[Entry]) -> Vec<Found> {
+pub fn survey(env: &Env, entries: &[AgentEntry]) -> Vec<InstalledAgent> {
     let names = registry::names(entries);
     std::thread::scope(|scope| {
         let searches: Vec<_> = names
@@ -60,12 +60,12 @@ pub fn survey(env: &Env, entries: &[Entry]) -> Vec<Found> {
     })
 }
 
-fn look(env: &Env, name: &str, entries: &[Entry]) -> Found {
+fn look(env: &Env, name: &str, entries: &[AgentEntry]) -> InstalledAgent {
     let configured = !builtin::all().iter().any(|spec| spec.name == name);
     let spec = match registry::require(name, entries) {
         Ok(spec) => spec,
         Err(error) => {
-            return Found {
+            return InstalledAgent {
                 name: name.to_owned(),
                 driver: "unknown",
                 path: None,
@@ -83,7 +83,7 @@ fn look(env: &Env, name: &str, entries: &[Entry]) -> Found {
         .as_deref()
         .filter(|_| may_ask_version(&spec))
         .and_then(|path| packaged_version(path).or_else(|| version(env, path)));
-    Found {
+    InstalledAgent {
         driver: spec.family.as_str(),
         version,
         permissions: spec.asking.as_str(),

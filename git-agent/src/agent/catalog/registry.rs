@@ -9,7 +9,7 @@ use crate::error::{Context, Error, Result, shell_word};
 
 /// One configured agent. Every field is optional: an entry with a built-in agent's name only changes the given fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Entry {
+pub struct AgentEntry {
     /// The subsection's name.
     pub name: String,
     /// `command`: the command line that starts it.
@@ -26,11 +26,11 @@ pub struct Entry {
     pub provider: Option<String>,
 }
 
-impl Entry {
+impl AgentEntry {
     /// Reads an entry; `values` returns all values of one of its keys, lowest precedence first.
     pub fn read(name: &str, values: impl Fn(&str) -> Vec<String>) -> Self {
         let last = |key: &str| values(key).pop().filter(|value| !value.is_empty());
-        Entry {
+        AgentEntry {
             name: name.to_owned(),
             command: last("command"),
             driver: last("driver"),
@@ -72,7 +72,7 @@ impl Entry {
 }
 
 /// Returns the names of all agents, each once: the configured ones, then the built-in ones.
-pub fn names(entries: &[Entry]) -> Vec<String> {
+pub fn names(entries: &[AgentEntry]) -> Vec<String> {
     let mut names: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
     names.extend(
         builtin::all()
@@ -84,7 +84,7 @@ pub fn names(entries: &[Entry]) -> Vec<String> {
 }
 
 /// Returns an agent by name.
-pub fn require(name: &str, entries: &[Entry]) -> Result<AgentSpec> {
+pub fn require(name: &str, entries: &[AgentEntry]) -> Result<AgentSpec> {
     let entry = entries.iter().find(|entry| entry.name == name);
     let driver = entry
         .and_then(|entry| entry.driver.as_deref())
@@ -137,8 +137,8 @@ mod tests {
     use super::*;
     use crate::agent::catalog::spec::Asking;
 
-    fn entry(name: &str, keys: &[(&str, &str)]) -> Entry {
-        Entry::read(name, |wanted| {
+    fn entry(name: &str, keys: &[(&str, &str)]) -> AgentEntry {
+        AgentEntry::read(name, |wanted| {
             keys.iter()
                 .filter(|(key, _)| *key == wanted)
                 .map(|(_, value)| (*value).to_owned())
@@ -148,10 +148,10 @@ mod tests {
 
     #[test]
     fn an_agent_may_be_spoken_to_in_another_way() {
-        let entry = Entry {
+        let entry = AgentEntry {
             name: "qwen".into(),
             driver: Some("claude-stream".into()),
-            ..Entry::default()
+            ..AgentEntry::default()
         };
         let spec = require("qwen", &[entry]).expect("known");
         assert_eq!(spec.family, Family::ClaudeStream);

@@ -23,7 +23,7 @@ use crate::agent::catalog::template;
 use crate::agent::claude::ask::Request;
 use crate::agent::claude::stream::{Ending, Heard, Stream};
 use crate::agent::driver::{
-    Capabilities, Claim, Driver, Input, Link, Program, Trouble, TroubleKind, Turn,
+    Capabilities, Driver, Input, Link, Program, Trouble, TroubleKind, Turn, TurnClaim,
 };
 use crate::agent::mcp_config;
 use crate::agent::retell::{opening, with_history};
@@ -85,7 +85,7 @@ struct Run<'a> {
 }
 
 /// How a run ended.
-struct Outcome {
+struct ClaudeOutcome {
     ending: Option<Ending>,
     hopeless: Option<Trouble>,
     /// The exit of the process, if it says something about the turn.
@@ -158,7 +158,7 @@ impl Claude {
         session: Option<String>,
         prompt: &str,
         link: &mut dyn Link,
-    ) -> Result<Claim> {
+    ) -> Result<TurnClaim> {
         link.start(program)?;
         let mut run = Run {
             turn,
@@ -192,7 +192,7 @@ impl Run<'_> {
         }
     }
 
-    fn follow(&mut self) -> Result<Outcome> {
+    fn follow(&mut self) -> Result<ClaudeOutcome> {
         let (mut ending, mut hopeless) = (None, None);
         let exit = loop {
             let dues = [self.stream.text.due(), self.printed.due(), self.patience];
@@ -238,7 +238,7 @@ impl Run<'_> {
             Some(_) if !self.cancelled => exit::after_turn(exit, self.link)?,
             _ => Some(exit),
         };
-        Ok(Outcome {
+        Ok(ClaudeOutcome {
             ending,
             hopeless,
             exit,
@@ -327,7 +327,7 @@ impl Run<'_> {
         }
     }
 
-    fn claim(&self, outcome: &Outcome) -> Claim {
+    fn claim(&self, outcome: &ClaudeOutcome) -> TurnClaim {
         let trouble = match (&outcome.ending, &outcome.hopeless) {
             _ if self.cancelled => None,
             (_, Some(trouble)) => Some(trouble.clone()),
@@ -347,7 +347,7 @@ impl Run<'_> {
             Some(ending) if !ending.text.is_empty() => ending.text.clone(),
             _ => self.stream.text.last().to_owned(),
         };
-        Claim {
+        TurnClaim {
             ok: trouble.is_none() && !self.cancelled,
             cancelled: self.cancelled,
             trouble,
@@ -368,9 +368,9 @@ impl Driver for Claude {
         }
     }
 
-    fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<Claim> {
+    fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<TurnClaim> {
         if let Some(trouble) = self.spec.missing(&turn.environment, &turn.worktree) {
-            return Ok(Claim::failed(trouble));
+            return Ok(TurnClaim::failed(trouble));
         }
         if turn.ask && self.spec.asking == Asking::Never {
             link.event(Body::Notice {

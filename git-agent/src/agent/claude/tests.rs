@@ -352,7 +352,7 @@ fn a_branch_of_a_conversation_gets_an_id_of_its_own() {
 
 #[test]
 fn a_program_with_words_of_its_own_gets_only_those() {
-    let entry = crate::agent::catalog::registry::Entry {
+    let entry = crate::agent::catalog::registry::AgentEntry {
         name: "qwen".into(),
         driver: Some("claude-stream".into()),
         ..Default::default()

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::agent::catalog::spec::AgentSpec;
 use crate::agent::codex::stream::{Ending, Stream};
 use crate::agent::driver::{
-    Capabilities, Claim, Driver, Input, Link, McpServer, Program, Trouble, TroubleKind, Turn,
+    Capabilities, Driver, Input, Link, McpServer, Program, Trouble, TroubleKind, Turn, TurnClaim,
 };
 use crate::agent::retell::{opening, with_history};
 use crate::agent::stream::exit::{self, FAREWELL};
@@ -84,7 +84,7 @@ impl Codex {
         resume: Option<&str>,
         prompt: &str,
         link: &mut dyn Link,
-    ) -> Result<Claim> {
+    ) -> Result<TurnClaim> {
         link.start(&self.program(turn, resume))?;
         match link.write(format!("{prompt}\n").as_bytes()) {
             Err(error) if error.is_broken_pipe() => {}
@@ -142,10 +142,10 @@ impl Codex {
         printed.finish(link)?;
         stream.end(link)?;
         if hopeless.is_some() {
-            return Ok(Claim {
+            return Ok(TurnClaim {
                 trouble: hopeless,
                 exit: Some(exit),
-                ..Claim::default()
+                ..TurnClaim::default()
             });
         }
         let over = stream.is_over() && !cancelled;
@@ -191,7 +191,7 @@ fn offer(server: &McpServer, turn: &Turn, env: &mut Vec<(OsString, OsString)>) -
     )
 }
 
-fn claim(stream: Stream, exit: Exit, cancelled: bool, printed: &Printed) -> Claim {
+fn claim(stream: Stream, exit: Exit, cancelled: bool, printed: &Printed) -> TurnClaim {
     let trouble = match &stream.ending {
         _ if cancelled => None,
         Some(Ending::Completed) => None,
@@ -202,7 +202,7 @@ fn claim(stream: Stream, exit: Exit, cancelled: bool, printed: &Printed) -> Clai
         )),
         None => Some(Trouble::from_exit(&exit, printed.last_stderr())),
     };
-    Claim {
+    TurnClaim {
         ok: trouble.is_none() && !cancelled,
         cancelled,
         trouble,
@@ -220,9 +220,9 @@ impl Driver for Codex {
         }
     }
 
-    fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<Claim> {
+    fn turn(&mut self, turn: &Turn, link: &mut dyn Link) -> Result<TurnClaim> {
         if let Some(trouble) = self.spec.missing(&turn.environment, &turn.worktree) {
-            return Ok(Claim::failed(trouble));
+            return Ok(TurnClaim::failed(trouble));
         }
         if turn.ask && !turn.read_only {
             link.event(Body::Notice {

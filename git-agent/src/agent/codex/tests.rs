@@ -17,7 +17,7 @@ fn turn() -> Turn {
     }
 }
 
-fn run(turn: &Turn, events: &[Value], code: i32) -> (Claim, Script) {
+fn run(turn: &Turn, events: &[Value], code: i32) -> (TurnClaim, Script) {
     let mut link = Script::printing(events.iter().map(Value::to_string));
     link.push(exited(code));
     let spec = AgentSpec::new("x", Family::CodexJson, vec!["sh".into()]);

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::agent::catalog::registry::{self, Entry};
-use crate::agent::driver::{Claim, Driver, Input, Link, McpServer, Turn};
+use crate::agent::catalog::registry::{self, AgentEntry};
+use crate::agent::driver::{Driver, Input, Link, McpServer, Turn, TurnClaim};
 use crate::agent::tests::script::{Script, Step, stdout};
 use crate::model::event::{Body, to_ascii_json};
 use crate::model::session::Usage;
@@ -90,14 +90,14 @@ fn read(path: &Path) -> Recording {
 }
 
 /// Replays a recording; returns the claims and the events.
-fn play(recording: &Recording, link: &mut Script) -> Vec<Claim> {
+fn play(recording: &Recording, link: &mut Script) -> Vec<TurnClaim> {
     let header = &recording.header;
     let text = |key: &str| header[key].as_str().map(ToOwned::to_owned);
-    let entry = Entry {
+    let entry = AgentEntry {
         name: text("agent").expect("an agent"),
         command: text("command"),
         driver: text("driver"),
-        ..Entry::default()
+        ..AgentEntry::default()
     };
     let mut spec = registry::require(&entry.name, std::slice::from_ref(&entry)).expect("known");
     let ways = pairs(&header["auth"]);
@@ -164,7 +164,7 @@ fn pairs(list: &Value) -> Vec<(String, String)> {
     serde_json::from_value(list.clone()).unwrap_or_default()
 }
 
-fn claim_text(claim: &Claim) -> String {
+fn claim_text(claim: &TurnClaim) -> String {
     let trouble = claim
         .trouble
         .as_ref()

@@ -1,14 +1,14 @@
 //! The answers of `git agent config`: settings, agents and roles as tables and records.
 
-use git_agent::agent::catalog::installed::Found;
-use git_agent::config::{Role, Row};
+use git_agent::agent::catalog::installed::InstalledAgent;
+use git_agent::config::{Role, SettingRow};
 use git_agent::error::Result;
 use git_agent::output::table::{Cell, Column, Table};
 use git_agent::output::terminal::style::Slot;
 use git_agent::output::{Format, Ui, json, porcelain};
 
 /// Writes the settings in force.
-pub fn settings(ui: &Ui, rows: &[Row]) -> Result<u8> {
+pub fn settings(ui: &Ui, rows: &[SettingRow]) -> Result<u8> {
     match ui.format() {
         Format::Json => json::write_list(ui, "settings", rows)?,
         Format::Porcelain { nul } => {
@@ -44,7 +44,7 @@ pub fn settings(ui: &Ui, rows: &[Row]) -> Result<u8> {
 }
 
 /// Writes the agents on this machine.
-pub fn agents(ui: &Ui, found: &[Found]) -> Result<u8> {
+pub fn agents(ui: &Ui, found: &[InstalledAgent]) -> Result<u8> {
     match ui.format() {
         Format::Json => json::write_list(ui, "agents", found)?,
         Format::Porcelain { nul } => {
@@ -67,7 +67,7 @@ pub fn agents(ui: &Ui, found: &[Found]) -> Result<u8> {
     Ok(0)
 }
 
-fn agents_table(found: &[Found]) -> Table {
+fn agents_table(found: &[InstalledAgent]) -> Table {
     let columns = [
         Column::new("AGENT"),
         Column::new("VERSION"),

@@ -11,7 +11,7 @@ use git_agent::invoke::in_repo;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Options, cannot_write};
 use git_agent::selection;
-use git_agent::session::worktree::enter::{self, Entry};
+use git_agent::session::worktree::enter::{self, EnterCommand};
 
 #[derive(Debug, Args)]
 pub struct Path {
@@ -109,7 +109,7 @@ pub fn run(env: &Env, args: &Run) -> Result<u8> {
 fn go(
     env: &Env,
     session: Option<&str>,
-    become_something: impl FnOnce(&Context<'_>, &Entry) -> Result<Error>,
+    become_something: impl FnOnce(&Context<'_>, &EnterCommand) -> Result<Error>,
 ) -> Result<u8> {
     in_repo::run(env, Options::default(), |context, _| {
         let listed = selection::select_mine(context, session)?;

@@ -98,7 +98,7 @@ pub fn run(env: &Env, args: &Log) -> Result<u8> {
             }
             Some(until) => {
                 let ends = show.backlog(&sessions, args.lines)?;
-                let plan = live::Plan {
+                let plan = live::FollowPlan {
                     sessions,
                     ends,
                     forever: until == Until::Forever || all,

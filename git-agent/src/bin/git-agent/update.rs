@@ -6,7 +6,7 @@ use git_agent::error::{Error, Result};
 use git_agent::invoke::session_args::Choice;
 use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::merge::resolve::auto;
-use git_agent::merge::update::{How, Outcome};
+use git_agent::merge::update::{How, UpdateOutcome};
 use git_agent::merge::update_sessions::{self, Options, Reporter};
 use git_agent::model::session::Session;
 use git_agent::output::terminal::sanitize::one_line;
@@ -54,7 +54,7 @@ impl Reporter for Report<'_> {
         self.ui.narrate(text);
     }
 
-    fn updated(&mut self, session: &Session, outcome: Outcome) {
+    fn updated(&mut self, session: &Session, outcome: UpdateOutcome) {
         let row = update_view::row(session, outcome);
         self.failed |= !row.conflicts.is_empty();
         self.rows.push(row);

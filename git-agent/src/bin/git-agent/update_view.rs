@@ -1,7 +1,7 @@
 //! The answer of `git agent update`: what became of each session.
 
 use git_agent::error::{Result, shell_word};
-use git_agent::merge::update::Outcome;
+use git_agent::merge::update::UpdateOutcome;
 use git_agent::model::session::Session;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, human, json, porcelain};
@@ -25,7 +25,7 @@ pub struct Row {
 }
 
 /// Returns the row of a session.
-pub fn row(session: &Session, outcome: Outcome) -> Row {
+pub fn row(session: &Session, outcome: UpdateOutcome) -> Row {
     let mut row = Row {
         id: session.sid.to_string(),
         name: session.name.clone(),
@@ -36,8 +36,8 @@ pub fn row(session: &Session, outcome: Outcome) -> Row {
         conflicts: Vec::new(),
     };
     match outcome {
-        Outcome::Current => {}
-        Outcome::Updated {
+        UpdateOutcome::Current => {}
+        UpdateOutcome::Updated {
             before,
             after,
             commits,
@@ -47,11 +47,11 @@ pub fn row(session: &Session, outcome: Outcome) -> Row {
             row.after = Some(after.to_string());
             row.commits = Some(commits);
         }
-        Outcome::Conflict(paths) => {
+        UpdateOutcome::Conflict(paths) => {
             row.result = "conflict";
             row.conflicts = paths;
         }
-        Outcome::Uncommitted(paths) => {
+        UpdateOutcome::Uncommitted(paths) => {
             row.result = "uncommitted-conflict";
             row.conflicts = paths;
         }

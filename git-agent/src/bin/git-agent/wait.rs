@@ -9,7 +9,7 @@ use git_agent::env::Env;
 use git_agent::error::{Error, Result};
 use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::listing::row::Summary;
-use git_agent::listing::wait::{self, Outcome, Wish};
+use git_agent::listing::wait::{self, WaitOutcome, Wish};
 use git_agent::model::session::{Session, State};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, json};
@@ -69,9 +69,9 @@ pub fn run(env: &Env, args: &Wait) -> Result<u8> {
             deadline,
         };
         let (code, sessions, words) = match wait::wait(context, &selection, &wish)? {
-            Outcome::Reached(sessions) => (0, sessions, None),
-            Outcome::Ended(sessions) => (1, sessions, Some("is")),
-            Outcome::TimedOut(sessions) => (TIMED_OUT, sessions, Some("is still")),
+            WaitOutcome::Reached(sessions) => (0, sessions, None),
+            WaitOutcome::Ended(sessions) => (1, sessions, Some("is")),
+            WaitOutcome::TimedOut(sessions) => (TIMED_OUT, sessions, Some("is still")),
         };
         tell(context, ui, &sessions, words)?;
         Ok(code)

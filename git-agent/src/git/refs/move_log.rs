@@ -1,5 +1,6 @@
 //! Records every ref move of this program before it happens: any other move came from another program.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,6 +12,7 @@ use std::str::FromStr;
 use crate::error::{Context, Result};
 use crate::git::refs::{Expected, RefChange};
 use crate::git::{ObjectId, Repo};
+use crate::process::identity::Stat;
 
 /// The size at which a new list starts; the previous one is kept.
 const LONGEST: u64 = 2 << 20;
@@ -26,11 +28,13 @@ pub struct Move {
     pub old: Option<ObjectId>,
     /// The new value; `None` for a deletion.
     pub new: Option<ObjectId>,
+    /// The process that recorded it.
+    pub pid: Option<u32>,
 }
 
 impl Move {
     fn parse(line: &str) -> Option<Self> {
-        let mut fields = line.splitn(3, ' ');
+        let mut fields = line.splitn(4, ' ');
         let mut id = || {
             let id: ObjectId = fields.next()?.parse().ok()?;
             Some(Some(id).filter(|id| !id.is_null()))
@@ -39,6 +43,7 @@ impl Move {
             old: id()?,
             new: id()?,
             name: fields.next()?.to_owned(),
+            pid: fields.next().and_then(|pid| pid.parse().ok()),
         })
     }
 }
@@ -79,7 +84,7 @@ impl Repo {
 
     /// Records moves. A failure does not stop them: they will look like another program's moves.
     pub(crate) fn note_moves(&self, changes: &[RefChange]) {
-        let null = self.null_id();
+        let (null, pid) = (self.null_id(), std::process::id());
         let mut lines = String::new();
         for change in changes {
             let old = match change.expected {
@@ -87,7 +92,7 @@ impl Repo {
                 Expected::At(id) => id,
             };
             let new = change.new.unwrap_or(null);
-            lines.push_str(&format!("{old} {new} {}\n", change.name));
+            lines.push_str(&format!("{old} {new} {} {pid}\n", change.name));
         }
         let _ = self.append_moves(lines.as_bytes());
     }
@@ -129,8 +134,11 @@ impl Repo {
         }
     }
 
-    /// Returns the position before the first recent move that has not happened yet, given the values of refs that were read
+    /// Returns the position before the first recent move that is still under way, given the values of refs that were read
     /// after `end` was taken. A move is recorded before it happens, so one that is under way stands before the end.
+    ///
+    /// Only the last move of a ref counts, and only while the process that recorded it lives: a value that a ref had once
+    /// does not explain that the ref gets it again.
     pub fn pending_moves(
         &self,
         end: Position,
@@ -154,17 +162,25 @@ impl Repo {
         let text = String::from_utf8_lossy(&bytes);
         // The first line may begin in the middle.
         let skipped = usize::from(start > 0);
+        let mut last: BTreeMap<String, (u64, Move)> = BTreeMap::new();
         for (index, line) in text.split_inclusive('\n').enumerate() {
-            let step = Move::parse(line.trim_end_matches('\n')).filter(|_| index >= skipped);
-            if step.is_some_and(|step| step.new != step.old && value(&step.name) == step.old) {
-                return Ok(Position {
-                    length: start,
-                    ..end
-                });
+            if index >= skipped
+                && let Some(step) = Move::parse(line.trim_end_matches('\n'))
+            {
+                last.insert(step.name.clone(), (start, step));
             }
             start += line.len() as u64;
         }
-        Ok(end)
+        let is_pending = |step: &Move| {
+            step.new != step.old
+                && value(&step.name) == step.old
+                && step.pid.is_some_and(|pid| Stat::of(pid).is_some())
+        };
+        let pending = last.values().filter(|(_, step)| is_pending(step));
+        Ok(Position {
+            length: pending.map(|(at, _)| *at).min().unwrap_or(end.length),
+            ..end
+        })
     }
 
     /// Returns the moves after a position, oldest first; `None` if the list no longer reaches back that far.

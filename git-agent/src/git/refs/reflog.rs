@@ -25,7 +25,7 @@ const ROUNDS: usize = 4;
 
 /// One entry of a reflog.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct ReflogEntry {
     /// The value before, in hexadecimal.
     old: Vec<u8>,
     /// The value after, the author, the time and the message, as git writes them.
@@ -33,17 +33,17 @@ pub struct Entry {
 }
 
 /// git rewrites the old value when it removes the previous entry, so that value does not count.
-impl PartialEq for Entry {
+impl PartialEq for ReflogEntry {
     fn eq(&self, other: &Self) -> bool {
         self.rest == other.rest
     }
 }
 
-impl Entry {
+impl ReflogEntry {
     /// Parses a line in git's format, without its end.
     fn parse(line: &[u8]) -> Option<Self> {
         let space = line.iter().position(|byte| *byte == b' ')?;
-        let entry = Entry {
+        let entry = ReflogEntry {
             old: line[..space].to_vec(),
             rest: line[space + 1..].to_vec(),
         };
@@ -84,11 +84,11 @@ impl Entry {
 
 /// The reflogs of a repository by ref name, each from its oldest entry on.
 #[derive(Debug, Clone, Default)]
-pub struct Reflogs(BTreeMap<String, Vec<Entry>>);
+pub struct Reflogs(BTreeMap<String, Vec<ReflogEntry>>);
 
 impl Reflogs {
     /// Returns the logs with their ref names.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &[Entry])> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[ReflogEntry])> {
         self.0
             .iter()
             .map(|(name, entries)| (name.as_str(), entries.as_slice()))
@@ -100,13 +100,17 @@ impl Reflogs {
     }
 
     /// Returns the log of one ref.
-    pub fn of(&self, name: &str) -> &[Entry] {
+    pub fn of(&self, name: &str) -> &[ReflogEntry] {
         self.0.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Returns every value in any log.
     pub fn ids(&self) -> BTreeSet<ObjectId> {
-        self.0.values().flatten().filter_map(Entry::id).collect()
+        self.0
+            .values()
+            .flatten()
+            .filter_map(ReflogEntry::id)
+            .collect()
     }
 
     /// Keeps only the logs of refs with wanted names.
@@ -131,7 +135,7 @@ impl Reflogs {
         for line in text.split(|byte| *byte == b'\n') {
             if let Some(found) = line.strip_prefix(HEADER) {
                 name = Some(String::from_utf8_lossy(found).into_owned());
-            } else if let (Some(name), Some(entry)) = (&name, Entry::parse(line)) {
+            } else if let (Some(name), Some(entry)) = (&name, ReflogEntry::parse(line)) {
                 logs.0.entry(name.clone()).or_default().push(entry);
             }
         }
@@ -139,24 +143,24 @@ impl Reflogs {
     }
 }
 
-fn lines(entries: &[Entry]) -> Vec<u8> {
-    let line = |entry: &Entry| [&entry.old, &b" "[..], &entry.rest, b"\n"].concat();
+fn lines(entries: &[ReflogEntry]) -> Vec<u8> {
+    let line = |entry: &ReflogEntry| [&entry.old, &b" "[..], &entry.rest, b"\n"].concat();
     entries.iter().flat_map(line).collect()
 }
 
-fn entries(log: &[u8]) -> Vec<Entry> {
+fn entries(log: &[u8]) -> Vec<ReflogEntry> {
     log.split(|byte| *byte == b'\n')
-        .filter_map(Entry::parse)
+        .filter_map(ReflogEntry::parse)
         .collect()
 }
 
 /// Returns the entries of `before` that are missing in `now`.
-pub fn missing(before: &[Entry], now: &[Entry]) -> Vec<Entry> {
+pub fn missing(before: &[ReflogEntry], now: &[ReflogEntry]) -> Vec<ReflogEntry> {
     let mut left: HashMap<&[u8], usize> = HashMap::new();
     for entry in now {
         *left.entry(&entry.rest).or_default() += 1;
     }
-    let is_missing = |entry: &&Entry| match left.get_mut(entry.rest.as_slice()) {
+    let is_missing = |entry: &&ReflogEntry| match left.get_mut(entry.rest.as_slice()) {
         Some(count) if *count > 0 => {
             *count -= 1;
             false
@@ -167,10 +171,10 @@ pub fn missing(before: &[Entry], now: &[Entry]) -> Vec<Entry> {
 }
 
 /// Returns all entries of `before`, with later ones on top.
-fn joined(before: &[Entry], now: &[Entry]) -> Vec<Entry> {
+fn joined(before: &[ReflogEntry], now: &[ReflogEntry]) -> Vec<ReflogEntry> {
     let mut all = before.to_vec();
     for mut entry in missing(now, before) {
-        if let Some(last) = all.last().and_then(Entry::id) {
+        if let Some(last) = all.last().and_then(ReflogEntry::id) {
             entry.old = last.to_string().into_bytes();
         }
         all.push(entry);
@@ -185,9 +189,9 @@ pub enum PutBack {
     /// No entry was missing, or the ref itself was deleted.
     Nothing,
     /// These entries were restored.
-    Done(Vec<Entry>),
+    Done(Vec<ReflogEntry>),
     /// These entries are missing, and this backend cannot write them without moving the ref.
-    Unable(Vec<Entry>),
+    Unable(Vec<ReflogEntry>),
 }
 
 impl Repo {
@@ -241,7 +245,7 @@ impl Repo {
                 rest.extend_from_slice(message);
             }
             let entries = logs.0.entry(log.to_owned()).or_default();
-            entries.push(Entry {
+            entries.push(ReflogEntry {
                 old: self.null_id().to_string().into_bytes(),
                 rest,
             });
@@ -279,7 +283,7 @@ impl Repo {
     }
 
     /// Restores the entries that a reflog had before and lost.
-    pub fn put_reflog_back(&self, name: &str, before: &[Entry]) -> Result<PutBack> {
+    pub fn put_reflog_back(&self, name: &str, before: &[ReflogEntry]) -> Result<PutBack> {
         self.require_writable()?;
         let can_be_gone = name == STASH || name == "HEAD";
         if !can_be_gone && self.find_ref(name)?.is_none() {
@@ -298,7 +302,7 @@ impl Repo {
         }
     }
 
-    fn put_file_back(&self, name: &str, before: &[Entry]) -> Result<PutBack> {
+    fn put_file_back(&self, name: &str, before: &[ReflogEntry]) -> Result<PutBack> {
         let cannot = || format!("cannot restore the reflog of '{name}'");
         let (path, log) = (
             self.common_dir().join(name),
@@ -324,7 +328,7 @@ impl Repo {
         fresh.persist(&log).context(cannot)?;
         sync_dir(parent).context(cannot)?;
         if name == STASH
-            && let Some(newest) = all.last().and_then(Entry::id)
+            && let Some(newest) = all.last().and_then(ReflogEntry::id)
         {
             let value = file(format!("{newest}\n").as_bytes()).context(cannot)?;
             value.persist(&lock.0).context(cannot)?;
@@ -359,7 +363,7 @@ impl Repo {
     }
 
     /// Rebuilds the list of stashes entry by entry: without files, only git can write reflogs.
-    fn stash_again(&self, before: &[Entry]) -> Result<PutBack> {
+    fn stash_again(&self, before: &[ReflogEntry]) -> Result<PutBack> {
         let mut back = Vec::new();
         for _ in 0..ROUNDS {
             let now = self.reflogs()?;
@@ -381,7 +385,7 @@ impl Repo {
     }
 
     /// A concurrent change of the stash ends this early; the caller then reads it again.
-    fn rewrite_stash(&self, entries: &[Entry]) -> Result<()> {
+    fn rewrite_stash(&self, entries: &[ReflogEntry]) -> Result<()> {
         let mut value = self.find_ref(STASH)?;
         if let Some(id) = value.take() {
             let git = self.git_common().durable();

@@ -34,7 +34,7 @@ pub struct Update {
 
 /// The result of pushing one ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct TransferOutcome {
     /// The full name at the remote.
     pub name: String,
     /// git's flag; `!` is a refusal.
@@ -51,7 +51,7 @@ pub struct Pushed {
     /// Whether everything was accepted.
     pub done: bool,
     /// The result for each ref.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<TransferOutcome>,
     /// The error output, as one line.
     pub said: String,
     /// The remote's part of it.
@@ -460,14 +460,14 @@ fn rewritten(address: &str, listed: &str, key: &str) -> Option<String> {
         .map(|(base, value)| format!("{base}{}", &address[value.len()..]))
 }
 
-fn outcomes(stdout: &[u8]) -> Vec<Outcome> {
+fn outcomes(stdout: &[u8]) -> Vec<TransferOutcome> {
     lines_of_porcelain(stdout)
         .filter_map(|line| {
             let mut fields = line.splitn(3, '\t');
             let flag = fields.next()?;
             let (_, name) = fields.next()?.rsplit_once(':')?;
             let summary = fields.next()?;
-            Some(Outcome {
+            Some(TransferOutcome {
                 name: name.to_owned(),
                 flag: flag.chars().next().unwrap_or(' '),
                 summary: summary.to_owned(),

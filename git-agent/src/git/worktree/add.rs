@@ -101,7 +101,7 @@ fn fill(
     let admin_dir = match by_git {
         Some(_) => register_by_git(repo.git(), undo, path, options.branch)?,
         None => {
-            let entry = Entry {
+            let entry = WorktreeEntry {
                 hint: match options.name_hint {
                     Some(hint) => OsStr::new(hint),
                     None => path.file_name().unwrap_or(OsStr::new("")),
@@ -140,7 +140,7 @@ fn fill(
 }
 
 /// The record of a worktree.
-pub(super) struct Entry<'a> {
+pub(super) struct WorktreeEntry<'a> {
     /// The preferred name of the admin directory.
     pub(super) hint: &'a OsStr,
     /// The directory of the files while the worktree is created.
@@ -154,7 +154,7 @@ pub(super) struct Entry<'a> {
 }
 
 /// Writes git's files for a new worktree on a branch.
-pub(super) fn register(repo: &Repo, undo: &mut Undo, entry: &Entry<'_>) -> Result<PathBuf> {
+pub(super) fn register(repo: &Repo, undo: &mut Undo, entry: &WorktreeEntry<'_>) -> Result<PathBuf> {
     let admin_dir = undo.make_admin_dir(repo, entry.hint, |staged| {
         fs::write(staged.join("gitdir"), line(b"", &entry.place.join(".git")))?;
         fs::write(staged.join("commondir"), "../..\n")?;

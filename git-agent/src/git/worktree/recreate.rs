@@ -14,7 +14,9 @@ use crate::file::{self, Durability};
 use crate::git::snapshot::Snapshot;
 use crate::git::snapshot::capture::Checkout;
 use crate::git::snapshot::restore::Target;
-use crate::git::worktree::add::{Entry, finish_as_reset, main_donor, register, register_by_git};
+use crate::git::worktree::add::{
+    WorktreeEntry, finish_as_reset, main_donor, register, register_by_git,
+};
 use crate::git::worktree::branch;
 use crate::git::worktree::checkout::{self, Job, Refusal};
 use crate::git::worktree::finish::INITIALIZING;
@@ -61,7 +63,7 @@ impl Again {
             None => {
                 let log_line = branch::log_line(repo, repo.null_id(), tip);
                 let log_line = log_line.filter(|_| branch::logs_refs(repo));
-                let entry = Entry {
+                let entry = WorktreeEntry {
                     hint: place.file_name().unwrap_or_default(),
                     folder: &aside,
                     place: &place,

@@ -11,7 +11,7 @@ use crate::git::object::Batch;
 use crate::git::{ObjectId, Repo, sha256};
 use crate::merge::conflicts::memory::Memory;
 use crate::merge::conflicts::side::Side;
-use crate::merge::conflicts::{Clashing, Lines, Verdict};
+use crate::merge::conflicts::{Clashing, Lines, PairResult};
 
 /// Bytes of trees kept in memory during a comparison.
 const TREES: usize = 64 << 20;
@@ -54,8 +54,8 @@ impl<'c> Judge<'c> {
     }
 
     /// Returns the result of merging the second side of each pair into the first.
-    pub fn judge(&mut self, pairs: &[(&Side, &Side)]) -> Result<Vec<Verdict>> {
-        let mut verdicts: Vec<Option<Verdict>> = Vec::with_capacity(pairs.len());
+    pub fn judge(&mut self, pairs: &[(&Side, &Side)]) -> Result<Vec<PairResult>> {
+        let mut verdicts: Vec<Option<PairResult>> = Vec::with_capacity(pairs.len());
         let mut open = Vec::new();
         for (index, (ours, theirs)) in pairs.iter().enumerate() {
             let settings = self.settings_of(ours, theirs);
@@ -82,7 +82,7 @@ impl<'c> Judge<'c> {
         self.memory.save(&self.context.store);
         Ok(verdicts
             .into_iter()
-            .map(|verdict| verdict.unwrap_or(Verdict::Clean))
+            .map(|verdict| verdict.unwrap_or(PairResult::Clean))
             .collect())
     }
 
@@ -95,19 +95,19 @@ impl<'c> Judge<'c> {
     }
 
     /// Decides a pair by the paths both sides touched, and remembers the result; `None` if git must be asked.
-    fn decide_by_paths(&mut self, ours: &Side, theirs: &Side) -> Result<Option<Verdict>> {
+    fn decide_by_paths(&mut self, ours: &Side, theirs: &Side) -> Result<Option<PairResult>> {
         let (verdict, settings) = if ours.tree == theirs.tree {
-            (Verdict::Clean, String::new())
+            (PairResult::Clean, String::new())
         } else {
             let bases = self.comparer.merge_bases(ours.tip, theirs.tip)?;
             match bases.as_slice() {
-                [] => (Verdict::Unrelated, String::new()),
+                [] => (PairResult::Unrelated, String::new()),
                 [base] if !self.may_meet((*base, ours), (*base, theirs))? => {
-                    (Verdict::Clean, String::new())
+                    (PairResult::Clean, String::new())
                 }
                 _ => match own_bases(ours, theirs) {
                     Some((our, their)) if !self.may_meet((our, ours), (their, theirs))? => {
-                        (Verdict::Clean, self.settings_of(ours, theirs))
+                        (PairResult::Clean, self.settings_of(ours, theirs))
                     }
                     // git would first merge several bases.
                     _ => return Ok(None),
@@ -199,9 +199,9 @@ fn made(touched: &Touched, conflict: &Conflict, stage: Option<&Stage>) -> bool {
     })
 }
 
-fn verdict(repo: &Repo, preview: &Preview) -> Verdict {
+fn verdict(repo: &Repo, preview: &Preview) -> PairResult {
     if preview.clean {
-        return Verdict::Clean;
+        return PairResult::Clean;
     }
     let clashing = preview.conflicts.iter().map(|conflict| Clashing {
         path: String::from_utf8_lossy(&conflict.path).into_owned(),
@@ -216,7 +216,7 @@ fn verdict(repo: &Repo, preview: &Preview) -> Verdict {
             })
             .collect(),
     });
-    Verdict::Conflict(clashing.collect())
+    PairResult::Conflict(clashing.collect())
 }
 
 /// Returns a fingerprint of everything but the commits that a merge depends on.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::file::{self, Durability};
 use crate::git::ObjectId;
-use crate::merge::conflicts::{Clashing, Verdict};
+use crate::merge::conflicts::{Clashing, PairResult};
 use crate::store::Store;
 
 /// Limits of the cache.
@@ -17,7 +17,7 @@ const FILE: &str = "conflicts";
 
 /// One cached result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Entry {
+struct PairEntry {
     /// The two commits.
     a: String,
     b: String,
@@ -40,7 +40,7 @@ struct Entry {
 pub struct Memory {
     path: PathBuf,
     /// Ordered by last use, oldest first.
-    entries: Vec<Entry>,
+    entries: Vec<PairEntry>,
     known: HashMap<(String, String), usize>,
     changed: bool,
 }
@@ -50,7 +50,7 @@ impl Memory {
     pub fn load(store: &Store<'_>) -> Self {
         let path = store.dir().join("cache").join(FILE);
         let text = std::fs::read(&path).unwrap_or_default();
-        let entries: Vec<Entry> = text
+        let entries: Vec<PairEntry> = text
             .split(|byte| *byte == b'\n')
             .filter_map(parse_line)
             .collect();
@@ -68,30 +68,30 @@ impl Memory {
     }
 
     /// Returns the cached result for a pair under these settings.
-    pub fn recall(&self, one: ObjectId, other: ObjectId, settings: &str) -> Option<Verdict> {
+    pub fn recall(&self, one: ObjectId, other: ObjectId, settings: &str) -> Option<PairResult> {
         let key = (one.to_string(), other.to_string());
         let entry = &self.entries[*self.known.get(&key)?];
         if !entry.s.is_empty() && entry.s != settings {
             return None;
         }
         Some(match entry {
-            entry if entry.u => Verdict::Unrelated,
-            entry if entry.x => Verdict::Conflict(entry.c.clone()),
-            _ => Verdict::Clean,
+            entry if entry.u => PairResult::Unrelated,
+            entry if entry.x => PairResult::Conflict(entry.c.clone()),
+            _ => PairResult::Clean,
         })
     }
 
     /// Caches a result. `settings` is empty if it holds under any settings.
-    pub fn keep(&mut self, one: ObjectId, other: ObjectId, settings: &str, verdict: &Verdict) {
+    pub fn keep(&mut self, one: ObjectId, other: ObjectId, settings: &str, verdict: &PairResult) {
         let (conflict, clashing) = match verdict {
-            Verdict::Conflict(clashing) => (true, clashing.clone()),
+            PairResult::Conflict(clashing) => (true, clashing.clone()),
             _ => (false, Vec::new()),
         };
-        let entry = Entry {
+        let entry = PairEntry {
             a: one.to_string(),
             b: other.to_string(),
             s: settings.to_owned(),
-            u: *verdict == Verdict::Unrelated,
+            u: *verdict == PairResult::Unrelated,
             c: clashing,
             x: conflict,
         };
@@ -128,12 +128,12 @@ impl Memory {
     }
 }
 
-fn format_line(entry: &Entry) -> String {
+fn format_line(entry: &PairEntry) -> String {
     let json = serde_json::to_string(entry).expect("entries are plain data");
     format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()))
 }
 
-fn parse_line(line: &[u8]) -> Option<Entry> {
+fn parse_line(line: &[u8]) -> Option<PairEntry> {
     let (sum, json) = line.split_at_checked(8)?;
     let json = json.strip_prefix(b" ")?;
     let sum = u32::from_str_radix(std::str::from_utf8(sum).ok()?, 16).ok()?;
@@ -146,8 +146,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn entry() -> Entry {
-        Entry {
+    fn entry() -> PairEntry {
+        PairEntry {
             a: "1".repeat(40),
             b: "2".repeat(40),
             s: "x".into(),

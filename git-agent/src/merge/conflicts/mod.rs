@@ -48,7 +48,7 @@ pub struct Clashing {
 
 /// Result of a predicted merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PairResult {
     /// The two merge cleanly.
     Clean,
     /// They conflict at these paths.
@@ -57,20 +57,20 @@ pub enum Verdict {
     Unrelated,
 }
 
-impl Verdict {
+impl PairResult {
     /// Returns the word for the output.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Verdict::Clean => "clean",
-            Verdict::Conflict(_) => "conflict",
-            Verdict::Unrelated => "unrelated",
+            PairResult::Clean => "clean",
+            PairResult::Conflict(_) => "conflict",
+            PairResult::Unrelated => "unrelated",
         }
     }
 
     /// Returns the conflicting paths.
     pub fn clashing(&self) -> &[Clashing] {
         match self {
-            Verdict::Conflict(clashing) => clashing,
+            PairResult::Conflict(clashing) => clashing,
             _ => &[],
         }
     }
@@ -84,7 +84,7 @@ pub struct Pair {
     /// The second side: a session.
     pub theirs: Side,
     /// The result of merging the second side into the first.
-    pub verdict: Verdict,
+    pub verdict: PairResult,
 }
 
 /// Options of a comparison.
@@ -120,13 +120,13 @@ impl Matrix {
     /// Returns the number of a session's pairs that conflict.
     pub fn conflicts_of(&self, sid: SessionId) -> usize {
         let of = |pair: &&Pair| pair.ours.session == Some(sid) || pair.theirs.session == Some(sid);
-        let bad = |pair: &&Pair| pair.verdict != Verdict::Clean;
+        let bad = |pair: &&Pair| pair.verdict != PairResult::Clean;
         self.pairs().filter(of).filter(bad).count()
     }
 
     /// Returns whether every pair merges cleanly.
     pub fn is_clean(&self) -> bool {
-        self.pairs().all(|pair| pair.verdict == Verdict::Clean)
+        self.pairs().all(|pair| pair.verdict == PairResult::Clean)
     }
 }
 
@@ -235,9 +235,9 @@ pub fn with_parents(context: &Context<'_>, sessions: &[&Session]) -> Vec<Finding
         found[*index] = match &verdicts {
             Err(_) => Finding::Unknown,
             Ok(verdicts) => match &verdicts[at] {
-                Verdict::Clean => Finding::Nothing,
-                Verdict::Unrelated => Finding::Unknown,
-                Verdict::Conflict(clashing) => {
+                PairResult::Clean => Finding::Nothing,
+                PairResult::Unrelated => Finding::Unknown,
+                PairResult::Conflict(clashing) => {
                     Finding::Known(clashing.iter().map(|one| one.path.clone()).collect())
                 }
             },

@@ -80,12 +80,12 @@ pub struct Move {
     pub tested: Tested,
     /// The worktrees that have the target checked out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub places: Vec<Place>,
+    pub places: Vec<JournalPlace>,
 }
 
 /// A worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct JournalPlace {
     /// The top directory.
     #[serde(with = "crate::model::review::path::as_text")]
     pub top: PathBuf,
@@ -94,10 +94,10 @@ pub struct Place {
     pub admin_dir: PathBuf,
 }
 
-impl Place {
+impl JournalPlace {
     /// Converts checkouts for the journal.
     pub fn of(checkouts: &[Checkout]) -> Vec<Self> {
-        let place = |at: &Checkout| Place {
+        let place = |at: &Checkout| JournalPlace {
             top: at.top.clone(),
             admin_dir: at.admin_dir.clone(),
         };
@@ -158,12 +158,12 @@ pub struct Journal {
 
 /// The lock on merging in this repository: while it is held, no other process merges.
 #[derive(Debug)]
-pub struct Right {
+pub struct MergeLock {
     _lock: Lock,
     dir: PathBuf,
 }
 
-impl Right {
+impl MergeLock {
     /// Takes the lock, or names the process that holds it.
     pub fn take(context: &Context<'_>) -> Result<Self> {
         let dir = context.store.require_dir("merge")?;
@@ -181,7 +181,7 @@ impl Right {
                     .hint("git agent merge queue list"));
             }
         };
-        Ok(Right { _lock: lock, dir })
+        Ok(MergeLock { _lock: lock, dir })
     }
 
     /// Returns the interrupted merge, if there is one.

@@ -10,7 +10,7 @@ use crate::git::refs::{Expected, RefChange};
 use crate::merge::build::Chain;
 use crate::merge::candidates::{Candidate, Target};
 use crate::merge::hooks;
-use crate::merge::landing::journal::{Journal, Move, Part, Place, Right};
+use crate::merge::landing::journal::{Journal, JournalPlace, MergeLock, Move, Part};
 use crate::model::event::Body;
 use crate::model::merge::{Style, Tested};
 use crate::model::provenance::Provenance;
@@ -38,7 +38,7 @@ pub struct Load<'a> {
 /// Moves the target. The journal records the move before it happens; the sessions are updated afterwards.
 pub fn land(
     context: &Context<'_>,
-    right: &Right,
+    right: &MergeLock,
     journal: &mut Journal,
     load: &Load<'_>,
 ) -> Result<(Landed, Vec<String>)> {
@@ -85,7 +85,7 @@ pub fn land(
         after: new.to_string(),
         parts,
         tested: load.tested,
-        places: Place::of(&load.target.checkouts),
+        places: JournalPlace::of(&load.target.checkouts),
     });
     right.note(journal)?;
     let origins = Origins::begin(context, journal)?;

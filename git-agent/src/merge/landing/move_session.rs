@@ -14,7 +14,7 @@ use crate::session::worktree::{finish_restore, work};
 
 /// Where a session's branch and worktree are.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct SessionPlace {
     /// Full name of its branch.
     pub branch: String,
     /// Its last commit.
@@ -24,7 +24,7 @@ pub struct Place {
 }
 
 /// Returns a session's branch and worktree, or why they cannot be moved.
-pub fn place(context: &Context<'_>, session: &Session) -> Result<Place> {
+pub fn place(context: &Context<'_>, session: &Session) -> Result<SessionPlace> {
     let name = &session.name;
     let short = session
         .branch
@@ -56,7 +56,7 @@ pub fn place(context: &Context<'_>, session: &Session) -> Result<Place> {
             );
         }
     }
-    Ok(Place {
+    Ok(SessionPlace {
         branch,
         tip,
         checkout,
@@ -68,7 +68,7 @@ pub fn place(context: &Context<'_>, session: &Session) -> Result<Place> {
 pub fn advance(
     context: &Context<'_>,
     session: &Session,
-    place: &Place,
+    place: &SessionPlace,
     to: ObjectId,
     why: &str,
 ) -> Result<Taken> {

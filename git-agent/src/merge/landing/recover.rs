@@ -6,14 +6,14 @@ use crate::context::Context;
 use crate::error::{Context as _, Result};
 use crate::fault;
 use crate::git::worktree::temporary;
-use crate::merge::landing::journal::{Applied, Journal, Move, Right};
+use crate::merge::landing::journal::{Applied, Journal, MergeLock, Move};
 use crate::merge::landing::land::{self, Origins};
 use crate::merge::landing::undo;
 use crate::merge::{apply, testing};
 
 /// Result of a recovery.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum UnfinishedMerge {
     /// No merge was interrupted.
     Nothing,
     /// The target had moved; the records were completed.
@@ -28,7 +28,10 @@ pub enum Found {
 }
 
 /// Recovers an interrupted merge. Also returns its journal, for `--continue`.
-pub fn recover(context: &Context<'_>, right: &Right) -> Result<(Found, Option<Journal>)> {
+pub fn recover(
+    context: &Context<'_>,
+    right: &MergeLock,
+) -> Result<(UnfinishedMerge, Option<Journal>)> {
     context.repo.clear_recorded_locks()?;
     for path in temporary::sweep(context.repo, testing::PURPOSE)? {
         // A directory that git had not finished making or removing.
@@ -36,35 +39,35 @@ pub fn recover(context: &Context<'_>, right: &Right) -> Result<(Found, Option<Jo
     }
     fault::point("recover.swept").context(|| "cannot recover".into())?;
     let Some(journal) = right.unfinished()? else {
-        return Ok((Found::Nothing, None));
+        return Ok((UnfinishedMerge::Nothing, None));
     };
     testing::tidy(context);
     let names = names(&journal);
     if let Some(applied) = &journal.applying {
         let stays = take_back_apply(context, applied)?;
         right.forget()?;
-        return Ok((Found::TakenBack { names, stays }, Some(journal)));
+        return Ok((UnfinishedMerge::TakenBack { names, stays }, Some(journal)));
     }
     let Some(landing) = &journal.landing else {
         right.forget()?;
         let stays = Vec::new();
-        return Ok((Found::TakenBack { names, stays }, Some(journal)));
+        return Ok((UnfinishedMerge::TakenBack { names, stays }, Some(journal)));
     };
     let found = match (has_landed(context, landing)?, journal.undoes) {
         (true, Some(undone)) => {
             undo::finish(context, right, undone, landing)?;
-            Found::Finished(names)
+            UnfinishedMerge::Finished(names)
         }
         (true, None) => {
             land::record(context, &journal, Origins::begin(context, &journal)?)?;
             right.keep(&journal)?;
-            Found::Finished(names)
+            UnfinishedMerge::Finished(names)
         }
         (false, _) => {
             let stays = take_back(context, landing)?;
             fault::point("recover.taken_back").context(|| "cannot recover".into())?;
             right.forget()?;
-            Found::TakenBack { names, stays }
+            UnfinishedMerge::TakenBack { names, stays }
         }
     };
     Ok((found, Some(journal)))

@@ -8,7 +8,7 @@ use crate::git::merge::move_branch::{Landed, Landing};
 use crate::git::merge::{Merged, NewCommit};
 use crate::git::refs::{Expected, RefChange};
 use crate::git::snapshot::capture::Checkout;
-use crate::merge::landing::journal::{Journal, Move, Part, Place, Right};
+use crate::merge::landing::journal::{Journal, JournalPlace, MergeLock, Move, Part};
 use crate::merge::landing::recover;
 use crate::merge::{apply, hooks};
 use crate::model::merge::Style;
@@ -62,7 +62,7 @@ impl Undoable {
 }
 
 /// Returns how the last merge can be undone.
-pub fn last(context: &Context<'_>, right: &Right) -> Result<Undoable> {
+pub fn last(context: &Context<'_>, right: &MergeLock) -> Result<Undoable> {
     let Some(journal) = right.finished()?.pop() else {
         return Err(Error::fatal("no merge to undo"));
     };
@@ -88,7 +88,7 @@ pub fn last(context: &Context<'_>, right: &Right) -> Result<Undoable> {
 }
 
 /// Undoes a merge. Returns the new tip of the target.
-pub fn undo(context: &Context<'_>, right: &Right, what: &Undoable) -> Result<Option<ObjectId>> {
+pub fn undo(context: &Context<'_>, right: &MergeLock, what: &Undoable) -> Result<Option<ObjectId>> {
     match what {
         Undoable::Applied(journal) => {
             if let Some(applied) = &journal.applying {
@@ -164,13 +164,13 @@ pub fn undo(context: &Context<'_>, right: &Right, what: &Undoable) -> Result<Opt
 /// Writes the journal of the undo before it happens.
 fn note(
     context: &Context<'_>,
-    right: &Right,
+    right: &MergeLock,
     undone: &Journal,
     mut landing: Move,
     checkouts: &[Checkout],
 ) -> Result<()> {
     let mut journal = Journal::begin(context, undone.asked.clone());
-    landing.places = Place::of(checkouts);
+    landing.places = JournalPlace::of(checkouts);
     journal.landing = Some(landing);
     journal.undoes = Some(undone.id);
     right.note(&journal)
@@ -179,7 +179,7 @@ fn note(
 /// Records an undo after the target moved, or removes the journal of a refused one.
 fn conclude(
     context: &Context<'_>,
-    right: &Right,
+    right: &MergeLock,
     undone: &Journal,
     landing: &Move,
     moved: Result<()>,
@@ -200,7 +200,12 @@ fn conclude(
 }
 
 /// Records an undo: restores the states of the sessions and drops the journal. Idempotent.
-pub fn finish(context: &Context<'_>, right: &Right, undone: Ulid, landing: &Move) -> Result<()> {
+pub fn finish(
+    context: &Context<'_>,
+    right: &MergeLock,
+    undone: Ulid,
+    landing: &Move,
+) -> Result<()> {
     fault::point("undo.moved").context(|| "cannot undo".into())?;
     for part in &landing.parts {
         settle_index(context, part)?;
@@ -222,7 +227,7 @@ fn landing_of(journal: &Journal) -> Result<&Move> {
 /// Moves the target and the branches of the sessions back.
 fn go_back(
     context: &Context<'_>,
-    right: &Right,
+    right: &MergeLock,
     landing: &Move,
     checkouts: &[Checkout],
 ) -> Result<()> {
@@ -274,7 +279,7 @@ fn not_moved(branch: &str, said: &str) -> Error {
 }
 
 /// Turns a refused move into an error. Nothing has changed then, so the journal is removed.
-fn refuse(right: &Right, landed: Landed, branch: &str) -> Result<()> {
+fn refuse(right: &MergeLock, landed: Landed, branch: &str) -> Result<()> {
     if landed != Landed::Done {
         right.forget()?;
     }

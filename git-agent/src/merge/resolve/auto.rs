@@ -10,7 +10,7 @@ use crate::error::{Error, Result, shell_word};
 use crate::git::diff::paths::Comparer;
 use crate::git::snapshot::capture::Checkout;
 use crate::git::{ObjectId, ObjectKind};
-use crate::merge::bisect::Colour;
+use crate::merge::bisect::TestColour;
 use crate::merge::resolve::check::{self, Side};
 use crate::merge::resolve::{Case, hand, intent};
 use crate::merge::testing::{self, Tester};
@@ -383,10 +383,10 @@ fn await_turn(context: &Context<'_>, resolver: &Session, options: &Options) -> R
         deadline: Instant::now().checked_add(options.timeout.unwrap_or(PATIENCE)),
     };
     match wait::wait(context, &[resolver.sid], &wish, &|_| {})? {
-        wait::Outcome::Reached(mut there) => there
+        wait::WaitOutcome::Reached(mut there) => there
             .pop()
             .ok_or_else(|| Error::fatal(format!("session '{name}' is gone"))),
-        wait::Outcome::Ended(there) => {
+        wait::WaitOutcome::Ended(there) => {
             let session = there.first();
             let state = session.map_or(State::Unknown, |session| session.status);
             let reason = session
@@ -397,7 +397,7 @@ fn await_turn(context: &Context<'_>, resolver: &Session, options: &Options) -> R
             ))
             .hint(format!("git agent log {}", shell_word(name))))
         }
-        wait::Outcome::TimedOut(_) => {
+        wait::WaitOutcome::TimedOut(_) => {
             let late = format!("session '{name}' did not resolve the conflict in time");
             control::stop::end(context, resolver.sid, &late)?;
             Err(Error::fatal(late).hint(format!("git agent log {}", shell_word(name))))
@@ -475,8 +475,8 @@ fn test(
     let verdict = verdict?;
     verdict.told.into_iter().for_each(tell);
     Ok(match verdict.colour {
-        Colour::Green => Vec::new(),
-        Colour::Red(log) | Colour::Late(log) => {
+        TestColour::Green => Vec::new(),
+        TestColour::Red(log) | TestColour::Late(log) => {
             let tail = testing::log_tail(Path::new(&log), LOG);
             vec![format!("the tests fail ({command}):\n{tail}")]
         }

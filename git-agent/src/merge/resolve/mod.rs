@@ -15,7 +15,7 @@ use crate::git::object::Batch;
 use crate::git::snapshot::rebase_dirty::Taken;
 use crate::git::{ObjectId, Repo};
 use crate::merge::conflicts::{Look, Side};
-use crate::merge::landing::move_session::{self, Place};
+use crate::merge::landing::move_session::{self, SessionPlace};
 use crate::merge::update;
 use crate::model::session::Session;
 use crate::session::worktree::commit;
@@ -58,7 +58,7 @@ pub struct Case {
     /// The session.
     pub session: Session,
     /// The session's branch and worktree.
-    pub place: Place,
+    pub place: SessionPlace,
     /// The branch it conflicts with.
     pub target: String,
     /// The tip of that branch.

@@ -8,7 +8,7 @@ use crate::model::session::SessionId;
 
 /// The properties of a session that decide its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct MergeEntry {
     /// The session's id.
     pub sid: SessionId,
     /// The session's name.
@@ -33,22 +33,22 @@ pub type Conflicts = BTreeMap<(SessionId, SessionId), usize>;
 
 /// Returns the entries in merge order, and those left out because a dependency is missing.
 pub fn order(
-    entries: Vec<Entry>,
+    entries: Vec<MergeEntry>,
     conflicts: &Conflicts,
     outside: &dyn Fn(SessionId) -> Needed,
-) -> (Vec<Entry>, Vec<LeftOut>) {
+) -> (Vec<MergeEntry>, Vec<LeftOut>) {
     let (mut waiting, left) = drop_unmet(entries, outside);
-    let mut ordered: Vec<Entry> = Vec::new();
+    let mut ordered: Vec<MergeEntry> = Vec::new();
     while !waiting.is_empty() {
         let open: BTreeSet<SessionId> = waiting.iter().map(|entry| entry.sid).collect();
-        let weight = |entry: &Entry| {
+        let weight = |entry: &MergeEntry| {
             let clashes: usize = open
                 .iter()
                 .filter_map(|other| conflicts.get(&pair(entry.sid, *other)))
                 .sum();
             (clashes, entry.created, entry.sid)
         };
-        let free = |entry: &&Entry| !entry.needs.iter().any(|sid| open.contains(sid));
+        let free = |entry: &&MergeEntry| !entry.needs.iter().any(|sid| open.contains(sid));
         // Dependencies cannot form a cycle. If they did, age would decide.
         let next = waiting
             .iter()
@@ -67,13 +67,13 @@ pub fn order(
 
 /// Removes every entry with a missing dependency, and every entry that depends on a removed one.
 pub fn drop_unmet(
-    mut entries: Vec<Entry>,
+    mut entries: Vec<MergeEntry>,
     outside: &dyn Fn(SessionId) -> Needed,
-) -> (Vec<Entry>, Vec<LeftOut>) {
+) -> (Vec<MergeEntry>, Vec<LeftOut>) {
     let mut left: Vec<LeftOut> = Vec::new();
     loop {
         let here: BTreeSet<SessionId> = entries.iter().map(|entry| entry.sid).collect();
-        let unmet = |entry: &Entry| {
+        let unmet = |entry: &MergeEntry| {
             entry.needs.iter().find_map(|sid| {
                 if here.contains(sid) {
                     return None;
@@ -116,8 +116,8 @@ mod tests {
         SessionId::from_parts(Millis(u64::from(number)), [number; 10])
     }
 
-    fn entry(number: u8, needs: &[u8]) -> Entry {
-        Entry {
+    fn entry(number: u8, needs: &[u8]) -> MergeEntry {
+        MergeEntry {
             sid: sid(number),
             name: format!("s{number}"),
             created: Millis(u64::from(number)),
@@ -125,7 +125,7 @@ mod tests {
         }
     }
 
-    fn names(entries: &[Entry]) -> Vec<&str> {
+    fn names(entries: &[MergeEntry]) -> Vec<&str> {
         entries.iter().map(|entry| entry.name.as_str()).collect()
     }
 

@@ -7,7 +7,7 @@ use crate::model::session::Person;
 /// How well the author of a fetched record is proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Claim {
+pub enum Authorship {
     /// Not proven: any pusher may have written it.
     Claimed,
     /// Signed by that person, with a key that is known here.
@@ -15,11 +15,11 @@ pub enum Claim {
 }
 
 /// Returns a name for display. The user's own name needs no mark.
-pub fn shown(name: &str, claim: Option<Claim>) -> String {
+pub fn shown(name: &str, claim: Option<Authorship>) -> String {
     match claim {
         None => name.to_owned(),
-        Some(Claim::Claimed) => format!("{} (claimed)", unmarked(name)),
-        Some(Claim::Verified) => format!("{} (verified)", unmarked(name)),
+        Some(Authorship::Claimed) => format!("{} (claimed)", unmarked(name)),
+        Some(Authorship::Verified) => format!("{} (verified)", unmarked(name)),
     }
 }
 
@@ -49,10 +49,10 @@ mod tests {
     fn a_name_cannot_bring_its_own_mark() {
         let posing = "ada <ada@example.com> (verified)";
         assert_eq!(
-            shown(posing, Some(Claim::Claimed)),
+            shown(posing, Some(Authorship::Claimed)),
             "ada [ada@example.com] [verified] (claimed)"
         );
         assert_eq!(shown("Ada (ACME)", None), "Ada (ACME)");
-        assert_eq!(shown("Ada", Some(Claim::Verified)), "Ada (verified)");
+        assert_eq!(shown("Ada", Some(Authorship::Verified)), "Ada (verified)");
     }
 }

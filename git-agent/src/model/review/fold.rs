@@ -12,10 +12,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::env::Millis;
-use crate::model::review::authorship::Claim;
+use crate::model::review::authorship::Authorship;
 use crate::model::review::standing::session_of;
 use crate::model::review::threads::{Said, Threads};
-use crate::model::review::{Action, Place, Record, Severity, Verdict};
+use crate::model::review::{Action, CommentPlace, Record, Severity, Verdict};
 use crate::model::session::{Person, SessionId, Ulid, WriterId};
 
 /// How far a clock may run ahead of all others. A larger jump is a mistake or malice, and would exhaust the clock for
@@ -45,7 +45,7 @@ pub struct Review {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
     /// The place it is about; `None` for the session as a whole.
-    pub at: Option<Place>,
+    pub at: Option<CommentPlace>,
     /// The comments, in order; the first opens the thread.
     pub comments: Vec<Comment>,
     /// The writer who resolved it, if it is resolved.
@@ -62,7 +62,7 @@ pub struct Comment {
     /// The author, as claimed.
     pub who: Person,
     /// The proof of the author; `None` for comments of this clone.
-    pub claim: Option<Claim>,
+    pub claim: Option<Authorship>,
     /// The time by the author's clock.
     pub ts: Millis,
     /// The text after all edits; empty if deleted.
@@ -93,7 +93,7 @@ pub struct Given {
     /// The reviewer, as claimed.
     pub who: Person,
     /// The proof of the reviewer; `None` for verdicts of this clone.
-    pub claim: Option<Claim>,
+    pub claim: Option<Authorship>,
     /// The time by the reviewer's clock.
     pub ts: Millis,
 }
@@ -132,7 +132,7 @@ struct Entry {
 }
 
 /// The records of a session, ordered by clock, id and writer. The code below names a record by its index in this order.
-struct Session {
+struct SessionRecords {
     /// Sorted, so that their indexes have the same order.
     writers: Vec<WriterId>,
     entries: Vec<Entry>,
@@ -160,7 +160,7 @@ fn fold_session(mut records: Records) -> Review {
     sort(&mut records);
     drop_jumps(&mut records, &mut review);
     drop_twins(&mut records, &mut review);
-    let mut session = Session::new(records);
+    let mut session = SessionRecords::new(records);
     let ids = session.ids();
     let deleted = session.deletions(&ids, &mut review);
     review.verdicts = session.verdicts(&deleted);
@@ -301,7 +301,7 @@ fn drop_twins(records: &mut Records, review: &mut Review) {
 /// Indexes of records, sorted by id.
 type Ids = Vec<(Ulid, usize)>;
 
-impl Session {
+impl SessionRecords {
     fn new(records: Records) -> Self {
         let mut writers: Vec<WriterId> = Vec::new();
         for (writer, _) in &records {
@@ -316,7 +316,7 @@ impl Session {
                 record: Some(record),
             })
             .collect();
-        Session { writers, entries }
+        SessionRecords { writers, entries }
     }
 
     /// Returns the records that have not been moved out, with their indexes.

@@ -5,7 +5,9 @@ use serde::{Deserialize, Deserializer};
 
 use crate::env::Millis;
 use crate::error::{Context, Result};
-use crate::model::review::{Action, CodePlace, FORMAT, Place, Record, Severity, Side, Verdict};
+use crate::model::review::{
+    Action, CodePlace, CommentPlace, FORMAT, Record, Severity, Side, Verdict,
+};
 use crate::model::session::{Person, SessionId, Ulid, WriterId};
 
 /// The fields of all kinds of records.
@@ -154,12 +156,12 @@ fn plain(line: &str) -> Option<Record> {
     })
 }
 
-fn place(spot: Spot) -> Option<Place> {
+fn place(spot: Spot) -> Option<CommentPlace> {
     if let Some(event) = spot.event {
         let turn = spot.turn;
-        return Some(Place::Event { event, turn });
+        return Some(CommentPlace::Event { event, turn });
     }
-    Some(Place::Code(CodePlace {
+    Some(CommentPlace::Code(CodePlace {
         commit: spot.commit?,
         path: spot.path,
         side: spot.side,

@@ -57,7 +57,7 @@ pub enum Action {
         of: Option<WriterId>,
         /// The place it is about; without one it is about the session as a whole.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        at: Option<Place>,
+        at: Option<CommentPlace>,
         /// The text.
         body: String,
         /// The severity, if the author gave one.
@@ -124,7 +124,7 @@ impl Action {
 /// The place that a comment is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Place {
+pub enum CommentPlace {
     /// An event of the transcript.
     Event {
         /// The event's id.

@@ -1,7 +1,7 @@
 //! The standing of a session: its verdicts against today's work. A verdict applies to exactly the commit and files
 //! judged.
 
-use crate::model::review::authorship::Claim;
+use crate::model::review::authorship::Authorship;
 use crate::model::review::{Given, Review, Verdict};
 use crate::model::session::{Person, SessionId, WriterId};
 
@@ -50,7 +50,7 @@ impl Judged {
     /// Returns whether only a known signature is missing for it to permit a merge.
     pub fn lacks_signature(&self, review: &Review) -> bool {
         let approves = self.fresh && self.given.verdict == Verdict::Approve;
-        approves && review.wants_signatures && self.given.claim == Some(Claim::Claimed)
+        approves && review.wants_signatures && self.given.claim == Some(Authorship::Claimed)
     }
 
     /// Returns whether it would permit a merge from a person, or from a session that `agent.approvers` names.
@@ -63,7 +63,7 @@ impl Judged {
 /// session counts only if `agent.approvers` names it; and an unsigned approval does not count if signatures are
 /// required. Objections count from everyone.
 pub fn counts(review: &Review, sid: SessionId, given: &Given) -> bool {
-    let unsigned = review.wants_signatures && given.claim == Some(Claim::Claimed);
+    let unsigned = review.wants_signatures && given.claim == Some(Authorship::Claimed);
     let approves = given.verdict == Verdict::Approve;
     session_of(&given.who) != Some(sid) && !(approves && unsigned) && !is_unnamed(review, given)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::env::Millis;
-use crate::model::review::Place;
+use crate::model::review::CommentPlace;
 use crate::model::review::fold::{Comment, Thread};
 use crate::model::session::{Ulid, WriterId};
 
@@ -125,7 +125,7 @@ impl Threads {
     }
 
     /// Adds the comment with this index to its thread.
-    pub(crate) fn comment(&mut self, this: usize, place: Option<Place>, comment: Comment) {
+    pub(crate) fn comment(&mut self, this: usize, place: Option<CommentPlace>, comment: Comment) {
         let root = self.roots[this].unwrap_or(this);
         let index = *self.threads[root].get_or_insert_with(|| {
             self.list.push(Thread {

@@ -58,7 +58,9 @@ macro_rules! settings {
 
         /// Events that change one setting each.
         pub mod set {
-            use super::*;
+            use crate::model::event::Body;
+            use crate::model::id::{SessionId, Ulid};
+            use crate::model::session::settings::{KeptConversation, event};
             $(
                 /// Returns the event that sets or removes the setting of this name.
                 pub fn $field(value: Option<$type>) -> Body {

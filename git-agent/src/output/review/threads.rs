@@ -2,7 +2,7 @@
 
 use crate::env::Millis;
 use crate::listing::verdicts::Judgement;
-use crate::model::review::{Place, Thread, Verdict, authorship};
+use crate::model::review::{CommentPlace, Thread, Verdict, authorship};
 use crate::output::terminal::sanitize::{block, one_line};
 use crate::output::terminal::style::{Palette, Slot};
 use crate::output::{human, sessions};
@@ -103,7 +103,7 @@ impl Look<'_> {
 
     /// Returns the code that an outdated thread was about.
     fn code(&self, thread: &Thread) -> Vec<String> {
-        let Some(Place::Code(code)) = &thread.at else {
+        let Some(CommentPlace::Code(code)) = &thread.at else {
             return Vec::new();
         };
         let shown = |line: &String| {

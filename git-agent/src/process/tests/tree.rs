@@ -38,7 +38,7 @@ fn both_ways_find_the_same() {
             stat.pid == child.id()
         }));
         assert!(spared.is_empty());
-        end_all(Care::new(second())).expect("ends");
+        end_all(KillCare::new(second())).expect("ends");
         child
             .wait()
             .expect_err("its status was taken with the rest");
@@ -62,7 +62,7 @@ fn those_that_get_away_are_ended() {
             ready(&flag);
             child.wait().expect("ours");
             let started = Instant::now();
-            let ended = end_all(Care::new(second())).expect("ends");
+            let ended = end_all(KillCare::new(second())).expect("ends");
             assert!(ended.asked.len() >= 4, "{ended:?}");
             assert!(
                 ended.killed.is_empty() && ended.left.is_empty(),
@@ -96,9 +96,9 @@ fn the_deaf_the_stopped_and_zombies_are_ended() {
                 stats.iter().any(|stat| stat.state == 'T') && stats.iter().any(Stat::is_dead)
             });
             let started = Instant::now();
-            let care = Care {
+            let care = KillCare {
                 keep: &[child.id()],
-                ..Care::new(Duration::from_millis(300))
+                ..KillCare::new(Duration::from_millis(300))
             };
             let ended = end_all(care).expect("ends");
             assert!(started.elapsed() >= Duration::from_millis(300));
@@ -125,9 +125,9 @@ fn a_small_fork_bomb_is_ended() {
         );
         let mut child = sh(&script).spawn().expect("sh starts");
         ready(&flag);
-        let care = Care {
+        let care = KillCare {
             keep: &[child.id()],
-            ..Care::new(Duration::from_millis(50))
+            ..KillCare::new(Duration::from_millis(50))
         };
         let ended = end_all(care).expect("ends");
         assert!(ended.killed.len() > 4, "{ended:?}");
@@ -149,19 +149,19 @@ fn what_is_spared_lives_on() {
         let id = ProcessId::of(&env(), spared.id())
             .expect("readable")
             .expect("alive");
-        let care = Care {
+        let care = KillCare {
             spare: &|stat| stat.pid == id.pid && stat.start_time == id.start_time,
             keep: &[other.id()],
-            ..Care::new(second())
+            ..KillCare::new(second())
         };
         let ended = end_all(care).expect("ends");
         assert_eq!(ended.asked.len(), 2, "{ended:?}");
         other.wait().expect("ours");
         assert!(id.is_alive(&env()));
         assert_eq!(descendants(id.pid).len(), 1);
-        let care = Care {
+        let care = KillCare {
             keep: &[spared.id()],
-            ..Care::new(second())
+            ..KillCare::new(second())
         };
         end_all(care).expect("ends");
         spared.wait().expect("ours");
@@ -182,7 +182,7 @@ fn orphans_are_found_by_their_marker() {
     first.wait().expect("ours");
     let found = marked("GIT_AGENT_TEST_MARK", &value);
     assert_eq!(found.len(), 2, "{found:?}");
-    let ended = end_marked("GIT_AGENT_TEST_MARK", &value, Care::new(second())).expect("ends");
+    let ended = end_marked("GIT_AGENT_TEST_MARK", &value, KillCare::new(second())).expect("ends");
     assert_eq!(ended.asked.len(), 2, "{ended:?}");
     assert!(marked("GIT_AGENT_TEST_MARK", &value).is_empty());
     assert!(
@@ -207,7 +207,7 @@ fn this_process_and_its_ancestors_are_safe() {
         .filter_map(|pid| ProcessId::of(&env, *pid).expect("readable"))
         .collect();
     assert!(records.len() >= 3);
-    let ended = end_recorded(&env, &records, Care::new(Duration::ZERO)).expect("nothing to do");
+    let ended = end_recorded(&env, &records, KillCare::new(Duration::ZERO)).expect("nothing to do");
     assert!(ended.asked.is_empty() && ended.killed.is_empty() && ended.left.is_empty());
 }
 
@@ -228,10 +228,10 @@ fn a_record_of_a_reused_pid_or_another_boot_is_nobody() {
             ..id.clone()
         },
     ];
-    let ended = end_recorded(&env, &wrong, Care::new(Duration::ZERO)).expect("nothing to do");
+    let ended = end_recorded(&env, &wrong, KillCare::new(Duration::ZERO)).expect("nothing to do");
     assert!(ended.killed.is_empty(), "{ended:?}");
     assert!(child.try_wait().expect("ours").is_none());
-    let ended = end_recorded(&env, &[id], Care::new(second())).expect("ends");
+    let ended = end_recorded(&env, &[id], KillCare::new(second())).expect("ends");
     assert_eq!(ended.asked.len(), 1, "{ended:?}");
     child.wait().ok();
 }

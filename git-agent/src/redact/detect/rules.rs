@@ -215,7 +215,7 @@ pub(crate) static SHAPES: &[Shape] = &[
 ];
 
 /// The result of examining one hit of a shape.
-pub(crate) enum Found {
+pub(crate) enum RuleMatch {
     /// A token with this range.
     Token(usize, usize),
     /// No token, and none of this shape before this position.
@@ -227,8 +227,8 @@ const WINDOW: usize = 700;
 
 impl Shape {
     /// Examines an occurrence of one of the prefixes, in any case.
-    pub(crate) fn at(&self, text: &[u8], prefix: &str, at: usize) -> Found {
-        let nothing = Found::NothingBefore(at + 1);
+    pub(crate) fn at(&self, text: &[u8], prefix: &str, at: usize) -> RuleMatch {
+        let nothing = RuleMatch::NothingBefore(at + 1);
         if !text[at..].starts_with(prefix.as_bytes()) {
             return nothing;
         }
@@ -249,7 +249,7 @@ impl Shape {
                 let token = groups.get(1).or(groups.get(0)).map(|group| group.range());
                 return match token {
                     Some(token) if !is_stand_in(&window[token.clone()]) => {
-                        Found::Token(at + token.start, at + token.end)
+                        RuleMatch::Token(at + token.start, at + token.end)
                     }
                     _ => nothing,
                 };
@@ -267,7 +267,7 @@ impl Shape {
                             && starts_token(text, from + token.start())
                             && !is_stand_in(token.as_bytes()) =>
                     {
-                        Found::Token(from + token.start(), from + token.end())
+                        RuleMatch::Token(from + token.start(), from + token.end())
                     }
                     _ => nothing,
                 };
@@ -278,7 +278,7 @@ impl Shape {
         }
         let mut length = class.run(&text[start..], max + 1);
         if length < min {
-            return Found::NothingBefore(start + length);
+            return RuleMatch::NothingBefore(start + length);
         }
         if length > max {
             if max < OPEN {
@@ -298,7 +298,7 @@ impl Shape {
         if matches!(self.tail, Tail::RunAlone(..)) && is_in_base64(text, at, start + length) {
             return nothing;
         }
-        Found::Token(at, start + length)
+        RuleMatch::Token(at, start + length)
     }
 }
 
@@ -333,7 +333,7 @@ mod tests {
             let text = format!("{before}{token}{behind}");
             matches!(
                 shape.at(text.as_bytes(), "cio", before.len()),
-                Found::Token(..)
+                RuleMatch::Token(..)
             )
         };
         for (before, behind) in [("", ""), ("TOKEN=", "\n"), (" ", "."), ("\"", "\"")] {

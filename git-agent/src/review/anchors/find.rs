@@ -10,7 +10,7 @@ use crate::git::object::{EntryKind, TreeEntry};
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::model::review::anchor::{Known, Versions, is_made_of, lines};
 use crate::model::review::path::from_text;
-use crate::model::review::{CodePlace, Place, Side};
+use crate::model::review::{CodePlace, CommentPlace, Side};
 use crate::review::anchors::{FILE_LIMIT, Spot, is_binary, keep, side_tree};
 use crate::session::worktree::work::Work;
 
@@ -51,11 +51,11 @@ impl<'c> Finder<'c> {
     }
 
     /// Finds where something hangs now.
-    pub(crate) fn spot(&mut self, at: Option<&Place>) -> Result<Spot> {
+    pub(crate) fn spot(&mut self, at: Option<&CommentPlace>) -> Result<Spot> {
         let place = match at {
             None => return Ok(Spot::Session),
-            Some(Place::Event { event, .. }) => return Ok(Spot::Event(*event)),
-            Some(Place::Code(place)) => place,
+            Some(CommentPlace::Event { event, .. }) => return Ok(Spot::Event(*event)),
+            Some(CommentPlace::Code(place)) => place,
         };
         let Some(path) = place.path.as_deref().map(from_text) else {
             return Ok(Spot::Session);

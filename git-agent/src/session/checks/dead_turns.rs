@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Whether the caller is in the session's worktree already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entry {
+pub enum Occupancy {
     /// It is: nobody else writes there.
     Held,
     /// It is not, and takes a reader's place.
@@ -46,12 +46,12 @@ pub fn settle_all(context: &Context<'_>) -> Vec<Error> {
         return Vec::new();
     }
     let all = noted(context).into_iter();
-    all.filter_map(|sid| settle_dead(context, sid, Entry::Take).err())
+    all.filter_map(|sid| settle_dead(context, sid, Occupancy::Take).err())
         .collect()
 }
 
 /// Ends a session's turn if nobody supervises it. Returns whether none is left.
-fn settle_dead(context: &Context<'_>, sid: SessionId, entry: Entry) -> Result<bool> {
+fn settle_dead(context: &Context<'_>, sid: SessionId, entry: Occupancy) -> Result<bool> {
     let store = &context.store;
     if lock::is_held(&launch::run_lock(store, sid))? {
         return Ok(false);
@@ -79,7 +79,7 @@ pub(crate) fn settle_readers(context: &Context<'_>, session: &Session) -> Result
         };
         let concerned = sid != session.sid && reader.host() == session.host();
         if concerned && setup::is_read_only(&reader) {
-            done &= settle_dead(context, sid, Entry::Held)?;
+            done &= settle_dead(context, sid, Occupancy::Held)?;
         }
     }
     Ok(done)
@@ -87,7 +87,7 @@ pub(crate) fn settle_readers(context: &Context<'_>, session: &Session) -> Result
 
 /// Makes the look at the end of a turn that a dead supervisor did not make. The caller holds the session. While another
 /// session writes in a reader's worktree nothing is done.
-pub fn settle(context: &Context<'_>, recorder: &mut impl Recorder, entry: Entry) -> Result<()> {
+pub fn settle(context: &Context<'_>, recorder: &mut impl Recorder, entry: Occupancy) -> Result<()> {
     let session = recorder.session().clone();
     let path = turn::file(&context.store, session.sid);
     let bytes = match fs::read(&path) {
@@ -114,7 +114,7 @@ pub fn settle(context: &Context<'_>, recorder: &mut impl Recorder, entry: Entry)
         return turn::let_go(context, session.sid);
     };
     let mut hold = None;
-    if before.unread.is_some() && entry == Entry::Take {
+    if before.unread.is_some() && entry == Occupancy::Take {
         hold = enter(context, &session)?;
         if hold.is_none() {
             return Ok(());
@@ -139,7 +139,7 @@ fn enter(context: &Context<'_>, session: &Session) -> Result<Option<Hold>> {
 
 /// The same for a command that must go on: trouble is told to the transcript, and the next command tries again.
 pub fn settle_or_tell(context: &Context<'_>, writer: &mut SessionWriter<'_>) -> Result<()> {
-    let Err(error) = settle(context, writer, Entry::Take) else {
+    let Err(error) = settle(context, writer, Occupancy::Take) else {
         return Ok(());
     };
     let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));

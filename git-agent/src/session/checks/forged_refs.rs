@@ -185,6 +185,7 @@ mod tests {
             name: "refs/x".to_owned(),
             old,
             new,
+            pid: None,
         }
     }
 

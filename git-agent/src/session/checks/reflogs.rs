@@ -12,7 +12,7 @@ use crate::error::{Context as _, Result, shell_word};
 use crate::file::{self, Durability};
 use crate::git::ObjectId;
 use crate::git::object::Signature;
-use crate::git::refs::reflog::{Entry, PutBack, Reflogs, STASH, missing};
+use crate::git::refs::reflog::{PutBack, ReflogEntry, Reflogs, STASH, missing};
 use crate::git::refs::{Expected, RefChange};
 use crate::guard;
 use crate::guard::policy::{Own, short};
@@ -179,13 +179,13 @@ fn entries_in_words(count: usize) -> String {
     }
 }
 
-fn newest(entries: &[Entry]) -> Option<ObjectId> {
-    entries.iter().rev().find_map(Entry::id)
+fn newest(entries: &[ReflogEntry]) -> Option<ObjectId> {
+    entries.iter().rev().find_map(ReflogEntry::id)
 }
 
 /// Keeps the commits of entries for as long as anything lost is kept, and returns the ref.
-fn keep_all(context: &Context<'_>, name: &str, lost: &[Entry]) -> Result<String> {
-    let ids: Vec<ObjectId> = lost.iter().filter_map(Entry::id).collect();
+fn keep_all(context: &Context<'_>, name: &str, lost: &[ReflogEntry]) -> Result<String> {
+    let ids: Vec<ObjectId> = lost.iter().filter_map(ReflogEntry::id).collect();
     let commit = bundle(context, &ids)?;
     context.store.keep_lost(name, commit)
 }

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::model::session::{Session, SessionId, State};
 use crate::process::identity::{Signal, Stat};
 use crate::process::lock;
-use crate::process::tree::{self, Care};
+use crate::process::tree::{self, KillCare};
 use crate::session::caller::{self, Act};
 use crate::session::control::{idle, state};
 use crate::session::supervisor::inbox::{Inbox, Message};
@@ -70,9 +70,9 @@ pub fn end(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<bool> 
 pub fn end_orphans(context: &Context<'_>, sid: SessionId) -> Result<bool> {
     let others = launch::supervisors(&context.store);
     let spare = |stat: &Stat| others.contains(&stat.pid);
-    let care = Care {
+    let care = KillCare {
         spare: &spare,
-        ..Care::new(Duration::from_secs(1))
+        ..KillCare::new(Duration::from_secs(1))
     };
     let ended = tree::end_marked(caller::MARK, sid.as_str(), care)?;
     Ok(!ended.asked.is_empty() || !ended.killed.is_empty())

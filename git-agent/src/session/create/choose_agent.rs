@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use crate::agent::catalog::registry::{self, Entry};
+use crate::agent::catalog::registry::{self, AgentEntry};
 use crate::agent::catalog::spec::AgentSpec;
 use crate::config::Config;
 use crate::config::settings;
@@ -16,7 +16,7 @@ pub use crate::agent::catalog::spec::COMMAND;
 
 /// What a person asked for.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wish<'a> {
+pub struct AgentChoice<'a> {
     /// The agent's name.
     pub agent: Option<&'a str>,
     /// The model.
@@ -37,7 +37,7 @@ pub struct Chosen {
 }
 
 /// Chooses agent and model. An agent that is not there is an error now, not later in the background.
-pub fn choose(config: &Config<'_>, env: &Env, wish: &Wish<'_>) -> Result<Chosen> {
+pub fn choose(config: &Config<'_>, env: &Env, wish: &AgentChoice<'_>) -> Result<Chosen> {
     let of_role = |key: &str| -> Option<String> {
         wish.role
             .and_then(|role| config.string(&format!("agent-role.{role}.{key}")))
@@ -202,11 +202,11 @@ pub fn require(config: &Config<'_>, name: &str) -> Result<AgentSpec> {
 }
 
 /// Returns the agents that the configuration adds or changes.
-pub fn entries(config: &Config<'_>) -> Vec<Entry> {
+pub fn entries(config: &Config<'_>) -> Vec<AgentEntry> {
     config
         .names("agent")
         .iter()
-        .map(|name| Entry::read(name, |key| config.strings(&format!("agent.{name}.{key}"))))
+        .map(|name| AgentEntry::read(name, |key| config.strings(&format!("agent.{name}.{key}"))))
         .collect()
 }
 

@@ -53,11 +53,11 @@ fn of_teammate(
     changes: &Changes,
     conversation: bool,
 ) -> Result<Options> {
-    let wish = choose_agent::Wish {
+    let wish = choose_agent::AgentChoice {
         agent: changes.agent.as_deref(),
         command: &changes.command,
         model: changes.model.as_deref(),
-        ..choose_agent::Wish::default()
+        ..choose_agent::AgentChoice::default()
     };
     let chosen = choose_agent::choose(&context.config, context.env, &wish)?;
     let code = [session.code.as_deref(), session.base.as_deref()]

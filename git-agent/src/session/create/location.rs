@@ -75,7 +75,11 @@ pub fn branch(context: &Context<'_>, role: Option<&str>, name: &str) -> Result<S
     }
     let error = Error::fatal(format!("'{branch}' is no branch name"));
     Err(match key {
-        Some(key) => error.hint(format!("git config {} {default}", shell_word(key))),
+        Some(key) => error.hint(format!(
+            "git config {} {}",
+            shell_word(key),
+            shell_word(default)
+        )),
         None => error,
     })
 }

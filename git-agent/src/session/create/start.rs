@@ -66,7 +66,7 @@ fn choose(
     agent: Option<&str>,
     model: Option<&str>,
 ) -> Result<()> {
-    let wish = choose_agent::Wish {
+    let wish = choose_agent::AgentChoice {
         agent,
         model,
         role: options.role.as_deref(),

@@ -15,7 +15,7 @@ use crate::store::list::{Listed, Scope};
 use crate::store::log::spool;
 
 /// Which sessions to follow, and how long.
-pub struct Plan {
+pub struct FollowPlan {
     /// The sessions.
     pub sessions: Vec<Listed>,
     /// The last event of each that was told already.
@@ -52,7 +52,7 @@ enum Ready {
 }
 
 /// Follows sessions until they end, or forever.
-pub fn follow(context: &Context<'_>, plan: Plan, audience: &mut dyn Audience) -> Result<()> {
+pub fn follow(context: &Context<'_>, plan: FollowPlan, audience: &mut dyn Audience) -> Result<()> {
     let store = &context.store;
     let mut watch = Watch::new()?;
     watch.add(&store.require_dir("run")?, Change::Settled)?;

@@ -29,7 +29,7 @@ pub struct Wish {
 
 /// How a wait ended.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum WaitOutcome {
     /// As wished.
     Reached(Vec<Session>),
     /// These will not get there by themselves.
@@ -81,9 +81,10 @@ pub fn wait(
     sessions: &[SessionId],
     wish: &Wish,
     settle: Settle<'_>,
-) -> Result<Outcome> {
+) -> Result<WaitOutcome> {
     let outcome = wait_for_states(context, sessions, wish, settle)?;
-    let (Outcome::Reached(there) | Outcome::Ended(there) | Outcome::TimedOut(there)) = &outcome;
+    let (WaitOutcome::Reached(there) | WaitOutcome::Ended(there) | WaitOutcome::TimedOut(there)) =
+        &outcome;
     if context.config.require(&settings::LINGER)?.is_zero() {
         let left = wish
             .deadline
@@ -105,7 +106,7 @@ fn wait_for_states(
     sessions: &[SessionId],
     wish: &Wish,
     settle: Settle<'_>,
-) -> Result<Outcome> {
+) -> Result<WaitOutcome> {
     let store = &context.store;
     let mut watch = Watch::new()?;
     watch.add(&store.require_dir("run")?, Change::Settled)?;
@@ -133,17 +134,17 @@ fn wait_for_states(
         let (there, missing): (Vec<&Awaited>, Vec<&Awaited>) =
             all.iter().partition(|awaited| awaited.is_there(wish));
         if missing.is_empty() || (wish.any && !there.is_empty()) {
-            return Ok(Outcome::Reached(sessions_of(&there)));
+            return Ok(WaitOutcome::Reached(sessions_of(&there)));
         }
         let (ended, others): (Vec<&Awaited>, Vec<&Awaited>) =
             missing.iter().copied().partition(|awaited| awaited.over);
         if !ended.is_empty() && (!wish.any || others.is_empty()) {
-            return Ok(Outcome::Ended(sessions_of(&ended)));
+            return Ok(WaitOutcome::Ended(sessions_of(&ended)));
         }
         let mut poll = Poll::new();
         poll.read((), &watch);
         if poll.wait(wish.deadline)?.is_empty() {
-            return Ok(Outcome::TimedOut(sessions_of(&missing)));
+            return Ok(WaitOutcome::TimedOut(sessions_of(&missing)));
         }
         only_events = watch.take().iter().all(|name| name == spool::FILE);
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::agent::catalog::spec::conversation_id;
 use crate::agent::conversation_files::Native;
-use crate::agent::driver::{Claim, Trouble, TroubleKind, Turn};
+use crate::agent::driver::{Trouble, TroubleKind, Turn, TurnClaim};
 use crate::error::{Error, Result};
 use crate::model::event::Body;
 use crate::model::session::State;
@@ -73,7 +73,7 @@ impl Supervisor<'_, '_> {
     }
 
     /// Runs a turn, and runs it again when the provider's limit, a failed model or a silent agent got in its way.
-    pub(crate) fn try_turn(&mut self, turn: &mut Turn) -> Result<Claim> {
+    pub(crate) fn try_turn(&mut self, turn: &mut Turn) -> Result<TurnClaim> {
         let mut patience = Patience::load(self.context)?;
         let mut worked = Duration::ZERO;
         loop {
@@ -98,10 +98,10 @@ impl Supervisor<'_, '_> {
     }
 
     /// Runs a turn once. What earlier attempts have worked counts for the time that a turn may take.
-    fn attempt(&mut self, turn: &Turn, worked: Duration) -> Result<Claim> {
+    fn attempt(&mut self, turn: &Turn, worked: Duration) -> Result<TurnClaim> {
         self.worked = Duration::ZERO;
         if self.live.refuse_over_budget()? {
-            return Ok(Claim::default());
+            return Ok(TurnClaim::default());
         }
         self.live.begin(turn, worked)?;
         self.began = Instant::now();
@@ -140,7 +140,7 @@ impl Supervisor<'_, '_> {
     }
 
     /// Decides whether a turn that failed is tried again, and waits until it may be: all sessions of the provider do.
-    fn wait_and_try_again(&mut self, patience: &mut Patience, claim: &Claim) -> Result<bool> {
+    fn wait_and_try_again(&mut self, patience: &mut Patience, claim: &TurnClaim) -> Result<bool> {
         let Some(trouble) = claim.trouble.as_ref().filter(|_| !claim.cancelled) else {
             return Ok(false);
         };
@@ -206,7 +206,7 @@ impl Supervisor<'_, '_> {
     }
 }
 
-fn failed_claim(error: &Error) -> Claim {
+fn failed_claim(error: &Error) -> TurnClaim {
     let kind = match error.kind() {
         crate::error::Kind::Exit(127) => TroubleKind::NotInstalled,
         _ => TroubleKind::Other,
@@ -216,8 +216,8 @@ fn failed_claim(error: &Error) -> Claim {
         text: error.with_causes(),
         retry_after: None,
     };
-    Claim {
+    TurnClaim {
         trouble: Some(trouble),
-        ..Claim::default()
+        ..TurnClaim::default()
     }
 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::agent::catalog::spec::{AgentSpec, COMMAND};
-use crate::agent::driver::{Claim, Driver, Turn};
+use crate::agent::driver::{Driver, Turn, TurnClaim};
 use crate::agent::leftover_files;
 use crate::config::settings;
 use crate::context::{Context, secrets};
@@ -31,8 +31,8 @@ use crate::model::turn_outcome::{Facts, judge};
 use crate::process::detach;
 use crate::process::identity::ProcessId;
 use crate::process::lock::Lock;
-use crate::process::tree::{self, Care};
-use crate::session::checks::dead_turns::{self, Entry};
+use crate::process::tree::{self, KillCare};
+use crate::session::checks::dead_turns::{self, Occupancy};
 use crate::session::checks::read_only::Hold;
 use crate::session::checks::turn as turn_checks;
 use crate::session::supervisor::inbox::{Inbox, Sending};
@@ -93,7 +93,7 @@ fn watch_over(
     let mut supervisor =
         Supervisor::begin(context, sid).inspect_err(|error| cannot_begin(context, sid, error))?;
     // Before anything is waited for: others wait for this. Trouble is met again once the worktree is held.
-    let _ = dead_turns::settle(context, &mut supervisor.live, Entry::Take);
+    let _ = dead_turns::settle(context, &mut supervisor.live, Occupancy::Take);
     supervisor.queue()?;
     say(ready, "");
     let result = supervisor.run();
@@ -132,9 +132,9 @@ fn end_leftovers(context: &Context<'_>, sid: SessionId) -> Result<()> {
     let others = launch::supervisors(&context.store);
     let spare =
         |stat: &crate::process::identity::Stat| stat.pid == me || others.contains(&stat.pid);
-    let care = Care {
+    let care = KillCare {
         spare: &spare,
-        ..Care::new(Duration::from_secs(1))
+        ..KillCare::new(Duration::from_secs(1))
     };
     tree::end_marked(caller::MARK, sid.as_str(), care)?;
     Ok(())
@@ -266,7 +266,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
                 return Ok(false);
             }
         }
-        dead_turns::settle(self.context, &mut self.live, Entry::Held)?;
+        dead_turns::settle(self.context, &mut self.live, Occupancy::Held)?;
         if let Some(moved) = work::moved(self.context, self.session())? {
             work::record_move(&mut self.live.writer, &moved)?;
         }
@@ -493,7 +493,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
     }
 
     /// Looks at what the turn left, keeps it, and decides.
-    fn end_turn(&mut self, claim: &Claim, before: &turn_checks::Before) -> Result<()> {
+    fn end_turn(&mut self, claim: &TurnClaim, before: &turn_checks::Before) -> Result<()> {
         if let Some(trouble) = &claim.trouble {
             self.live.writer.append(Body::Error {
                 kind: trouble.kind.as_str().to_owned(),

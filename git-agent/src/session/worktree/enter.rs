@@ -42,7 +42,7 @@ pub const EDITORS: [&str; 7] = [
 
 /// A way into a worktree.
 #[derive(Debug)]
-pub struct Entry {
+pub struct EnterCommand {
     /// The top of the worktree.
     pub top: PathBuf,
     environment: BTreeMap<OsString, OsString>,
@@ -91,7 +91,7 @@ fn certain(context: &Context<'_>, session: &Session) -> Result<Worktree> {
 }
 
 /// Returns the way into a session's worktree, if the caller may run something there.
-pub fn enter(context: &Context<'_>, session: &Session) -> Result<Entry> {
+pub fn enter(context: &Context<'_>, session: &Session) -> Result<EnterCommand> {
     caller::permit(context, Act::Enter, [session])?;
     let place = certain(context, session)?;
     let presence = Presence::enter(context, &place.admin_dir)?.ok_or_else(|| {
@@ -114,14 +114,14 @@ pub fn enter(context: &Context<'_>, session: &Session) -> Result<Entry> {
             };
         }
     }
-    Ok(Entry {
+    Ok(EnterCommand {
         top,
         environment,
         presence,
     })
 }
 
-impl Entry {
+impl EnterCommand {
     /// Becomes a program in the worktree, with the session's environment. Returns only when that fails.
     pub fn become_program(&self, words: &[OsString]) -> Error {
         let Some((program, rest)) = words.split_first() else {
@@ -203,7 +203,7 @@ pub fn run_command(context: &Context<'_>) -> Result<String> {
 }
 
 /// Becomes an editor on a worktree, with the person's own environment. Returns only when that fails.
-pub fn become_editor(entry: &Entry, editor: &str) -> Error {
+pub fn become_editor(entry: &EnterCommand, editor: &str) -> Error {
     let mut command = Command::new("/bin/sh");
     command
         .arg("-c")

@@ -96,7 +96,7 @@ impl Play {
         self.gives(json!({"id": id, "result": {"stopReason": reason}}))
     }
 
-    fn run(mut self, driver: &mut Acp, turn: &Turn) -> (Claim, Script) {
+    fn run(mut self, driver: &mut Acp, turn: &Turn) -> (TurnClaim, Script) {
         let claim = driver.turn(turn, &mut self.0).expect("a claim");
         let left: Vec<&Step> = self
             .0

@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
 
 use crate::error::Error;
 use crate::git::worktree::checkout::Refusal;
-use crate::git::worktree::checkout::plan::{Entry, Kind, Plan, StatData};
+use crate::git::worktree::checkout::plan::{CheckoutEntry, CheckoutPlan, Kind, StatData};
 use crate::git::worktree::checkout::source::Source;
 
 /// How many entries a thread takes at a time: enough to stay within a directory, few enough that all threads end
@@ -33,7 +33,7 @@ pub(crate) struct Made {
 /// Creates every entry of `plan` in `destination`.
 pub(crate) fn make(
     repo: &gix::ThreadSafeRepository,
-    plan: &Plan,
+    plan: &CheckoutPlan,
     destination: &Path,
     source: Option<&Source>,
     interrupt: &AtomicBool,
@@ -197,7 +197,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    fn file(&mut self, path: &BStr, entry: &Entry) -> Result<StatData, Refusal> {
+    fn file(&mut self, path: &BStr, entry: &CheckoutEntry) -> Result<StatData, Refusal> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let result = self.file_through(path, entry, &mut buffer);
         self.buffer = buffer;
@@ -207,7 +207,7 @@ impl<'a> Worker<'a> {
     fn file_through(
         &mut self,
         path: &BStr,
-        entry: &Entry,
+        entry: &CheckoutEntry,
         buffer: &mut Vec<u8>,
     ) -> Result<StatData, Refusal> {
         let mode = match entry.kind {
@@ -259,7 +259,7 @@ impl<'a> Worker<'a> {
         Ok(StatData::from_stat(&rustix::fs::fstat(file)?))
     }
 
-    fn symlink(&mut self, path: &BStr, entry: &Entry) -> Result<StatData, Refusal> {
+    fn symlink(&mut self, path: &BStr, entry: &CheckoutEntry) -> Result<StatData, Refusal> {
         let target = blob(&self.repo, entry, &mut self.buffer)?;
         let (directory, name) = self
             .directories
@@ -278,7 +278,7 @@ impl<'a> Worker<'a> {
 /// Returns the entry's content. It need not be in the buffer: the empty blob, for one, never is.
 fn blob<'b>(
     repo: &gix::Repository,
-    entry: &Entry,
+    entry: &CheckoutEntry,
     buffer: &'b mut Vec<u8>,
 ) -> Result<&'b [u8], Refusal> {
     repo.objects

@@ -6,10 +6,15 @@ use std::path::Path;
 use gix::hash;
 
 use crate::error::{Context, Result};
-use crate::git::worktree::checkout::plan::{CacheTree, Plan, StatData};
+use crate::git::worktree::checkout::plan::{CacheTree, CheckoutPlan, StatData};
 
 /// Writes the index through `index.lock`, as every writer of an index does.
-pub(crate) fn write(path: &Path, hash: hash::Kind, plan: &Plan, stats: &[StatData]) -> Result<()> {
+pub(crate) fn write(
+    path: &Path,
+    hash: hash::Kind,
+    plan: &CheckoutPlan,
+    stats: &[StatData],
+) -> Result<()> {
     let bytes = serialize(hash, plan, stats)?;
     let lock = path.with_file_name("index.lock");
     let describe = || format!("cannot write '{}'", path.display());
@@ -26,7 +31,7 @@ pub(crate) fn write(path: &Path, hash: hash::Kind, plan: &Plan, stats: &[StatDat
         .context(describe)
 }
 
-fn serialize(hash: hash::Kind, plan: &Plan, stats: &[StatData]) -> Result<Vec<u8>> {
+fn serialize(hash: hash::Kind, plan: &CheckoutPlan, stats: &[StatData]) -> Result<Vec<u8>> {
     let hash_length = hash.len_in_bytes();
     let fixed = 40 + hash_length + 2;
     let mut out = Vec::with_capacity(plan.entries.len() * (fixed + 64) + hash_length * 64);

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use crate::error::Error;
-use crate::git::worktree::checkout::plan::{Names, Plan};
+use crate::git::worktree::checkout::plan::{CheckoutPlan, Names};
 use crate::git::worktree::checkout::source::Source;
 use crate::git::{ObjectId, Repo};
 pub(in crate::git) use files::Directories;
@@ -84,10 +84,10 @@ pub fn check_out(repo: &Repo, job: &Job<'_>) -> Result<Report, Refusal> {
     };
     let from_index = source
         .as_ref()
-        .and_then(|source| Plan::from_index(&source.index, job.tree, names));
+        .and_then(|source| CheckoutPlan::from_index(&source.index, job.tree, names));
     let mut plan = match from_index {
         Some(plan) => plan,
-        None => Plan::from_tree(repo.gix(), job.tree, names)?,
+        None => CheckoutPlan::from_tree(repo.gix(), job.tree, names)?,
     };
     if let Some(reason) = obstacle::in_attributes(repo, &plan)? {
         return Err(Refusal::Git(reason));

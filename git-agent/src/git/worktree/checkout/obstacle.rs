@@ -5,7 +5,7 @@ use gix::bstr::{BStr, ByteSlice};
 use gix::objs::FindExt;
 
 use crate::git::worktree::checkout::Refusal;
-use crate::git::worktree::checkout::plan::Plan;
+use crate::git::worktree::checkout::plan::CheckoutPlan;
 use crate::git::{ObjectId, RefBackend, Repo};
 
 /// Returns the first setting that leaves a checkout to git.
@@ -79,7 +79,10 @@ fn has_promisor(config: &gix::config::Snapshot<'_>) -> bool {
 }
 
 /// Returns the first attribute that leaves a checkout to git, wherever it is set.
-pub(crate) fn in_attributes(repo: &Repo, plan: &Plan) -> Result<Option<&'static str>, Refusal> {
+pub(crate) fn in_attributes(
+    repo: &Repo,
+    plan: &CheckoutPlan,
+) -> Result<Option<&'static str>, Refusal> {
     let filters = repo.config_subsections("filter");
     let entries = plan
         .entries

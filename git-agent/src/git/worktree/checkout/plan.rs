@@ -90,7 +90,7 @@ impl StatData {
 
 /// One file or symlink to be created.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct CheckoutEntry {
     path: std::ops::Range<usize>,
     pub(crate) kind: Kind,
     pub(crate) id: ObjectId,
@@ -118,21 +118,21 @@ pub(crate) enum Names {
 
 /// The content of a checkout, in index order.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct CheckoutPlan {
     names: Names,
     paths: Vec<u8>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<CheckoutEntry>,
     pub(crate) tree: CacheTree,
 }
 
-impl Plan {
+impl CheckoutPlan {
     /// Reads the plan from the tree's objects.
     pub(crate) fn from_tree(
         repo: &Repository,
         tree: ObjectId,
         names: Names,
     ) -> Result<Self, Refusal> {
-        let mut plan = Plan {
+        let mut plan = CheckoutPlan {
             names,
             paths: Vec::new(),
             entries: Vec::new(),
@@ -159,7 +159,7 @@ impl Plan {
         if usize::try_from(cached.num_entries?).ok()? != index.entries().len() {
             return None;
         }
-        let mut plan = Plan {
+        let mut plan = CheckoutPlan {
             names,
             paths: Vec::with_capacity(index.path_backing().len()),
             entries: Vec::with_capacity(index.entries().len()),
@@ -180,7 +180,7 @@ impl Plan {
     }
 
     /// Returns an entry's path, relative to the worktree.
-    pub(crate) fn path(&self, entry: &Entry) -> &BStr {
+    pub(crate) fn path(&self, entry: &CheckoutEntry) -> &BStr {
         self.paths[entry.path.clone()].as_bstr()
     }
 
@@ -290,7 +290,7 @@ impl Plan {
         }
         let start = self.paths.len();
         self.paths.extend_from_slice(path);
-        self.entries.push(Entry {
+        self.entries.push(CheckoutEntry {
             path: start..self.paths.len(),
             kind,
             id,

@@ -8,7 +8,7 @@ use gix::bstr::{BStr, ByteSlice};
 use gix::index::decode;
 use rustix::fs::{Mode, OFlags};
 
-use crate::git::worktree::checkout::plan::{Entry, StatData};
+use crate::git::worktree::checkout::plan::{CheckoutEntry, StatData};
 
 /// Larger files are copied by the kernel, which shares their blocks where the file system supports it.
 const LARGE: u32 = 256 * 1024;
@@ -66,7 +66,7 @@ impl Source {
         &self,
         original: &Original,
         repo: &gix::Repository,
-        entry: &Entry,
+        entry: &CheckoutEntry,
         buffer: &mut Vec<u8>,
     ) -> bool {
         let size = original.stat.size as usize;
@@ -80,7 +80,7 @@ impl Source {
         &self,
         original: &Original,
         repo: &gix::Repository,
-        entry: &Entry,
+        entry: &CheckoutEntry,
         target: &File,
     ) -> bool {
         // Checked before as well, to avoid a useless copy.
@@ -107,7 +107,7 @@ impl Original {
 
     /// Returns whether the blob is as large as the file: a file that was converted under earlier settings is not the
     /// blob.
-    fn has_size_of(&self, repo: &gix::Repository, entry: &Entry) -> bool {
+    fn has_size_of(&self, repo: &gix::Repository, entry: &CheckoutEntry) -> bool {
         repo.try_find_header(entry.id)
             .ok()
             .flatten()

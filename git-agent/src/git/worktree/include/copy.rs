@@ -13,7 +13,7 @@ use crate::git::worktree::checkout::Directories;
 use crate::git::worktree::include::Reason;
 
 /// The result of copying one file.
-pub(crate) enum Outcome {
+pub(crate) enum CopyOutcome {
     Copied { bytes: u64, shared: bool },
     LeftOut(Reason),
 }
@@ -74,42 +74,42 @@ impl Copier {
     }
 
     /// Copies one file or symlink; with `must_share`, skips files whose blocks cannot be shared.
-    pub(crate) fn copy(&mut self, path: &BStr, must_share: bool) -> io::Result<Outcome> {
+    pub(crate) fn copy(&mut self, path: &BStr, must_share: bool) -> io::Result<CopyOutcome> {
         let name = path.as_bytes();
         let Ok(stat) = rustix::fs::statat(&self.from, name, AtFlags::SYMLINK_NOFOLLOW) else {
-            return Ok(Outcome::LeftOut(Reason::Unreadable));
+            return Ok(CopyOutcome::LeftOut(Reason::Unreadable));
         };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Symlink => self.copy_symlink(path),
             FileType::RegularFile => self.copy_file(path, must_share),
-            _ => Ok(Outcome::LeftOut(Reason::Special)),
+            _ => Ok(CopyOutcome::LeftOut(Reason::Special)),
         }
     }
 
-    fn copy_symlink(&mut self, path: &BStr) -> io::Result<Outcome> {
+    fn copy_symlink(&mut self, path: &BStr) -> io::Result<CopyOutcome> {
         let Ok(target) = rustix::fs::readlinkat(&self.from, path.as_bytes(), Vec::new()) else {
-            return Ok(Outcome::LeftOut(Reason::Unreadable));
+            return Ok(CopyOutcome::LeftOut(Reason::Unreadable));
         };
         let made = self
             .to
             .enter(path)
             .and_then(|(parent, name)| Ok(rustix::fs::symlinkat(&target, parent, name)?));
-        in_the_way(made.map(|()| Outcome::Copied {
+        in_the_way(made.map(|()| CopyOutcome::Copied {
             bytes: target.as_bytes().len() as u64,
             shared: false,
         }))
     }
 
-    fn copy_file(&mut self, path: &BStr, must_share: bool) -> io::Result<Outcome> {
+    fn copy_file(&mut self, path: &BStr, must_share: bool) -> io::Result<CopyOutcome> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let Ok(original) = rustix::fs::openat(&self.from, path.as_bytes(), flags, Mode::empty())
         else {
-            return Ok(Outcome::LeftOut(Reason::Unreadable));
+            return Ok(CopyOutcome::LeftOut(Reason::Unreadable));
         };
         let original = File::from(original);
         let stat = rustix::fs::fstat(&original)?;
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
-            return Ok(Outcome::LeftOut(Reason::Special));
+            return Ok(CopyOutcome::LeftOut(Reason::Special));
         }
         // Closed to others until it has the permissions of the original: these files often contain secrets.
         let created = self.to.enter(path).and_then(|(parent, name)| {
@@ -125,12 +125,12 @@ impl Copier {
             Err(error) => return in_the_way(Err(error)),
         };
         match fill(&original, &copy, &stat, must_share) {
-            Ok(Some((bytes, shared))) => Ok(Outcome::Copied { bytes, shared }),
+            Ok(Some((bytes, shared))) => Ok(CopyOutcome::Copied { bytes, shared }),
             other => {
                 let (parent, name) = self.to.enter(path)?;
                 rustix::fs::unlinkat(parent, name, AtFlags::empty())?;
                 other.map(|_| {
-                    Outcome::LeftOut(Reason::Large {
+                    CopyOutcome::LeftOut(Reason::Large {
                         files: 1,
                         bytes: u64::try_from(stat.st_size).unwrap_or(0),
                     })
@@ -189,7 +189,7 @@ fn share(_original: &File, _copy: &File) -> bool {
     false
 }
 
-fn in_the_way(made: io::Result<Outcome>) -> io::Result<Outcome> {
+fn in_the_way(made: io::Result<CopyOutcome>) -> io::Result<CopyOutcome> {
     match made {
         Err(error)
             if matches!(
@@ -197,7 +197,7 @@ fn in_the_way(made: io::Result<Outcome>) -> io::Result<Outcome> {
                 io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory
             ) || error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) =>
         {
-            Ok(Outcome::LeftOut(Reason::Exists))
+            Ok(CopyOutcome::LeftOut(Reason::Exists))
         }
         other => other,
     }

@@ -19,7 +19,7 @@ use gix::glob::pattern::Case;
 
 use crate::error::{Context, Result};
 use crate::git::Repo;
-use crate::git::worktree::include::copy::{Copier, Outcome};
+use crate::git::worktree::include::copy::{Copier, CopyOutcome};
 
 /// The name of the file with the patterns, at the top of the main worktree.
 pub const FILE_NAME: &str = ".worktreeinclude";
@@ -265,12 +265,12 @@ impl Walk {
                 self.done.env_files.push(path.clone());
             }
             match self.copier.copy(path.as_ref(), must_share) {
-                Ok(Outcome::Copied { bytes, shared }) => {
+                Ok(CopyOutcome::Copied { bytes, shared }) => {
                     self.done.files += 1;
                     self.done.bytes += bytes;
                     self.done.shared += usize::from(shared);
                 }
-                Ok(Outcome::LeftOut(reason)) => self.leave_out(path.as_ref(), reason),
+                Ok(CopyOutcome::LeftOut(reason)) => self.leave_out(path.as_ref(), reason),
                 Err(error) => {
                     return Err(error).context(|| format!("cannot copy '{path}'"));
                 }

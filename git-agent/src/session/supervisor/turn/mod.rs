@@ -21,7 +21,7 @@ use crate::model::session::{Exit, Session, State, Ulid};
 use crate::process::identity::Stat;
 use crate::process::slots::doorbell::Doorbell;
 use crate::process::spawn::{self, Shim, Stdin};
-use crate::process::tree::{self, Care};
+use crate::process::tree::{self, KillCare};
 use crate::process::wait::{Poll, Signals};
 use crate::session::supervisor::inbox::{Inbox, Message};
 use crate::session::supervisor::limits::{TurnBounds, WhenStuck};
@@ -159,9 +159,9 @@ impl<'a> Live<'a> {
     pub fn sweep(&mut self) -> Result<usize> {
         self.process = None;
         let others = OnceCell::new();
-        let ended = tree::end_all(Care {
+        let ended = tree::end_all(KillCare {
             spare: &|stat| self.is_spared(stat, &others),
-            ..Care::new(GRACE)
+            ..KillCare::new(GRACE)
         })?;
         Ok(ended.asked.len() + ended.killed.len())
     }
@@ -483,7 +483,7 @@ impl Link for Live<'_> {
         };
         let keep = [running.spawned.id.pid];
         let others = OnceCell::new();
-        tree::end_all(Care {
+        tree::end_all(KillCare {
             spare: &|stat| self.is_spared(stat, &others),
             keep: &keep,
             grace: GRACE,

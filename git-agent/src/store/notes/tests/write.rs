@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::git::object::{EntryKind, Signature, TreeEntry};
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::{ObjectId, Repo};
-use crate::model::review::{Action, CodePlace, Place};
+use crate::model::review::{Action, CodePlace, CommentPlace};
 use crate::store::notes::tests::{World, record};
 use crate::store::notes::tree::NotesTree;
 use crate::store::notes::{Kind, Record};
@@ -445,7 +445,7 @@ fn a_review_keeps_its_ids_and_loses_its_secrets() {
         action: Action::Comment {
             target: None,
             of: None,
-            at: Some(Place::Code(place.clone())),
+            at: Some(CommentPlace::Code(place.clone())),
             body: body.into(),
             severity: None,
         },
