@@ -13,7 +13,6 @@ use git_agent::model::merge::{LeftOut, Style, Why};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui};
 use git_agent::selection;
-use git_agent::session::caller::{self, Act};
 
 use crate::{apply, undo, view};
 
@@ -108,9 +107,6 @@ pub struct TestArgs {
 /// Runs the verb.
 pub fn run(env: &Env, args: &Merge) -> Result<u8> {
     in_repo::run(env, args.output.options(), |context, ui| {
-        if !args.dry_run {
-            caller::permit(context, Act::Land, [])?;
-        }
         if args.undo {
             return undo::run(context, ui, args.yes);
         }

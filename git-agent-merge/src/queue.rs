@@ -13,7 +13,6 @@ use git_agent::output::table::{Cell, Column, Table};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Options, Ui, json, porcelain};
 use git_agent::selection::{self, Selection};
-use git_agent::session::caller::{self, Act};
 
 use crate::merge::{StyleArgs, TestArgs};
 use crate::view;
@@ -96,9 +95,6 @@ pub fn run(env: &Env, args: &Queue) -> Result<u8> {
         let Some(verb) = &args.verb else {
             return list(context, ui);
         };
-        if !matches!(verb, Verb::List { .. }) {
-            caller::permit(context, Act::Land, [])?;
-        }
         match verb {
             Verb::Add { names, into } => {
                 let sessions = mine(context, names)?;

@@ -21,6 +21,7 @@ use crate::model::merge::{Style, Why};
 use crate::model::session::{Session, SessionId, State};
 use crate::process::detach;
 use crate::process::lock::{self, Lock};
+use crate::session::caller::{self, Act};
 
 pub use crate::process::detach::Ready;
 
@@ -132,6 +133,7 @@ fn change<T>(context: &Context<'_>, how: impl FnOnce(&mut Queue) -> T) -> Result
 
 /// Adds sessions, and releases those that were held. Returns the number of new ones.
 pub fn add(context: &Context<'_>, sessions: &[Session], into: Option<&str>) -> Result<usize> {
+    caller::permit(context, Act::Land, [])?;
     let mut wanted = Vec::new();
     for session in sessions {
         if session.status.is_closed() {
@@ -179,6 +181,7 @@ pub fn add(context: &Context<'_>, sessions: &[Session], into: Option<&str>) -> R
 
 /// Removes sessions. Returns how many were queued.
 pub fn remove(context: &Context<'_>, sessions: &[Session]) -> Result<usize> {
+    caller::permit(context, Act::Land, [])?;
     change(context, |queue| {
         let before = queue.waiting.len();
         queue
@@ -190,6 +193,7 @@ pub fn remove(context: &Context<'_>, sessions: &[Session]) -> Result<usize> {
 
 /// Pauses or resumes the queue. A running batch ends first.
 pub fn pause(context: &Context<'_>, paused: bool) -> Result<()> {
+    caller::permit(context, Act::Land, [])?;
     change(context, |queue| queue.paused = paused)
 }
 
@@ -201,6 +205,7 @@ pub fn runner(context: &Context<'_>) -> Result<Option<u32>> {
 
 /// Starts a background process that runs the queue. Returns its pid.
 pub fn start(context: &Context<'_>, manner: &Manner) -> Result<u32> {
+    caller::permit(context, Act::Land, [])?;
     let mut arguments: Vec<OsString> = vec![VERB.into()];
     if let Some(style) = manner.style {
         arguments.push(format!("--{}", style.as_str()).into());

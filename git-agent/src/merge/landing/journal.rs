@@ -16,6 +16,7 @@ use crate::git::snapshot::capture::Checkout;
 use crate::model::merge::{Style, Tested};
 use crate::model::session::{SessionId, Ulid};
 use crate::process::lock::{self, Lock};
+use crate::session::caller::{self, Act};
 
 /// How long to wait for another merge of this repository to end.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -166,6 +167,7 @@ pub struct MergeLock {
 impl MergeLock {
     /// Takes the lock, or names the process that holds it.
     pub fn take(context: &Context<'_>) -> Result<Self> {
+        caller::permit(context, Act::Land, [])?;
         let dir = context.store.require_dir("merge")?;
         let path = context.store.require_dir("locks")?.join("merge");
         let lock = match Lock::acquire(context.env, &path, PATIENCE) {
