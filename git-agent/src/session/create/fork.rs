@@ -123,7 +123,7 @@ fn of_own(context: &Context<'_>, session: &Session, changes: &Changes) -> Result
         from: Some(start.to_string()),
         parent: session.parent.clone(),
         parent_session: Some(session.sid),
-        ask: changes.ask.or_else(|| session.settings.ask),
+        ask: changes.ask.or(session.settings.ask),
         read_only: changes.read_only || setup::is_read_only(session),
         ..Options::default()
     })
