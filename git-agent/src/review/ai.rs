@@ -70,20 +70,13 @@ pub struct Reviewer<'w> {
     pub command: &'w [String],
 }
 
-/// The work that an agent reviews.
+/// The work that an agent reviews: that of a session, or of the current checkout.
 #[derive(Debug)]
-pub enum About<'l> {
-    /// The work of a session.
-    Session {
-        /// The session.
-        listed: &'l Listed,
-        /// Its work.
-        work: Work,
-        /// The files before and after.
-        subject: Subject,
-    },
-    /// The uncommitted changes of the current checkout.
-    Checkout(Subject),
+pub struct About<'l> {
+    /// The files before and after.
+    subject: Subject,
+    /// The session and its work.
+    session: Option<(&'l Listed, Work)>,
 }
 
 impl<'l> About<'l> {
@@ -104,10 +97,9 @@ impl<'l> About<'l> {
             attributes: context.repo.tree_of(work.base)?,
             task: listed.session.task.clone(),
         };
-        Ok(About::Session {
-            listed,
-            work,
+        Ok(About {
             subject,
+            session: Some((listed, work)),
         })
     }
 
@@ -118,25 +110,23 @@ impl<'l> About<'l> {
         let tip = seen
             .head
             .ok_or_else(|| Error::fatal("this branch has no commit yet"))?;
-        Ok(About::Checkout(Subject {
+        let subject = Subject {
             name: "checkout".to_owned(),
             tip,
             old: context.repo.tree_of(tip)?,
             new: seen.tree,
             attributes: context.repo.tree_of(tip)?,
             task: String::new(),
-        }))
-    }
-
-    fn subject(&self) -> &Subject {
-        match self {
-            About::Session { subject, .. } | About::Checkout(subject) => subject,
-        }
+        };
+        Ok(About {
+            subject,
+            session: None,
+        })
     }
 
     /// Returns whether there is nothing to review.
     pub fn is_empty(&self) -> bool {
-        self.subject().old == self.subject().new
+        self.subject.old == self.subject.new
     }
 }
 
@@ -161,10 +151,10 @@ pub fn review(
     wanted: bool,
     tell: &mut dyn FnMut(String),
 ) -> Result<Reviewed> {
-    let answered = ask(context, about.subject(), reviewer, within, tell)?;
+    let answered = ask(context, &about.subject, reviewer, within, tell)?;
     let findings = findings::parse(&answered.text);
     let mut outdated = false;
-    if let About::Session { listed, work, .. } = about {
+    if let Some((listed, work)) = &about.session {
         let now = work::look(context, listed, Keep::Nothing)?;
         outdated = (now.tree, now.tip) != (work.tree, work.tip);
         if let Some(found) = findings.as_ref().filter(|_| wanted) {

@@ -91,11 +91,10 @@ fn line_before(
     let Some(CommentPlace::Code(code)) = at else {
         return None;
     };
-    let text = code.text.first()?;
-    (code.line?, code.path.as_ref()?);
-    if code.side == Side::Old {
+    if code.side == Side::Old || code.line.is_none() || code.path.is_none() {
         return None;
     }
+    let text = code.text.first()?;
     let before = anchors::line_last_seen(context, listed.session.sid, code);
     before.filter(|before| before != text)
 }
