@@ -116,7 +116,10 @@ fn what_it_has_no_say_in_is_not_offered_for_trust() {
     let shown = repo.agent(["trust", "--show"]).success();
     let shown = shown.stdout();
     assert!(shown.contains("agent.share (only a person"), "{shown}");
-    assert!(shown.contains("core.pager (git-agent knows no"), "{shown}");
+    assert!(
+        shown.contains("core.pager (not a setting of git-agent"),
+        "{shown}"
+    );
     assert!(shown.contains("Nothing in it runs anything"), "{shown}");
     // Nor does it get a say by being trusted.
     repo.agent(["trust", "--yes"]).success();
