@@ -186,7 +186,7 @@ fn a_stale_lock_of_ours_goes_and_foreign_ones_stay() {
         fs::write(&path, "").expect("writes");
         make_old(&path);
         let shown = patient.findings("locks");
-        assert!(shown[0].contains("not ours"), "{shown:?}");
+        assert!(shown[0].contains("of another program"), "{shown:?}");
         patient.examine(&["--fix"]).code(1);
         assert!(path.exists(), "{foreign} was touched");
         fs::remove_file(&path).expect("removes");
@@ -594,7 +594,7 @@ fn a_repository_that_was_moved_gets_its_worktrees_back() {
     let link = format!("gitdir: {}\n", other.common_dir().display());
     fs::write(tree.join(".git"), &link).expect("ours");
     let found = told(&repo, &["--fix"]);
-    assert!(found[0].contains("look at its '.git'"), "{found:?}");
+    assert!(found[0].contains("check its '.git'"), "{found:?}");
     let still = fs::read_to_string(tree.join(".git")).expect("it is there");
     assert_eq!(still, link);
 }

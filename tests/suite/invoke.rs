@@ -252,7 +252,7 @@ fn a_repository_that_cannot_be_opened_is_told_for_what_it_is() {
         let run = sandbox.command("git").cwd(&dir).args(["agent", "list"]);
         let run = run.run().code(128);
         run.assert_says("not a git repository");
-        assert!(!run.stderr().contains("somebody else"), "{run}");
+        assert!(!run.stderr().contains("another user"), "{run}");
     }
     let broken = sandbox.repo("broken").create();
     broken.write(".git/config", "[core\n");

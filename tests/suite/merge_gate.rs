@@ -113,7 +113,7 @@ fn a_failing_test_keeps_everything_as_it_was() {
         .success();
     repo.agent(["merge", "--no-test", "fix"])
         .code(128)
-        .assert_says("without tests");
+        .assert_says("which needs tests");
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn a_file_that_is_too_large_is_in_no_snapshot_and_everybody_says_so() {
     repo.agent(["new", "--name", "s", "go", "--", script])
         .success();
     repo.agent(["wait", "s"]).success();
-    let told = "'big' (it is larger than agent.maxSnapshot)";
+    let told = "'big' (larger than agent.maxSnapshot)";
     let notices = repo.texts("s", "notice").concat();
     assert!(notices.contains(told), "{notices}");
     let tree = repo.worktree_of("s");

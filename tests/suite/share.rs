@@ -449,7 +449,7 @@ fn a_remote_that_gives_only_a_part_is_not_one_with_a_broken_session() {
         .success();
     let run = bob.command("git").args(["agent", "fetch"]);
     let failed = run.time_limit(Duration::from_secs(60)).run().code(128);
-    failed.assert_says("cannot fetch from 'origin': it did not come whole");
+    failed.assert_says("cannot fetch from 'origin': the transfer broke off");
     assert!(!failed.stderr().contains("refuse"), "{failed}");
     bob.git(["config", "--unset", "remote.origin.uploadpack"])
         .success();
