@@ -325,7 +325,7 @@ fn what_git_cannot_keep_is_said() {
     let told = |shown: &Output| {
         shown
             .stderr()
-            .contains("holds work that is not committed in it")
+            .contains("has uncommitted work, which is not included")
     };
     let shown = repo.agent(["review", "diff", "s"]).success();
     assert!(shown.stdout().contains("+Subproject commit"), "{shown}");
@@ -404,7 +404,7 @@ fn work_in_a_submodule_of_a_submodule_is_said() {
     // What is that deep is not judged, and that is said.
     repo.agent(["review", "diff", "s"])
         .success()
-        .assert_says("what is not committed in it is not part of this");
+        .assert_says("uncommitted work in it is not included");
 }
 
 #[test]

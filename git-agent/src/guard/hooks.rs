@@ -282,7 +282,7 @@ mod tests {
         for name in NAMES {
             serves(name, "own program");
         }
-        // What is done to it in the repository does nothing to the program.
+        // Changes to the copy do not affect the program.
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o000)).expect("changed");
         assert!(is_executable(&own));
         install(dir.path(), &own, &theirs).expect("repaired");

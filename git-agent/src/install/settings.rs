@@ -74,8 +74,10 @@ fn checked(name: &str, value: &str, unknown: &mut dyn FnMut(&str)) -> Result<Str
     let name = full_name(name);
     let section = name.split('.').next().unwrap_or_default();
     if !SECTIONS.contains(&section) {
-        return Err(Error::usage(format!("'{name}' is no setting of git-agent"))
-            .hint(format!("git config {} ...", shell_word(&name))));
+        return Err(
+            Error::usage(format!("'{name}' is not a setting of git-agent"))
+                .hint(format!("git config {} ...", shell_word(&name))),
+        );
     }
     match keys::find(&name) {
         Some(key) => refuse_bad(key, &name, value)?,

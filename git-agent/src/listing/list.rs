@@ -18,7 +18,7 @@ pub struct Rows {
     pub unreadable: Vec<(String, String)>,
     /// Traces of a crash that could not be put right.
     pub troubles: Vec<Trouble>,
-    /// Whether there is no session at all.
+    /// Whether the repository has no sessions.
     pub is_empty: bool,
 }
 

@@ -27,7 +27,7 @@ use crate::store::sync::purge::Rewritten;
 
 pub use crate::store::refname::RefName;
 
-/// What was purged.
+/// Result of a purge.
 #[derive(Debug, Default)]
 pub struct Purged {
     /// The rewritten refs.

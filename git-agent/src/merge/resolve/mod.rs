@@ -24,11 +24,11 @@ use crate::session::worktree::hold::while_still;
 /// The end of a resolution by an agent.
 #[derive(Debug)]
 pub enum ByAgent {
-    /// There is no conflict.
+    /// The session merges cleanly.
     NoConflict,
-    /// The user did not take the resolution.
+    /// The user did not accept the resolution.
     Refused,
-    /// The session holds this commit now.
+    /// The session is now at this commit.
     Taken(ObjectId),
 }
 

@@ -24,16 +24,14 @@ pub fn warn(context: &Context<'_>, ui: &Ui, work: &Work) {
             Some(false) => {}
             Some(true) => {
                 ui.warning(format!(
-                    "{left} holds work that is not committed in it, which is not part of this"
+                    "{left} has uncommitted work, which is not included"
                 ));
                 let top = at.map(|at| at.top.join(OsStr::from_bytes(&left.path)));
                 if let Some(top) = top {
                     ui.hint(format!("git -C {} status", shell_path(&top)));
                 }
             }
-            None => ui.warning(format!(
-                "{left}: what is not committed in it is not part of this"
-            )),
+            None => ui.warning(format!("{left}: uncommitted work in it is not included")),
         }
     }
 }

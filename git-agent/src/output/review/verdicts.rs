@@ -89,7 +89,7 @@ pub fn narrate(ui: &Ui, verdict: Verdict, decision: &Decision) {
     let rest = if work.is_committed() {
         ""
     } else {
-        " with what is not committed"
+        " with its uncommitted work"
     };
     let word = match verdict {
         Verdict::Approve => "approved",
