@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::git::command::{self, MINIMUM_VERSION};
+use crate::git::version::{self, MINIMUM_VERSION};
 use crate::session::caller::{self, Act};
 
 /// How serious a finding is.
@@ -133,7 +133,7 @@ pub fn examine(context: &Context<'_>, fix: bool) -> Result<Report> {
         }
     }
     Ok(Report {
-        git: command::version()
+        git: version::version()
             .map_or_else(|_| "unknown".to_owned(), |version| version.to_string()),
         backend: match context.repo.ref_backend() {
             crate::git::RefBackend::Files => "files",
@@ -191,7 +191,7 @@ impl Visit<'_, '_> {
 }
 
 fn git_version(visit: &mut Visit<'_, '_>) -> Result<()> {
-    let version = command::version()?;
+    let version = version::version()?;
     if version < MINIMUM_VERSION {
         visit.found(
             "git",

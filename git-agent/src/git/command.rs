@@ -24,13 +24,6 @@ use crate::error::{Context, Error, Result};
 use crate::git::phrases::complaint;
 use crate::git::{Repo, hooks};
 
-/// The oldest git with all features we use: `core.fsyncMethod=batch` and the `reference` component of `core.fsync`.
-pub const MINIMUM_VERSION: Version = Version {
-    major: 2,
-    minor: 36,
-    patch: 0,
-};
-
 /// The exit code of git for an unknown option.
 pub(super) const USAGE: i32 = 129;
 
@@ -39,44 +32,6 @@ pub(super) const NO_REPLACE: &str = "GIT_NO_REPLACE_OBJECTS";
 
 /// An empty variable, for settings that must be empty.
 const NOTHING: &str = "GIT_AGENT_NOTHING";
-
-/// A version of git.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version {
-    /// First number.
-    pub major: u32,
-    /// Second number.
-    pub minor: u32,
-    /// Third number.
-    pub patch: u32,
-}
-
-impl Version {
-    /// Reads the answer of `git version`.
-    pub fn parse(text: &str) -> Option<Self> {
-        // git version 2.47.3
-        let mut words = text.split_whitespace();
-        let numbers = words
-            .next()
-            .filter(|word| *word == "git")
-            .and(words.nth(1))?;
-        let mut parts = numbers
-            .split(|c: char| !c.is_ascii_digit())
-            .map(str::parse::<u32>);
-        let mut next = || parts.next().and_then(std::result::Result::ok);
-        Some(Version {
-            major: next()?,
-            minor: next()?,
-            patch: next().unwrap_or(0),
-        })
-    }
-}
-
-impl std::fmt::Display for Version {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
-    }
-}
 
 /// One call of the `git` program.
 #[derive(Debug)]
@@ -534,50 +489,6 @@ impl Repo {
     }
 }
 
-/// Returns the version of the `git` on PATH.
-pub fn version() -> Result<Version> {
-    let text = Git::outside().arg("version").run()?.text();
-    Version::parse(&text)
-        .ok_or_else(|| Error::fatal(format!("cannot parse the version of git: '{text}'")))
-}
-
-/// Fails if git is too old. Caches the answer for each git binary.
-pub fn require_supported(memory: &Path) -> Result<()> {
-    let fingerprint = which::which("git").ok().and_then(|path| fingerprint(&path));
-    if let (Some(fingerprint), Ok(seen)) = (&fingerprint, std::fs::read_to_string(memory))
-        && seen == *fingerprint
-    {
-        return Ok(());
-    }
-    let version = version()?;
-    if version < MINIMUM_VERSION {
-        return Err(Error::fatal(format!(
-            "git {version} is too old: git-agent needs {MINIMUM_VERSION} or newer"
-        ))
-        .hint("install a newer git and put it first on PATH"));
-    }
-    if let Some(fingerprint) = fingerprint {
-        // Only a cache: a failure costs one process the next time.
-        let _ = std::fs::write(memory, fingerprint);
-    }
-    Ok(())
-}
-
-fn fingerprint(path: &Path) -> Option<String> {
-    let meta = std::fs::metadata(path).ok()?;
-    let modified = meta
-        .modified()
-        .ok()?
-        .duration_since(std::time::UNIX_EPOCH)
-        .ok()?;
-    Some(format!(
-        "{}\n{}\n{}\n",
-        path.display(),
-        meta.len(),
-        modified.as_nanos()
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -620,22 +531,5 @@ mod tests {
             (answer.stdout == bytes, answer.stderr.len()),
             (true, 2_000_000)
         );
-    }
-
-    #[test]
-    fn versions_are_read_and_ordered() {
-        let parse = |text| Version::parse(text).expect("a version");
-        assert_eq!(
-            parse("git version 2.47.3\n"),
-            Version {
-                major: 2,
-                minor: 47,
-                patch: 3
-            }
-        );
-        assert_eq!(parse("git version 2.39.5 (Apple Git-154)").patch, 5);
-        assert!(parse("git version 2.35.8") < MINIMUM_VERSION);
-        assert!(parse("git version 2.36.0-rc1") >= MINIMUM_VERSION);
-        assert!(Version::parse("hub version 1").is_none());
     }
 }

@@ -15,6 +15,7 @@ mod phrases;
 pub mod refs;
 pub mod remote;
 pub mod snapshot;
+pub mod version;
 pub mod worktree;
 
 use crate::git::object::overlay;

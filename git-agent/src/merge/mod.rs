@@ -11,6 +11,7 @@
 //! | `return_to_agent` | a failed test goes back to the agent |
 
 pub mod apply;
+mod batch;
 pub mod bisect;
 pub mod build;
 pub mod candidates;

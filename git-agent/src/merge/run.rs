@@ -7,8 +7,9 @@ use crate::fault;
 use crate::git::ObjectId;
 use crate::git::merge::move_branch::Landed;
 use crate::git::refs::{Expected, RefChange, Swap};
-use crate::merge::bisect::{self, Bisection, TestColour};
-use crate::merge::build::{Builder, Chain};
+use crate::merge::batch::{Batch, marked};
+use crate::merge::bisect::{self, TestColour};
+use crate::merge::build::Chain;
 use crate::merge::candidates::{self, Candidate, Choice, Target};
 use crate::merge::landing::journal::{Asked, Journal, MergeLock, Part};
 use crate::merge::landing::land::{self, Load};
@@ -65,9 +66,9 @@ pub struct MergePlan {
     /// The test command.
     pub test: Option<String>,
     /// How much of the tasks goes into the commit messages.
-    text: TaskText,
+    pub(crate) text: TaskText,
     /// The result, built in memory: one link for each session, in order.
-    built: Chain,
+    pub(crate) built: Chain,
     /// The state that the plan was made from.
     basis: Basis,
 }
@@ -523,21 +524,6 @@ fn merged(
     }
 }
 
-/// Returns the first link that adds conflict markers.
-fn marked(context: &Context<'_>, chain: &Chain) -> Result<Option<(usize, Why)>> {
-    let repo = context.repo;
-    if chain.links.is_empty() || repo.markers_added(chain.base, chain.tip())?.is_empty() {
-        return Ok(None);
-    }
-    for link in &chain.links {
-        let places = repo.markers_added(link.onto, link.commit)?;
-        if !places.is_empty() {
-            return Ok(Some((link.index, Why::Markers(places))));
-        }
-    }
-    Ok(None)
-}
-
 /// Points a branch at the result for the user to inspect, instead of moving the target.
 fn prepare(context: &Context<'_>, plan: &MergePlan, chain: &Chain) -> Result<String> {
     let branch = format!("{PREPARED}{}", plan.target.branch);
@@ -592,73 +578,6 @@ fn verify(context: &Context<'_>, plan: &MergePlan, chain: &Chain) -> Result<()> 
         }
     }
     Ok(())
-}
-
-/// The candidates of one attempt, for [`sift`](crate::merge::bisect::sift).
-struct Batch<'a, 't> {
-    base: ObjectId,
-    candidates: &'a [Candidate],
-    builder: Builder<'a>,
-    /// The chain that the plan has built.
-    built: &'a Chain,
-    tester: Option<Tester<'a>>,
-    tell: &'t mut Tell<'t>,
-}
-
-impl<'a, 't> Batch<'a, 't> {
-    /// Returns the candidates of a plan, without a tester.
-    fn of(context: &'a Context<'_>, plan: &'a MergePlan, tell: &'t mut Tell<'t>) -> Self {
-        let builder = Builder::new(context.repo, &plan.candidates, plan.style, plan.text);
-        Batch {
-            base: plan.target.tip,
-            candidates: &plan.candidates,
-            builder: builder.knowing(&plan.built),
-            built: &plan.built,
-            tester: None,
-            tell,
-        }
-    }
-}
-
-impl Bisection for Batch<'_, '_> {
-    fn build(&mut self, order: &[usize]) -> Result<Chain> {
-        let built = self.built.links.iter().map(|link| &link.index);
-        match !order.is_empty() && built.eq(order) {
-            true => Ok(self.built.clone()),
-            false => self.builder.build(self.base, order),
-        }
-    }
-
-    fn test(&mut self, commit: ObjectId, holds: &[usize]) -> Result<TestColour> {
-        let Some(tester) = &mut self.tester else {
-            return Ok(TestColour::Green);
-        };
-        let names = holds
-            .iter()
-            .map(|index| self.candidates[*index].session.name.as_str());
-        (self.tell)(Told::Testing(names.collect()));
-        // The target alone is tested under the first candidate's session.
-        let marked = holds.first().copied().unwrap_or(0);
-        let of = self.candidates[marked].session.sid;
-        let verdict = tester.test(commit, of)?;
-        for words in &verdict.told {
-            (self.tell)(Told::Meanwhile(words));
-        }
-        (self.tell)(Told::Tested {
-            colour: &verdict.colour,
-            remembered: verdict.remembered,
-        });
-        Ok(verdict.colour)
-    }
-
-    fn builds_on(&self, one: usize, other: usize) -> bool {
-        let other = self.candidates[other].session.sid;
-        self.candidates[one].needs.contains(&other)
-    }
-
-    fn name(&self, index: usize) -> String {
-        self.candidates[index].session.name.clone()
-    }
 }
 
 /// Takes the merge lock and recovers an interrupted merge.

@@ -18,7 +18,7 @@ use crate::git::object::Batch;
 use crate::git::snapshot::beneath::{Content, Disk, is_safe};
 use crate::git::snapshot::filters::Raw;
 use crate::git::snapshot::index::{
-    Item, OddEntry, ScratchIndex, build_trees, odd_entries, staged_items,
+    Changes, Item, OddEntry, ScratchIndex, build_trees, odd_entries, staged_items,
 };
 use crate::git::snapshot::scan::{Hidden, LeftOut, Manner, Reason, Scan};
 use crate::git::snapshot::stat_cache::Remembered;
@@ -558,26 +558,6 @@ pub(in crate::git) struct Seen {
     pub(in crate::git) disk: Disk,
     /// The differences.
     pub(in crate::git) scan: Scan,
-}
-
-/// The differences between the files and the index.
-struct Changes {
-    gone: BTreeSet<Vec<u8>>,
-    found: BTreeMap<Vec<u8>, Item>,
-}
-
-impl Changes {
-    /// Returns the files, sorted.
-    fn apply(self, staged: &[Item]) -> Vec<Item> {
-        let mut files: Vec<Item> = staged
-            .iter()
-            .filter(|item| !self.gone.contains(&item.path) && !self.found.contains_key(&item.path))
-            .cloned()
-            .collect();
-        files.extend(self.found.into_values());
-        files.sort_by(|a, b| a.path.cmp(&b.path));
-        files
-    }
 }
 
 /// Returns whether git derives skip-worktree marks from patterns here.

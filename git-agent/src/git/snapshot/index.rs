@@ -1,5 +1,6 @@
 //! Index files: reading them, turning them into trees, and writing them to scratch files.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -23,6 +24,26 @@ pub(in crate::git) struct Item {
     pub(in crate::git) mode: Mode,
     /// The object of the entry.
     pub(in crate::git) id: ObjectId,
+}
+
+/// The differences between the files and the index.
+pub(in crate::git) struct Changes {
+    pub(in crate::git) gone: BTreeSet<Vec<u8>>,
+    pub(in crate::git) found: BTreeMap<Vec<u8>, Item>,
+}
+
+impl Changes {
+    /// Returns the files, sorted.
+    pub(in crate::git) fn apply(self, staged: &[Item]) -> Vec<Item> {
+        let mut files: Vec<Item> = staged
+            .iter()
+            .filter(|item| !self.gone.contains(&item.path) && !self.found.contains_key(&item.path))
+            .cloned()
+            .collect();
+        files.extend(self.found.into_values());
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        files
+    }
 }
 
 /// An index entry that a tree cannot hold: one side of a conflict, an intent-to-add entry, or a marked one.

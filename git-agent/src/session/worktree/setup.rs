@@ -53,9 +53,7 @@ pub fn environment(
             worktree,
             repo: repo.as_deref().unwrap_or(context.repo.common_dir()),
             programs: programs.parent().unwrap_or(Path::new("/")),
-            port: port
-                .and_then(|port| u16::try_from(port).ok())
-                .unwrap_or_default(),
+            port: port.unwrap_or_default(),
             inherited: &inherited,
         },
     );

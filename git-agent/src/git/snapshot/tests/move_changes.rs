@@ -181,7 +181,10 @@ fn child_process() {
 fn run_child(world: &World, fault: Option<&str>, log: Option<&str>) -> bool {
     let mut child = Command::new(std::env::current_exe().expect("this program"));
     child
-        .args(["--exact", "git::carry_cases::child_process"])
+        .args([
+            "--exact",
+            "git::snapshot::tests::move_changes::child_process",
+        ])
         .env(CHILD, world.path())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null());
@@ -260,7 +263,10 @@ fn a_change_meanwhile_is_noticed() {
         let mut child = Command::new(std::env::current_exe().expect("this program"));
         let log = world.path().join("points");
         child
-            .args(["--exact", "git::carry_cases::child_process"])
+            .args([
+                "--exact",
+                "git::snapshot::tests::move_changes::child_process",
+            ])
             .env(CHILD, world.path())
             .env("GIT_AGENT_TEST_FAULT", format!("{point}:sleep:1500"))
             .env("GIT_AGENT_TEST_FAULT_LOG", &log)

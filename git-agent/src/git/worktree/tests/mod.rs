@@ -130,8 +130,8 @@ impl Sandbox {
             .into_iter()
             .map(|(path, _)| path.to_string_lossy().into_owned())
             .filter(|path| !path.starts_with("objects"))
-            // Directories for temporary files stay; a file in them would be listed.
-            .filter(|path| path != "agents" && path != "agents/tmp")
+            // Directories for temporary files and the list of moves stay.
+            .filter(|path| !["agents", "agents/tmp", "agents/moves"].contains(&path.as_str()))
             .collect::<Vec<_>>();
         all.extend(
             fs::read_dir(self.base())

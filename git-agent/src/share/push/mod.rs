@@ -3,6 +3,8 @@
 //! After a failure the remote is asked again for its refs; messages are not parsed. If one of this clone's refs has
 //! another version there, a copy of this clone wrote it: both versions are joined, and the push is tried again.
 
+mod code;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -14,21 +16,19 @@ use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::remote::list_refs::Interest;
 use crate::git::remote::transfer::Audience;
 use crate::git::remote::{Pushed, TransferOutcome, Update};
-use crate::model::event::Body;
-use crate::model::session::{Session, SessionId};
+use crate::model::session::SessionId;
 use crate::redact::Redactor;
 use crate::session::caller::{self, Act};
 use crate::session::control::archive;
 use crate::share::fetch::{Copies, copies, lock, own_refs, take_in, tidy};
 use crate::share::known_code::Published;
 use crate::share::outcome::{Cause, Change, Refusal, What};
-use crate::share::outgoing::{CleanCode, Looker, inspect_all, look_ahead, look_into_code};
+use crate::share::outgoing::{CleanCode, Looker, inspect_all};
 use crate::share::plan::{self, Item};
+use crate::share::push::code::{AT_WORK, bring_code};
 use crate::share::remote::{CONSENT, Remote};
 use crate::share::{remote_refs, unshared};
 use crate::signature;
-use crate::store::list::Scope;
-use crate::store::log::writer::SessionWriter;
 use crate::store::refname::RefName;
 use crate::store::sync::join::Joined;
 use crate::store::sync::sign_tip::Sealed;
@@ -38,8 +38,6 @@ use crate::store::sync::validate;
 const BATCH: usize = 50;
 /// Number of pushed refs that are recorded together, because each time syncs a file.
 const AT_ONCE: usize = 10 * BATCH;
-/// Why the code of a session is not pushed yet.
-const AT_WORK: &str = "it is still at work";
 /// How often a push that collided with another one is tried again.
 const ATTEMPTS: u32 = 8;
 
@@ -182,39 +180,6 @@ fn kind(item: &Item) -> What {
     }
 }
 
-/// Adds the code of the sessions to their logs before the push. Returns why the code of some sessions is not pushed.
-fn bring_code(
-    context: &Context<'_>,
-    options: &Options,
-    looker: Looker<'_>,
-) -> Result<BTreeMap<SessionId, String>> {
-    let mut fresh = Vec::new();
-    for listed in context.store.list(Scope::Mine)?.sessions {
-        let session = listed.session;
-        let wanted = options
-            .sessions
-            .as_ref()
-            .is_none_or(|only| only.contains(&session.sid));
-        // A session fetched by hand names branches of a teammate.
-        let own = looker.writers.contains(&session.writer);
-        let Some(tip) = listed.tip.filter(|_| wanted && own) else {
-            continue;
-        };
-        if let Some(code) = archive::unsubmitted(context, &session, tip)? {
-            fresh.push((session, tip, code));
-        }
-    }
-    let code = fresh.iter().map(|(_, _, code)| *code);
-    look_ahead(context.repo, looker, code);
-    let mut codeless = BTreeMap::new();
-    for (session, tip, code) in fresh {
-        if let Some(reason) = submit(context, &session, (tip, code), looker)? {
-            codeless.insert(session.sid, reason);
-        }
-    }
-    Ok(codeless)
-}
-
 /// Signs the refs before the push, if the user wants signatures. Returns the refs that stay unsigned, because other
 /// writers have added to them.
 fn seal(context: &Context<'_>, known: &Copies, options: &Options) -> Result<BTreeSet<RefName>> {
@@ -230,29 +195,6 @@ fn seal(context: &Context<'_>, known: &Copies, options: &Options) -> Result<BTre
         }
     }
     Ok(foreign)
-}
-
-/// Makes the tip of a session's branch a parent of its log, so that the code is pushed with it. Returns why not, if it
-/// cannot.
-fn submit(
-    context: &Context<'_>,
-    session: &Session,
-    (tip, code): (ObjectId, ObjectId),
-    looker: Looker<'_>,
-) -> Result<Option<String>> {
-    if let Err(error) = look_into_code(context.repo, looker, code) {
-        return Ok(Some(error.message().to_owned()));
-    }
-    let busy = crate::process::lock::is_held(&context.store.write_lock(session.sid))?;
-    if busy || context.store.log_tip(session.sid)?.map(|now| now.id) != Some(tip) {
-        return Ok(Some(AT_WORK.to_owned()));
-    }
-    let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
-    writer.append(Body::Submit {
-        commit: code.to_string(),
-    })?;
-    writer.close()?;
-    Ok(None)
 }
 
 /// A running push.
