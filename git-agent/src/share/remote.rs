@@ -93,11 +93,22 @@ impl Remote {
             || looks_like_address(context, word)
     }
 
-    /// Tells the remote from the sessions in the words after `push`: the first word may be either.
-    pub fn sort_out(
+    /// Returns the remote of a push and the names of the sessions, from the words after `push`. A dry run may be made by
+    /// an agent too.
+    pub fn of_push(
         context: &Context<'_>,
         words: &[String],
-    ) -> Result<(Option<String>, Vec<String>)> {
+        dry_run: bool,
+    ) -> Result<(Self, Vec<String>)> {
+        if !dry_run {
+            caller::permit(context, Act::Share, [])?;
+        }
+        let (remote, names) = Remote::sort_out(context, words)?;
+        Ok((Remote::choose(context, remote.as_deref())?, names))
+    }
+
+    /// Tells the remote from the sessions: the first word may be either.
+    fn sort_out(context: &Context<'_>, words: &[String]) -> Result<(Option<String>, Vec<String>)> {
         let Some((first, rest)) = words.split_first() else {
             return Ok((None, Vec::new()));
         };

@@ -35,8 +35,7 @@ pub struct Push {
 pub fn run(env: &Env, args: &Push) -> Result<u8> {
     in_repo::run(env, args.output.options(), |context, ui| {
         let words: Vec<String> = args.remote.iter().chain(&args.sessions).cloned().collect();
-        let (remote, names) = Remote::sort_out(context, &words)?;
-        let mut remote = Remote::choose(context, remote.as_deref())?;
+        let (mut remote, names) = Remote::of_push(context, &words, args.dry_run)?;
         let sessions = match names.as_slice() {
             [] => None,
             names => Some(plan::sessions_named(context, names)?),
