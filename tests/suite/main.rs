@@ -86,6 +86,7 @@ mod source_rooms;
 mod source_words;
 mod storage;
 mod trial;
+mod written_before;
 
 /// A file that no `mod` line names is never compiled, so its tests would pass by silence.
 #[test]
