@@ -422,7 +422,7 @@ fn remove_worktree(
         top: found.path.clone(),
     };
     // Before the branch: a rebase is on none.
-    if let Some(what) = unfinished(&checkout) {
+    if let Some(what) = operation(session, &checkout) {
         one.kept.push(in_progress(what));
         return Ok(false);
     }
@@ -497,7 +497,7 @@ pub(crate) fn take_away(
     };
     snapshot(&here)?;
     // The user may have begun one just now.
-    if let Some(what) = unfinished(&here) {
+    if let Some(what) = operation(session, &here) {
         return Err(
             Error::fatal(in_progress(what)).hint(format!("finish or abort the {what} first"))
         );
@@ -513,6 +513,12 @@ pub(crate) fn take_away(
         Err(Error::fatal("something still writes into its worktree"))
     })?;
     Ok(())
+}
+
+/// Returns the unfinished operation of the user or the agent in a worktree. The merge in the worktree of a session that
+/// resolves a conflict is ours: the next try opens it again.
+fn operation(session: &Session, at: &Checkout) -> Option<&'static str> {
+    unfinished(at).filter(|_| session.resolves().is_none())
 }
 
 fn in_progress(what: &str) -> String {
