@@ -61,7 +61,7 @@ fn nothing_is_overwritten_by_applying() {
         ],
     );
     for (file, words) in [
-        ("app", "not committed"),
+        ("app", "unstaged changes"),
         ("new", "'new'"),
         ("n.ignored", "'n.ignored'"),
     ] {

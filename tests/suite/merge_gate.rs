@@ -233,7 +233,7 @@ fn the_test_of_a_killed_merge_ends_with_it() {
     });
     repo.agent(["merge", "--test", "true", "fix"])
         .success()
-        .assert_says("an interrupted merge had not landed");
+        .assert_says("an interrupted merge had changed nothing");
     repo.assert_nothing_left_over();
 }
 
@@ -251,7 +251,7 @@ fn tests_that_take_too_long_are_told_and_not_remembered() {
     for log in logs {
         let path = log.expect("readable").path();
         let text = std::fs::read_to_string(&path).expect("text");
-        assert!(text.contains("did not end within 1s"), "{}", path.display());
+        assert!(text.contains("stopped after 1s"), "{}", path.display());
     }
     std::fs::write(sandbox.home().join("fast"), "").expect("writes");
     repo.git(["config", "--unset", "agent.testTimeout"])

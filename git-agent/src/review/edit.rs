@@ -135,7 +135,7 @@ fn fill_in(
         forget();
         return Ok(None);
     }
-    let kept = |error: Error| error.hint(format!("what was typed is kept in '{}'", path.display()));
+    let kept = |error: Error| error.hint(format!("the text is kept in '{}'", path.display()));
     let edited = write(context, listed, work, &review, &wishes).map_err(kept)?;
     forget();
     Ok(Some(edited))
@@ -162,7 +162,7 @@ fn ask(
         if !context.env.terminals.stdin || shown.as_ref() == Some(&typed) {
             return Err(
                 Error::fatal(format!("line {}: {}", mistake.line + 1, mistake.what))
-                    .hint(format!("what was typed is kept in '{}'", path.display()))
+                    .hint(format!("the text is kept in '{}'", path.display()))
                     .hint(format!(
                         "git agent review edit {}",
                         shell_word(&listed.session.name)
