@@ -154,7 +154,7 @@ fn a_secret_in_a_comment_that_was_taken_back_does_not_go_either() {
             assert!(!ada.git(grep).success().stdout().is_empty());
             push()
                 .code(1)
-                .assert_says("a note holds what looks like a secret");
+                .assert_says("a note seems to contain a secret");
             assert!(team.hub.refs("refs/agents/notes").is_empty());
             assert!(!held(), "the remote holds the secret");
         }
@@ -166,7 +166,7 @@ fn a_secret_in_a_comment_that_was_taken_back_does_not_go_either() {
         ada.git(["update-ref", &name, &said]).success();
         push()
             .code(1)
-            .assert_says("a message holds what looks like a secret");
+            .assert_says("a message seems to contain a secret");
         assert!(!held(), "the remote holds the secret");
 
         // Purged of all versions, today's goes.
