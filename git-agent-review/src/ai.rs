@@ -1,4 +1,4 @@
-//! `git agent review ai`: an agent reviews, and what it finds becomes comments of its own.
+//! `git agent review ai`: an agent reviews the work, and its findings become comments.
 
 use std::time::Duration;
 
@@ -22,19 +22,19 @@ pub struct Ai {
     /// The session (default: the one of this worktree)
     #[arg(value_name = "SESSION")]
     session: Option<String>,
-    /// Only what is not committed; without a session, in this checkout
+    /// Only uncommitted changes; without a session, those of this checkout
     #[arg(long)]
     uncommitted: bool,
     /// The agent that reviews (default: agent.default)
     #[arg(short, long, value_name = "AGENT")]
     agent: Option<String>,
-    /// Its model
+    /// The model
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// Take agent, model and limits from a role
     #[arg(long, value_name = "ROLE")]
     role: Option<String>,
-    /// How long it may take, such as 10m
+    /// The time limit, such as 10m
     #[arg(long, value_name = "TIME", value_parser = time)]
     timeout: Option<Duration>,
     /// Report for another tool: sarif, github or gitlab
@@ -43,7 +43,7 @@ pub struct Ai {
     /// Exit with 1 from this severity on, or never (default: major)
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<String>,
-    /// Only report; write no comments
+    /// Only report; do not write comments
     #[arg(short = 'n', long)]
     dry_run: bool,
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub struct Ai {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| "a time span such as 90s, 15m or 2h".to_owned())
+    parse_duration(text).ok_or_else(|| "not a duration (try 90s, 15m, 2h)".to_owned())
 }
 
 /// Runs the verb.
@@ -78,8 +78,8 @@ pub fn run(env: &Env, args: &Ai) -> Result<u8> {
         };
         let report = args.format.is_some() || ui.format() != Format::Human;
         if about.is_empty() {
-            ui.narrate("there is nothing to review");
-            // The reader of a report wants one all the same.
+            ui.narrate("nothing to review");
+            // A tool that reads the report needs one even if it is empty.
             if report {
                 findings::write(ui, args.format, "", &[])?;
             }
@@ -88,7 +88,7 @@ pub fn run(env: &Env, args: &Ai) -> Result<u8> {
         let reviewed = review(context, ui, args, &about)?;
         if let Some(name) = name.filter(|_| reviewed.outdated) {
             ui.warning(format!(
-                "the work of '{}' has changed while it was reviewed",
+                "the work of '{}' changed during the review",
                 one_line(name)
             ));
             let name = shell_word(name);
@@ -98,7 +98,7 @@ pub fn run(env: &Env, args: &Ai) -> Result<u8> {
             return Err(findings::unreadable(ui, &reviewed.answered, report)?);
         };
         if found.len() == MOST {
-            ui.warning(format!("no more than {MOST} findings are taken"));
+            ui.warning(format!("only the first {MOST} findings are used"));
         }
         findings::write(ui, args.format, &reviewed.answered.session.agent, found)?;
         if let Some(name) = name.filter(|_| !report && !found.is_empty() && !args.dry_run) {
@@ -116,7 +116,7 @@ fn review(context: &Context<'_>, ui: &Ui, args: &Ai, about: &About<'_>) -> Resul
         role: args.role.as_deref(),
         command: &args.command,
     };
-    ui.progress("an agent reviews …");
+    ui.progress("reviewing …");
     let mut meanwhile = Vec::new();
     let mut tell = |words| meanwhile.push(words);
     let comments = !args.dry_run;

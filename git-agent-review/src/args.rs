@@ -1,9 +1,9 @@
-//! What may be typed after `git agent review`.
+//! The command line of `git agent review`: its verbs and their one-line help.
 
 use clap::{Parser, Subcommand};
 use git_agent::invoke::Later;
 
-/// Reviews what agents changed
+/// Reviews the work of agents
 #[derive(Debug, Parser)]
 #[command(
     name = "git-agent-review",
@@ -13,7 +13,7 @@ use git_agent::invoke::Later;
     subcommand_value_name = "command"
 )]
 pub struct Cli {
-    /// What to do.
+    /// The verb.
     #[command(subcommand)]
     pub verb: Option<Verb>,
     /// Without a command: the overview.
@@ -24,7 +24,7 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Show what a session changed, with the open comments in their places
+    /// Show the changes of a session with the open comments at their lines
     Diff(Later<crate::diff::Diff>),
     /// List comments: open ones, and on request resolved ones
     List(Later<crate::list::List>),
@@ -36,20 +36,20 @@ pub enum Verb {
     Resolve(Later<crate::reply::Close>),
     /// Open threads again
     Reopen(Later<crate::reply::Close>),
-    /// Comment in the editor, in the whole diff of a session; or give an own comment new words
+    /// Comment in the editor, in the whole diff of a session; or change one of your comments
     Edit(Later<crate::edit::Edit>),
-    /// Take back own comments
+    /// Delete your own comments
     Delete(Later<crate::reply::Delete>),
     /// Send open comments back to a session's agent, as one prompt
     Send(Later<crate::send::Send>),
-    /// Say that the work may land exactly as it is
+    /// Approve the work for merging, exactly as it is
     Approve(Later<crate::verdict::Judge>),
-    /// Say what must change before the work may land
+    /// Request changes to the work
     RequestChanges(Later<crate::verdict::Judge>),
-    /// Say that the work shall not land
+    /// Reject the work
     Reject(Later<crate::verdict::Judge>),
     /// Compare the work of several sessions, side by side
     Compare(Later<crate::compare::Compare>),
-    /// Let an agent review; what it finds becomes comments
+    /// Let an agent review; its findings become comments
     Ai(Later<crate::ai::Ai>),
 }

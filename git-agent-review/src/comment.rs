@@ -19,7 +19,7 @@ use git_agent::selection;
 
 use crate::{draft, reply};
 
-/// How much of a line is told.
+/// How many characters of a line are shown.
 const SHOWN: usize = 60;
 
 #[derive(Debug, Args)]
@@ -36,13 +36,13 @@ pub struct Comment {
     /// Read the text from a file
     #[arg(short = 'F', long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Count lines in the file as it was before the change
+    /// Count lines in the file before the change
     #[arg(long, requires = "at")]
     old: bool,
-    /// Comment on what was said in a turn of the conversation
+    /// Comment on a turn of the conversation
     #[arg(long, value_name = "N", conflicts_with_all = ["at", "old"])]
     turn: Option<u32>,
-    /// How much it matters: note, minor, major or blocker
+    /// The severity: note, minor, major or blocker
     #[arg(long, value_name = "SEVERITY")]
     severity: Option<Severity>,
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub struct Comment {
 }
 
 impl Comment {
-    /// Returns what the comment is about.
+    /// Returns the target of the comment.
     fn target(&self) -> CommentTarget<'_> {
         let side = if self.old { Side::Old } else { Side::New };
         match (self.turn, &self.at) {
@@ -65,7 +65,7 @@ impl Comment {
 pub fn run(env: &Env, args: &Comment) -> Result<u8> {
     in_repo::run(env, args.output.options(), |context, ui| {
         let listed = selection::select_one(context, Some(&args.session));
-        // No one is asked for a text about nothing.
+        // The target is checked before the editor opens.
         if args.message.is_none() && args.file.is_none() {
             let listed = listed.as_ref().map_err(again)?;
             comment::require_target(context, listed, args.target())?;
@@ -110,7 +110,7 @@ fn about(ui: &Ui, written: &Written) -> String {
     if let Some(before) = &written.line_before {
         let was = shorten(before.trim(), SHOWN);
         ui.warning(format!(
-            "{place} was '{}' when it was last shown",
+            "{place} was '{}' in the last diff you saw",
             one_line(&was)
         ));
     }

@@ -1,4 +1,4 @@
-//! `git agent review compare`: versions of the same task side by side, and what to type to take one.
+//! `git agent review compare`: versions of a task side by side, and the command that merges one.
 
 use clap::Args;
 use git_agent::env::Env;
@@ -16,13 +16,13 @@ pub struct Compare {
     /// The sessions of a group
     #[arg(long, value_name = "GROUP", conflicts_with = "sessions")]
     group: Option<String>,
-    /// Show how each differs from the first
+    /// Show the difference of each from the first
     #[arg(long, group = "how")]
     diff: bool,
-    /// Show how the changes of each differ from those of the first, as if all had begun at the same place
+    /// Show how the changes of each differ from those of the first, as if all had the same base
     #[arg(long, group = "how")]
     interdiff: bool,
-    /// With --diff or --interdiff: only how many lines differ in each file
+    /// With --diff or --interdiff: only the number of lines that differ in each file
     #[arg(long, requires = "how")]
     stat: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `git agent review diff`: what a session changed, as git shows it, with the open comments in their places.
+//! `git agent review diff`: the changes of a session as git shows them, with the open comments at their lines.
 
 use std::ffi::OsString;
 
@@ -17,28 +17,28 @@ pub struct Diff {
     /// The session (default: the one of this worktree)
     #[arg(value_name = "SESSION")]
     session: Option<String>,
-    /// Everything since it left its parent, committed or not (the default)
+    /// All changes since the session's base, committed or not (the default)
     #[arg(long, group = "scope")]
     branch: bool,
-    /// Everything that a merge into this branch would bring
+    /// All changes that a merge into this branch would bring
     #[arg(long, value_name = "BRANCH", group = "scope")]
     into: Option<String>,
-    /// What is staged
+    /// Staged changes
     #[arg(long, group = "scope")]
     staged: bool,
-    /// What is neither staged nor committed, untracked files included
+    /// Unstaged changes, including untracked files
     #[arg(long, group = "scope")]
     unstaged: bool,
-    /// What is not committed
+    /// Uncommitted changes
     #[arg(long, group = "scope")]
     uncommitted: bool,
-    /// What changed since it was last looked at: by 'diff', a verdict or 'send'
+    /// Changes since your last 'diff', verdict or 'send'
     #[arg(long, group = "scope")]
     since_review: bool,
-    /// What one turn changed
+    /// The changes of one turn
     #[arg(long, value_name = "N", group = "scope")]
     turn: Option<u64>,
-    /// Only how many lines changed in each file
+    /// Only the number of changed lines in each file
     #[arg(long, conflicts_with = "name_only")]
     stat: bool,
     /// Only the names of the files
@@ -47,10 +47,10 @@ pub struct Diff {
     /// Show changed words within lines
     #[arg(long)]
     word_diff: bool,
-    /// Leave the comments out
+    /// Do not show comments
     #[arg(long)]
     no_comments: bool,
-    /// Show resolved comments too
+    /// Also show resolved comments
     #[arg(long, conflicts_with = "no_comments")]
     resolved: bool,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Returns which part of the work is asked for.
+    /// Returns the requested part of the work.
     fn scope(&self) -> Scope {
         match self.turn {
             Some(turn) => Scope::Turn(turn),

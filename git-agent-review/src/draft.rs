@@ -1,4 +1,4 @@
-//! Text that a person types for a review.
+//! The text of comments and messages, from the command line, a file or the editor.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use git_agent::error::Result;
 use git_agent::invoke::text_input;
 pub use git_agent::review::draft::keeping;
 
-/// Reads text from wherever it was given; what cannot be used is kept, as the only copy of it may be here.
+/// Reads a text from its source. A text that cannot be used is kept: it may be the only copy.
 pub fn read(
     context: &Context<'_>,
     what: &str,

@@ -1,4 +1,4 @@
-//! `git agent review edit`: the whole diff in the editor, to type comments into; or new words for an own comment.
+//! `git agent review edit`: comments typed into the whole diff in the editor, or a new text for one comment.
 
 use std::path::{Path, PathBuf};
 
@@ -20,16 +20,16 @@ use crate::{draft, reply};
 
 #[derive(Debug, Args)]
 pub struct Edit {
-    /// The session (default: the one of this worktree), or with -m or -F an own comment
+    /// The session (default: the one of this worktree); with -m or -F one of your comments
     #[arg(value_name = "SESSION|COMMENT")]
     what: Option<String>,
-    /// New words for an own comment
+    /// The new text of the comment
     #[arg(short, long, value_name = "TEXT", requires = "what")]
     message: Option<String>,
-    /// Read the new words from a file ('-' is standard input)
+    /// Read the new text from a file ('-' is standard input)
     #[arg(short = 'F', long, value_name = "FILE", requires = "what")]
     file: Option<PathBuf>,
-    /// Begin anew although a draft was left
+    /// Ignore a draft that was left, and begin a new one
     #[arg(long, conflicts_with_all = ["message", "file"])]
     fresh: bool,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub fn run(env: &Env, args: &Edit) -> Result<u8> {
     })
 }
 
-/// Lets a person comment in the whole diff.
+/// Lets the user comment in the whole diff.
 fn whole(context: &Context<'_>, ui: &Ui, name: Option<&str>, fresh: bool) -> Result<()> {
     let listed = selection::select_one(context, name)?;
     let mut editor = UserEditor {
@@ -62,7 +62,7 @@ fn whole(context: &Context<'_>, ui: &Ui, name: Option<&str>, fresh: bool) -> Res
     };
     let escaped = |text: &str| block(text).to_text().into_owned();
     let Some(edited) = edit::edit(context, &listed, fresh, escaped, &mut editor)? else {
-        ui.narrate("nothing was typed");
+        ui.narrate("nothing to add");
         return reply::tell(ui, &[]);
     };
     let replies = match edited.replies {
@@ -92,13 +92,13 @@ struct UserEditor<'a> {
 impl Editor for UserEditor<'_> {
     fn resumes(&mut self, draft: &Path, outdated: bool) {
         let ui = self.ui;
-        ui.narrate(format!("going on with the draft in '{}'", draft.display()));
+        ui.narrate(format!("continuing the draft in '{}'", draft.display()));
         if outdated {
             ui.warning(
-                "the work has changed since this draft was begun, and the draft shows it as it was",
+                "the work has changed since this draft began; the draft shows the earlier work",
             );
             ui.hint(format!(
-                "begin anew with: git agent review edit --fresh {}",
+                "begin a new draft: git agent review edit --fresh {}",
                 shell_word(self.name)
             ));
         }

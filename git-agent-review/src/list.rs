@@ -14,7 +14,7 @@ use git_agent::output::review::list::ReviewWriter;
 pub struct List {
     #[command(flatten)]
     choice: Choice,
-    /// Only open comments whose code is still there
+    /// Only open comments whose code has not changed
     #[arg(long)]
     open: bool,
     /// Only resolved comments
@@ -31,7 +31,7 @@ pub struct List {
 }
 
 impl List {
-    /// Returns which comments are asked for, in a word.
+    /// Names the requested kind of comments.
     fn wanted(&self) -> &'static str {
         match (self.open, self.resolved, self.outdated) {
             (false, true, false) => "resolved",

@@ -24,7 +24,7 @@ pub struct Reply {
     /// Read the text from a file
     #[arg(short = 'F', long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Close the thread with it
+    /// Also resolve the thread
     #[arg(long)]
     resolve: bool,
     #[command(flatten)]
@@ -98,18 +98,18 @@ pub fn delete(env: &Env, args: &Delete) -> Result<u8> {
     })
 }
 
-/// Says of each comment that it was changed, or that it was in that state already.
+/// Prints for each comment whether it changed or already was in that state.
 fn narrator(ui: &Ui, done: &str, state: &str) -> impl FnMut(Ulid, CommentChange) {
     move |id, what| {
         let short = short_id(id);
         match what {
             CommentChange::Changed => ui.narrate(format!("{done} {short}")),
-            CommentChange::Already => ui.narrate(format!("{short} is {state} already")),
+            CommentChange::Already => ui.narrate(format!("{short} is already {state}")),
         }
     }
 }
 
-/// Tells machines which comments were written or changed.
+/// Writes the changed comments as JSON.
 pub fn tell(ui: &Ui, ids: &[Ulid]) -> Result<()> {
     match ui.format() {
         Format::Human => Ok(()),

@@ -1,4 +1,4 @@
-//! `git agent review send`: open comments, and why changes were requested, go back to the agent, in the same conversation.
+//! `git agent review send`: sends open comments and requests for changes to the agent, in the same conversation.
 
 use std::io::Write;
 
@@ -22,16 +22,16 @@ pub struct Send {
     /// The session (default: the one of this worktree)
     #[arg(value_name = "SESSION")]
     session: Option<String>,
-    /// Say something before everything else
+    /// A text before the comments
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
-    /// Send what teammates wrote too, marked as theirs
+    /// Also send the comments of teammates, marked as theirs
     #[arg(long)]
     others: bool,
-    /// Send what was sent before too, as long as it is open
+    /// Also send open comments that were sent before
     #[arg(long)]
     again: bool,
-    /// Show the prompt and send nothing
+    /// Only show the prompt
     #[arg(short = 'n', long)]
     dry_run: bool,
     #[command(flatten)]
@@ -58,9 +58,7 @@ fn send(context: &Context<'_>, ui: &Ui, args: &Send, preface: &str) -> Result<u8
     let sent = match send::send(context, &listed, &options)? {
         Sending::Review(sent) => sent,
         Sending::StartedEarlier => {
-            ui.narrate(format!(
-                "what was sent before had not begun: started '{name}'"
-            ));
+            ui.narrate(format!("started '{name}' with the comments sent before"));
             tell(ui, &[], &[])?;
             return Ok(0);
         }
@@ -91,7 +89,7 @@ fn content(sent: &Outgoing) -> String {
     }
 }
 
-/// Tells programs which verdicts and comments were sent.
+/// Writes the sent verdicts and comments as JSON.
 fn tell(ui: &Ui, requests: &[Ulid], comments: &[Ulid]) -> Result<()> {
     if ui.format() != Format::Json {
         return reply::tell(ui, comments);

@@ -1,7 +1,7 @@
-//! `git agent review approve`, `request-changes` and `reject`: verdicts on exactly the work as it is.
+//! `git agent review approve`, `request-changes` and `reject`: verdicts on the exact current work.
 //!
-//! Sessions that were named are judged as they are. Those that a filter found are shown first, and judged exactly as
-//! they were shown: one that changed meanwhile is left alone.
+//! A session named on the command line is judged as it is. Sessions found by a filter are shown first; one that changes
+//! after it was shown gets no verdict.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -28,16 +28,16 @@ use crate::draft;
 pub struct Judge {
     #[command(flatten)]
     choice: Choice,
-    /// Judge what a merge into this branch would bring (default: into what it was made from)
+    /// Judge the changes that a merge into this branch would bring (default: the session's parent)
     #[arg(long, value_name = "BRANCH")]
     into: Option<String>,
-    /// Say why
+    /// The reason
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
-    /// Read why from a file ('-' is standard input)
+    /// Read the reason from a file ('-' is standard input)
     #[arg(short = 'F', long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Do not ask before judging sessions that were not named
+    /// Do not ask before a verdict on sessions that a filter found
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
@@ -87,7 +87,7 @@ fn chosen(context: &Context<'_>, args: &Judge) -> Result<Cases> {
     })
 }
 
-/// Says what happens, and asks.
+/// Shows the sessions and asks.
 struct Narrator<'a> {
     context: &'a Context<'a>,
     ui: &'a Ui,

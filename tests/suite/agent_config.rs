@@ -71,7 +71,7 @@ fn only_what_makes_sense_is_set() {
     repo.agent(["config", "set", "core.pager", "cat"]).code(129);
     repo.agent(["config", "set", "agent.maxParalel", "3"])
         .success()
-        .assert_says("knows no setting 'agent.maxParalel'");
+        .assert_says("unknown setting 'agent.maxParalel'");
     repo.agent(["config", "set", "--global", "agent.default", "goose"])
         .success();
     assert!(

@@ -120,7 +120,7 @@ fn what_it_has_no_say_in_is_not_offered_for_trust() {
         shown.contains("core.pager (not a setting of git-agent"),
         "{shown}"
     );
-    assert!(shown.contains("Nothing in it runs anything"), "{shown}");
+    assert!(shown.contains("The file runs no command"), "{shown}");
     // Nor does it get a say by being trusted.
     repo.agent(["trust", "--yes"]).success();
     let config = repo.agent(["config", "--json"]).success();

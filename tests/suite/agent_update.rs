@@ -61,7 +61,7 @@ fn uncommitted_work_stays_as_it_is() {
         repo.commit("main goes on");
         repo.agent(["update", style, "work"])
             .success()
-            .assert_says("took over 1 commit");
+            .assert_says("updated with 1 commit");
         let after = state(&worktree);
         let f = "one\n2\n3\n4\n5\n6\n7\n8\nnine\n";
         assert_eq!(

@@ -355,7 +355,7 @@ fn machines_are_told_what_was_done() {
     // What is deleted stays so, and nobody is told otherwise.
     let notes = repo.refs("refs/agents/notes/review");
     let again = repo.agent(["review", "delete", &id]).success();
-    again.assert_says("is deleted already");
+    again.assert_says("is already deleted");
     let lost = repo.agent(["review", "edit", &id, "-m", "more"]).code(128);
     lost.assert_says("was deleted");
     lost.assert_says("the text is kept in");
@@ -383,6 +383,6 @@ fn machines_are_told_what_was_done() {
     let above = repo.worktree_of("s");
     above.write("f", "zero\none\ntwo\n");
     let made = run(&["comment", "s", "f:2", "-m", "here?"], "--json").success();
-    made.assert_says("f:2 was 'two' when it was last shown");
+    made.assert_says("f:2 was 'two' in the last diff you saw");
     made.assert_says(", f:2: one");
 }

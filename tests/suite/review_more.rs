@@ -26,7 +26,7 @@ fn text_typed_into_the_diff_becomes_comments() {
             .env("GIT_EDITOR", "typist")
             .run()
     };
-    edit("exit 0").success().assert_says("nothing was typed");
+    edit("exit 0").success().assert_says("nothing to add");
     edit(r#"sed -i -e '/+two$/a why two?' -e '/^> first$/a because' -e 's/^\[ \]/[x]/' "$1""#)
         .success()
         .assert_says("1 comment, 1 reply, 1 resolved");
@@ -57,7 +57,7 @@ fn text_typed_into_the_diff_becomes_comments() {
     assert_eq!(comments(&repo).len(), 2, "nothing of it was written");
     edit(r#"sed -i -e 's/+thr33$/+three/' "$1""#)
         .success()
-        .assert_says("going on with the draft");
+        .assert_says("continuing the draft");
     let all = comments(&repo);
     assert_eq!(all[2]["comments"][0]["text"], "more words");
     assert!(!draft.path().exists());
@@ -203,7 +203,7 @@ fn what_a_dead_command_left_unread_is_begun_by_the_next() {
     drop(lock);
     repo.agent(["review", "send", "s"])
         .success()
-        .assert_says("what was sent before had not begun: started 's'");
+        .assert_says("started 's' with the comments sent before");
     repo.agent(["wait", "--timeout", "60s", "s"]).success();
     assert_eq!(repo.session("s")["turns"], 2);
     repo.agent(["review", "send", "s"])
@@ -308,7 +308,7 @@ fn an_agent_reviews() {
     let vandal = format!("echo x >>'{}/f'; echo '[]'", there.path().display());
     repo.agent(["review", "ai", "s", "-n", "--", &vandal])
         .success()
-        .assert_says("has changed while it was reviewed");
+        .assert_says("changed during the review");
     repo.write("loose", "not committed\n");
     let github = repo
         .agent([

@@ -217,7 +217,7 @@ fn a_byte_order_mark_is_no_text() {
     repo.await_state("s", "ready");
     edit(&sandbox, &repo, r#"sed -i '1s/^/\xef\xbb\xbf/' "$1""#)
         .success()
-        .assert_says("nothing was typed");
+        .assert_says("nothing to add");
     edit(&sandbox, &repo, r#"sed -i '1s/^/\xef\xbb\xbfA\n/' "$1""#).success();
     sandbox.program(
         "typist",
@@ -249,7 +249,7 @@ fn what_is_typed_and_no_text_stays_a_draft() {
     std::fs::write(&file, b"one\ntw\xf6\n").expect("ours");
     edit(&sandbox, &repo, "exit 0")
         .success()
-        .assert_says("nothing was typed");
+        .assert_says("nothing to add");
     edit(
         &sandbox,
         &repo,

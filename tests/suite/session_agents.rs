@@ -275,7 +275,7 @@ fn a_budget_ends_the_turn_and_refuses_the_next() {
     ] {
         repo.agent(words)
             .failure()
-            .assert_says("can do no more: it is over the budget of $1.50");
+            .assert_says("cannot continue: it is over the budget of $1.50");
     }
     assert_eq!(repo.session("dear")["turns"], 1);
     assert!(!repo.worktree_of("dear").path().join("out.txt").exists());

@@ -61,9 +61,9 @@ fn small_ignored_files_come_back_and_the_rest_is_named() {
     let done = repo.agent(["clean", "q"]).success();
     for run in [&promised, &done] {
         let said = run.stdout();
-        assert!(said.contains("comes back with 'restore': "), "{run}");
+        assert!(said.contains("kept for 'restore': "), "{run}");
         assert!(said.contains(".env"), "{run}");
-        assert!(said.contains("gone for good: target/\n"), "{run}");
+        assert!(said.contains("ignored, deleted: target/\n"), "{run}");
     }
     repo.agent(["restore", "q"]).success();
     assert_eq!(tree.read(".env"), b"MINE\n");

@@ -244,7 +244,7 @@ fn a_teammates_session_is_gone_on_from_and_its_words_only_after_a_yes() {
         bob.git(["config", "agent.default", "mine"]).success();
         bob.agent(["fork", "idea", "go on", "--name", "plain"])
             .success()
-            .assert_says("only the work of 'idea' is taken over");
+            .assert_says("using only the work of 'idea'");
         bob.agent(["wait", "--timeout", "120s", "plain"]).success();
         let log = bob.agent(["log", "plain"]).success();
         assert!(
@@ -404,7 +404,7 @@ fn the_doctor_tells_what_a_remote_allows() {
                 &format!("#!/bin/sh\ncase $1 in refs/agents/{place}*) exit 1 ;; esac\n"),
             );
             let refused = ada.agent(["doctor", "--remote", "origin"]).code(1);
-            let words = format!("it refuses refs of sessions: {told}");
+            let words = format!("it refuses session refs: {told}");
             assert!(refused.stdout().contains(&words), "{refused}");
             assert!(team.hub.refs("refs/agents").is_empty(), "{refused}");
             // Also where the host does not know how to take several together or not at all.

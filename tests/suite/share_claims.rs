@@ -324,7 +324,7 @@ fn what_others_wrote_in_ones_notes_is_not_signed() {
             .success();
         ada.push()
             .success()
-            .assert_says("not signed: it holds what was not written here");
+            .assert_says("not signed: it contains events that this clone did not write");
         bob.fetch().success();
         let merged = bob.agent(["merge", "--into", "main", "work"]).code(1);
         assert!(merged.stdout().contains("no signature"), "{merged}");

@@ -19,7 +19,7 @@ fn what_a_generator_drew_beside_the_name_of_a_secret_stays() {
             ("joined", format!("MY_{token}=1")),
         ] {
             ada.session(name, "write a file", &commit(&text));
-            let words = format!("{name}: its code stays here: file 'file' of its code");
+            let words = format!("{name}: its code was not pushed: file 'file' of its code");
             ada.push().success().assert_says(&words);
         }
         ada.session("example", "write a file", &commit("DB_PASSWORD=changeme"));
@@ -106,7 +106,7 @@ fn what_only_the_environment_of_an_agent_told_is_known_to_a_later_push() {
         given(&["wait", "--timeout", "120s", "told"]);
         // From another terminal, where the variable is not set.
         let pushed = ada.push().success();
-        pushed.assert_says("told: its code stays here: file 'file' of its code");
+        pushed.assert_says("told: its code was not pushed: file 'file' of its code");
         // Also what was committed only later, and where the file is gone again.
         let later = "git -C \"$(git agent path told)\" add -A && git -C \"$(git agent path told)\" commit -qm later";
         ada.command("sh").args(["-c", later]).run().success();

@@ -339,7 +339,7 @@ fn the_newest_copy_counts_after_a_remote_was_renamed() {
         let old = bob.repo.refs("refs/agents-remote/origin");
         assert_eq!(old.len(), 1);
         let pruned = bob.agent(["fetch", "--prune", "upstream"]).success();
-        pruned.assert_says("let go of 1 copy from 'origin', which is no remote any more");
+        pruned.assert_says("removed 1 copy of 'origin', which is not a remote any more");
         assert!(bob.repo.refs("refs/agents-remote/origin").is_empty());
         let kept: Vec<String> = bob
             .repo

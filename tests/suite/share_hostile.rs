@@ -359,7 +359,7 @@ fn names_words_and_authors_of_others_are_only_text() {
         );
         let run = bob.fetch().success();
         assert!(run.stdout().contains("(claimed)"), "{run}");
-        run.assert_says("left alone: 6 refs with names that are not ours");
+        run.assert_says("ignored: 6 refs with unknown names");
         for words in [
             &["list", "--all"][..],
             &["show", &sid],

@@ -29,7 +29,7 @@ fn what_is_folded_or_deleted_goes_everywhere_and_is_kept_for_a_while() {
 
         // Even who does not prune is not shown what its owner deleted.
         let fetched = bob.fetch().success();
-        fetched.assert_says("folded into archives: 1 closed session");
+        fetched.assert_says("archived: 1 closed session");
         fetched.assert_says("no longer has 1 ref");
         assert_eq!(bob.names(), ["closed", "open"]);
         bob.agent(["fetch", "--prune"])
@@ -294,10 +294,10 @@ fn many_refs_become_lines_of_one_file_and_git_agrees() {
         ada.hammer(["fold"]);
         ada.push()
             .success()
-            .assert_says("folded into archives: 9 closed sessions");
+            .assert_says("archived: 9 closed sessions");
         bob.fetch()
             .success()
-            .assert_says("folded into archives: 9 closed sessions");
+            .assert_says("archived: 9 closed sessions");
         assert_eq!(bob.repo.refs("refs/agents-remote/origin").len(), 2);
         assert_eq!(bob.names().len(), 10);
         for member in [&ada, &bob] {

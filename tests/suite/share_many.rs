@@ -52,7 +52,7 @@ fn a_host_of_ones_own_can_hide_sessions_where_code_is_pushed() {
         refused.assert_says("hidden ref");
         refused.assert_says("git config agent.remote <remote>");
         let found = ada.agent(["doctor", "--remote", "origin"]).code(1);
-        let words = "it hides them from pushes at this address";
+        let words = "it hides them from pushes to this address";
         assert!(found.stdout().contains(words), "{found}");
 
         // The same repository at another address, where they are not hidden.
@@ -106,7 +106,7 @@ fn the_doctor_says_what_many_sessions_cost_and_what_helps() {
         ada.push().success();
         let doctor = || ada.agent(["doctor", "--remote", "origin"]).success();
         let few = doctor();
-        let words = "every push is told of its 2 refs, 1 of sessions";
+        let words = "every push lists its 2 refs, 1 of sessions";
         assert!(few.stdout().contains(words), "{few}");
         assert!(!few.stdout().contains("hint:"), "{few}");
         // This keeps branches alone from being deleted, and a hook everything.
@@ -115,7 +115,7 @@ fn the_doctor_says_what_many_sessions_cost_and_what_helps() {
             .success();
         let told = doctor();
         assert!(
-            told.stdout().contains("ok: it lets them be deleted"),
+            told.stdout().contains("ok: it allows their deletion"),
             "{told}"
         );
         let hook = team.hub.path().join("hooks/update");
@@ -140,7 +140,7 @@ fn the_doctor_says_what_many_sessions_cost_and_what_helps() {
         let update = team.hub.command("git").args(["update-ref", "--stdin"]);
         update.stdin(more).run().success();
         let many = doctor();
-        let words = "warning: every push is told of its 262 refs, 261 of sessions";
+        let words = "warning: every push lists its 262 refs, 261 of sessions";
         for words in [words, "agent.remote", "git agent clean", "hide them"] {
             assert!(many.stdout().contains(words), "{many}");
         }

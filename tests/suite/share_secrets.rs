@@ -68,8 +68,8 @@ fn a_planted_secret_never_reaches_the_remote() {
             .stdin(format!("{later}\n"))
             .run()
             .success();
-        purged.assert_says("change the secret");
-        let at = purged.stderr().find("What this cannot reach");
+        purged.assert_says("revoke the secret");
+        let at = purged.stderr().find("Purge cannot reach everything");
         let note = &purged.stderr()[at.expect("it says what it cannot do")..];
         assert!(note.lines().all(|line| line.len() <= 80), "{purged}");
         // Nor does this clone keep the command as it was typed.
@@ -198,8 +198,8 @@ fn a_secret_below_a_session_or_in_a_name_does_not_go_along_with_its_code() {
         let script = "echo fine >fine && git add fine && git commit -qm fine; echo done";
         ada.session("above", "tidy up", script);
         let pushed = ada.push().success();
-        pushed.assert_says("above: its code stays here: file 'env'");
-        pushed.assert_says("named: its code stays here: the name of a file");
+        pushed.assert_says("above: its code was not pushed: file 'env'");
+        pushed.assert_says("named: its code was not pushed: the name of a file");
         assert_eq!(team.hub.refs("refs/agents/sessions").len(), 2);
         assert!(!holds(&team.everything(), &secret), "the remote holds it");
         // Once it is where everybody can read it there is nothing left to keep back.
@@ -231,7 +231,7 @@ fn what_a_new_remote_has_already_is_not_searched_and_large_files_are() {
         );
         ada.session("large", "add a file", &large);
         let pushed = ada.agent(["push", "--yes", "hub"]).success();
-        pushed.assert_says("large: its code stays here: file 'large' of its code");
+        pushed.assert_says("large: its code was not pushed: file 'large' of its code");
         assert!(!pushed.stderr().contains("above:"), "{pushed}");
         let code = ada.repo.id("agent/above");
         team.hub.git(["cat-file", "-e", &code]).success();
@@ -272,13 +272,13 @@ fn what_one_remote_has_does_not_go_to_another_unsearched() {
         let script = "echo fine >fine && git add fine && git commit -qm fine; echo done";
         ada.session("first", "tidy up", script);
         let pushed = ada.agent(["push", "--yes", "pub"]).success();
-        pushed.assert_says("first: its code stays here: file 'env'");
+        pushed.assert_says("first: its code was not pushed: file 'env'");
         // The readers of one remote may have it, and those of the other still not, whatever a branch is called here.
         ada.git(["push", "--quiet", "origin", "main"]).success();
         ada.git(["remote", "rename", "origin", "pub/lic"]).success();
         ada.session("second", "tidy up", script);
         let pushed = ada.agent(["push", "--yes", "pub"]).success();
-        pushed.assert_says("second: its code stays here: file 'env'");
+        pushed.assert_says("second: its code was not pushed: file 'env'");
         assert!(!holds_it(&secret), "the public remote holds it");
         // Nor does what was at one address under a name go to another one.
         ada.git(["remote", "rename", "pub/lic", "origin"]).success();
@@ -337,8 +337,8 @@ fn what_a_host_was_cleaned_of_does_not_come_back_with_a_session() {
         assert!(!holds(&team.everything(), &secret));
         ada.session("cleaned", "tidy up", script);
         let pushed = ada.push().success();
-        pushed.assert_says("cleaned: its code stays here: file 'env'");
-        pushed.assert_says("remembered: its code stays here: file 'env'");
+        pushed.assert_says("cleaned: its code was not pushed: file 'env'");
+        pushed.assert_says("remembered: its code was not pushed: file 'env'");
         assert!(!holds(&team.everything(), &secret), "{pushed}");
     });
 }
@@ -367,7 +367,7 @@ fn a_remote_that_hides_what_it_has_gets_what_is_clean() {
                 format!("echo {secret} >env && git add env && git commit -qm env; echo done");
             ada.session(&name, "add a file", &script);
             let pushed = ada.push().success();
-            pushed.assert_says(&format!("{name}: its code stays here: file 'env'"));
+            pushed.assert_says(&format!("{name}: its code was not pushed: file 'env'"));
         }
         assert!(!holds(&team.everything(), &secret));
     });
@@ -384,7 +384,7 @@ fn what_is_replaced_here_alone_does_not_go_as_it_was() {
         let clean = ada.repo.id("main");
         ada.git(["replace", "agent/replaced", &clean]).success();
         let pushed = ada.push().success();
-        pushed.assert_says("replaced: its code stays here: file 'env'");
+        pushed.assert_says("replaced: its code was not pushed: file 'env'");
         assert!(!holds(&team.everything(), &secret), "the remote holds it");
     });
 }

@@ -1,4 +1,4 @@
-//! `git agent answer`: what a session asked, answered by a person.
+//! `git agent answer`: the user answers the open question of a session.
 
 use clap::Args;
 use git_agent::agent::driver::NOBODY;
@@ -43,7 +43,7 @@ pub fn run(env: &Env, args: &Answer) -> Result<u8> {
     })
 }
 
-/// Returns what was answered to what, in words.
+/// Describes the question and its answer.
 fn words(given: &Given) -> String {
     let title = one_line(given.request.title.as_str());
     let mut options = given.request.options.iter();

@@ -1,4 +1,4 @@
-//! What may be typed after `git agent`.
+//! The command line of `git agent`: its verbs and their one-line help.
 
 use std::ffi::OsString;
 
@@ -20,7 +20,7 @@ const AFTER_HELP: &str = "A command that is not listed here runs the program 'gi
     after_help = AFTER_HELP
 )]
 pub struct Cli {
-    /// What to do.
+    /// The verb.
     #[command(subcommand)]
     pub verb: Verb,
 }
@@ -35,11 +35,11 @@ pub enum Verb {
     List(Later<crate::list::List>),
     /// Show everything about a session
     Show(Later<crate::show::Show>),
-    /// Show what was said and done, of all sessions or some
+    /// Show the transcripts of sessions
     Log(Later<crate::log::Log>),
     /// Wait until sessions are ready, or in another state
     Wait(Later<crate::wait::Wait>),
-    /// Print where a session's worktree is
+    /// Print the path of a session's worktree
     Path(Later<crate::enter::Path>),
     /// Run a command in a session's worktree, with its environment
     Exec(Later<crate::enter::Exec>),
@@ -51,13 +51,13 @@ pub enum Verb {
     Run(Later<crate::enter::Run>),
     /// Send a further prompt to a session
     Send(Later<crate::send::Send>),
-    /// Answer what a session asks
+    /// Answer the question of a session
     Answer(Later<crate::answer::Answer>),
     /// Stop sessions and everything they started
     Stop(Later<crate::stop::Stop>),
-    /// End a session's turn, if one runs, and go on with the same conversation
+    /// End a session's running turn, if any, and continue its conversation
     Restart(Later<crate::restart::Restart>),
-    /// Go on with sessions that do not run
+    /// Continue sessions that are not running
     Resume(Later<crate::restart::Restart>),
     /// Open the agent's own interface on a session's conversation
     Attach(Later<crate::attach::Attach>),
@@ -65,39 +65,39 @@ pub enum Verb {
     Commit(Later<crate::commit::Commit>),
     /// Start a new session from an existing conversation and its work
     Fork(Later<crate::fork::Fork>),
-    /// Bring sessions up to date with the branch they go to; uncommitted work stays as it is
+    /// Update sessions from their parent branch; uncommitted work is kept
     Update(Later<crate::update::Update>),
-    /// Tell why a line or a commit is there: its commit, its session, and what the agent was asked
+    /// Explain a line or a commit: its commit, its session and the prompt
     Why(Later<crate::why::Why>),
     /// Share sessions, transcripts and reviews with everyone who can read a remote
     Push(Later<crate::push::Push>),
-    /// Take in the sessions, transcripts and reviews that others share
+    /// Fetch the sessions, transcripts and reviews that teammates share
     Fetch(Later<crate::fetch::Fetch>),
-    /// Delete sessions; what is deleted here is kept for 30 days
+    /// Delete sessions; a copy is kept here for 30 days
     Forget(Later<crate::forget::Forget>),
-    /// Take a leaked secret out of one's own records, here and at remotes
+    /// Remove a leaked secret from your own records, here and on remotes
     Purge(Later<crate::purge::Purge>),
     /// Take a snapshot of a session's worktree, or list them
     Snapshot(Later<crate::snapshot::Snapshot>),
-    /// Bring a session's worktree back, uncommitted and untracked files included
+    /// Restore a session's worktree, including uncommitted and untracked files
     Restore(Later<crate::restore::Restore>),
-    /// Go back to an earlier state of a session's worktree; what is there now is kept
+    /// Return a session's worktree to an earlier state; the current files are kept in a snapshot
     Rewind(Later<crate::restore::Restore>),
-    /// Make a session's worktree anew from its branch
+    /// Create a session's worktree again from its branch
     Recreate(Later<crate::restore::Recreate>),
     /// Remove worktrees of sessions that are merged or closed, and merged branches
     Clean(Later<crate::clean::Clean>),
-    /// Find what a crash left behind, and repair it
+    /// Find and repair problems, such as the remains of a crash
     Doctor(Later<crate::doctor::Doctor>),
     /// Show and change settings; list agents and roles
     Config(Later<crate::config::Config>),
-    /// Let the team's file .gitagents decide what runs
+    /// Trust the team's file .gitagents to choose the commands that run
     Trust(Later<crate::trust::Trust>),
-    /// Print what makes a shell complete 'git agent'
+    /// Print the completion script of a shell
     Completion(Later<crate::completion::Completion>),
     /// Install the programs, their manual and completion under a prefix
     Install(Later<crate::install::Install>),
-    /// Show two agents at work, in a repository that is thrown away
+    /// Show two agents at work in a temporary repository
     Demo(Later<crate::demo::Demo>),
     /// A program of its own.
     #[command(external_subcommand)]

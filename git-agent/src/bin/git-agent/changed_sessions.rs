@@ -1,4 +1,4 @@
-//! What a verb that acts on sessions answers as JSON: the sessions as they are afterwards.
+//! The JSON answer of verbs that change sessions: the sessions after the change.
 
 use git_agent::context::Context;
 use git_agent::error::Result;
@@ -17,7 +17,7 @@ pub fn tell(
     tell_with(context, ui, sessions, None)
 }
 
-/// Does the same with a further list of what was made.
+/// Writes the sessions and a further list of created items, if JSON is wanted. Returns whether it is.
 pub fn tell_with(
     context: &Context<'_>,
     ui: &Ui,

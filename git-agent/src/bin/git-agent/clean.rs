@@ -1,4 +1,4 @@
-//! `git agent clean`: takes worktrees and merged branches away; nothing unsaved goes, and all of it can be restored.
+//! `git agent clean`: removes worktrees and merged branches. It never removes unsaved work, and `restore` brings everything back.
 
 use std::io::Write;
 
@@ -23,7 +23,7 @@ pub struct Clean {
     /// Keep sessions that failed or were interrupted
     #[arg(long)]
     keep_failed: bool,
-    /// Only say what would be removed
+    /// Only list the worktrees and branches that would be removed
     #[arg(short = 'n', long)]
     dry_run: bool,
     #[command(flatten)]
@@ -76,8 +76,8 @@ pub fn run(env: &Env, args: &Clean) -> Result<u8> {
                 )?;
             }
             for (names, what) in [
-                (&one.ignored.kept, "ignored, comes back with 'restore'"),
-                (&one.ignored.gone, "ignored, gone for good"),
+                (&one.ignored.kept, "ignored, kept for 'restore'"),
+                (&one.ignored.gone, "ignored, deleted"),
             ] {
                 if !names.is_empty() {
                     let names = ignored_files::name_some(names);
@@ -91,7 +91,7 @@ pub fn run(env: &Env, args: &Clean) -> Result<u8> {
         if cleaned.is_empty() {
             ui.narrate("nothing to clean up");
         } else if !args.dry_run && cleaned.iter().any(|one| one.worktree.is_some()) {
-            ui.hint("git agent restore SESSION    bring a worktree back");
+            ui.hint("git agent restore SESSION    restore a worktree");
         }
         Ok(0)
     })

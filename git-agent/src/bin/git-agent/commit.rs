@@ -1,4 +1,4 @@
-//! `git agent commit`: commits what a session has made, on its branch.
+//! `git agent commit`: commits a session's work on its branch.
 
 use std::io::Write;
 
@@ -20,7 +20,7 @@ pub struct Commit {
     /// The message (default: the task)
     #[arg(short, long, value_name = "MESSAGE")]
     message: Option<String>,
-    /// Commit even while the agent works
+    /// Commit even while the agent is running
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]

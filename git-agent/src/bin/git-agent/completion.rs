@@ -1,4 +1,4 @@
-//! `git agent completion`: what makes a shell complete `git agent`.
+//! `git agent completion`: the completion scripts of the shells.
 
 use clap::{Args, ValueEnum};
 use git_agent::error::Result;

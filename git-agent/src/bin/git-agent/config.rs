@@ -54,7 +54,7 @@ enum What {
         #[arg(long)]
         global: bool,
     },
-    /// List the agents: where they are, and what is missing
+    /// List the agents: their paths, and the programs that are missing
     Agents {
         #[command(flatten)]
         output: OutputArgs,
@@ -105,8 +105,8 @@ pub fn run(env: &Env, args: &Config) -> Result<u8> {
 }
 
 fn warn_unknown(ui: &Ui, name: &str) {
-    ui.warning(format!("git-agent knows no setting '{name}'"));
-    ui.hint("git agent config    list what it knows");
+    ui.warning(format!("unknown setting '{name}'"));
+    ui.hint("git agent config    list all settings");
 }
 
 fn get(context: &Context<'_>, ui: &Ui, name: &str) -> Result<u8> {
@@ -116,11 +116,9 @@ fn get(context: &Context<'_>, ui: &Ui, name: &str) -> Result<u8> {
             writeln!(ui.out(), "{}", one_line(value.as_str()))?;
             Ok(0)
         }
-        // As git: no value, no words.
+        // Like git, an unset value prints nothing.
         None if keys::find(&name).is_some() => Ok(1),
-        None => Err(
-            Error::negative(format!("git-agent knows no setting '{name}'"))
-                .hint("git agent config    list what it knows"),
-        ),
+        None => Err(Error::negative(format!("unknown setting '{name}'"))
+            .hint("git agent config    list all settings")),
     }
 }

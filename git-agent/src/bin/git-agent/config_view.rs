@@ -33,8 +33,7 @@ pub fn settings(ui: &Ui, rows: &[SettingRow]) -> Result<u8> {
                     Cell::new(&row.key),
                     Cell::new(row.value.as_deref().unwrap_or("-")).in_color(slot),
                     Cell::new(&row.source),
-                    Cell::new(row.meaning.unwrap_or("(not known to git-agent)"))
-                        .in_color(Slot::Dim),
+                    Cell::new(row.meaning.unwrap_or("(unknown setting)")).in_color(Slot::Dim),
                 ]);
             }
             ui.table(&table)?;
@@ -73,7 +72,7 @@ fn agents_table(found: &[InstalledAgent]) -> Table {
         Column::new("VERSION"),
         Column::new("DRIVER"),
         Column::new("PERMISSIONS"),
-        Column::new("WHERE, OR WHAT IS MISSING").shrinks_to(20),
+        Column::new("PATH, OR MISSING PROGRAM").shrinks_to(20),
     ];
     let mut table = Table::new(columns);
     for one in found {

@@ -1,4 +1,4 @@
-//! What a verb that makes sessions answers: their names, branches and worktrees, and what to do next.
+//! The answer of verbs that create sessions: names, branches, worktrees and the next commands.
 
 use std::io::Write;
 
@@ -8,14 +8,14 @@ use git_agent::output::terminal::sanitize;
 use git_agent::output::{Format, Ui, json, porcelain};
 use git_agent::session::create::Created;
 
-/// Says what happened on the way.
+/// Prints the notices of the creation.
 pub fn tell(ui: &Ui, created: &Created) {
     for notice in &created.notices {
         ui.warning(sanitize::one_line(notice.as_str()));
     }
 }
 
-/// Prints what was made and what to do next.
+/// Prints the new sessions and the next commands.
 pub fn answer(ui: &Ui, made: &[Created], draft: bool) -> Result<()> {
     match ui.format() {
         Format::Json => {

@@ -1,4 +1,4 @@
-//! `git agent demo`: shows what git-agent does, in a repository that is thrown away.
+//! `git agent demo`: shows git-agent at work in a temporary repository.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use git_agent::output::{Options, Ui, cannot_write};
 
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// Leave the repository to be looked at
+    /// Keep the repository afterwards
     #[arg(long)]
     keep: bool,
 }
@@ -41,6 +41,6 @@ fn show(ui: &Ui, shown: Shown<'_>) -> std::io::Result<()> {
             }
         }
     }
-    // Whoever watches a pipe wants to see each step as it is done.
+    // The reader of a pipe sees each step when it is done.
     out.flush()
 }

@@ -1,4 +1,4 @@
-//! `git agent doctor`: says what is wrong with our part of the repository, and repairs it when asked to.
+//! `git agent doctor`: finds problems in git-agent's part of the repository, and repairs them on request.
 
 use std::io::Write;
 
@@ -17,10 +17,10 @@ use crate::remote_findings;
 
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// Repair what can be repaired; what is taken away is kept in the repository's agents/lost
+    /// Repair the problems; removed files are kept in the repository's agents/lost
     #[arg(long)]
     fix: bool,
-    /// Try out a remote instead: does it take our refs, show them, how many has it, what does a push cost
+    /// Test a remote instead: does it accept session refs and show them, how many it has, the cost of a push
     #[arg(long, value_name = "REMOTE", conflicts_with = "fix")]
     remote: Option<String>,
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub fn run(env: &Env, args: &Doctor) -> Result<u8> {
     })
 }
 
-/// Tries out a remote and says what was found.
+/// Tests a remote and prints the findings.
 fn try_out(context: &Context<'_>, ui: &Ui, remote: &str) -> Result<u8> {
     let remote = Remote::choose(context, Some(remote))?;
     let probed = probe::probe(context, &remote)?;

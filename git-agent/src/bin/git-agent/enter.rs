@@ -1,4 +1,4 @@
-//! `git agent path`, `exec`, `shell`, `open` and `run`: into a session's worktree.
+//! `git agent path`, `exec`, `shell`, `open` and `run`: commands in a session's worktree.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -105,7 +105,7 @@ pub fn run(env: &Env, args: &Run) -> Result<u8> {
     })
 }
 
-/// Finds the worktree and becomes something there. What comes back is why that failed.
+/// Finds the worktree and replaces this process by a program there. Returns only the error.
 fn go(
     env: &Env,
     session: Option<&str>,

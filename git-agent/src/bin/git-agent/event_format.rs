@@ -1,4 +1,4 @@
-//! How events are written: in words, as they were recorded, or as JSON with the session's name.
+//! The formats of events: text, the recorded lines, or JSON with the session's name.
 
 use std::io::Write;
 use std::os::fd::BorrowedFd;
@@ -47,7 +47,7 @@ impl Show<'_, '_> {
         self.filter.fits(event) && (self.form != Form::Words || self.writer.shows(event))
     }
 
-    /// Shows what there is so far, or the last of it.
+    /// Shows the events so far, or the last of them.
     pub fn backlog(&mut self, sessions: &[Listed], last: Option<usize>) -> Result<Ends> {
         let context = self.context;
         // Which events are shown must be known while they are being shown.
@@ -57,7 +57,7 @@ impl Show<'_, '_> {
                 && (form != Form::Words
                     || full
                     || is_worth_showing(&event.body)
-                    // What was used is told with the end of a turn.
+                    // Usage is shown with the end of a turn.
                     || matches!(event.body, Body::Usage { .. }))
         };
         let mut join = Join::default();
@@ -78,7 +78,7 @@ impl Show<'_, '_> {
         Ok(ends)
     }
 
-    /// Shows what there is as one JSON object.
+    /// Shows the events as one JSON object.
     pub fn envelope(&mut self, sessions: &[Listed], last: Option<usize>) -> Result<()> {
         let (context, filter) = (self.context, self.filter);
         let mut out = self.ui.out();
@@ -105,7 +105,7 @@ impl Show<'_, '_> {
         }
     }
 
-    /// Puts the whole of a large output in the place of its beginning.
+    /// Replaces the shortened text of a large output by the whole text.
     fn unfold(&self, listed: &Listed, event: &mut Event) -> Result<()> {
         let Body::ToolResult {
             output,

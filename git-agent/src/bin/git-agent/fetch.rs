@@ -1,4 +1,4 @@
-//! `git agent fetch`: takes in what others share, after it was checked.
+//! `git agent fetch`: fetches the refs that teammates share, and checks them before use.
 
 use clap::Args;
 use git_agent::env::Env;
@@ -16,7 +16,7 @@ pub struct Fetch {
     /// The remote (default: agent.remote, then origin)
     #[arg(value_name = "REMOTE")]
     remote: Option<String>,
-    /// Let go of copies of what the remote no longer has, or that are of no remote any more; kept for 30 days
+    /// Remove copies of refs that the remote no longer has, or of removed remotes; they are kept for 30 days
     #[arg(short, long)]
     prune: bool,
     /// Only sessions of a month, and all notes
@@ -36,13 +36,13 @@ pub fn run(env: &Env, args: &Fetch) -> Result<u8> {
         .as_deref()
         .map(|text| {
             Month::parse(text).ok_or_else(|| {
-                Error::usage(format!("'{text}' is no month")).hint("use YYYY-MM, as in 2026-11")
+                Error::usage(format!("'{text}' is not a month")).hint("use YYYY-MM, as in 2026-11")
             })
         })
         .transpose()?;
     if let Some(short) = args.session.iter().find(|id| id.len() < 4) {
         return Err(Error::usage(format!(
-            "'{short}' is too short for the end of an id"
+            "'{short}' is too short to identify a session"
         )));
     }
     in_repo::run(env, args.output.options(), |context, ui| {

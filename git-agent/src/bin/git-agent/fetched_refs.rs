@@ -1,4 +1,4 @@
-//! What became of refs that were fetched, in words and records.
+//! The result of a fetch, ref by ref, as text and JSON.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use git_agent::share::outcome::{Change, What};
 
 use crate::shared_refs;
 
-/// Writes what became of each ref.
+/// Writes the result for each ref.
 pub fn write(ui: &Ui, fetched: &Fetched) -> Result<()> {
     match ui.format() {
         Format::Json => json::write_list(ui, "refs", &fetched.changes),
@@ -44,7 +44,7 @@ pub fn write(ui: &Ui, fetched: &Fetched) -> Result<()> {
     }
 }
 
-/// Says what else is worth knowing.
+/// Prints warnings about refused, replaced and removed refs.
 pub fn tell(ui: &Ui, remote: &str, fetched: &Fetched) {
     for one in &fetched.changes {
         let label = shared_refs::label(&one.name, one.session.as_deref());
@@ -67,7 +67,7 @@ pub fn tell(ui: &Ui, remote: &str, fetched: &Fetched) {
             .map(|name| one_line(name).to_string())
             .collect();
         ui.narrate(format!(
-            "left alone: {} with names that are not ours ({}{})",
+            "ignored: {} with unknown names ({}{})",
             human::count(*count as u64, "ref"),
             shown.join(", "),
             if *count > shown.len() { ", …" } else { "" }
@@ -79,7 +79,7 @@ pub fn tell(ui: &Ui, remote: &str, fetched: &Fetched) {
             many => format!("{many} copies"),
         };
         ui.narrate(format!(
-            "let go of {copies} from '{}', which is no remote any more; kept for 30 days",
+            "removed {copies} of '{}', which is not a remote any more; kept for 30 days",
             one_line(name)
         ));
     }
@@ -88,7 +88,7 @@ pub fn tell(ui: &Ui, remote: &str, fetched: &Fetched) {
     let gone = gone.count();
     if gone > 0 {
         ui.narrate(format!(
-            "'{}' no longer has {} of which copies are here",
+            "'{}' no longer has {} that this clone has copies of",
             remote,
             human::count(gone as u64, "ref")
         ));

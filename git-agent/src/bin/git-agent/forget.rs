@@ -17,7 +17,7 @@ pub struct Forget {
     /// Sessions: names, ids, or ends of ids
     #[arg(value_name = "SESSION", required = true)]
     sessions: Vec<String>,
-    /// Delete it at the remotes that have it too
+    /// Also delete them on the remotes that have them
     #[arg(long)]
     remote: bool,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub fn run(env: &Env, args: &Forget) -> Result<u8> {
                 ui.hint(format!("git agent forget --remote {}", listed.session.sid));
             }
             if !listed.is_mine() && !args.remote {
-                ui.narrate("the next fetch brings it back, unless its owner deletes it");
+                ui.narrate("the next fetch restores it unless its owner deletes it");
             }
             rows.push(Row {
                 id: listed.session.sid.to_string(),

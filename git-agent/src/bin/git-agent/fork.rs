@@ -1,4 +1,4 @@
-//! `git agent fork`: a new session seeded with an existing conversation and its work.
+//! `git agent fork`: starts a session from the conversation and the work of another.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub struct Fork {
     /// The session to fork
     #[arg(value_name = "SESSION")]
     session: String,
-    /// What the new session shall do ('-' is standard input; default: the editor)
+    /// The prompt of the new session ('-' is standard input; default: the editor)
     #[arg(value_name = "PROMPT")]
     prompt: Option<String>,
     /// Read the prompt from a file
@@ -34,19 +34,19 @@ pub struct Fork {
     /// Use another model
     #[arg(short, long, value_name = "MODEL")]
     model: Option<String>,
-    /// Let it change nothing, also if the session it comes from may
+    /// Make the new session read-only
     #[arg(long)]
     read_only: bool,
-    /// Ask a person before every permission (default: as the session it comes from)
+    /// Ask the user for every permission (default: as in the original session)
     #[arg(long, overrides_with = "no_ask")]
     ask: bool,
-    /// Ask nobody
+    /// Answer permissions by policy
     #[arg(long, overrides_with = "ask", hide_short_help = true)]
     no_ask: bool,
-    /// Give the agent the conversation of somebody else's session too
+    /// Also give the agent the conversation of a teammate's session
     #[arg(long, overrides_with = "no_conversation")]
     conversation: bool,
-    /// Take over only the work of somebody else's session
+    /// Use only the work of a teammate's session
     #[arg(long, overrides_with = "conversation", hide_short_help = true)]
     no_conversation: bool,
     #[command(flatten)]
@@ -84,7 +84,7 @@ pub fn run(env: &Env, args: &Fork) -> Result<u8> {
     })
 }
 
-/// Returns whether the agent may read what was said in a teammate's session.
+/// Returns whether the agent may read the conversation of a teammate's session.
 fn may_read(ui: &Ui, args: &Fork, session: &Session) -> Result<bool> {
     let name = one_line(&session.name).to_string();
     if args.conversation {
@@ -92,14 +92,14 @@ fn may_read(ui: &Ui, args: &Fork, session: &Session) -> Result<bool> {
     }
     if args.no_conversation || !ui.may_ask() {
         ui.narrate(format!(
-            "only the work of '{name}' is taken over, not what was said"
+            "using only the work of '{name}', without its conversation"
         ));
         ui.hint("git agent fork --conversation …");
         return Ok(false);
     }
     let author = one_line(&session.author.name).to_string();
     ui.narrate(format!(
-        "'{name}' was written by {author}; its conversation may hold anything, also words meant for an agent."
+        "'{name}' was written by {author}; its conversation may contain instructions to your agent."
     ));
     ui.confirm("Give it to your agent?")
 }

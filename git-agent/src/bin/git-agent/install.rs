@@ -13,16 +13,16 @@ use git_agent::review::git_notes;
 
 #[derive(Debug, Args)]
 pub struct Install {
-    /// Where to (default: around this program if it lies in a 'bin', else ~/.local)
+    /// The prefix (default: the parent of this program's directory if that is a 'bin', else ~/.local)
     #[arg(long, value_name = "DIR")]
     prefix: Option<PathBuf>,
-    /// Take away what was installed
+    /// Remove the installed files
     #[arg(long)]
     uninstall: bool,
-    /// Replace or remove files even when somebody else made or changed them
+    /// Replace or remove files even if the user or another program made or changed them
     #[arg(short, long)]
     force: bool,
-    /// Show reviews in 'git log --notes=agents/review' too, in all repositories
+    /// Also show reviews in 'git log --notes=agents/review', in all repositories
     #[arg(long)]
     display_notes: bool,
 }
@@ -77,7 +77,7 @@ fn show_notes(env: &Env, ui: &Ui, shown: bool) -> Result<()> {
     Ok(())
 }
 
-/// Says what is still in the way of `git agent`, its page and completion.
+/// Prints the steps that are left until git and the shell find the installed files.
 fn advise(env: &Env, ui: &Ui, prefix: &Path) {
     let bin = prefix.join("bin");
     let on_path =

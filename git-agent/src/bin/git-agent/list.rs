@@ -1,4 +1,4 @@
-//! `git agent list`: every session in a row, in the state it is really in.
+//! `git agent list`: one row for each session, with its current state.
 
 use clap::Args;
 use git_agent::context::Context;
@@ -19,7 +19,7 @@ use crate::watch;
 pub struct List {
     #[command(flatten)]
     choice: Choice,
-    /// Show it again whenever something changes, until q; rings when a session needs a person
+    /// Update the list on every change, until q; rings when a session needs the user
     #[arg(short, long)]
     watch: bool,
     #[command(flatten)]
@@ -63,15 +63,15 @@ pub fn write(context: &Context<'_>, ui: &Ui, rows: &[Summary]) -> Result<()> {
     }
 }
 
-/// Says why there is nothing to see.
+/// Says why the list is empty.
 fn nothing(ui: &Ui, is_empty: bool, selection: &Selection) {
     if is_empty {
         ui.narrate("no sessions yet");
-        ui.hint("git agent new \"what to do\"");
+        ui.hint("git agent new \"<task>\"");
     } else if selection.is_empty() {
         ui.narrate("no open sessions");
         ui.hint("git agent list --all");
     } else {
-        ui.narrate("no such sessions");
+        ui.narrate("no matching sessions");
     }
 }

@@ -1,4 +1,4 @@
-//! `git agent log`: what was said and done in sessions, and what is being said and done right now.
+//! `git agent log`: the transcripts of sessions, past and as they grow.
 
 use clap::{Args, ValueEnum};
 use git_agent::env::Env;
@@ -18,7 +18,7 @@ use crate::event_format::{Form, Show};
 pub struct Log {
     #[command(flatten)]
     choice: Choice,
-    /// Go on as more comes, until the sessions end; with '=forever' until interrupted
+    /// Follow new events until the sessions end; with '=forever' until interrupted
     #[arg(
         short,
         long,
@@ -31,7 +31,7 @@ pub struct Log {
     /// Show only the last N events
     #[arg(short = 'n', long, value_name = "N")]
     lines: Option<usize>,
-    /// Show only what is newer: 10m, 2h, a date, a date and time
+    /// Show only newer events: 10m, 2h, a date, a date and time
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
     /// Show only one turn

@@ -53,7 +53,7 @@ use git_agent::session::supervisor::launch;
 use args::{Cli, Verb};
 
 fn main() -> ExitCode {
-    // git finds this program under the names of hooks and wants an answer in a millisecond: nothing comes before it.
+    // git also starts this program as a hook, and every commit waits for it: this check comes first.
     let program = std::env::args_os().next().unwrap_or_default();
     let hook = Hook::from_program_name(&program);
     invoke::main("git-agent", |env, arguments| {
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
             Some(shim::VERB) => return Err(shim::exec_shim(arguments[1..].iter().cloned())),
             Some(launch::VERB) => return supervise(env, &arguments[1..]),
             Some(complete::VERB) => return complete::run::<Cli>(env, &arguments[1..]),
-            // They read their words themselves: nothing here needs to know what may be typed.
+            // These programs parse their own arguments.
             Some("review" | "merge") => return Err(external(env, arguments)),
             _ => {}
         }
@@ -117,7 +117,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Becomes the program of a verb that is none of these. Returns only when there is none, or it cannot run.
+/// Replaces this process by the program of an external verb. Returns only if it is missing or cannot run.
 fn external(env: &Env, words: &[OsString]) -> Error {
     match words.split_first() {
         Some((verb, rest)) => invoke::external(env, "git-agent-", verb, rest, &args::verbs),
@@ -133,7 +133,7 @@ fn supervise(env: &Env, arguments: &[OsString]) -> Result<u8> {
         .unwrap_or_default();
     let sid = sid
         .parse()
-        .map_err(|_| Error::usage(format!("'{sid}' is no session id")))?;
+        .map_err(|_| Error::usage(format!("'{sid}' is not a session id")))?;
     supervisor::run(env, sid)?;
     Ok(0)
 }

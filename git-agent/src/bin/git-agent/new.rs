@@ -51,13 +51,13 @@ pub struct New {
     /// Wait for a session and start from its result (can be repeated)
     #[arg(long, value_name = "SESSION", conflicts_with_all = ["from", "carry"])]
     after: Vec<String>,
-    /// Let the agent look but change nothing
+    /// Make the session read-only
     #[arg(long)]
     read_only: bool,
     /// Move the uncommitted changes of this checkout into the new worktree
     #[arg(long, conflicts_with = "no_start")]
     carry: bool,
-    /// Ask a person before every permission (default: agent.permissions)
+    /// Ask the user for every permission (default: agent.permissions)
     #[arg(long, overrides_with = "no_ask")]
     ask: bool,
     /// Answer permissions by policy
@@ -66,7 +66,7 @@ pub struct New {
     /// Run the agent without the guard; the transcript says so
     #[arg(long)]
     no_guard: bool,
-    /// Only describe it; 'git agent resume' starts it
+    /// Only create the session; 'git agent resume' starts it
     #[arg(long)]
     no_start: bool,
     #[command(flatten)]
@@ -129,7 +129,7 @@ fn name_parser() -> impl TypedValueParser<Value = String> {
 fn task(context: &Context<'_>, args: &New) -> Result<(String, Option<String>)> {
     if !args.command.is_empty() && args.file.is_none() {
         match (args.task.as_deref(), &args.name) {
-            // A command says itself what is to be done.
+            // A command needs no task.
             (None, name) => return Ok((args.command.join(" "), name.clone())),
             // The words before '--' are the name when they can be one, and the task otherwise.
             (Some(words), None) if words != "-" => {

@@ -1,4 +1,4 @@
-//! `git agent purge`: takes a leaked secret out of one's own records.
+//! `git agent purge`: removes a leaked secret from this clone's own records.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use crate::shared_refs;
 
 #[derive(Debug, Args)]
 pub struct Purge {
-    /// Read the secret from a file, one a line ('-' is standard input); without it only what the rules find goes
+    /// Read secrets from a file, one per line ('-' is standard input); default: only secrets that the rules find
     #[arg(long, value_name = "FILE")]
     value_file: Option<PathBuf>,
-    /// Leave the remotes alone
+    /// Do not change the remotes
     #[arg(long)]
     local: bool,
     #[command(flatten)]
@@ -72,7 +72,7 @@ fn secrets(context: &Context<'_>, args: &Purge) -> Result<Vec<Vec<u8>>> {
         .filter(|line| !line.is_empty())
         .collect();
     if secrets.is_empty() {
-        return Err(Error::usage("there is no secret in it"));
+        return Err(Error::usage("the file contains no secret"));
     }
     Ok(secrets)
 }
@@ -121,30 +121,30 @@ fn write(ui: &Ui, purged: &purge::Purged) -> Result<()> {
     }
     for sid in &purged.commands {
         ui.narrate(format!(
-            "the command of {sid}, kept here as it was typed, held it: it is purged and cannot be run again"
+            "the stored command of {sid} contained the secret: it was purged and cannot be run again"
         ));
     }
     for name in &purged.kept_versions {
-        ui.narrate(format!("purged what is kept as {name}"));
+        ui.narrate(format!("purged the copy kept as {name}"));
     }
     for (name, where_) in &purged.code {
         let name = one_line(name);
         ui.warning(format!(
-            "the code of {name} goes wherever its session does and was not touched: {}",
+            "the code of {name}, which is pushed with its session, was not changed: {}",
             one_line(where_)
         ));
     }
     let records = purged.refs.len() + purged.kept.len() + purged.kept_versions.len();
     let elsewhere = purged.pushed.len() + purged.unreached.len() + purged.left.len();
     if records + elsewhere + purged.commands.len() + purged.code.len() == 0 {
-        ui.narrate("nothing of this clone's records holds it");
+        ui.narrate("this clone's records do not contain it");
         return Ok(());
     }
     ui.narrate(
-        "What this cannot reach: a host keeps rewritten objects for a while and may\n\
-         show them to who knows their ids; whoever fetched has a copy; branches,\n\
+        "Purge cannot reach everything: a host keeps rewritten objects for a while and\n\
+         may show them by their ids; teammates who fetched have a copy; branches,\n\
          snapshots and the objects here until 'git gc --prune=now' are as they were.",
     );
-    ui.hint("change the secret where it is valid: it has been seen");
+    ui.hint("revoke the secret where it is valid: others may have seen it");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `git agent push`: gives a remote what it lacks of this clone's sessions, transcripts and reviews.
+//! `git agent push`: pushes this clone's sessions, transcripts and reviews to a remote.
 
 use clap::Args;
 use git_agent::env::Env;
@@ -18,13 +18,13 @@ pub struct Push {
     /// The remote (default: agent.remote, then origin)
     #[arg(value_name = "REMOTE")]
     remote: Option<String>,
-    /// Only these sessions: names, ids, or ends of ids; review notes always go along
+    /// Only these sessions: names, ids, or ends of ids; review notes are always pushed
     #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
     /// Agree to share with this remote without being asked
     #[arg(short, long)]
     yes: bool,
-    /// Only say what would be pushed
+    /// Only list the refs that would be pushed
     #[arg(short = 'n', long)]
     dry_run: bool,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub fn run(env: &Env, args: &Push) -> Result<u8> {
         shared_refs::write(ui, &changes)?;
         shared_refs::tell_folded(ui, &changes);
         if changes.is_empty() && ui.format() == Format::Human {
-            ui.narrate(format!("'{}' has everything already", remote.name));
+            ui.narrate(format!("'{}' is up to date", remote.name));
         }
         shared_refs::hint_commit(ui, &changes);
         shared_refs::tell_refused(ui, &changes);
@@ -73,7 +73,7 @@ fn ask(ui: &Ui, remote: &Remote) -> Result<bool> {
     let shown = remote.addresses.iter().map(|one| one_line(one).to_string());
     let shown: Vec<String> = shown.collect();
     ui.narrate(format!(
-        "What is pushed can be read by everyone who can read\n    \
+        "Everything you push can be read by everyone who can read\n    \
          {}\n\
          That is prompts, answers, tool output, review comments, and the code on the\n\
          branches of sessions.",

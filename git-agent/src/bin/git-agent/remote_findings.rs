@@ -1,12 +1,12 @@
-//! The findings of a tried remote, in words.
+//! The findings of a remote's test as text.
 
 use git_agent::output::human;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::share::probe::Probed;
 
-/// What can be done about many refs: protocols give a push no way to ask for less.
+/// Advice for a remote with many refs: a push cannot ask the host to list fewer.
 const MANY: [&str; 3] = [
-    "closed sessions fold into one ref a month at a push: git agent clean",
+    "a push archives closed sessions, one ref per month: git agent clean",
     "git config agent.remote <remote>    for a repository of sessions alone",
     "a host can hide them: see 'A host with many sessions' in git-agent(1)",
 ];
@@ -20,22 +20,25 @@ pub fn lines(probed: &Probed) -> Vec<String> {
     )];
     let mut say = |word: &str, text: String| lines.push(format!("{word}: {text}"));
     match (&probed.reason, probed.accepts) {
-        (_, true) => say("ok", "it takes refs of sessions".to_owned()),
+        (_, true) => say("ok", "it accepts session refs".to_owned()),
         (reason, false) => {
             let reason = reason.as_deref().unwrap_or("it gave no reason");
             say(
                 "error",
-                format!("it refuses refs of sessions: {}", one_line(reason)),
+                format!("it refuses session refs: {}", one_line(reason)),
             );
         }
     }
     if probed.accepts {
         match probed.shows {
-            true => say("ok", "it shows them to whoever may read it".to_owned()),
-            false => say("error", "it hides them: nobody can fetch them".to_owned()),
+            true => say("ok", "it shows them to its readers".to_owned()),
+            false => say(
+                "error",
+                "it hides them: teammates cannot fetch them".to_owned(),
+            ),
         }
         match probed.deletes {
-            true => say("ok", "it lets them be deleted".to_owned()),
+            true => say("ok", "it allows their deletion".to_owned()),
             false => say(
                 "warning",
                 "it keeps deleted refs: a small ref of this test stays there".to_owned(),
@@ -44,15 +47,14 @@ pub fn lines(probed: &Probed) -> Vec<String> {
         if !probed.atomic {
             say(
                 "warning",
-                "several refs do not go together or not at all".to_owned(),
+                "it does not support atomic pushes of several refs".to_owned(),
             );
         }
     }
     if probed.hidden {
         say(
             "note",
-            "it hides them from pushes at this address, which therefore cost nothing more"
-                .to_owned(),
+            "it hides them from pushes to this address, so they do not slow a push".to_owned(),
         );
         say(
             "hint",
@@ -64,7 +66,7 @@ pub fn lines(probed: &Probed) -> Vec<String> {
         say(
             if probed.many { "warning" } else { "note" },
             format!(
-                "every push is told of its {all}, {} of sessions ({size})",
+                "every push lists its {all}, {} of sessions ({size})",
                 probed.refs
             ),
         );

@@ -1,4 +1,4 @@
-//! `git agent restart` and `git agent resume`: go on with sessions that were interrupted, stopped, failed or never begun.
+//! `git agent restart` and `git agent resume`: continue sessions that were interrupted, stopped, failed or never started.
 
 use clap::Args;
 use git_agent::env::Env;
@@ -15,7 +15,7 @@ use crate::changed_sessions;
 pub struct Restart {
     #[command(flatten)]
     choice: Choice,
-    /// Go on with these words (default: where it was interrupted)
+    /// Continue with this prompt (default: from the interruption)
     #[arg(short, long, value_name = "PROMPT")]
     message: Option<String>,
     #[command(flatten)]
@@ -27,7 +27,7 @@ pub fn restart(env: &Env, args: &Restart) -> Result<u8> {
     go_on(env, args, true)
 }
 
-/// Runs `resume`, which leaves alone what runs.
+/// Runs `resume`, which ignores running sessions.
 pub fn resume(env: &Env, args: &Restart) -> Result<u8> {
     go_on(env, args, false)
 }
@@ -48,9 +48,9 @@ fn go_on(env: &Env, args: &Restart, force: bool) -> Result<u8> {
                     ui.narrate(format!("started '{name}'"));
                     started.push(session.sid);
                 }
-                Restarted::RunsAlready => ui.narrate(format!("'{name}' runs already")),
+                Restarted::RunsAlready => ui.narrate(format!("'{name}' is already running")),
                 Restarted::NoBudget(words) => {
-                    ui.error(format!("'{name}' can do no more: it is {words}"));
+                    ui.error(format!("'{name}' cannot continue: it is {words}"));
                     ui.hint(restart::RAISE);
                     left = true;
                 }

@@ -1,4 +1,4 @@
-//! `git agent restore`, `rewind` and `recreate`: a session's worktree at other moments.
+//! `git agent restore`, `rewind` and `recreate`: a session's worktree from a snapshot or from its branch.
 
 use std::io::Write;
 
@@ -21,7 +21,7 @@ pub struct Restore {
     output: OutputArgs,
 }
 
-/// Which moment
+/// Which snapshot
 #[derive(Debug, Args)]
 pub struct Moment {
     /// The session (default: the one of this worktree)
@@ -62,9 +62,11 @@ pub fn restore(env: &Env, args: &Restore) -> Result<u8> {
 pub fn rewind(env: &Env, args: &Restore) -> Result<u8> {
     in_repo::run(env, args.output.options(), |context, ui| {
         if args.moment.turn.is_none() && args.moment.to.is_none() {
-            return Err(Error::usage("no moment to go back to is given")
-                .hint("git agent rewind SESSION --turn N")
-                .hint("git agent snapshot --list SESSION"));
+            return Err(
+                Error::usage("which turn? name one with --turn N or --to ID")
+                    .hint("git agent rewind SESSION --turn N")
+                    .hint("git agent snapshot --list SESSION"),
+            );
         }
         let session = selection::select_mine(context, args.moment.session.as_deref())?.session;
         let kept = restore::rewind(context, &session, &args.moment.which())?;
@@ -83,7 +85,7 @@ pub struct Recreate {
     /// The session (default: the one of this worktree)
     #[arg(value_name = "SESSION")]
     session: Option<String>,
-    /// Let ignored files go that were written there, which no snapshot keeps
+    /// Delete ignored files of the worktree, which snapshots do not keep
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
@@ -102,10 +104,10 @@ pub fn recreate(env: &Env, args: &Recreate) -> Result<u8> {
         let gone = [made.ignored.kept, made.ignored.gone].concat();
         if !gone.is_empty() {
             let names = ignored_files::name_some(&gone);
-            ui.narrate(format!("gone, as git ignored it: {}", one_line(&names)));
+            ui.narrate(format!("deleted ignored files: {}", one_line(&names)));
         }
         ui.hint(format!(
-            "all else that was in it is in a snapshot: git agent snapshot --list {}",
+            "the other files are in a snapshot: git agent snapshot --list {}",
             shell_word(&session.name)
         ));
         Ok(0)

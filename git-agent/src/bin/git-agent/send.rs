@@ -1,4 +1,4 @@
-//! `git agent send`: a further prompt to a session; while a turn runs it waits its turn.
+//! `git agent send`: sends a further prompt to a session; it waits while a turn runs.
 
 use std::path::PathBuf;
 

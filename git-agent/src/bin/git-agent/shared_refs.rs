@@ -1,4 +1,4 @@
-//! What became of refs that were pushed or fetched, in words and records.
+//! The result of a push, ref by ref, as text and JSON.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, cannot_write, human, json, porcelain};
 use git_agent::share::outcome::{Cause, Change, What};
 
-/// Writes what became of each ref.
+/// Writes the result for each ref.
 pub fn write(ui: &Ui, changes: &[Change]) -> Result<()> {
     match ui.format() {
         Format::Json => json::write_list(ui, "refs", changes),
@@ -29,7 +29,10 @@ pub fn write(ui: &Ui, changes: &[Change]) -> Result<()> {
                 let label = label(&one.name, one.session.as_deref());
                 writeln!(ui.out(), "{:<9} {label}", one.what.as_str()).context(cannot_write)?;
                 if let Some(why) = &one.without_code {
-                    ui.warning(format!("{label}: its code stays here: {}", one_line(why)));
+                    ui.warning(format!(
+                        "{label}: its code was not pushed: {}",
+                        one_line(why)
+                    ));
                 }
                 if let Some(files) = one.uncommitted {
                     let files = human::count(files, "file");
@@ -38,7 +41,7 @@ pub fn write(ui: &Ui, changes: &[Change]) -> Result<()> {
                     ));
                 }
                 if one.without_signature {
-                    let why = "it holds what was not written here";
+                    let why = "it contains events that this clone did not write";
                     ui.warning(format!("{label}: not signed: {why}"));
                 }
             }
@@ -47,7 +50,7 @@ pub fn write(ui: &Ui, changes: &[Change]) -> Result<()> {
     }
 }
 
-/// Says how uncommitted work is shared.
+/// Prints how to share uncommitted work.
 pub fn hint_commit(ui: &Ui, changes: &[Change]) {
     let left = changes.iter().filter(|one| one.uncommitted.is_some());
     let names: Vec<&str> = left.filter_map(|one| one.session.as_deref()).collect();
@@ -60,17 +63,17 @@ pub fn hint_commit(ui: &Ui, changes: &[Change]) {
     ui.hint("git agent push");
 }
 
-/// Says how many sessions are in archives now: nothing became of them but that.
+/// Prints how many sessions were only moved to archives.
 pub fn tell_folded(ui: &Ui, changes: &[Change]) {
     let folded = changes.iter().filter(|one| one.what == What::Folded);
     let count = folded.count();
     if count > 0 && ui.format() == Format::Human {
         let sessions = human::count(count as u64, "closed session");
-        ui.narrate(format!("folded into archives: {sessions}"));
+        ui.narrate(format!("archived: {sessions}"));
     }
 }
 
-/// Says why something did not go, and what can be done.
+/// Prints why refs were not pushed, and the next command.
 pub fn tell_refused(ui: &Ui, changes: &[Change]) {
     let refused: Vec<&Change> = changes
         .iter()
@@ -86,23 +89,21 @@ pub fn tell_refused(ui: &Ui, changes: &[Change]) {
     }
     let any = |cause| refused.iter().any(|one| one.cause == Some(cause));
     if any(Cause::Secret) {
-        ui.hint("git agent purge    takes secrets out of one's own records");
+        ui.hint("git agent purge    remove secrets from your own records");
     }
     if any(Cause::OtherWriter) {
-        ui.hint("git config agent.writer <writer>    if this clone wrote it after all");
+        ui.hint("git config agent.writer <writer>    if this clone wrote it");
     }
     if any(Cause::Hidden) {
-        ui.hint(
-            "git config agent.remote <remote>    for the address of that host that is for sessions",
-        );
+        ui.hint("git config agent.remote <remote>    use the host's address for sessions");
     }
     if !refused.is_empty() && ui.format() == Format::Human {
         let count = human::count(refused.len() as u64, "ref");
-        ui.narrate(format!("{count} did not go"));
+        ui.narrate(format!("{count} not pushed"));
     }
 }
 
-/// Returns a ref in words: a session's name, or what it holds.
+/// Describes a ref: a session's name, or its content.
 pub fn label(name: &str, session: Option<&str>) -> String {
     let part = |at: usize| name.split('/').nth(at).unwrap_or_default();
     match (session, part(2)) {

@@ -21,7 +21,7 @@ pub struct Snapshot {
     /// List the snapshots, newest first
     #[arg(short, long)]
     list: bool,
-    /// Say why it is taken
+    /// The reason
     #[arg(short, long, value_name = "MESSAGE", default_value = "taken by hand")]
     message: String,
     #[command(flatten)]

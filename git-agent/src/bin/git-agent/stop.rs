@@ -1,4 +1,4 @@
-//! `git agent stop`: ends what sessions are doing, with everything they started.
+//! `git agent stop`: ends the turns of sessions and every process they started.
 
 use clap::Args;
 use git_agent::env::Env;
@@ -15,7 +15,7 @@ use crate::changed_sessions;
 pub struct Stop {
     #[command(flatten)]
     choice: Choice,
-    /// Say why
+    /// The reason
     #[arg(
         short,
         long,

@@ -1,4 +1,4 @@
-//! `git agent trust`: a person looks at the team's file and lets it decide what runs.
+//! `git agent trust`: the user reads the team's file and lets it choose the commands that run.
 
 use std::io::Write;
 
@@ -14,10 +14,10 @@ use git_agent::session::trust::{self, Trusted};
 
 #[derive(Debug, Args)]
 pub struct Trust {
-    /// Only show the file and what it would run
+    /// Only show the file and the commands in it
     #[arg(long, conflicts_with_all = ["revoke", "yes"])]
     show: bool,
-    /// Trust it no longer
+    /// Revoke the trust
     #[arg(long, conflicts_with = "yes")]
     revoke: bool,
     /// Trust it without being asked
@@ -40,9 +40,9 @@ pub fn run(env: &Env, args: &Trust) -> Result<u8> {
         let mut confirm = || Ok(args.yes || ui.confirm("trust this file as it is now?")?);
         let trusted = trust::trust(context, &mut |team| show(ui, team), &mut confirm)?;
         match trusted {
-            Trusted::Already => ui.narrate("it is trusted already"),
+            Trusted::Already => ui.narrate("already trusted"),
             Trusted::Now => ui.narrate(format!("'{TEAM_FILE}' is trusted until it changes")),
-            Trusted::No => ui.narrate("it stays as it was"),
+            Trusted::No => ui.narrate("nothing changed"),
         }
         Ok(u8::from(trusted == Trusted::No))
     })
@@ -60,7 +60,10 @@ fn show(ui: &Ui, team: &Team) -> Result<()> {
         writeln!(out, "    {}", block(line))?;
     }
     if !team.powerless.is_empty() {
-        writeln!(out, "\nIt has no say in these, trusted or not:\n")?;
+        writeln!(
+            out,
+            "\nThese settings are ignored in this file, trusted or not:\n"
+        )?;
         for (key, why) in &team.powerless {
             let key = one_line(key.as_bytes()).to_string();
             writeln!(out, "    {} ({why})", ui.palette().paint(Slot::Name, key))?;
@@ -70,7 +73,7 @@ fn show(ui: &Ui, team: &Team) -> Result<()> {
     if needs.is_empty() {
         writeln!(
             out,
-            "\nNothing in it runs anything: it is in force without being trusted."
+            "\nThe file runs no command: it is in force without trust."
         )?;
         return Ok(());
     }

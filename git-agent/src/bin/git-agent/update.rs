@@ -1,4 +1,4 @@
-//! `git agent update`: brings sessions up to date with the branch they go to.
+//! `git agent update`: updates sessions from their parent branch.
 
 use clap::Args;
 use git_agent::env::Env;
@@ -19,13 +19,13 @@ use crate::update_view::{self, Row};
 pub struct Update {
     #[command(flatten)]
     choice: Choice,
-    /// The branch to take from (default: the parent of each session)
+    /// The branch to update from (default: the parent of each session)
     #[arg(long, value_name = "BRANCH")]
     from: Option<String>,
-    /// By a merge commit on the session's branch (default: agent.updateStyle, then this)
+    /// Merge the branch into the session's branch (default: agent.updateStyle, then this)
     #[arg(long, overrides_with = "rebase")]
     merge: bool,
-    /// By making the session's commits again on top
+    /// Rebase the session's commits onto the branch
     #[arg(long, overrides_with = "merge")]
     rebase: bool,
     /// Let an agent resolve conflicts
@@ -34,14 +34,14 @@ pub struct Update {
     /// The agent that resolves (default: the session's own)
     #[arg(long, value_name = "AGENT", requires = "auto")]
     agent: Option<String>,
-    /// Take what the agent resolved without being asked
+    /// Accept the agent's resolution without a question
     #[arg(short, long, requires = "auto")]
     yes: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Shows what becomes of each session.
+/// Shows the progress of each session.
 struct Report<'u> {
     ui: &'u Ui,
     yes: bool,
@@ -76,7 +76,7 @@ impl Reporter for Report<'_> {
 
     fn takes(&mut self, diff: &[u8]) -> Result<bool> {
         resolution::show(self.ui, diff)?;
-        self.ui.confirm("take this resolution?")
+        self.ui.confirm("accept this resolution?")
     }
 }
 

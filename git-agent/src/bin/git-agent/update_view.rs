@@ -1,4 +1,4 @@
-//! The answer of `git agent update`: what became of each session.
+//! The answer of `git agent update`: the result for each session.
 
 use git_agent::error::{Result, shell_word};
 use git_agent::merge::update::UpdateOutcome;
@@ -7,7 +7,7 @@ use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, human, json, porcelain};
 use serde::Serialize;
 
-/// What became of one session.
+/// The result for one session.
 #[derive(Debug, Serialize)]
 pub struct Row {
     id: String,
@@ -87,7 +87,7 @@ pub fn write(ui: &Ui, rows: &[Row]) -> Result<()> {
         match row.result {
             "updated" => {
                 let commits = human::count(row.commits.unwrap_or(0), "commit");
-                ui.narrate(format!("{name}: took over {commits}"));
+                ui.narrate(format!("{name}: updated with {commits}"));
             }
             "current" => ui.narrate(format!("{name}: up to date")),
             result => {

@@ -40,7 +40,7 @@ pub struct Wait {
     /// Give up after this time, such as 60s, 15m, 2h
     #[arg(long, value_name = "TIME", value_parser = time)]
     timeout: Option<Duration>,
-    /// Be content with one of the sessions
+    /// Return when any session is done
     #[arg(long)]
     any: bool,
     #[command(flatten)]
@@ -48,7 +48,8 @@ pub struct Wait {
 }
 
 fn time(text: &str) -> Result<Duration> {
-    parse_duration(text).ok_or_else(|| Error::usage(format!("'{text}' is no time span")))
+    parse_duration(text)
+        .ok_or_else(|| Error::usage(format!("'{text}' is not a duration (try 60s, 15m, 2h)")))
 }
 
 /// Runs the verb.

@@ -1,4 +1,4 @@
-//! `git agent list --watch`: the listing painted again whenever a session changes, with a bell when one needs a person.
+//! `git agent list --watch`: redraws the list when a session changes, and rings when one needs the user.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -19,7 +19,7 @@ use git_agent::selection::Selection;
 
 use crate::list;
 
-/// While an agent works the clock on the screen goes on.
+/// The times on the screen advance while an agent works.
 const TICK: Duration = Duration::from_secs(1);
 
 struct View<'c, 'a> {
@@ -27,11 +27,11 @@ struct View<'c, 'a> {
     ui: &'c Ui,
     board: Board<'c, 'a>,
     clock: Clock,
-    /// The text written last, where there is no screen to paint over.
+    /// The last written text, if the output is not a screen.
     written: String,
 }
 
-/// Shows sessions until the reader has seen enough.
+/// Shows sessions until the user leaves.
 pub fn watch(context: &Context<'_>, ui: &Ui, selection: Selection) -> Result<u8> {
     let mut view = View {
         context,
@@ -67,7 +67,7 @@ pub fn watch(context: &Context<'_>, ui: &Ui, selection: Selection) -> Result<u8>
 }
 
 impl View<'_, '_> {
-    /// Returns the table as it fits the screen, with one line below that says how to leave.
+    /// Returns the part of the table that fits the screen, and a last line that names the key to leave.
     fn paint(&mut self, (columns, rows): (usize, usize)) -> Result<String> {
         let shown_rows = self.board.rows_now();
         let table = sessions::table(shown_rows, &When::At(self.clock.clone()));
@@ -88,7 +88,7 @@ impl View<'_, '_> {
         Ok(text)
     }
 
-    /// Writes the listing where there is no screen: again only when something in it changed.
+    /// Writes the list to an output that is not a screen, only when it changed.
     fn write(&mut self) -> Result<()> {
         let rows = self.board.rows();
         let state = rows

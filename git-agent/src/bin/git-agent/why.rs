@@ -26,15 +26,13 @@ pub struct Why {
 pub fn run(env: &Env, args: &Why) -> Result<u8> {
     let mut options = args.output.options();
     if matches!(options.format, Format::Porcelain { .. }) {
-        return Err(Error::usage("an origin has no porcelain form").hint("use --json"));
+        return Err(Error::usage("'why' has no porcelain format").hint("use --json"));
     }
     options.pager = true;
     in_repo::run(env, options, |context, ui| {
         let question = Question::parse(context, &args.what);
         let answer = why::why(context, &question).map_err(|error| match &question {
-            Question::Commit(name) if name.contains(':') => {
-                error.hint("a line is asked about as FILE:LINE")
-            }
+            Question::Commit(name) if name.contains(':') => error.hint("name a line as FILE:LINE"),
             _ => error,
         })?;
         match ui.format() {
@@ -72,7 +70,7 @@ fn write(context: &Context<'_>, ui: &Ui, answer: &Answer) -> Result<()> {
         None => line("commit", "not committed yet".to_owned())?,
     }
     if answer.sessions.is_empty() {
-        ui.narrate("no session made this, as far as is known here");
+        ui.narrate("no known session made this");
     }
     for origin in &answer.sessions {
         tell(context, ui, origin, &line)?;
@@ -87,7 +85,7 @@ fn tell(
     line: &dyn Fn(&str, String) -> Result<()>,
 ) -> Result<()> {
     let name = match origin.name.as_str() {
-        "" => "(its log is not here)",
+        "" => "(its log is not in this clone)",
         name => name,
     };
     let name = ui.palette().paint(Slot::Name, one_line(name).to_text());

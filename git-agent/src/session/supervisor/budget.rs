@@ -92,7 +92,7 @@ pub fn require(context: &Context<'_>, session: &Session) -> Result<()> {
     let Some(words) = used_up(context, session)? else {
         return Ok(());
     };
-    let message = format!("session '{}' can do no more: it is {words}", session.name);
+    let message = format!("session '{}' cannot continue: it is {words}", session.name);
     Err(Error::fatal(message).hint(RAISE))
 }
 
