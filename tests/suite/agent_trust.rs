@@ -164,7 +164,7 @@ fn it_is_shown_escaped_and_trust_can_be_taken_back() {
         .env("GIT_AGENT_SESSION", "01jd0000000000000000000000")
         .run()
         .code(128)
-        .assert_says("only a person");
+        .assert_says("only the user");
 }
 
 #[test]

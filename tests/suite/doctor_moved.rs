@@ -74,7 +74,9 @@ fn a_turn_goes_on_after_the_repository_was_moved() {
     repo.agent(["wait", "m"]).success();
     let noted = repo.texts("m", "notice");
     assert!(
-        noted.iter().any(|text| text.contains("lead here again")),
+        noted
+            .iter()
+            .any(|text| text.contains("the worktree was repaired")),
         "{noted:?}"
     );
     repo.worktree_of("m").git(["status"]).success();

@@ -47,7 +47,7 @@ fn stashes_that_an_agent_drops_come_back() {
                 // Where the guard could refuse the whole command there was nothing to put back.
                 let words = "the agent dropped the stash 'On main: stash of the user, ";
                 let refused = steps == ["try git stash clear"] && !said.contains(words);
-                assert!(refused || said.contains("it was put back"), "{said}");
+                assert!(refused || said.contains("it was restored"), "{said}");
                 assert!(repo.refs("refs/agents-local/reflogs").is_empty());
                 repo.git(["stash", "pop", "--quiet"]).success();
                 repo.assert_nothing_left_over();
@@ -156,7 +156,7 @@ fn what_a_killed_supervisor_did_not_put_back_the_next_command_does() {
         repo.agent(["list"]).success();
         assert_eq!(stashes(&repo), before, "{refs:?}");
         let said = repo.texts("s", "guard").join("\n");
-        assert!(said.contains("it was put back"), "{said}");
+        assert!(said.contains("it was restored"), "{said}");
         assert!(repo.refs("refs/agents-local/reflogs").is_empty());
         repo.git(["stash", "pop", "--quiet"]).success();
         repo.assert_whole();

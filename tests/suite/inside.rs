@@ -268,7 +268,7 @@ fn tests_of_a_merge_decide_and_move_nothing() {
     assert!(text.contains(&mark), "{text}");
     assert!(text.contains("committed"), "{text}");
     assert!(
-        text.contains("the tests of a merge cannot judge work"),
+        text.contains("the tests of a merge cannot give a verdict"),
         "{text}"
     );
     assert!(text.contains("this runs in session 's'"), "{text}");

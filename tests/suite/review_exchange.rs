@@ -157,7 +157,7 @@ fn two_clones_come_to_the_same() {
         .success();
     assert!(
         all.stdout()
-            .contains("a teammate (a remark to weigh, not an instruction)"),
+            .contains("a teammate (a remark to consider, not an instruction)"),
         "{all}"
     );
     bob.agent(["review", "send", "shared"])

@@ -167,8 +167,8 @@ fn mistakes_are_said_and_the_text_is_kept() {
     let mut count = 0;
     for (place, code, words) in [
         ("new:2", 128, "'new' has only 1 line"),
-        ("new:0", 129, "'0' is no line"),
-        ("new:2-1", 129, "'2-1' is no line"),
+        ("new:0", 129, "'0' is not a line"),
+        ("new:2-1", 129, "'2-1' is not a"),
         ("binary:1", 128, "'binary' is binary: it has no lines"),
         ("gone:1", 128, "session 's' deleted 'gone'"),
         ("nothing:1", 128, "session 's' has no file 'nothing'"),
@@ -234,7 +234,7 @@ fn mistakes_are_said_and_the_text_is_kept() {
         .assert_says("has no turn 7");
     repo.agent(["review", "compare", "s"])
         .code(129)
-        .assert_says("it takes two sessions");
+        .assert_says("name at least two sessions");
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn what_git_cannot_keep_is_said() {
     for verb in ["diff", "approve"] {
         repo.agent(["review", verb, "s"])
             .success()
-            .assert_says("(a nested repository): it is not part of this");
+            .assert_says("(a nested repository): not included");
     }
     // Known as a submodule, it is there with its commit.
     tree.git(["-c", "advice.addEmbeddedRepo=false", "add", "in'ner"])

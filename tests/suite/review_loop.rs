@@ -128,7 +128,7 @@ fn the_loop_from_the_first_prompt_to_the_approval() {
     assert_eq!(thread.get("line"), None, "the line is gone");
     repo.agent(["review", "send", "coded"])
         .code(1)
-        .assert_says("no open comment that was not sent");
+        .assert_says("no open comment left to send");
 
     let news = repo
         .agent(["review", "diff", "coded", "--since-review"])

@@ -43,7 +43,7 @@ fn text_typed_into_the_diff_becomes_comments() {
     // A broken page is opened again with the mistake marked, and kept when it stays broken.
     edit(r#"sed -i -e 's/+three$/+thr33/' -e '/+two$/a more words' "$1""#)
         .code(128)
-        .assert_says("this line is not, or no more, a line of the diff");
+        .assert_says("this line is not part of the diff, or not any more");
     let draft = std::fs::read_dir(repo.common_dir().join("agents/drafts"))
         .expect("drafts")
         .flatten()

@@ -46,7 +46,7 @@ fn what_is_ready_is_approved_together() {
     );
     repo.agent(["review", "approve", "--all", "--yes"])
         .code(1)
-        .assert_says("none of these sessions waits for this verdict");
+        .assert_says("none of these sessions needs this verdict");
     repo.agent(["review", "reject", "--group", "g", "--yes"])
         .success()
         .assert_says("git agent clean one two three");
@@ -176,10 +176,14 @@ fn an_agent_does_not_judge_itself_whatever_it_pretends() {
     assert_eq!(count("'s' cannot approve its own work"), 4, "{said}");
     assert_eq!(count("'s' cannot judge its own work"), 1, "{said}");
     assert_eq!(count("cannot send comments to itself"), 1, "{said}");
-    assert_eq!(count("only a person decides what is trusted"), 1, "{said}");
+    assert_eq!(
+        count("only the user can change the trust in the team's file"),
+        1,
+        "{said}"
+    );
     repo.agent(["review", "diff", "s", "--since-review"])
         .success()
-        .assert_says("was not looked at before");
+        .assert_says("you have not seen session");
     assert!(repo.session("s")["verdict"].is_null());
     let all = repo
         .agent(["review", "list", "s", "--json"])
@@ -262,7 +266,7 @@ fn who_made_work_together_does_not_judge_it() {
     run(&["new", "--name", "sly"], &script);
     let log = said("sly");
     for words in [
-        "this runs in session 'sly', whose agent may start no other",
+        "this runs in session 'sly', whose agent may not start sessions",
         "session 'sly' cannot prompt itself",
         "this runs in session 'sly', whose agent may not send prompts to session 'other'",
     ] {
@@ -342,7 +346,7 @@ fn what_is_said_fits_the_work() {
     for verb in ["approve", "reject"] {
         repo.agent(["review", verb, "moved", "-m", "why"])
             .code(128)
-            .assert_says("is merged already: there is nothing to decide");
+            .assert_says("is already merged: it takes no verdict");
     }
     repo.agent(["review", "send", "added", "-m", "my words"])
         .code(1)
@@ -406,7 +410,8 @@ fn why_changes_are_requested_is_shown_and_sent() {
         .agent(["review", "send", "s", "--dry-run", "-m", "Please."])
         .success();
     assert!(
-        sent.stdout().starts_with("Please.\n\nChanges to the work"),
+        sent.stdout()
+            .starts_with("Please.\n\nA reviewer requested changes"),
         "{sent}"
     );
     assert!(

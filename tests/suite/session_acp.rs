@@ -65,7 +65,7 @@ fn a_question_waits_for_its_answer() {
     assert!(said(&repo, "asks").contains("turn=1"));
     repo.agent(["answer", "asks", "no"])
         .failure()
-        .assert_says("asks nothing");
+        .assert_says("it has no open question");
     repo.assert_nothing_left_over();
 }
 
@@ -164,7 +164,7 @@ fn what_policy_decides_waits_for_nobody() {
     assert_eq!(repo.state("reads"), "running");
     repo.agent(["answer", "reads", "yes"])
         .failure()
-        .assert_says("asks nothing");
+        .assert_says("it has no open question");
     repo.agent(["stop", "reads"]).success();
     repo.assert_nothing_left_over();
 }

@@ -157,7 +157,10 @@ fn a_model_that_fails_is_tried_again_and_what_helps_nothing_is_not() {
     }
     repo.await_state("flaky", "ready");
     let said = errors(&repo, "flaky", "model").join("\n");
-    assert!(said.contains("it is tried again in 5 s (1 of 2)"), "{said}");
+    assert!(
+        said.contains("the next attempt follows in 5 s (1 of 2)"),
+        "{said}"
+    );
     repo.assert_nothing_left_over();
 }
 
@@ -378,7 +381,10 @@ fn servers_and_skills_reach_the_agent() {
         .success();
     repo.await_state("without", "ready");
     let told = repo.texts("without", "notice").join("\n");
-    assert!(told.contains("takes no MCP servers: docs"), "{told}");
+    assert!(
+        told.contains("does not support MCP servers: docs"),
+        "{told}"
+    );
     set(&repo, "agent.mcp", "nowhere");
     start(&repo, "lost", &[], "write out.txt x");
     repo.await_state("lost", "failed");

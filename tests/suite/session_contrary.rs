@@ -145,7 +145,7 @@ fn only_an_answer_that_fits_is_taken() {
     for answer in ["maybe", "always", "", "0", "3"] {
         repo.agent(["answer", "s", answer])
             .code(128)
-            .assert_says("answers nothing")
+            .assert_says("does not answer the question")
             .assert_says("2    Reject");
     }
     repo.agent(["answer", "s", "2"]).success();

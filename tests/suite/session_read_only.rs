@@ -23,7 +23,7 @@ fn what_a_session_writes_that_may_only_read_is_kept_and_put_back() {
     assert_eq!(worktree.read("a"), b"a\n");
     let session = repo.session("r");
     let reason = session["exit"]["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("may only read"), "{session}");
+    assert!(reason.contains("is read-only"), "{session}");
     let said = told(&repo, "r");
     assert!(said.contains("'a', 'hack.txt' changed"), "{said}");
     // What was written can be had.

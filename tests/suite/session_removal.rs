@@ -108,7 +108,7 @@ fn an_interrupted_removal_is_taken_up_again() {
     std::fs::rename(tree.path(), &aside).expect("ours");
     repo.agent(["restore", "q"])
         .code(128)
-        .assert_says("has its worktree");
+        .assert_says("already has its worktree");
     assert_eq!(tree.read("loose.txt"), b"loose\n", "put back");
     std::fs::rename(tree.path(), &aside).expect("ours");
     repo.agent(["clean", "q"]).success();

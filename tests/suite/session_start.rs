@@ -6,7 +6,9 @@ use git_agent_tests::{Repo, Sandbox};
 fn refused(repo: &Repo<'_>, options: &[&str]) {
     let command = ["--", "echo", "[REDACTED:token]"];
     let words = [&["new", "probe"], options, &command].concat();
-    repo.agent(words).code(128).assert_says("held a secret");
+    repo.agent(words)
+        .code(128)
+        .assert_says("contained a secret");
 }
 
 #[track_caller]

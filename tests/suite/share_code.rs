@@ -112,7 +112,7 @@ fn what_only_the_environment_of_an_agent_told_is_known_to_a_later_push() {
         ada.command("sh").args(["-c", later]).run().success();
         ada.push()
             .success()
-            .assert_says("told: its code stays here");
+            .assert_says("told: its code was not pushed");
         let there = team.everything();
         let found = there
             .windows(value.len())

@@ -330,7 +330,7 @@ fn what_was_closed_before_the_first_push_brings_its_code_along() {
         ada.agent(["clean"]).success();
         assert!(ada.repo.refs("refs/agents/archive").is_empty());
         let pushed = ada.push().whatever();
-        pushed.assert_says("leaky: its code stays here");
+        pushed.assert_says("leaky: its code was not pushed");
         let bob = team.clone("bob");
         bob.fetch().success();
         assert_eq!(bob.names().len(), 22);

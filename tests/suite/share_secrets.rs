@@ -29,7 +29,7 @@ fn a_planted_secret_never_reaches_the_remote() {
         let sid = sid["sessions"][0]["id"].as_str().expect("an id").to_owned();
         ada.hammer(["comment", &sid, &format!("why is {secret} here")]);
         let pushed = ada.push().whatever();
-        pushed.assert_says("leaky: its code stays here");
+        pushed.assert_says("leaky: its code was not pushed");
         pushed.assert_says("seems to contain a secret");
         assert_eq!(team.hub.refs("refs/agents/sessions").len(), 2);
         let code = ada.repo.id("agent/clean");
@@ -358,7 +358,7 @@ fn a_remote_that_hides_what_it_has_gets_what_is_clean() {
             let script = "date +%N >fine && git add fine && git commit -qm fine; echo done";
             ada.session(&name, "tidy up", script);
             let pushed = ada.push().success();
-            let words = format!("{name}: its code stays here");
+            let words = format!("{name}: its code was not pushed");
             assert!(!pushed.stderr().contains(&words), "{pushed}");
             let code = ada.repo.id(&format!("agent/{name}"));
             team.hub.git(["cat-file", "-e", &code]).success();

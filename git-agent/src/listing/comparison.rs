@@ -62,7 +62,7 @@ pub fn versions(
     }
     let chosen = selection::select(context, &selection)?;
     if chosen.len() < 2 {
-        return Err(Error::usage("it takes two sessions to compare"));
+        return Err(Error::usage("name at least two sessions to compare"));
     }
     let rows = row::summarize(context, &chosen);
     let mut versions = Vec::with_capacity(chosen.len());

@@ -64,13 +64,13 @@ pub fn compared(
             Some(seen) => {
                 let since = last_seen::since(context, &seen, work)?;
                 note = since.mixed.then(|| {
-                    "the work was moved onto other code and cannot be told apart from it".to_owned()
+                    "the work was rebased and cannot be told apart from its new base".to_owned()
                 });
                 (since.tree, work.tree)
             }
             None => {
                 note = Some(format!(
-                    "session '{name}' was not looked at before: this is all of it"
+                    "you have not seen session '{name}' before: all of its changes are shown"
                 ));
                 (context.repo.tree_of(work.base)?, work.tree)
             }
@@ -129,7 +129,7 @@ fn of_turn(
     let after = end_of(turn).or((turn == u64::from(session.turns)).then_some(work.tree));
     let after = after.ok_or_else(|| {
         Error::fatal(format!(
-            "what turn {turn} of session '{}' left is not kept",
+            "session '{}' has no snapshot of turn {turn}",
             session.name
         ))
     })?;

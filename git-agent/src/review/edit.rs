@@ -57,7 +57,7 @@ pub fn edit(
     // No one types a text that cannot be kept.
     if context.repo.is_read_only() {
         return Err(Error::fatal(
-            "this repository cannot be written, so no comment can be kept in it",
+            "cannot write to this repository, so it cannot keep comments",
         ));
     }
     let dir = context.store.require_dir("drafts")?;
@@ -68,7 +68,7 @@ pub fn edit(
         let name = &listed.session.name;
         return Err(
             Error::fatal(format!("another editor is open on the review of '{name}'"))
-                .hint("end that one first, or comment with: git agent review comment"),
+                .hint("close it first, or comment with: git agent review comment"),
         );
     };
     let done = fill_in(context, listed, &path, fresh, escape, editor);

@@ -76,7 +76,7 @@ fn read(context: &Context<'_>, id: ObjectId) -> Result<Looked> {
         .last()
         .map(|hex| context.repo.parse_id(hex));
     let base =
-        base.ok_or_else(|| Error::fatal(format!("commit {id} tells nothing about a look")))??;
+        base.ok_or_else(|| Error::fatal(format!("commit {id} does not record a reviewed state")))??;
     Ok(Looked {
         commit: id,
         base,

@@ -96,9 +96,7 @@ pub fn send(context: &Context<'_>, listed: &Listed, options: &SendOptions<'_>) -
         {
             return Ok(Sending::StartedEarlier);
         }
-        let error = Error::negative(format!(
-            "session '{name}' has no open comment that was not sent"
-        ));
+        let error = Error::negative(format!("session '{name}' has no open comment left to send"));
         return Err(error.hint(instead(&said, name, whose, &sent)));
     }
     let around = |spot: &Spot| anchors::around(context.repo, &work, spot);
@@ -124,7 +122,7 @@ fn require(context: &Context<'_>, listed: &Listed, dry_run: bool) -> Result<()> 
     let name = &listed.session.name;
     if !listed.is_mine() {
         return Err(Error::fatal(format!(
-            "session '{name}' belongs to a teammate, and only they send to its agent"
+            "session '{name}' belongs to a teammate: only its owner can send to its agent"
         ))
         .hint("git agent push"));
     }

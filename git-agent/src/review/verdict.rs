@@ -183,8 +183,7 @@ fn found_cases(
     }
     if cases.is_empty() {
         return Err(
-            Error::negative("none of these sessions waits for this verdict")
-                .hint("git agent review"),
+            Error::negative("none of these sessions needs this verdict").hint("git agent review")
         );
     }
     if !reporter.agrees(cases.len())? {
@@ -379,7 +378,7 @@ fn forbid_over(listed: &Listed, verdict: Verdict) -> Result<()> {
     }
     let (name, state) = (&session.name, session.status.as_str());
     Err(Error::fatal(format!(
-        "session '{name}' is {state} already: there is nothing to decide"
+        "session '{name}' is already {state}: it takes no verdict"
     ))
     .hint(format!(
         "git agent review request-changes {} -m \"<what>\"",
@@ -413,8 +412,8 @@ fn forbid_resolver(context: &Context<'_>, listed: &Listed) -> Result<()> {
 /// Refuses an agent that judges its own work, whatever it says about who it is.
 fn forbid_own(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Result<()> {
     if caller::is_test(context) {
-        return Err(Error::fatal("the tests of a merge cannot judge work")
-            .hint("a person judges it outside of the tests"));
+        return Err(Error::fatal("the tests of a merge cannot give a verdict")
+            .hint("run this command outside of the tests"));
     }
     let Some(biased) = caller::bias(context, &listed.session)? else {
         return Ok(());

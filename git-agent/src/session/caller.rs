@@ -77,10 +77,10 @@ pub fn forbid_making(context: &Context<'_>) -> Result<()> {
     match session(context)?.filter(|_| is_guarded(context)) {
         None => Ok(()),
         Some(own) => Err(Error::fatal(format!(
-            "this runs in session '{}', whose agent may start no other",
+            "this runs in session '{}', whose agent may not start sessions",
             own.name
         ))
-        .hint("a person does outside of it, or it is made with --no-guard")),
+        .hint("run this outside of the session, or create the session with --no-guard")),
     }
 }
 
@@ -193,7 +193,7 @@ pub fn permit<'s>(
         let error = Error::fatal(format!(
             "this runs in session '{name}', whose agent may not {words}{of}"
         ));
-        Err(error.hint("a person does that outside of the session"))
+        Err(error.hint("run this outside of the session"))
     };
     if !act.is_free_at_home() && act != Act::Prompt {
         return refused(String::new());

@@ -21,7 +21,7 @@ pub fn team_file<'c>(context: &'c Context<'_>) -> Result<&'c Team> {
     context.config.require_readable()?;
     context.config.team().ok_or_else(|| {
         Error::negative(format!(
-            "there is no file '{TEAM_FILE}' at the top of the repository"
+            "the repository has no file '{TEAM_FILE}' at its top"
         ))
     })
 }
@@ -57,6 +57,8 @@ fn require_person(context: &Context<'_>) -> Result<()> {
     if context.env.var(caller::MARK).is_none() && caller::session(context)?.is_none() {
         return Ok(());
     }
-    Err(Error::fatal("only a person decides what is trusted")
-        .hint("this is a session's environment: run it in a terminal of your own"))
+    Err(
+        Error::fatal("only the user can change the trust in the team's file")
+            .hint("this is the environment of a session: run the command in your own terminal"),
+    )
 }

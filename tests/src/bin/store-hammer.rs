@@ -178,7 +178,7 @@ fn number(word: &str) -> Result<u64> {
 
 fn session(word: &str) -> Result<SessionId> {
     word.parse()
-        .map_err(|_| Error::usage(format!("'{word}' is no session id")))
+        .map_err(|_| Error::usage(format!("'{word}' is not a session id")))
 }
 
 fn notice(writer: &mut SessionWriter<'_>, text: String) -> Result<()> {

@@ -273,7 +273,7 @@ fn moved(context: &Context<'_>, ui: &Ui, version: &Version, other: &Version) -> 
         return Ok(tree);
     }
     ui.warning(format!(
-        "'{}' and '{}' began at different places that do not fit together: all differences are shown",
+        "'{}' and '{}' have different bases that do not merge: all differences are shown",
         name(version),
         name(other)
     ));

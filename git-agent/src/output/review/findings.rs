@@ -87,8 +87,9 @@ pub fn unreadable(ui: &Ui, answered: &Answered, report: bool) -> Result<Error> {
         false => writeln!(ui.out(), "{}", text.trim_end()).context(cannot_write)?,
     }
     Ok(
-        Error::fatal("the agent's answer, shown above, holds no findings that can be read").hint(
-            format!("git agent log {}", shell_word(&answered.session.name)),
-        ),
+        Error::fatal("cannot read findings in the agent's answer, shown above").hint(format!(
+            "git agent log {}",
+            shell_word(&answered.session.name)
+        )),
     )
 }

@@ -16,7 +16,7 @@ pub fn warn(context: &Context<'_>, ui: &Ui, work: &Work) {
         let loose = match left.reason {
             Reason::Submodule => at.and_then(|at| context.repo.has_loose_work(at, &left.path)),
             _ => {
-                ui.warning(format!("{left}: it is not part of this"));
+                ui.warning(format!("{left}: not included"));
                 continue;
             }
         };

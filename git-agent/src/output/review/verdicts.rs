@@ -110,14 +110,14 @@ pub fn narrate(ui: &Ui, verdict: Verdict, decision: &Decision) {
 pub fn warn_unheard(ui: &Ui, who: &str, decisions: &[Decision]) {
     let who = one_line(who);
     ui.warning(format!(
-        "this is recorded as by '{who}' and does not count: it was given inside a session"
+        "this verdict is recorded as by '{who}' and does not count: it was given inside a session"
     ));
     let names = decisions
         .iter()
         .map(|decision| shell_word(&decision.listed.session.name));
     let names = names.collect::<Vec<_>>().join(" ");
     ui.hint(format!(
-        "a person approves outside of sessions: git agent review approve {names}"
+        "approve outside of sessions: git agent review approve {names}"
     ));
 }
 

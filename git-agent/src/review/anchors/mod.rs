@@ -123,7 +123,7 @@ pub fn point(
     };
     let whole = |what: &str| {
         Error::fatal(format!("'{name}' {what}: it has no lines")).hint(format!(
-            "comment on all of it: git agent review comment {} {}",
+            "comment on the whole file: git agent review comment {} {}",
             shell_word(&session.name),
             shell_word(&at.path)
         ))
@@ -142,7 +142,9 @@ pub fn point(
     let all = lines(&text);
     let (start, end) = (first as usize, last as usize);
     if start == 0 || end < start {
-        return Err(Error::usage(format!("'{first}-{last}' are no lines")));
+        return Err(Error::usage(format!(
+            "'{first}-{last}' is not a range of lines"
+        )));
     }
     if end > all.len() {
         let count = all.len();
@@ -259,13 +261,13 @@ fn missing(repo: &Repo, session: &Session, work: &Work, at: &Pointed) -> Error {
     {
         let now = String::from_utf8_lossy(&now).into_owned();
         return Error::fatal(format!("session '{name}' renamed '{path}' to '{now}'"))
-            .hint("comment on it under that name, or on the file as it was: --old");
+            .hint("comment on it under that name, or with --old on the file before the change");
     }
     match (there, at.side) {
         (true, Side::New) => Error::fatal(format!("session '{name}' deleted '{path}'"))
-            .hint("comment on the file as it was: --old"),
+            .hint("comment on the file before the change: --old"),
         (true, Side::Old) => Error::fatal(format!("session '{name}' added '{path}'"))
-            .hint("comment on the file as it is: without --old"),
+            .hint("comment on the current file: leave out --old"),
         (false, _) => Error::fatal(format!("session '{name}' has no file '{path}'")).hint(format!(
             "git agent review diff {} --name-only",
             shell_word(name)
@@ -311,7 +313,7 @@ pub fn parse(text: &[u8], side: Side, exists: &dyn Fn(&[u8]) -> bool) -> Result<
         return Ok(whole);
     }
     let tail = String::from_utf8_lossy(tail).into_owned();
-    let bad = || Error::usage(format!("'{tail}' is no line and no range of lines"));
+    let bad = || Error::usage(format!("'{tail}' is not a line or a range of lines"));
     let (first, last) = tail.split_once('-').unwrap_or((&tail, &tail));
     let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number > 0);
     let lines = number(first).zip(number(last)).ok_or_else(bad)?;

@@ -42,7 +42,7 @@ pub fn look(
         let mut text = format!("'{name}' {how} {when}, and no command of git-agent did that");
         if let Some(forged) = found {
             let kept = context.store.keep_lost(name, forged)?;
-            text.push_str(&format!("; what it became is kept under '{kept}'"));
+            text.push_str(&format!("; its new value is kept under '{kept}'"));
             told.extend(take_out(context, session, name, (id(was), forged), &moves)?);
         }
         told.push(guarded(text));

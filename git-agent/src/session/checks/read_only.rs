@@ -127,7 +127,7 @@ pub fn put_back(
     }
     let names = context.repo.names_between(start.tree, now.tree)?;
     let what = match names.len() {
-        0 => "what is staged or committed".to_owned(),
+        0 => "the index or the branch".to_owned(),
         count => {
             let mut some = names;
             some.truncate(NAMED);
@@ -142,18 +142,18 @@ pub fn put_back(
     };
     let done = restore::undo(context, session, checkout, (&start, now));
     let fate = match &done {
-        Ok(()) => "it was put back as it was".to_owned(),
-        Err(error) => format!("it cannot be put back: {}", error.message()),
+        Ok(()) => "it was restored".to_owned(),
+        Err(error) => format!("it cannot be restored: {}", error.message()),
     };
     let text = format!(
-        "this session may only read, but {what} changed {when}: {fate}; what was written is kept: \
+        "this session is read-only, but {what} changed {when}: {fate}; the changes are kept: \
          git agent rewind {} --to {}",
         shell_word(&session.name),
         now.id
     );
     let reason = match done {
-        Ok(()) => format!("it may only read, but changed {what}, which was put back"),
-        Err(_) => format!("it may only read, but changed {what}"),
+        Ok(()) => format!("it is read-only, but changed {what}, which was restored"),
+        Err(_) => format!("it is read-only, but changed {what}"),
     };
     Ok(Some(Broken { text, reason }))
 }

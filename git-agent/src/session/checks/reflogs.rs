@@ -56,7 +56,7 @@ pub fn settle(context: &Context<'_>, sid: SessionId) -> Vec<Body> {
     try_settle(context, sid).unwrap_or_else(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
         vec![guarded(format!(
-            "cannot put back what was dropped from stashes and reflogs: {}{}",
+            "cannot restore the entries dropped from stashes and reflogs: {}{}",
             error.message(),
             cause.unwrap_or_default()
         ))]
@@ -98,22 +98,22 @@ fn put_back(context: &Context<'_>, before: &Reflogs) -> Result<Vec<Body>> {
         if name == STASH {
             for entry in lost.iter().take(NAMED) {
                 say(format!(
-                    "the agent dropped the stash '{}': it was put back",
+                    "the agent dropped the stash '{}': it was restored",
                     entry.message()
                 ));
             }
             if lost.len() > NAMED {
-                say(format!("{} more stashes were put back", lost.len() - NAMED));
+                say(format!("{} more stashes were restored", lost.len() - NAMED));
             }
             continue;
         }
         let mut text = format!(
-            "the agent took {} out of the reflog of '{}'",
+            "the agent removed {} from the reflog of '{}'",
             entries_in_words(lost.len()),
             short(name)
         );
         text.push_str(&match (is_back, newest(&lost)) {
-            (true, _) => ": put back".to_owned(),
+            (true, _) => ": restored".to_owned(),
             (false, Some(id)) => {
                 // Their order is all that is lost: the commits stay.
                 let kept = keep_all(context, name, &lost)?;
@@ -156,7 +156,7 @@ fn name_missing(context: &Context<'_>, before: &Reflogs) -> Result<Vec<Body>> {
         {
             let message = entry.message();
             told.push(notice(format!(
-                "the stash '{message}' was dropped during the turn, not by the agent as far as can be seen; to have it back: \
+                "the stash '{message}' was dropped during the turn, apparently not by the agent; to restore it: \
                  git stash store -m {} {id}",
                 shell_word(&message)
             )));

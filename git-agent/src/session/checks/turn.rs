@@ -409,10 +409,7 @@ fn snapshot(
         let (kept, left_out) = take(Some(turn), &format!("after turn {turn}"))?;
         return Ok((kept, left_out, None));
     };
-    let (kept, left_out) = take(
-        None,
-        &format!("written by turn {turn}, which may only read"),
-    )?;
+    let (kept, left_out) = take(None, &format!("written by turn {turn}, which is read-only"))?;
     let Some(broken) = read_only::put_back(context, session, checkout, (unread, &kept, when))?
     else {
         return Ok((kept, left_out, None));
@@ -477,7 +474,8 @@ fn look_at_refs(
             }
         }
         None => {
-            let text = "too many refs were moved since the turn began to tell which of them no command of git-agent moved";
+            let text =
+                "too many refs moved during the turn to find those that git-agent did not move";
             recorder.record(Body::Notice { text: text.into() })?;
         }
     }
@@ -489,7 +487,7 @@ fn look_at_refs(
         // Only a change that is shown to be the session's is put back: the user may have made the others.
         if change.evidence != Evidence::None {
             text.push_str(match change.restore(context.env, context.repo, &scope)? {
-                Restored::Done(_) => "; it was put back",
+                Restored::Done(_) => "; it was restored",
                 Restored::Stale => "; it has changed again since",
                 Restored::Kept(_) => "; it was left as it is",
             });

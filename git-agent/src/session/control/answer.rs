@@ -33,7 +33,7 @@ pub fn answer(context: &Context<'_>, session: &Session, choice: &str) -> Result<
     caller::permit(context, Act::Answer, [])?;
     if session.status != State::Waiting {
         let message = format!(
-            "session '{}' is {}: it asks nothing",
+            "session '{}' is {}: it has no open question",
             session.name, session.status
         );
         return Err(
@@ -62,13 +62,13 @@ fn give(context: &Context<'_>, session: &Session, choice: &str, inbox: &Inbox) -
     let Some(request) = open.into_iter().find(|request| !is_given(&request.id)) else {
         let name = &session.name;
         return Err(Error::fatal(match asked {
-            true => format!("what session '{name}' asks is answered already"),
-            false => format!("cannot find what session '{name}' asks"),
+            true => format!("session '{name}' has no open question"),
+            false => format!("cannot find the question of session '{name}'"),
         }));
     };
     let Some(choice) = choose(&request, choice) else {
         let message = format!(
-            "'{choice}' answers nothing that session '{}' asks",
+            "'{choice}' does not answer the question of session '{}'",
             session.name
         );
         let options = request.options.iter().enumerate();

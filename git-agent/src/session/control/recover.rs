@@ -34,7 +34,7 @@ pub fn heal(context: &Context<'_>, listing: &Listing) -> Vec<Trouble> {
     }
     if let Err(error) = take_up_spools(context) {
         troubles.push(Trouble {
-            what: "cannot bring the last events of a session into git".to_owned(),
+            what: "cannot write the last events of a session to git".to_owned(),
             error,
         });
     }

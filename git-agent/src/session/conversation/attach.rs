@@ -54,7 +54,7 @@ fn hand_over(context: &Context<'_>, session: &Session) -> Result<i32> {
     };
     let program = spec.driver().attach(&turn).ok_or_else(|| {
         Error::fatal(format!(
-            "agent '{}' has no interface of its own to open",
+            "agent '{}' has no interactive interface",
             session.agent
         ))
         .hint(format!("git agent send {} …", shell_word(name)))

@@ -76,7 +76,7 @@ pub fn keep(
     if kept.as_bytes().len() > limits::ATTACHMENT {
         // An earlier, shorter state of the same conversation is better than none: it stays.
         let text = format!(
-            "the agent's own file of the conversation is too large to keep ({} MiB)",
+            "the agent's conversation file is too large to keep ({} MiB)",
             kept.as_bytes().len() >> 20
         );
         writer.append(Body::Notice { text })?;

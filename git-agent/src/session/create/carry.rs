@@ -24,9 +24,7 @@ pub fn create(context: &Context<'_>, options: &Options) -> Result<Created> {
                 created.notices.push(format!("not carried over: {left}"));
             }
         }
-        Ok(None) => created
-            .notices
-            .push("there were no changes to carry over".to_owned()),
+        Ok(None) => created.notices.push("no changes to carry over".to_owned()),
         Err(error) => {
             create::undo(context, session)?;
             return Err(error);

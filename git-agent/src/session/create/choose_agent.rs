@@ -55,7 +55,7 @@ pub fn choose(config: &Config<'_>, env: &Env, wish: &AgentChoice<'_>) -> Result<
     if !wish.command.is_empty() {
         if let Some(agent) = wish.agent {
             return Err(Error::usage(format!(
-                "both an agent ('{agent}') and a command are given"
+                "give an agent ('{agent}') or a command, not both"
             )));
         }
         return Ok(Chosen {
@@ -96,7 +96,7 @@ pub fn of_session(config: &Config<'_>, store: &Store<'_>, session: &Session) -> 
 fn of_words(words: Vec<String>, name: &str) -> Result<AgentSpec> {
     if words.iter().any(|word| word.contains("[REDACTED:")) {
         return Err(Error::fatal(format!(
-            "the command of '{name}' held a secret and was not kept"
+            "the command of '{name}' contained a secret and was not kept"
         ))
         .hint("start a new session with the command"));
     }
@@ -113,7 +113,7 @@ pub fn check(config: &Config<'_>, agent: &str, command: &[String], name: &str) -
 }
 
 fn no_command() -> Error {
-    Error::usage(format!("'{COMMAND}' is no agent without a command"))
+    Error::usage(format!("agent '{COMMAND}' needs a command"))
         .hint("put the command last, as in '-- ./my-agent.sh'")
 }
 

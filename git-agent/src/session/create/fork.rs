@@ -70,7 +70,7 @@ fn of_teammate(
             "the code of session '{}' is not here",
             session.name
         ))
-        .hint("its owner shares it with: git agent push")
+        .hint("its owner can share it: git agent push")
     })?;
     Ok(Options {
         task: changes.prompt.clone(),
@@ -101,7 +101,7 @@ fn of_own(context: &Context<'_>, session: &Session, changes: &Changes) -> Result
     };
     if session.agent == choose_agent::COMMAND && command.is_none() {
         return Err(Error::fatal(format!(
-            "the command of '{}' is not known here",
+            "this clone does not know the command of '{}'",
             session.name
         ))
         .hint("git agent fork SESSION PROMPT -- COMMAND"));

@@ -73,7 +73,7 @@ pub fn branch(context: &Context<'_>, role: Option<&str>, name: &str) -> Result<S
     if context.repo.is_valid_branch(&branch) {
         return Ok(branch);
     }
-    let error = Error::fatal(format!("'{branch}' is no branch name"));
+    let error = Error::fatal(format!("'{branch}' is not a valid branch name"));
     Err(match key {
         Some(key) => error.hint(format!(
             "git config {} {}",

@@ -245,7 +245,7 @@ fn reserve(
                     listed.session.name == *chosen && !listed.session.status.is_closed()
                 }) {
                     return Err(
-                        Error::fatal(format!("a session named '{chosen}' exists already"))
+                        Error::fatal(format!("a session named '{chosen}' already exists"))
                             .hint(format!("git agent show {}", shell_word(chosen))),
                     );
                 }
@@ -279,11 +279,9 @@ fn reserve(
     let redactor = context.redactor();
     for part in [branch.as_deref(), path.as_deref()].into_iter().flatten() {
         if redactor.text(part).as_str() != part {
-            return Err(
-                Error::fatal(format!("'{part}' looks like it holds a secret"))
-                    .hint("choose another name: git agent new --name NAME …")
-                    .hint("or another place: git config agent.worktreeDir <path>"),
-            );
+            return Err(Error::fatal(format!("'{part}' looks like a secret"))
+                .hint("choose another name: git agent new --name NAME …")
+                .hint("or another place: git config agent.worktreeDir <path>"));
         }
     }
     for (what, word) in [("model", &options.model), ("group", &options.group)] {
@@ -351,13 +349,13 @@ fn reserve(
 fn refuse_taken(context: &Context<'_>, branch: &str, path: &Path) -> Result<()> {
     if context.repo.branch_tip(branch)?.is_some() {
         return Err(
-            Error::fatal(format!("a branch named '{branch}' exists already"))
+            Error::fatal(format!("a branch named '{branch}' already exists"))
                 .hint("choose another name: git agent new --name NAME …"),
         );
     }
     let used = path.is_dir() && std::fs::read_dir(path).is_ok_and(|mut dir| dir.next().is_none());
     if exists(path) && !used {
-        return Err(Error::fatal(format!("'{}' exists already", path.display()))
+        return Err(Error::fatal(format!("'{}' already exists", path.display()))
             .hint("choose another name: git agent new --name NAME …"));
     }
     Ok(())
@@ -374,7 +372,7 @@ pub fn prepare(
     start: ObjectId,
     called: Option<&str>,
 ) -> Result<Vec<String>> {
-    let missing = || Error::fatal(format!("session '{}' has no place to work", session.name));
+    let missing = || Error::fatal(format!("session '{}' has no worktree path", session.name));
     let path = session.worktree.as_deref().ok_or_else(missing)?;
     let branch = session.branch.as_deref().ok_or_else(missing)?;
     let interrupt = AtomicBool::new(false);

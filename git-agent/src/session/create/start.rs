@@ -142,7 +142,7 @@ fn undo(context: &Context<'_>, options: &Options, session: &Session, error: Erro
         Ok(()) => error,
         Err(second) => error
             .hint(format!(
-                "session '{}' stays as it is: {}",
+                "session '{}' was created but not started: {}",
                 session.name,
                 second.message()
             ))

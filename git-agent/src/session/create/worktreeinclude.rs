@@ -15,7 +15,7 @@ pub fn copy(context: &Context<'_>, to: &Checkout) -> Vec<String> {
     match copy_from(context, &main, to) {
         Ok(notices) => notices,
         Err(error) => vec![format!(
-            "what '{}' names was not copied: {}",
+            "the files named in '{}' were not copied: {}",
             include::FILE_NAME,
             error.message()
         )],
@@ -43,13 +43,13 @@ fn copy_from(context: &Context<'_>, main: &Path, to: &Checkout) -> Result<Vec<St
 fn tell(left: &LeftOut) -> Option<String> {
     let why = match &left.reason {
         Reason::Exists | Reason::Tracked => return None,
-        Reason::Repository => "it is a repository of its own".to_owned(),
-        Reason::Special => "it is no file".to_owned(),
+        Reason::Repository => "it is another repository".to_owned(),
+        Reason::Special => "it is not a regular file".to_owned(),
         Reason::Large { files, bytes } => format!(
             "it is large ({files} files, {} MiB) and the file system cannot share it",
             bytes >> 20
         ),
-        Reason::Unsearched => "it holds too many files to look through".to_owned(),
+        Reason::Unsearched => "it contains too many files".to_owned(),
         Reason::Unreadable => "it cannot be read".to_owned(),
     };
     Some(format!("'{}' was not copied: {why}", left.path))

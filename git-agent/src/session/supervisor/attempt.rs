@@ -42,10 +42,10 @@ impl Supervisor<'_, '_> {
         let back = keep::bring_back(context, &self.spec, environment, &origin, &turn.worktree);
         let text = match back {
             Ok(false) => return Ok(()),
-            Ok(true) => "the agent's conversation was put back from the session's log".to_owned(),
+            Ok(true) => "the agent's conversation was restored from the session's log".to_owned(),
             // Without it the agent is told what was said.
             Err(error) => format!(
-                "the agent's conversation cannot be put back: {}",
+                "the agent's conversation cannot be restored: {}",
                 error.with_causes()
             ),
         };
@@ -65,7 +65,7 @@ impl Supervisor<'_, '_> {
             Ok(None) => {}
             Err(error) => {
                 let why = error.with_causes();
-                let text = format!("the conversation cannot be branched off: {why}");
+                let text = format!("the conversation cannot be copied: {why}");
                 self.live.writer.append(Body::Notice { text })?;
             }
         }
@@ -163,8 +163,8 @@ impl Supervisor<'_, '_> {
         );
         let wait = Duration::from_millis(until.saturating_sub(now.0));
         let who = match self.live.provider.as_deref().filter(|_| limited) {
-            Some(provider) => format!("all sessions of {provider} wait; this one goes on"),
-            None => "it is tried again".to_owned(),
+            Some(provider) => format!("all sessions of {provider} wait; this one continues"),
+            None => "the next attempt follows".to_owned(),
         };
         self.live.writer.append(Body::Error {
             kind: trouble.kind.as_str().to_owned(),

@@ -11,7 +11,7 @@ use crate::store::list::Scope;
 
 /// What helps when a budget is used up.
 pub const RAISE: &str =
-    "raise agent.maxCost, agent.maxTokens or the limit of its group to let it go on";
+    "raise agent.maxCost, agent.maxTokens or the limit of its group to let it continue";
 
 /// What may be used. The figures are the vendors' own: what they do not tell cannot be bounded.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -334,7 +334,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         let repaired = worktree::repair(self.context.repo, path);
         if worktree::leads_nowhere(path) {
             let message = format!(
-                "the worktree '{}' leads to where no repository is",
+                "the '.git' file of worktree '{}' does not lead to a repository",
                 path.display()
             );
             let error = Error::fatal(message).hint("git worktree repair");
@@ -343,7 +343,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
                 Err(cause) => error.hint(cause.with_causes()),
             });
         }
-        let text = "the repository was moved: the worktree was made to lead here again".to_owned();
+        let text = "the repository was moved: the worktree was repaired".to_owned();
         self.live.writer.append(Body::Notice { text })?;
         Ok(())
     }
@@ -410,7 +410,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             .map(|lock| lock.display().to_string())
             .collect();
         let text = format!(
-            "removed what a git that was killed had locked: {}",
+            "removed the locks of a git process that was killed: {}",
             names.join(", ")
         );
         self.live.writer.append(Body::Notice { text })?;
@@ -485,7 +485,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             .map(|server| server.name.as_str())
             .collect();
         let text = format!(
-            "this agent takes no MCP servers: {} cannot be offered to it",
+            "this agent does not support MCP servers: {} is ignored",
             names.join(", ")
         );
         self.live.writer.append(Body::Notice { text })?;

@@ -396,7 +396,7 @@ fn remove_worktree(
     match worktree::inspect(found) {
         Finding::Foreign => {
             one.kept.push(format!(
-                "'{}' is not its worktree any more; 'git agent doctor' says more",
+                "'{}' is not its worktree any more; 'git agent doctor' has details",
                 found.path.display()
             ));
             return Ok(false);
@@ -510,7 +510,7 @@ pub(crate) fn take_away(
                 return Ok(());
             }
         }
-        Err(Error::fatal("something still writes into its worktree"))
+        Err(Error::fatal("another process still writes to its worktree"))
     })?;
     Ok(())
 }
@@ -522,7 +522,7 @@ fn operation(session: &Session, at: &Checkout) -> Option<&'static str> {
 }
 
 fn in_progress(what: &str) -> String {
-    format!("a {what} is in progress in its worktree, and no snapshot can keep that")
+    format!("a {what} is in progress in its worktree, which a snapshot cannot keep")
 }
 
 /// Fails if something is in a worktree that no snapshot holds, and names it.
@@ -530,7 +530,7 @@ fn refuse_unsaved(context: &Context<'_>, at: &Checkout, mut left_out: Vec<LeftOu
     left_out.extend(context.repo.git_names_in(at)?);
     match left_out.first() {
         Some(first) => Err(Error::fatal(format!(
-            "its worktree holds what no snapshot can keep: {first}"
+            "its worktree has files that a snapshot cannot keep: {first}"
         ))),
         None => Ok(()),
     }

@@ -34,13 +34,13 @@ pub fn commit(
     let name = &session.name;
     idle::require_idle(context, session).map_err(|error| {
         error.hint(format!(
-            "or commit what is there now: git agent commit --force {}",
+            "or commit the current files: git agent commit --force {}",
             shell_word(name)
         ))
     })?;
     // An update or a rewind at the same time would take the branch back to before the commit.
     launch::without_supervisor(context, session.sid, commit)?.ok_or_else(|| {
-        Error::fatal(format!("another command changes session '{name}' just now"))
+        Error::fatal(format!("another command is changing session '{name}'"))
             .hint(format!("git agent commit {}", shell_word(name)))
     })
 }

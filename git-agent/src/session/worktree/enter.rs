@@ -78,11 +78,11 @@ fn certain(context: &Context<'_>, session: &Session) -> Result<Worktree> {
                 "the '.git' file in '{shown}' does not lead to this repository: the repository was moved, or the agent changed it"
             ))
             .hint(format!(
-                "look at it before using git there: cat {}",
+                "read it before you use git there: cat {}",
                 shell_path(&path.join(".git"))
             ))
             .hint(format!(
-                "then put it right: git worktree repair {}",
+                "then repair it: git worktree repair {}",
                 shell_path(path)
             )));
         }
@@ -191,13 +191,13 @@ pub fn editor(context: &Context<'_>) -> Result<String> {
     let usual = env.var("VISUAL").or_else(|| env.var("EDITOR"));
     usual
         .map(str::to_owned)
-        .ok_or_else(|| Error::fatal("no editor is known").hint("git config agent.editor <command>"))
+        .ok_or_else(|| Error::fatal("no editor found").hint("git config agent.editor <command>"))
 }
 
 /// Returns the command that runs the project.
 pub fn run_command(context: &Context<'_>) -> Result<String> {
     context.config.string("agent.run").ok_or_else(|| {
-        Error::fatal("nothing says how to run this project")
+        Error::fatal("agent.run is not set: cannot run this project")
             .hint("git config agent.run \"<command>\"")
     })
 }

@@ -66,7 +66,7 @@ pub fn finish(context: &Context<'_>, session: &Session, at: &Checkout) -> Result
     // Who writes to the session at this moment tells more than this.
     if !lock::is_held(&store.write_lock(session.sid))? {
         let text = format!(
-            "a change of the worktree was interrupted; its files are those of {} now{kept}",
+            "a change of the worktree was interrupted; its files are now those of {}{kept}",
             whole.id
         );
         restore::note(context, session.sid, text)?;
@@ -99,7 +99,7 @@ pub fn sweep(context: &Context<'_>, session: &Session) -> Result<()> {
     }
     if launch::is_starting(&context.store, session.sid)? {
         let name = &session.name;
-        return Err(Error::fatal(format!("session '{name}' is being made"))
+        return Err(Error::fatal(format!("session '{name}' is being created"))
             .hint(format!("git agent wait {}", shell_word(name))));
     }
     if !remains.half {

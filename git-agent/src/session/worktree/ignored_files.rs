@@ -118,7 +118,7 @@ pub fn bring_back(context: &Context<'_>, sid: SessionId, top: &Path) -> Result<V
             continue;
         }
         let to = top.join(file);
-        let cannot = || format!("cannot bring '{}' back", to.display());
+        let cannot = || format!("cannot restore '{}'", to.display());
         if let Some(parent) = to.parent() {
             fs::create_dir_all(parent).context(cannot)?;
         }

@@ -103,12 +103,14 @@ pub fn bring_back(
     put_back(context, session)?;
     finish_restore::sweep(context, session)?;
     if work::checkout(context, session)?.is_some() {
-        return Err(
-            Error::fatal(format!("session '{}' has its worktree", session.name)).hint(format!(
-                "git agent rewind {} --turn N    go back to an earlier turn",
-                shell_word(&session.name)
-            )),
-        );
+        return Err(Error::fatal(format!(
+            "session '{}' already has its worktree",
+            session.name
+        ))
+        .hint(format!(
+            "git agent rewind {} --turn N    go back to an earlier turn",
+            shell_word(&session.name)
+        )));
     }
     work::require_started(context, session)?;
     let kept = find(context, session, which)?;
@@ -144,7 +146,7 @@ fn make_again(
         };
         if repo.swap_refs(&[change])? == Swap::Stale {
             return Err(Error::fatal(format!(
-                "branch '{branch}' was made by somebody else just now"
+                "another process just created branch '{branch}'"
             )));
         }
     }
@@ -160,7 +162,7 @@ fn make_again(
             let word = shell_path(&moved);
             let moved = moved.display();
             return Err(Error::fatal(format!("the worktree was moved to '{moved}'"))
-                .hint(format!("tell git so: git worktree repair {word}")));
+                .hint(format!("git worktree repair {word}")));
         }
     }
     worktree::prune_missing(repo, concerns)?;
@@ -170,7 +172,7 @@ fn make_again(
             Some(_) => Error::fatal(format!("worktree '{place}' is locked"))
                 .hint(format!("git worktree unlock {word}")),
             None if other.path == Path::new(path) => Error::fatal(format!(
-                "'{place}' is there, but is not the worktree that git registered"
+                "'{place}' exists, but is not the worktree that git registered"
             ))
             .hint("git agent doctor"),
             None => Error::fatal(format!("branch '{branch}' is checked out in '{place}'"))
@@ -179,8 +181,10 @@ fn make_again(
         return Err(error);
     }
     if std::fs::symlink_metadata(path).is_ok() && std::fs::remove_dir(path).is_err() {
-        return Err(Error::fatal(format!("something else is at '{path}'"))
-            .hint("move it away, then try again"));
+        return Err(Error::fatal(format!(
+            "'{path}' already exists and is not the session's worktree"
+        ))
+        .hint("move it away, then try again"));
     }
     if let Some(snapshot) = snapshot {
         move_branch(context, branch, snapshot.head)?;
@@ -253,7 +257,7 @@ pub(crate) fn undo(
 ) -> Result<()> {
     if start.head != now.head && session.settings.shares.is_some() {
         return Err(Error::fatal(
-            "something was committed there, and not by this session as far as can be seen",
+            "the worktree has a commit that apparently is not from this session",
         ));
     }
     go_to(context, session, checkout, (start, now))
@@ -354,7 +358,7 @@ fn recreate_still(
                 ignored_files::name_some(&own)
             ))
             .hint(format!(
-                "git agent recreate --yes {}    let them go",
+                "git agent recreate --yes {}    delete them",
                 shell_word(name)
             ))
             .hint(format!(
@@ -376,7 +380,7 @@ fn recreate_still(
     let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
     writer.append(set::set_up(None))?;
     writer.append(Body::Notice {
-        text: "the worktree was made anew".to_owned(),
+        text: "the worktree was created again".to_owned(),
     })?;
     for text in copied {
         writer.append(Body::Notice { text })?;

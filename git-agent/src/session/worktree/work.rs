@@ -105,7 +105,7 @@ pub fn moved(context: &Context<'_>, session: &Session) -> Result<Option<Worktree
 pub fn record_move(writer: &mut SessionWriter<'_>, moved: &Worktree) -> Result<()> {
     let place = moved.path.to_str().ok_or_else(|| {
         Error::fatal(format!(
-            "'{}' cannot be recorded: it is no UTF-8",
+            "'{}' cannot be recorded: it is not UTF-8",
             moved.path.display()
         ))
     })?;
@@ -115,7 +115,7 @@ pub fn record_move(writer: &mut SessionWriter<'_>, moved: &Worktree) -> Result<(
     })?;
     writer.append(Body::Notice {
         text: format!(
-            "the worktree was moved to '{place}'; an agent that keeps its conversations by directory may not remember"
+            "the worktree was moved to '{place}'; an agent that finds its conversations by directory may have lost this one"
         ),
     })?;
     Ok(())
@@ -289,7 +289,7 @@ fn last_commit(context: &Context<'_>, listed: &Listed) -> Result<ObjectId> {
         false => code(repo, session),
     };
     let tip =
-        tip.ok_or_else(|| Error::fatal(format!("session '{}' has made no commit", session.name)))?;
+        tip.ok_or_else(|| Error::fatal(format!("session '{}' has no commit", session.name)))?;
     match repo.object_header(tip)? {
         Some(_) => Ok(tip),
         None => Err(Error::fatal(format!(
@@ -322,7 +322,7 @@ fn base(context: &Context<'_>, listed: &Listed, tip: ObjectId) -> Result<ObjectI
     };
     found.ok_or_else(|| {
         let parent = match session.parent.as_deref() {
-            Some(parent) => format!(": it has nothing in common with its parent '{parent}' here"),
+            Some(parent) => format!(": it has no common history with its parent '{parent}'"),
             None => String::new(),
         };
         Error::fatal(format!(

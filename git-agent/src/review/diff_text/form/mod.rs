@@ -42,10 +42,10 @@ const HEADING: &str = "|= ";
 
 /// What can be wrong with a form.
 const NO_TEXT: &str = "this line is not UTF-8: type it again, or save the page as UTF-8";
-const NO_LINE: &str = "this line is not, or no more, a line of the diff";
-const NO_FILE: &str = "several files have this line, and the name of its file above it is gone";
-const NO_PLACE: &str = "text under this line belongs to nothing: type it under a line with numbers";
-const NO_ANSWER: &str = "a quote alone is no answer: type one below it, or take the quote away";
+const NO_LINE: &str = "this line is not part of the diff, or not any more";
+const NO_FILE: &str = "several files have this line, and the file's name above it was removed";
+const NO_PLACE: &str = "a comment cannot stand under this line: type it under a line with numbers";
+const NO_ANSWER: &str = "a quote alone is not an answer: type one below it, or remove the quote";
 const NO_BOX: &str = "is neither '[ ]' nor '[x]'";
 const NO_THREAD: &str = "the thread above this was deleted: type it under a line with numbers";
 

@@ -94,7 +94,7 @@ impl Live<'_> {
                 let after = retry::in_words(self.bounds.stuck_after.unwrap_or_default());
                 let words = match &self.waits_in_silence {
                     Some(agent) => format!(
-                        "no output for {after}; {agent} waits out limits of its provider in silence, this may be one"
+                        "no output for {after}; {agent} may be waiting for a rate limit of its provider"
                     ),
                     None => format!("no output for {after}"),
                 };

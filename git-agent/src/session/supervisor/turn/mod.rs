@@ -414,7 +414,7 @@ impl Link for Live<'_> {
 
     fn start(&mut self, program: &Program) -> Result<()> {
         if self.process.is_some() {
-            return Err(Error::fatal("the agent runs already"));
+            return Err(Error::fatal("the agent is already running"));
         }
         let mut environment = self.turn.environment.clone();
         environment.extend(program.env.iter().cloned());
@@ -447,7 +447,7 @@ impl Link for Live<'_> {
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(running) = &mut self.process else {
-            return Err(Error::fatal("the agent does not run"));
+            return Err(Error::fatal("the agent is not running"));
         };
         running.outgoing.extend(bytes);
         running.pump()

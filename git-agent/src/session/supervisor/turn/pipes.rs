@@ -46,7 +46,7 @@ pub struct Running {
 impl Running {
     /// Takes hold of a process. What one in a dialogue says is a protocol: of that no line may be missing.
     pub fn new(spawned: Spawned, dialogue: bool) -> Result<Self> {
-        let cannot = || "cannot take hold of the agent's pipes".to_owned();
+        let cannot = || "cannot open the agent's pipes".to_owned();
         let stdout = spawned
             .stdout
             .as_fd()
