@@ -1,4 +1,4 @@
-//! Letting an agent review: it reads the work in a scratch worktree of its own, where it may change nothing, and answers.
+//! A review by an agent: it reads the work in a read-only scratch worktree and answers with findings.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

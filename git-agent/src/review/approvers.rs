@@ -1,4 +1,4 @@
-//! The sessions whose approval counts for landing: those that `agent.approvers` names, and no others.
+//! The sessions whose approval counts for a merge: only those that `agent.approvers` names.
 
 use std::collections::{BTreeMap, BTreeSet};
 

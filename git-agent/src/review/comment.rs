@@ -1,5 +1,4 @@
-//! Comments: writing one on lines, a file, a turn or the session as a whole, answering it, and closing, reopening, deleting
-//! or rewording it.
+//! Writes, answers, resolves, reopens, deletes and edits comments on lines, a file, a turn or the whole session.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -1,4 +1,4 @@
-//! Which part of a session's work is looked at: all of it, what is staged or not, what is new, or what one turn did.
+//! The part of a session's work that a diff shows: all, staged, unstaged or new changes, or those of one turn.
 
 use crate::context::Context;
 use crate::env::Millis;
@@ -18,9 +18,9 @@ pub enum Scope {
     /// Everything since it left its parent, committed or not.
     #[default]
     Branch,
-    /// What is staged.
+    /// Staged changes.
     Staged,
-    /// What is neither staged nor committed, untracked files included.
+    /// Unstaged changes, including untracked files.
     Unstaged,
     /// Everything that is not committed.
     Uncommitted,
@@ -94,7 +94,7 @@ fn of_turn(
             session.name, session.turns
         )));
     }
-    // Where somebody else says that it began may hide a part of what was done.
+    // The base that a teammate recorded may hide a part of the work.
     let recorded = session.base.as_deref().filter(|_| listed.is_mine());
     let start = match recorded.and_then(|hex| context.repo.parse_id(hex).ok()) {
         Some(base) => context.repo.tree_of(base)?,

@@ -1,4 +1,4 @@
-//! Text that a person typed and that could not be used: kept in a file, so that it is not lost.
+//! Typed text that could not be used: kept in a file, so that it is not lost.
 
 use std::ffi::OsStr;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Comments typed into the whole diff, in an editor: laying out the form, keeping it as a draft until it can be used, and
-//! writing the typed comments down.
+//! Comments typed into the whole diff in an editor: makes the form, keeps it as a draft until it can be used, and writes
+//! the typed comments.
 
 use std::path::Path;
 

@@ -48,7 +48,7 @@ pub fn render(context: &Context<'_>) -> Result<()> {
         for thread in review.threads.iter().filter(|thread| thread.is_visible()) {
             let commit = match &thread.at {
                 Some(CommentPlace::Code(code)) => known(&code.commit),
-                // What is about no commit stands where the session is now.
+                // A comment without a commit is shown on the session's tip.
                 Some(CommentPlace::Event { .. }) | None => {
                     listed.and_then(|listed| work::tip(context, listed).ok())
                 }

@@ -1,4 +1,4 @@
-//! What a person last looked at: kept under a local ref, so that only what is new since can be shown.
+//! The work that the user last saw: kept under a local ref, so that a diff can show only newer changes.
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -61,7 +61,7 @@ pub fn remember_shown(context: &Context<'_>, sid: SessionId, work: &Work) -> Res
     remember(context, sid, work)
 }
 
-/// Returns what was last looked at.
+/// Returns the work that the user last saw.
 pub fn last(context: &Context<'_>, sid: SessionId) -> Result<Option<Looked>> {
     match context.repo.find_ref(&refname::looked_at(sid))? {
         Some(id) => read(context, id).map(Some),
@@ -85,8 +85,7 @@ fn read(context: &Context<'_>, id: ObjectId) -> Result<Looked> {
     })
 }
 
-/// Returns what the files would be if only the parent had changed since the last look: what was seen, brought onto where
-/// the work begins now. So a rebase shows nothing that was seen already.
+/// Returns the last seen files, rebased onto the current base of the work, so that a rebase alone shows no change.
 pub fn since(context: &Context<'_>, looked: &Looked, work: &Work) -> Result<Since> {
     if looked.base == work.base {
         return Ok(Since {

@@ -1,13 +1,13 @@
-//! Reviewing a session's work: comments and where they are anchored, verdicts, and what goes back to the agent.
+//! Reviews of a session's work: comments and their anchors, verdicts, and the prompt that goes back to the agent.
 //!
 //! | file | owns |
 //! |---|---|
 //! | `records` | reading and writing review records in git notes |
-//! | `anchors` | which lines a comment is about, now |
+//! | `anchors` | the lines of a comment in the current work |
 //! | `verdict` | giving a verdict, and which verdicts count |
-//! | `state` | a session's state and verdict, given its work as it is now |
+//! | `state` | a session's state and verdict for its current work |
 //! | `approvers` | sessions whose approval counts |
-//! | `comment` | commenting, replying, resolving, reopening, deleting, rewording |
+//! | `comment` | commenting, replying, resolving, reopening, deleting, editing |
 //! | `edit` | comments typed into a form in the editor |
 //! | `send` | sending a review back to the agent |
 //! | `prompt` | comments as a prompt, and which were sent |

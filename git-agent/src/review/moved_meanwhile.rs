@@ -1,4 +1,4 @@
-//! Refs that moved and verdicts that were given while somebody else's code ran: a review by an agent, a test, a setup command.
+//! Refs that moved and verdicts that were given while foreign code ran: a review by an agent, a test, a setup command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -38,8 +38,8 @@ impl Meanwhile {
         })
     }
 
-    /// Returns what moved and what was decided since, in words that say `when`. Branches of sessions at work are theirs to
-    /// move, as is HEAD in the worktree at `home` to whoever ran there.
+    /// Describes the refs that moved and the verdicts given since; `when` says since when. Running sessions may move their
+    /// own branches, and the process in the worktree at `home` may move its HEAD.
     pub fn end(&self, context: &Context<'_>, home: &Path, when: &str) -> Result<Vec<String>> {
         let busy = busy(context)?;
         let is_known =
@@ -54,7 +54,7 @@ impl Meanwhile {
         let changes = self.refs.compare(context.repo, &after, &scope)?;
         let mut told: Vec<String> = changes
             .iter()
-            // A worktree that came or went with its session is no ref.
+            // The HEAD of a worktree that was created or removed with its session is not a move.
             .filter(|change| matches!(change.subject, Subject::Ref(_)) || change.after.is_some())
             .map(|change| format!("{change} {when}"))
             .collect();

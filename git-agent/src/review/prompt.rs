@@ -1,7 +1,7 @@
-//! The prompt that a review becomes: open comments, and why changes were requested, as far as the agent has not seen them.
+//! The prompt made from a review: the open comments and requests for changes that the agent has not seen.
 //!
-//! A prompt carries the ids of its comments and verdicts, and the transcript carries the prompt: that is how what was sent is known,
-//! here and to everybody who has the transcript.
+//! The prompt contains the ids of its comments and verdicts, and the transcript contains the prompt. So every clone with
+//! the transcript knows which comments were sent.
 
 use std::collections::BTreeMap;
 
@@ -281,7 +281,7 @@ pub fn place(placed: &Placed<'_>) -> String {
 
 /// Returns the code that a thread is about, in a fence that nothing in it can end.
 ///
-/// Around lines that are there now stands what is around them now; around others, what was.
+/// Lines that still exist are shown with their current surroundings, others with the recorded ones.
 fn excerpt(placed: &Placed<'_>, around: Option<Around>) -> String {
     let Some(CommentPlace::Code(code)) = &placed.thread.at else {
         return String::new();

@@ -1,4 +1,4 @@
-//! What is said in a review, written down: records go to this clone's notes, and those of all writers are read together.
+//! The records of reviews: written to this clone's notes, and read from the notes of all writers together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ pub struct Reviews {
 }
 
 impl Reviews {
-    /// Returns the review of a session; one that nobody has begun is empty.
+    /// Returns the review of a session, empty if it has none.
     pub fn of(&self, sid: SessionId) -> Review {
         self.sessions.get(&sid).cloned().unwrap_or_default()
     }
@@ -121,24 +121,24 @@ impl LoadedReviews<'_> {
     }
 }
 
-/// Reads the reviews of all sessions: this clone's records and those of everybody else.
+/// Reads the reviews of all sessions: this clone's records and those of teammates.
 pub fn load(context: &Context<'_>) -> Result<Reviews> {
     read(context, gather(&context.store)?, &|_| true)
 }
 
-/// Returns all that was said, not yet understood: it can be fetched before it is known which session is meant.
+/// Returns the text of all records. It can be read before the session is known.
 pub fn gather(store: &Store<'_>) -> Result<Texts> {
     store.note_texts(Kind::Review)
 }
 
-/// Reads the review of one session. What others say about other sessions is passed over unread.
+/// Reads the review of one session. Records about other sessions are not parsed.
 pub fn load_one(context: &Context<'_>, sid: SessionId) -> Result<Review> {
     understand(context, gather(&context.store)?, sid)
 }
 
-/// Reads the same in what was gathered.
+/// Reads the review of one session from gathered texts.
 pub fn understand(context: &Context<'_>, gathered: Texts, sid: SessionId) -> Result<Review> {
-    // A letter can be written as an escape, by nobody but a forger: such a line is read to see whose it is.
+    // Only a forged record writes a letter of an id as an escape: such a line is parsed to find its session.
     let about = |line: &str| line.contains(sid.as_str()) || line.contains("\\u00");
     let mut reviews = read(context, gathered, &about)?;
     Ok(reviews.sessions.remove(&sid).unwrap_or_default())
@@ -195,7 +195,7 @@ fn mark(
     let own = writers.unwrap_or_default();
     match writers {
         Some(own) => speakers.retain(|writer| !own.contains(writer) || poses(writer)),
-        // Who cannot be told from others owns what is here.
+        // Without known writers, all notes of this clone count as its own.
         None => speakers.retain(|writer| {
             let own = |notes: &&NotesRef| notes.writer == *writer && notes.remote.is_none();
             !notes.iter().any(|notes| own(&notes))

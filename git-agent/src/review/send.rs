@@ -1,5 +1,5 @@
-//! Sending a review back: open comments, and why changes were requested, as far as the agent has not seen them, become one
-//! prompt to the same conversation.
+//! Sends a review back: the open comments and requests for changes that the agent has not seen become one prompt in the
+//! same conversation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The state of a session and the verdict on it, seen from its work as it is now. Every command that shows, selects or merges
-//! sessions takes both from here, so that no two of them differ.
+//! The state of a session and the verdict on its current work. Every command that shows, selects or merges sessions
+//! takes both from here, so that all commands agree.
 
 use crate::context::Context;
 use crate::cores;
@@ -43,8 +43,8 @@ impl Regard {
     }
 }
 
-/// Returns the state of a session given its verdicts. The record of one that nobody works in may be older than they are: work
-/// that was approved may have changed, or have become again as it was approved.
+/// Returns the state of a session given its verdicts. The record of an idle session may be older than its verdicts:
+/// approved work may have changed, or changed back.
 fn state(recorded: State, opinion: &Opinion) -> State {
     if !is_reviewed(recorded) || opinion.verdicts.is_empty() {
         return recorded;

@@ -1,4 +1,4 @@
-//! Verdicts: what reviewers decided about a session's work as it is now, and giving one.
+//! Verdicts: those that count for a session's current work, and giving one.
 
 use std::time::Duration;
 
@@ -409,7 +409,7 @@ fn forbid_resolver(context: &Context<'_>, listed: &Listed) -> Result<()> {
     })
 }
 
-/// Refuses an agent that judges its own work, whatever it says about who it is.
+/// Refuses an agent's verdict on its own work, whatever identity it claims.
 fn forbid_own(context: &Context<'_>, listed: &Listed, verdict: Verdict) -> Result<()> {
     if caller::is_test(context) {
         return Err(Error::fatal("the tests of a merge cannot give a verdict")

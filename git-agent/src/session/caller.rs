@@ -1,6 +1,6 @@
-//! Commands that an agent gives: which session one was started in, and what may not be done from there.
+//! The caller of a command: the session that it was started in, and the acts that are refused there.
 //!
-//! Whatever an agent makes of its environment, the processes above the command were started with what they were started with.
+//! An agent can change its environment, but not the environment that its parent processes were started with.
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -217,7 +217,7 @@ pub fn permit<'s>(
     }
     match known {
         true => Ok(()),
-        // It belongs to somebody else's clone.
+        // It belongs to a teammate's clone.
         false => refused(String::new()),
     }
 }
@@ -234,7 +234,7 @@ fn agent(context: &Context<'_>) -> Result<Option<Session>> {
     Ok(None)
 }
 
-/// A session that is no judge of some work.
+/// A session that may not judge some work.
 pub struct Biased {
     /// Its name.
     pub name: String,
@@ -242,8 +242,8 @@ pub struct Biased {
     pub why: Option<&'static str>,
 }
 
-/// Returns the session that a command was started in if it is no judge of another's work: it made it, or a part of it, or goes
-/// on from the same conversation.
+/// Returns the session that a command was started in if it may not judge another's work: it made the work or a part of
+/// it, or continues the same conversation.
 pub fn bias(context: &Context<'_>, judged: &Session) -> Result<Option<Biased>> {
     let biased = |own: &Session, why| {
         let name = own.name.clone();

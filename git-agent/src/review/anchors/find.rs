@@ -1,4 +1,4 @@
-//! Looking for the places of comments in the work as it is now: by the file's content and what stands around, never by the
+//! Finds the places of comments in the current work: by the file's content and the surrounding lines, never by the
 //! number of a line alone.
 
 use std::collections::HashMap;
@@ -71,7 +71,7 @@ impl<'c> Finder<'c> {
             return self.whole(place, blob, tree, path);
         };
         let last = place.end.unwrap_or(first);
-        // Whoever writes such a place points at nothing.
+        // A forged record can hold such a range.
         if first == 0 || last < first {
             return Ok(Spot::Outdated);
         }
@@ -153,7 +153,7 @@ impl<'c> Finder<'c> {
         let Some(blob) = blob else {
             return Ok(None);
         };
-        // A copy is no move: what was changed since stays where it was.
+        // A copy is not a move: a file that was only edited keeps its comments.
         if let Some(entry) = self.entry(tree, path)?
             && (entry.id == blob || self.comes_from(Some(blob), &entry)?)
         {

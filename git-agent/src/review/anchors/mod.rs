@@ -1,4 +1,4 @@
-//! Where comments hang: making a place from what a person points at, and finding it again in the work as it is now.
+//! The anchors of comments: makes a place from the file and lines that the user names, and finds it again in the current work.
 
 pub(crate) mod find;
 
@@ -94,7 +94,7 @@ pub struct Pointed {
     pub side: Side,
 }
 
-/// Makes a place of what a person points at. What is not there is an error that says what is.
+/// Makes a place of the file and lines that the user names. If they do not exist, the error names those that do.
 pub fn point(
     context: &Context<'_>,
     session: &Session,
@@ -163,7 +163,7 @@ pub fn point(
     Ok(place)
 }
 
-/// Returns the line that had this number when somebody last looked at the file; `None` when nobody did, or it is unchanged.
+/// Returns the line that had this number in the last diff the user saw; `None` without such a diff, or if it is unchanged.
 pub fn line_last_seen(context: &Context<'_>, sid: SessionId, place: &CodePlace) -> Option<String> {
     let repo = context.repo;
     let seen = last_seen::last(context, sid).ok()??;
@@ -210,7 +210,7 @@ fn keep(line: &[u8]) -> String {
     shorten(&text, KEPT_WIDTH)
 }
 
-/// Returns whether lines are among others more than once, as far as what is kept of them tells.
+/// Returns whether lines are among others more than once, judged by the part of them that is kept.
 fn is_repeated(all: &[&[u8]], wanted: &[&[u8]]) -> bool {
     let alike = |one: &[u8], other: &[u8]| {
         let is_cut = one.len() > KEPT_WIDTH || one.ends_with(b"\r") || !one.is_ascii();

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `outline` | headings and hunks of git's diff, and which file a heading is about |
 //! | `form` | the whole diff as a form to type comments into, and reading it back |
-//! | `pathspec` | paths that a person types, as seen from the top of the worktree |
+//! | `pathspec` | typed paths, relative to the top of the worktree |
 
 pub mod form;
 pub mod outline;

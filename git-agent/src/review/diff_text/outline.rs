@@ -1,4 +1,4 @@
-//! What git's diff looks like: its headings, its hunks, and which file a heading is about.
+//! The outline of git's diff: its headings, its hunks, and the file of each heading.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Paths that a person types, in all the ways that git knows, as seen from the top of the worktree.
+//! Turns the pathspecs that the user types into pathspecs relative to the top of the worktree.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

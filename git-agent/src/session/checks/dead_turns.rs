@@ -1,6 +1,7 @@
-//! Turns whose supervisor died: the look at the end of a turn is made by the next command.
+//! Turns whose supervisor died: the next command makes the checks at the end of the turn.
 //!
-//! A reader's files are put back before anybody writes in its worktree, so that no later work is taken for the reader's.
+//! The files of a read-only session are restored before a writer uses its worktree, so that later work is not blamed on
+//! the reader.
 
 use std::fs;
 use std::time::Duration;
@@ -25,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Whether the caller is in the session's worktree already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occupancy {
-    /// It is: nobody else writes there.
+    /// It is, as the only writer.
     Held,
     /// It is not, and takes a reader's place.
     Take,
@@ -50,7 +51,7 @@ pub fn settle_all(context: &Context<'_>) -> Vec<Error> {
         .collect()
 }
 
-/// Ends a session's turn if nobody supervises it. Returns whether none is left.
+/// Ends a session's turn if it has no supervisor. Returns whether no dead turn is left.
 fn settle_dead(context: &Context<'_>, sid: SessionId, entry: Occupancy) -> Result<bool> {
     let store = &context.store;
     if lock::is_held(&launch::run_lock(store, sid))? {

@@ -1,8 +1,8 @@
-//! Records of ours that no command of ours wrote: found after a turn, named, and never counted as somebody's approval.
+//! Records that no command of git-agent wrote: found after a turn, reported, and never counted as an approval.
 //!
-//! An agent can read the key with which this clone marks its records, so a mark proves nothing against it. But every program
-//! of ours writes down which refs it moves. A ref of ours that moved otherwise during a turn was moved by hand.
-//! Whoever also writes into that list is not found: only a guard that keeps an agent from these files stops that.
+//! An agent can read the key with which this clone marks its records, so a mark proves nothing against it. But every
+//! command of git-agent logs the refs it moves: a ref of ours that moved during a turn without an entry was moved by hand.
+//! An agent that also forges the log is not found; only a guard that keeps it from these files stops that.
 
 use crate::context::Context;
 use crate::error::{Result, shell_word};

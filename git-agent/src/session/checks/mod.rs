@@ -1,4 +1,4 @@
-//! Comparisons around a turn: what an agent may not change is found, put back and told.
+//! Checks around a turn: forbidden changes of an agent are found, undone and reported.
 
 pub mod dead_turns;
 pub mod forged_refs;

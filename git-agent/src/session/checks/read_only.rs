@@ -1,7 +1,7 @@
-//! Sessions that may only read: whoever reads in a worktree keeps writers out, and what changes there meanwhile is put back.
+//! Read-only sessions: a reader in a worktree keeps writers out, and changes made meanwhile are undone.
 //!
-//! Nothing here stops a process that writes. What it wrote is kept in a snapshot, the files become what they were before the
-//! first reader came, and the turn is told as having failed. Files that git ignores are in no snapshot and stay.
+//! This does not stop a process that writes. Its changes are kept in a snapshot, the files are restored to their state
+//! before the first reader, and the turn fails. Ignored files are not in a snapshot and stay.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -20,10 +20,10 @@ use crate::session::worktree::{presence, restore};
 /// How many files are named.
 const NAMED: usize = 5;
 
-/// What a session holds of the worktree that it works in.
+/// A session's hold on its worktree.
 #[derive(Debug)]
 pub enum Hold {
-    /// It writes: nobody else does, and nobody reads.
+    /// The session writes, without other writers or readers.
     Writing {
         /// Held as long as it may write.
         _lock: Lock,
@@ -33,14 +33,13 @@ pub enum Hold {
 }
 
 impl Hold {
-    /// Takes hold of a session's worktree as it may; `None` while others are in the way. Whoever is lets go of a file in
-    /// `locks`.
+    /// Takes hold of a session's worktree; `None` while another session is in the way, which then holds a file in `locks`.
     pub fn take(context: &Context<'_>, session: &Session, locks: &Path) -> Result<Option<Self>> {
         let path = locks.join(format!("{}.lock", session.host()));
         let Some(lock) = Lock::try_acquire(context.env, path)? else {
             return Ok(None);
         };
-        // Nobody comes or goes as a reader while the lock is held.
+        // Readers cannot come or go while the lock is held.
         let alone = presence::take(&readers(locks, session), File::try_lock)?;
         if alone.is_some() && !dead_turns::settle_readers(context, session)? {
             return Ok(None);
@@ -57,7 +56,7 @@ impl Hold {
     }
 }
 
-/// Returns whether nobody reads in a session's worktree. The caller holds the worktree's lock.
+/// Returns whether a session's worktree has no reader. The caller holds the worktree's lock.
 pub fn is_unread(session: &Session, locks: &Path) -> Result<bool> {
     Ok(presence::take(&readers(locks, session), File::try_lock)?.is_some())
 }

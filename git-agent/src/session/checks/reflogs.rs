@@ -1,7 +1,7 @@
-//! The user's stashes and reflogs around a turn: kept before it, put back after it where the agent took entries away.
+//! The user's stashes and reflogs around a turn: saved before it, and restored after it if the agent removed entries.
 //!
-//! The text of the logs is in a file of the session, and a ref keeps the commits that nothing else holds, so that whoever
-//! finds a dead session can do what its supervisor did not come to. The file goes last.
+//! The text of the logs is in a file of the session, and a ref keeps the commits that nothing else holds, so that the next
+//! command can do this for a supervisor that died. The file is removed last.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +23,7 @@ use crate::store::refname;
 /// Where each session has its file, beside what else the guard keeps of it.
 const DIRECTORY: &str = "guard";
 const FILE: &str = "reflogs";
-/// git's own cleaning takes entries that are older than this, and nobody wants to hear of it.
+/// git expires entries that are older than this; their loss is not reported.
 const RECENT_SECONDS: i64 = 30 * 24 * 60 * 60;
 /// How many stashes are named.
 const NAMED: usize = 10;
@@ -126,7 +126,7 @@ fn put_back(context: &Context<'_>, before: &Reflogs) -> Result<Vec<Body>> {
     Ok(told)
 }
 
-/// Tells what is missing although no command of the agent is known to have taken it: it may be the user's own doing.
+/// Reports missing entries that no known command of the agent removed: the user may have done it.
 fn name_missing(context: &Context<'_>, before: &Reflogs) -> Result<Vec<Body>> {
     let now = context.repo.reflogs()?;
     let old = context.env.now().seconds() - RECENT_SECONDS;
@@ -207,7 +207,7 @@ fn hold(context: &Context<'_>, sid: SessionId, ids: &[ObjectId]) -> Result<()> {
         expected,
         new,
     };
-    // Only whoever holds the session comes here.
+    // Only the holder of the session comes here.
     let _ = context.repo.swap_ref(&change)?;
     Ok(())
 }
@@ -222,7 +222,7 @@ fn bundle(context: &Context<'_>, ids: &[ObjectId]) -> Result<ObjectId> {
     }
     let mut batch = context.repo.batch();
     let tree = batch.tree([]);
-    // Without a time: what is kept again is the same commit.
+    // Without a time, so that the same entries make the same commit.
     let signature = Signature {
         seconds: 0,
         ..context.store.signature()

@@ -1,7 +1,7 @@
-//! The look at a session before a turn and after it: its files, all refs, stashes and reflogs, and the guard's log.
+//! The state of a session before and after a turn: its files, all refs, stashes and reflogs, and the guard's log.
 //!
-//! The look before a turn is also in a file until the look after it is done. A supervisor that dies leaves that file, and
-//! [`crate::session::checks::dead_turns`] makes the look after the turn in its place.
+//! The state before a turn is also in a file until it was compared. A supervisor that dies leaves that file, and
+//! [`crate::session::checks::dead_turns`] makes the comparison in its place.
 
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeSet;
@@ -427,7 +427,7 @@ fn branches_of_others(context: &Context<'_>, session: &Session) -> Result<Vec<St
         .collect())
 }
 
-/// Reports refs that moved although nobody known moved them, and puts back those that the session moved.
+/// Reports refs that no known process moved, and restores those that the session moved.
 fn look_at_refs(
     context: &Context<'_>,
     recorder: &mut impl Recorder,

@@ -107,7 +107,7 @@ fn choose(request: &requests::Request, answer: &str) -> Option<String> {
         })
         .or_else(|| {
             options.iter().find(|option| match refuses {
-                // "Notify me" is no "no".
+                // "Notify me" does not mean "no".
                 true => is_refusal(option),
                 false => !wanted.is_empty() && option.label.to_lowercase().starts_with(&wanted),
             })

@@ -1,4 +1,4 @@
-//! Folding sessions that have long been closed, so that they cost no ref of their own.
+//! Archives sessions that were closed long ago, so that they share one ref.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use crate::model::session::Session;
 use crate::session::worktree::ignored_files;
 use crate::store::archive::{Folded, Rule};
 
-/// How many closed sessions keep a ref of their own, however young they are. Whoever pushes to a host is first told of
-/// every ref that it has: of a thousand this takes as long as the rest of a small push.
+/// How many closed sessions keep a ref of their own, however recent they are. A host lists all of its refs at every push:
+/// a thousand of them take as long as the rest of a small push.
 const CLOSED: usize = 20;
 
 /// Folds sessions that were closed long ago, or before many others, and have no worktree any more. `agent.retention` of 0
-/// keeps all as they are. Where there is somebody to share with, one whose code is not in its log waits for the next push:
-/// an archive takes no code, and others would never get it.
+/// keeps all as they are. If this clone shares sessions, one whose code is not in its log waits for the next push: an
+/// archive contains no code, and teammates would never get it.
 pub fn fold_old(context: &Context<'_>) -> Result<Folded> {
     let days = context.config.require(&settings::RETENTION)?;
     if days == 0 {

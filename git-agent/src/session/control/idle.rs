@@ -1,4 +1,4 @@
-//! Whether an agent works in a session, and waiting until it does not.
+//! Tells whether an agent works in a session, and waits until it does not.
 
 use std::time::{Duration, Instant};
 
@@ -32,8 +32,8 @@ pub fn wait_until_free(context: &Context<'_>, sid: SessionId, patience: Duration
     }
 }
 
-/// Makes sure that nobody works in a session. A supervisor whose turn is over is given the moment it needs to end; one
-/// that stays for the next prompt is asked to go.
+/// Makes sure that a session is idle. A supervisor whose turn is over gets the time it needs to end; one that stays for
+/// the next prompt is asked to end.
 pub fn require_idle(context: &Context<'_>, session: &Session) -> Result<()> {
     if is_idle(context, session)? && make_free(context, session.sid)? {
         return Ok(());

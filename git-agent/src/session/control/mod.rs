@@ -1,16 +1,16 @@
-//! Steering sessions from outside: each file holds one thing that a user does to a session, with every check it needs.
+//! Control of sessions: each file owns one thing that a user does to a session, with every check it needs.
 //!
 //! | file | does |
 //! |---|---|
 //! | `send` | gives a session a further prompt |
 //! | `stop` | ends an agent and everything it started |
-//! | `restart` | goes on with sessions that do not run |
+//! | `restart` | continues sessions that are not running |
 //! | `answer` | answers an agent's request |
 //! | `requests` | the requests that wait for an answer |
 //! | `idle` | whether a turn runs, and waiting for its end |
 //! | `state` | records a state that follows from a command |
 //! | `recover` | records crashes in passing |
-//! | `archive` | folds sessions that were closed long ago |
+//! | `archive` | archives sessions that were closed long ago |
 
 pub mod answer;
 pub mod archive;

@@ -1,4 +1,4 @@
-//! Putting right what a crash left, in passing: what a dead supervisor had not brought into git, and that it died.
+//! Recovery after a crash, made by any later command: writes the last events of a dead supervisor to git, and records its death.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ use crate::session::control::{state, stop};
 use crate::session::worktree::work;
 use crate::store::list::Listing;
 
-/// Something that could not be put right now.
+/// A repair that failed.
 #[derive(Debug)]
 pub struct Trouble {
-    /// What was tried, in words.
+    /// The failed repair, as text.
     pub what: String,
     /// Why it failed.
     pub error: Error,
 }
 
-/// Records what a crash left unrecorded. Nothing here may keep a listing from being shown, so troubles are only told.
+/// Records the results of a crash. A failure must not stop a listing, so it is only reported.
 pub fn heal(context: &Context<'_>, listing: &Listing) -> Vec<Trouble> {
     let mut troubles = Vec::new();
     if context.repo.is_read_only() {
@@ -40,7 +40,7 @@ pub fn heal(context: &Context<'_>, listing: &Listing) -> Vec<Trouble> {
     }
     finish_halves(context, listing, &mut troubles);
     for left in context.repo.dead_scratch() {
-        // One that cannot be removed harms nobody, and the doctor says so.
+        // A leftover that cannot be removed is harmless, and the doctor reports it.
         let _ = context.repo.remove_dead_scratch(&left);
     }
     for listed in &listing.sessions {

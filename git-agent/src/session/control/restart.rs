@@ -1,4 +1,4 @@
-//! Going on with sessions that were interrupted, stopped, failed or never begun.
+//! Continues sessions that were interrupted, stopped, failed or never started.
 
 use crate::context::Context;
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! Records a state that follows from a command, not from the agent: for sessions that nobody works in.
+//! Records a state that follows from a command, not from the agent, for idle sessions.
 
 use crate::context::Context;
 use crate::error::Result;
@@ -7,7 +7,7 @@ use crate::session::checks::dead_turns;
 use crate::session::supervisor::launch;
 use crate::store::log::writer::SessionWriter;
 
-/// Records the state of a session, if nobody works in it. Returns whether it could become that; `None` when somebody does.
+/// Records the state of an idle session. Returns whether the change is allowed; `None` if the session is not idle.
 pub fn set_state(
     context: &Context<'_>,
     sid: SessionId,
@@ -25,7 +25,7 @@ pub fn set_state(
     })
 }
 
-/// Records the state of a session that nobody supervises, if it is not over already.
+/// Records the state of a session without a supervisor, unless it is already over.
 pub fn settle(context: &Context<'_>, sid: SessionId, to: State, reason: &str) -> Result<()> {
     launch::without_supervisor(context, sid, || {
         let mut writer = SessionWriter::open(&context.store, sid, context.redactor())?;

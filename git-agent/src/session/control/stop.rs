@@ -1,4 +1,4 @@
-//! Stopping sessions, with everything that their agents started.
+//! Stops sessions and every process that their agents started.
 
 use std::time::Duration;
 

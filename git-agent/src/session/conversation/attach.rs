@@ -1,4 +1,4 @@
-//! Handing a conversation to the agent's own interface, and taking it back with a record of what changed.
+//! Opens a conversation in the agent's own interface, and records afterwards whether the worktree changed.
 
 use std::process::Command;
 

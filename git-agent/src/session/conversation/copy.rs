@@ -1,4 +1,4 @@
-//! Conversations that branch off: a copy under another id for another worktree, as if it had been held there.
+//! Copies of conversations for forks: under another id, with the paths of the new worktree.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub fn origin(
     spec: &AgentSpec,
     session: &Session,
 ) -> Result<Option<Origin>> {
-    // Somebody else's conversation goes over only when a person said so.
+    // A teammate's conversation is copied only with the user's consent.
     let kept_back = session.settings.conversation == Some(false);
     let Some(parent) = session.parent_session.filter(|_| spec.forks && !kept_back) else {
         return Ok(None);
@@ -34,7 +34,7 @@ pub fn origin(
     }))
 }
 
-/// Returns whether an id can be part of a file's name: it may come from somebody else's record.
+/// Returns whether an id can be part of a file's name: it may come from a teammate's record.
 fn is_plain(id: &str) -> bool {
     !id.is_empty()
         && !id.starts_with(['.', '-'])
@@ -82,7 +82,7 @@ pub fn copy(
     Ok(put.then_some(id))
 }
 
-/// Returns a conversation as its agent keeps it. Somebody else's is the one that was shared, whatever is here under its id.
+/// Returns a conversation as its agent keeps it. For a teammate's it is the shared one, even if the same id exists here.
 fn found(
     context: &Context<'_>,
     spec: &AgentSpec,

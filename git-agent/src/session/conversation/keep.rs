@@ -1,5 +1,5 @@
-//! The agent's own file of a conversation, kept with the session's log and put back where it is missing: so that another
-//! machine, or a teammate's fork, can really go on with it.
+//! The agent's own conversation file: kept with the session's log and restored where it is missing, so that another
+//! machine or a teammate's fork can continue it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -30,9 +30,8 @@ use crate::store::limits;
 use crate::store::list::{Listed, Scope};
 use crate::store::log::writer::SessionWriter;
 
-/// Where it is noted which conversation is in the agent's database here.
+/// Names the conversation that is in the agent's database here.
 const HERE_FILE: &str = "conversation-here";
-/// Where the record says what is kept.
 /// A larger file is not even read.
 const LARGEST: u64 = 64 << 20;
 /// How long a program may take to give a conversation out or take one in.
@@ -113,7 +112,7 @@ pub fn bring_back(
     let dir = context
         .store
         .require_dir(&format!("scratch/{}", from.session.sid))?;
-    // What is in a database is not seen from here, and to ask for it takes as long as to put it there.
+    // A database cannot be searched from here, and asking the agent takes as long as an import.
     if native.find(environment, worktree, id).is_some() || is_here(environment, &dir, id) {
         return Ok(false);
     }
@@ -151,7 +150,7 @@ pub(crate) fn settle(
     Ok(())
 }
 
-/// Returns what is kept of a session's conversation.
+/// Returns the kept conversation of a session.
 pub(crate) fn kept(
     context: &Context<'_>,
     native: Native,
@@ -180,7 +179,7 @@ pub(crate) fn put(place: &Path, bytes: &[u8]) -> Result<bool> {
         .open(place)
         .and_then(|mut file| file.write_all(bytes));
     match written {
-        // Somebody was faster: theirs is as good.
+        // Another process was faster, and its file is as good.
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
         result => result.context(cannot).map(|()| true),
     }
@@ -207,7 +206,7 @@ impl From<Listed> for Origin {
     }
 }
 
-/// Returns a session by its id, this clone's or somebody else's.
+/// Returns a session by its id, this clone's or a teammate's.
 pub fn origin(context: &Context<'_>, sid: SessionId) -> Result<Option<Origin>> {
     if let Some(tip) = context.store.log_tip(sid)? {
         return Ok(Some(Origin {
@@ -235,7 +234,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Redacts a conversation, record by record, so that what is left can still be read by the agent.
+/// Redacts a conversation record by record, so that the agent can still read it.
 fn redact(redactor: &Redactor, native: Native, bytes: &[u8]) -> Redacted<Vec<u8>> {
     let text = String::from_utf8_lossy(bytes);
     // An exported conversation is one value over many lines.
@@ -285,7 +284,7 @@ fn is_here(environment: &Environment, scratch: &Path, id: &str) -> bool {
     fs::read(scratch.join(HERE_FILE)).is_ok_and(|noted| noted == here(environment, id))
 }
 
-/// Returns what is noted of a conversation: which, and by whose home.
+/// Returns the content of the note: the conversation's id and the home directory.
 fn here(environment: &Environment, id: &str) -> Vec<u8> {
     let home = environment.get(OsStr::new("HOME"));
     let home = home.map_or(&b""[..], |home| home.as_bytes());

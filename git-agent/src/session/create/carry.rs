@@ -1,4 +1,4 @@
-//! Continuing in a worktree: the uncommitted changes of the current checkout move into a new session's.
+//! Moves the uncommitted changes of the current checkout into a new session's worktree.
 
 use crate::context::Context;
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! Which agent a session uses: chosen by option, role or configuration, and found again when the session goes on.
+//! The agent of a session: chosen by option, role or configuration, and found again when the session continues.
 
 use std::ffi::OsString;
 
@@ -27,7 +27,7 @@ pub struct AgentChoice<'a> {
     pub command: &'a [String],
 }
 
-/// What was chosen.
+/// The choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
     /// The agent's name.

@@ -1,4 +1,4 @@
-//! A new session that goes on from another's conversation and work, while the other stays as it is.
+//! Forks a session: a new one continues its conversation and work, and the original stays unchanged.
 
 use crate::context::Context;
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! Where a session works: its worktree's path and its branch, chosen from the settings and its name.
+//! The location of a session: its worktree's path and its branch, from the settings and its name.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub fn worktree_dir(context: &Context<'_>) -> Result<PathBuf> {
     Ok(normalize(&path))
 }
 
-/// Returns a repository's name: its directory's, without `.git`. Bytes that are no UTF-8 cannot be kept in a record.
+/// Returns a repository's name: its directory's, without `.git`. Bytes that are not UTF-8 cannot be kept in a record.
 fn repository_name(anchor: &Path) -> String {
     let name = anchor
         .file_name()

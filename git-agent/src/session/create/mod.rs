@@ -1,5 +1,5 @@
-//! Making a session: a name nobody has, its record in git, its branch and worktree. Safe in parallel; after an error
-//! nothing of it is left.
+//! Creates a session: a free name, its record in git, its branch and worktree. Safe in parallel; an error leaves nothing
+//! behind.
 
 pub mod carry;
 pub mod choose_agent;
@@ -213,7 +213,7 @@ fn find_start(
     })
 }
 
-/// Chooses name, branch and path, and puts the session's record in git, while nobody else chooses.
+/// Chooses name, branch and path under a lock, and writes the session's record to git.
 fn reserve(
     context: &Context<'_>,
     options: &Options,
@@ -224,7 +224,7 @@ fn reserve(
     let store = &context.store;
     let locks = store.require_dir("locks")?;
     let _lock = Lock::acquire(context.env, locks.join("create"), PATIENCE)?;
-    // Listed again under the lock: somebody may have taken the name since.
+    // Listed again under the lock: another process may have taken the name since.
     let listing = store.list(Scope::Mine)?;
     let dir = location::worktree_dir(context)?;
     let taken = |candidate: &str| -> bool {
@@ -313,7 +313,7 @@ fn reserve(
         State::Preparing
     };
     let settings = &mut session.settings;
-    // All others are at hand now; without one the session chooses when it starts, and says what is wrong.
+    // The other sessions are listed now. Without a port here, the session chooses one at its start, and reports an error.
     if let Ok(port) = environment::choose_port(sid, &setup::taken_ports(&listing)) {
         settings.port = Some(port);
     }
@@ -449,7 +449,7 @@ pub fn undo(context: &Context<'_>, session: &Session) -> Result<()> {
             expected: Expected::At(start),
             new: None,
         };
-        // Moved meanwhile: then somebody uses it, and it stays.
+        // A branch that moved meanwhile is in use, and stays.
         let _ = context.repo.swap_refs(&[change])?;
     }
     forget(context, session.sid);

@@ -1,5 +1,5 @@
-//! Starting sessions: the versions of a task are planned, each session is made, and its supervisor is launched. A session
-//! whose supervisor cannot be launched is undone.
+//! Starts sessions: plans the versions of a task, creates each session and launches its supervisor. A session whose
+//! supervisor cannot be launched is undone.
 
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};

@@ -1,4 +1,4 @@
-//! Bringing what a new worktree needs and git does not track: what `.worktreeinclude` of the main worktree names.
+//! Copies untracked files into a new worktree: those that `.worktreeinclude` of the main worktree names.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::git::snapshot::capture::Checkout;
 use crate::git::worktree::include::{self, Large, LeftOut, Reason};
 
-/// Copies what is named, and returns what a person should know. Trouble here is told and stops no session.
+/// Copies the named files, and returns notices for the user. An error here is reported and does not stop the session.
 pub fn copy(context: &Context<'_>, to: &Checkout) -> Vec<String> {
     let Some(main) = context.repo.main_work_tree() else {
         return Vec::new();
@@ -39,7 +39,7 @@ fn copy_from(context: &Context<'_>, main: &Path, to: &Checkout) -> Result<Vec<St
     Ok(included.left_out.iter().filter_map(tell).collect())
 }
 
-/// Returns words for what was left out, unless it is there anyway.
+/// Describes a file that was not copied, unless it exists anyway.
 fn tell(left: &LeftOut) -> Option<String> {
     let why = match &left.reason {
         Reason::Exists | Reason::Tracked => return None,

@@ -2,7 +2,7 @@
 //!
 //! Lines of ours begin with a bar: `|=` a file, `|` a line of the diff with its numbers. Threads stand under their line:
 //! a box with their id, then their comments quoted with `>`. Everything else was typed: under a line it is a comment on
-//! it, under a thread an answer. A changed bar cannot be understood: that is said, and nothing is guessed.
+//! it, under a thread an answer. A changed line of ours is an error, never a guess.
 
 mod quotes;
 mod reader;
@@ -25,7 +25,7 @@ use crate::review::records::short_id;
 /// Makes foreign text visible as it is, so that an editor shows all of it.
 pub type Escape = fn(&str) -> String;
 
-/// What stands at the top of a form.
+/// The text at the top of a form.
 const HELP: &str = "\
 #: Type a comment under the line it is about; under a file's name, about the file; here, about the session.
 #: Type an answer under a thread, or write [x] in its box to resolve it.

@@ -1,4 +1,4 @@
-//! What threads say on a form: which lines under a box the form showed itself, and which were typed.
+//! The threads on a form: separates the lines that the form showed under a box from the typed ones.
 
 use std::collections::HashMap;
 
