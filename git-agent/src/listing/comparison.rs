@@ -1,4 +1,4 @@
-//! Versions of the same task side by side: their figures, the files that each changed, and the commands that take one.
+//! Versions of the same task side by side: their figures, their changed files, and the commands that merge one.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The sessions of this clone and of others, each in the state that it is really in.
+//! The sessions of this clone and of teammates, each in its real state.
 
 use crate::context::Context;
 use crate::error::Result;

@@ -8,9 +8,9 @@
 //! | `conversation` | an agent's own conversation: kept, copied, attached to |
 //! | `events` | reading and following a session's events |
 //! | `control` | stop, restart, answer, and recovery after a crash |
-//! | `checks` | what is compared around a turn: refs, reflogs, read-only files |
-//! | `caller` | which session a command was started in, and what it may do from there |
-//! | `trust` | letting the team's file decide what runs |
+//! | `checks` | the state compared around a turn: refs, reflogs, read-only files |
+//! | `caller` | the session that a command was started in, and the acts refused there |
+//! | `trust` | the user's trust in the team's file |
 //! | `list` | all sessions, each in its real state |
 
 pub mod caller;

@@ -1,4 +1,4 @@
-//! How much of a task goes into commit messages, by `agent.mergeMessage`.
+//! The part of a task that goes into commit messages, by `agent.mergeMessage`.
 
 use crate::config::settings;
 use crate::context::Context;

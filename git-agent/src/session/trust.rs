@@ -1,4 +1,4 @@
-//! Trusting the team's file: a person, not an agent, lets it decide what runs.
+//! Trust in the team's file: only the user, not an agent, lets it choose the commands that run.
 
 use crate::config::{self, TEAM_FILE, Team};
 use crate::context::Context;
@@ -46,7 +46,7 @@ pub fn trust(
     Ok(Trusted::Now)
 }
 
-/// Trusts the team's file no longer.
+/// Revokes the trust in the team's file.
 pub fn revoke(context: &Context<'_>) -> Result<()> {
     require_person(context)?;
     config::trust(context.repo, None)

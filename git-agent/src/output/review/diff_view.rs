@@ -1,4 +1,4 @@
-//! A diff as a person sees it: git's own, with the open comments in their places.
+//! git's own diff with the open comments at their lines.
 
 use std::ffi::OsString;
 use std::io::Write;

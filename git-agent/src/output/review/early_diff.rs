@@ -1,9 +1,8 @@
-//! The diff of all of a session's work, begun before all of its files were looked at.
+//! The diff of all of a session's work, begun before the whole worktree was read.
 //!
-//! git begins with the commits; usually that is all there is. The first files of it look the same whatever else is in
-//! the worktree, as long as they lie there as they were committed: those are shown at once, however many files there are.
-//! Before the first file of which that is not known, everything is looked at. Then the diff goes on, or another one begins
-//! with the files that were not shown yet.
+//! The diff starts with the committed changes, which usually are all there are. A file that is in the worktree as it was
+//! committed looks the same in the complete diff, so it is shown at once. Before the first file for which that is not
+//! known, the whole worktree is read. Then the diff continues, or a new one begins with the files not yet shown.
 
 use std::collections::HashSet;
 use std::io::Write;

@@ -1,8 +1,7 @@
-//! Lines of git's diff made fit for a terminal: what a file holds cannot steer it, and what changed within a line stands out.
+//! Prepares the lines of git's diff for a terminal: neutralises escapes in files, and emphasises changes within a line.
 //!
-//! A file can hold the very escapes that git colours its diff with. So git is told to use colours that were drawn at random
-//! for this process: those are replaced by the ones that the user configured, and any other escape comes from a file and is
-//! shown as text.
+//! A file can contain the same escapes that git colours its diff with. So git uses colours chosen at random for this
+//! process: they are replaced by the user's colours, and any other escape comes from a file and is shown as text.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! What in a worktree is neither shown nor judged.
+//! Files of a worktree that are neither shown nor judged.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,11 +1,11 @@
-//! Reviews as people see them.
+//! The output of reviews, as text and for programs.
 //!
 //! | file | owns |
 //! |---|---|
 //! | `diff_view` | git's diff with the comments in their places |
-//! | `early_diff` | the same diff, begun before all files were looked at |
+//! | `early_diff` | the same diff, begun before the whole worktree was read |
 //! | `weave` | comments between the lines of git's diff |
-//! | `emphasis` | lines of git's diff made fit for a terminal |
+//! | `emphasis` | safe escapes and changes within a line |
 //! | `diff_files` | changed files for programs |
 //! | `left_out` | files that are neither shown nor judged |
 //! | `threads` | comment threads and verdicts as blocks of text |

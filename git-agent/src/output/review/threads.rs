@@ -1,4 +1,4 @@
-//! Threads as people read them: in a diff under the line they are about, or in a list.
+//! Threads as text: in a diff under their line, or in a list.
 
 use crate::env::Millis;
 use crate::listing::verdicts::Judgement;

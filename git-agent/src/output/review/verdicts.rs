@@ -1,4 +1,4 @@
-//! Verdicts as they are given: the work before the question, the verdict after it, and the commands that come next.
+//! The output of a verdict: the work before the question, the recorded verdict, and the next commands.
 
 use std::collections::BTreeMap;
 

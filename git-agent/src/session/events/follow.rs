@@ -1,4 +1,4 @@
-//! A session's events as they come: from the spool while it grows, from git once the spool is gone, and no event twice.
+//! Follows a session's events: from the spool while it grows, from git once the spool is gone, and each event once.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -93,8 +93,8 @@ impl Follow {
     }
 }
 
-/// Returns a session as it is now, and whether nothing more will happen in it by itself: it has begun, nobody works, and
-/// no prompt waits for a supervisor that is there. `None` when it is gone.
+/// Returns the current session, and whether it is at rest: it has started, it has no supervisor, and no prompt waits for
+/// one. `None` when it is gone.
 pub fn look(context: &Context<'_>, sid: SessionId) -> Result<Option<(Session, bool)>> {
     // The prompts first: one that is taken up meanwhile shows in the state, which is read after.
     let coming = has_prompt_coming(context, sid)?;

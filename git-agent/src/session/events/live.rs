@@ -1,4 +1,4 @@
-//! The events of several sessions as they come, in the order of time, without looking from time to time.
+//! Follows the events of several sessions in the order of time, without polling.
 
 use std::os::fd::BorrowedFd;
 

@@ -1,4 +1,4 @@
-//! A session's events for reading: from git, then what is still in the spool; all of them, the last ones, or as they come.
+//! Reads a session's events, first from git and then from the spool: all of them, the last ones, or as they come.
 
 pub mod follow;
 pub mod live;
@@ -125,7 +125,7 @@ impl Iterator for All<'_> {
             self.in_git = None;
         }
         if let Some(sid) = self.spooled.take() {
-            // What was in the spool may be in git by now.
+            // Events of the spool may be in git by now.
             match Follow::after(self.store, sid, self.last).news(self.store) {
                 Ok(events) => self.rest = events.into_iter(),
                 Err(error) => return Some(Err(error)),

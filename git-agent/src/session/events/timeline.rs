@@ -1,4 +1,4 @@
-//! The events of several sessions as one story, in the order of time: all of them, or the last ones that fit.
+//! The events of several sessions in the order of time: all of them, or the last ones.
 
 use std::collections::BTreeMap;
 
@@ -104,19 +104,18 @@ impl Join {
     }
 }
 
-/// Which of the last events are told.
+/// Which of the last events are shown.
 pub struct Last<'w> {
     /// How many.
     pub count: usize,
-    /// Whether they are told to a person: the pieces of a message count as one, and what was used is only told with what
-    /// comes next.
+    /// Whether they are shown as text: the pieces of a message count as one, and usage is shown with the next event.
     pub in_words: bool,
-    /// Whether an event is told.
+    /// Whether an event is shown.
     pub wanted: &'w dyn Fn(&Event) -> bool,
 }
 
 impl Last<'_> {
-    /// Returns where those to be told begin.
+    /// Returns the index of the first event to show.
     fn start(&self, events: &[(usize, Event)]) -> usize {
         let mut left = self.count;
         for at in (0..events.len()).rev() {
@@ -129,7 +128,7 @@ impl Last<'_> {
         0
     }
 
-    /// Leaves those to be told. What was used in the turn of the first one goes with it, wherever it lies.
+    /// Keeps only the events to show, and the usage of the first one's turn, wherever it is.
     fn keep(&self, events: &mut Vec<(usize, Event)>) {
         let mut told = events.split_off(self.start(events));
         let turn_of = |index: usize| {
@@ -195,7 +194,7 @@ fn last_wanted(
         let end = events.last().map_or(0, |event| event.seq);
         let wanted = events.into_iter().filter(|event| (last.wanted)(event));
         let mut told: Vec<_> = wanted.map(|event| (index, event)).collect();
-        // What is told with the first of them, or is its beginning, may lie before it.
+        // The usage or the beginning of the first event may be before it.
         if all || last.start(&told) > 0 {
             last.keep(&mut told);
             return Ok((told, end));

@@ -1,4 +1,4 @@
-//! Waiting until sessions are in a state, without looking from time to time.
+//! Waits until sessions are in a state, without polling.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::store::log::spool;
 /// How long a supervisor may take to end after its session has come to rest.
 const LETTING_GO: Duration = Duration::from_secs(5);
 
-/// What is waited for.
+/// The states to wait for.
 #[derive(Debug, Clone)]
 pub struct Wish {
     /// The states that end the wait. What lies beyond one of them in a session's life ends it too.

@@ -1,4 +1,4 @@
-//! One turn, attempt by attempt: the conversation it goes on with, the agent's run, and whether it is tried again.
+//! The attempts of one turn: the conversation that it continues, the agent's run, and whether another attempt follows.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ impl Supervisor<'_, '_> {
         let text = match back {
             Ok(false) => return Ok(()),
             Ok(true) => "the agent's conversation was restored from the session's log".to_owned(),
-            // Without it the agent is told what was said.
+            // Without it the agent gets the conversation as text.
             Err(error) => format!(
                 "the agent's conversation cannot be restored: {}",
                 error.with_causes()
@@ -53,7 +53,7 @@ impl Supervisor<'_, '_> {
         Ok(())
     }
 
-    /// Gives a session that branches off a copy of the conversation. Without one the agent is told what was said.
+    /// Copies the conversation for a fork. Without a copy the agent gets the conversation as text.
     fn copy_conversation(&mut self, turn: &mut Turn, origin: &Origin) -> Result<()> {
         let id = conversation_id(turn, BRANCH);
         match copy::copy(self.context, &self.spec, turn, origin, &id) {
@@ -150,7 +150,7 @@ impl Supervisor<'_, '_> {
         let mut until = None;
         if limited && let Some(provider) = &self.live.provider {
             let told = wait.unwrap_or_else(|| retry::wait_for_limit(trouble, patience.tried()));
-            // Nobody waits longer than that: whoever asks the provider sooner hears the same from it.
+            // No session waits longer than that: one that asks the provider sooner gets the same answer.
             if told <= patience.cool_down {
                 until = Some(rate_limit::note(&self.context.store, provider, told)?);
             }

@@ -1,4 +1,4 @@
-//! What sessions may use: one alone, and those of a group together.
+//! The budgets of sessions: of one alone, and of a group together.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct Budget {
     pub time: Option<Duration>,
 }
 
-/// What was used.
+/// The usage so far.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Spent {
     /// US dollars.
@@ -41,7 +41,7 @@ impl Budget {
         *self == Budget::default()
     }
 
-    /// Says in words what is used up, if anything is.
+    /// Describes the exceeded limit, if any.
     pub fn complaint(&self, spent: &Spent, whose: &str) -> Option<String> {
         if let Some(limit) = self.cost.filter(|limit| spent.cost > *limit) {
             // A limit below a cent is not told as none.

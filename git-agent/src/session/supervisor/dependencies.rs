@@ -1,4 +1,4 @@
-//! Sessions that wait for others, and start from the merged result of what they waited for.
+//! Sessions that wait for other sessions, and start from their merged work.
 
 use crate::context::Context;
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! Starting a session's supervisor: a detached process of our own that outlives the terminal, one a session.
+//! Starts a session's supervisor: a detached process that outlives the terminal, one per session.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub const VERB: &str = "__supervise";
 /// How long the starter waits to hear that the supervisor began well.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is known about a supervisor: `run/<sid>.json`.
+/// The record of a supervisor: `run/<sid>.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunFile {
     /// The supervisor.
@@ -41,7 +41,7 @@ pub fn run_lock(store: &Store<'_>, sid: SessionId) -> PathBuf {
     store.dir().join("run").join(format!("{sid}.lock"))
 }
 
-/// Returns the file with a supervisor's complaints.
+/// Returns the file with a supervisor's errors.
 pub fn log_file(store: &Store<'_>, sid: SessionId) -> PathBuf {
     store.dir().join("run").join(format!("{sid}.log"))
 }
@@ -51,7 +51,7 @@ pub fn launch(context: &Context<'_>, sid: SessionId) -> Result<ProcessId> {
     context.store.require_dir("run")?;
     let mut environment = context.env.vars_outside_git();
     environment.push(("GIT_DIR".into(), context.repo.common_dir().into()));
-    // Whom an agent makes work is no judge of it, also where it has cleared its environment.
+    // A session started by an agent may not review that agent's work, even if the agent cleared its environment.
     if context.env.var(caller::MARK).is_none()
         && let Some(mark) = tree::inherited(caller::MARK).into_iter().next()
     {
@@ -70,7 +70,7 @@ pub fn launch(context: &Context<'_>, sid: SessionId) -> Result<ProcessId> {
     Ok(id)
 }
 
-/// Returns what is known about a session's supervisor; `None` when none runs.
+/// Returns the record of a session's supervisor; `None` when none runs.
 pub fn running(store: &Store<'_>, sid: SessionId) -> Result<Option<RunFile>> {
     if !lock::is_held(&run_lock(store, sid))? {
         return Ok(None);
@@ -134,17 +134,17 @@ pub struct Held {
 }
 
 impl Held {
-    /// Takes hold of a session; `None` when somebody else has.
+    /// Takes hold of a session; `None` when another process holds it.
     pub fn take(context: &Context<'_>, sid: SessionId) -> Result<Option<Self>> {
         context.store.require_dir("run")?;
         let path = run_lock(&context.store, sid);
-        // A supervisor that is being started for a prompt is not kept from it by waiting for whoever starts it.
+        // Do not wait for a process that is starting a supervisor: that would delay the supervisor itself.
         if lock::is_held(&path)? {
             return Ok(None);
         }
         let inbox = Inbox::open(&context.store, sid)?;
-        // With nobody on the way to give a prompt to a supervisor, all that wait do rest. Otherwise one that was left just
-        // before would count as resting here, and its sender would see the lock and leave it to this process.
+        // Only without a sender in action do all waiting prompts rest. Otherwise a prompt left just before would count as
+        // resting here, while its sender sees the lock and leaves the prompt to this process.
         let _settled = inbox.wait_for_senders()?;
         let Some(lock) = Lock::try_acquire(context.env, path)? else {
             return Ok(None);
@@ -154,7 +154,7 @@ impl Held {
         Ok(Some(Held { sid, lock, resting }))
     }
 
-    /// Lets go, and begins what came since: whoever sent it saw the lock and left it to this process.
+    /// Releases the session, and starts prompts that came since: their senders saw the lock and left them to this process.
     pub fn let_go(self, context: &Context<'_>) -> Result<()> {
         let inbox = Inbox::open(&context.store, self.sid)?;
         let _sending = inbox.begin_to_send()?;
@@ -167,7 +167,7 @@ impl Held {
     }
 }
 
-/// Writes what is known about a supervisor.
+/// Writes the record of a supervisor.
 pub fn write_run_file(store: &Store<'_>, sid: SessionId, run: &RunFile) -> Result<()> {
     let path = store.run_file(sid);
     let cannot = || format!("cannot write '{}'", path.display());
@@ -175,7 +175,7 @@ pub fn write_run_file(store: &Store<'_>, sid: SessionId, run: &RunFile) -> Resul
     file::replace(&path, bytes, Durability::Volatile)
 }
 
-/// Says that a session is about to get its supervisor, until dropped: its state needs one already, and nobody died.
+/// Announces a supervisor until dropped: the session's state already needs one, but it was not interrupted.
 #[derive(Debug)]
 pub struct Starting(Option<Lock>);
 
@@ -205,11 +205,11 @@ fn starting_lock(store: &Store<'_>, sid: SessionId) -> PathBuf {
     store.dir().join("run").join(format!("{sid}.starting"))
 }
 
-/// Returns the state as it really is: one that needs a supervisor and has none was interrupted.
+/// Returns the real state: a session that needs a supervisor and has none was interrupted.
 pub fn true_state(store: &Store<'_>, session: &Session) -> Result<State> {
-    // In this order: whoever starts a supervisor lets go only after that one has taken hold.
+    // In this order: a starter releases its lock only after the supervisor holds the session.
     if session.status.needs_supervisor()
-        // Who holds what is not to be seen in a directory that is closed.
+        // The locks in a directory without read permission cannot be seen.
         && !store.is_closed()
         && !is_starting(store, session.sid)?
         && !lock::is_held(&run_lock(store, session.sid))?

@@ -9,29 +9,29 @@ use crate::model::session::Session;
 use crate::process::limits::{LimitPlan, Limits, plan_limits};
 use crate::session::supervisor::budget::Budget;
 
-/// What bounds a turn.
+/// The limits of a turn.
 #[derive(Debug, Clone)]
 pub struct TurnBounds {
     /// How long a turn may take.
     pub timeout: Option<Duration>,
     /// How long an agent may be silent before it counts as stuck.
     pub stuck_after: Option<Duration>,
-    /// What is done with one that is.
+    /// The action for a stuck agent.
     pub when_stuck: WhenStuck,
     /// How long a request may stay unanswered.
     pub answer_within: Option<Duration>,
-    /// What the whole session may use.
+    /// The budget of the whole session.
     pub budget: Budget,
-    /// The session's group, and what that may use together.
+    /// The session's group and its common budget.
     pub group: Option<(String, Budget)>,
-    /// What the processes may use.
+    /// The limits of the processes.
     pub limits: LimitPlan,
 }
 
-/// What is done with an agent that is stuck.
+/// The action for a stuck agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenStuck {
-    /// It is said, and that is all.
+    /// Only report it.
     #[default]
     Wait,
     /// It is ended and started again on the same conversation.

@@ -1,5 +1,5 @@
 //! The supervisor of one session: waits for its dependencies and a slot, prepares the worktree, runs turn after turn, and
-//! decides what became of each. There is one process a session, and nothing central that could crash.
+//! decides the outcome of each. Each session has its own process, so that a crash affects only one session.
 
 pub(crate) mod attempt;
 pub mod budget;
@@ -70,7 +70,7 @@ fn supervise(context: &Context<'_>, sid: SessionId) -> Result<()> {
     }
 }
 
-/// Holds a session until it has nothing to do. Returns whether something came meanwhile that nobody else will do.
+/// Holds a session until it has nothing to do. Returns whether a prompt came meanwhile that is left to this process.
 fn watch_over(
     context: &Context<'_>,
     sid: SessionId,
@@ -107,7 +107,7 @@ fn watch_over(
     *sending = Some(inbox.begin_to_send()?);
     drop(lock);
     result?;
-    // A prompt that came after the last look and before the lock was let go would be read by nobody.
+    // Otherwise a prompt that came after the last look and before the release of the lock would stay unread.
     Ok(goes_on && inbox.has_prompt()?)
 }
 
@@ -189,7 +189,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         self.live.writer.session()
     }
 
-    /// Records that there is something to do, so that whoever started this sees it no longer at rest.
+    /// Records that a prompt waits, so that the starter no longer sees the session at rest.
     fn queue(&mut self) -> Result<()> {
         let Some((id, ..)) = self.live.next_prompt()? else {
             return Ok(());
@@ -226,7 +226,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
                 from: prompt.from,
             })?;
             self.live.writer.note_status(State::Running, "")?;
-            // What is in the inbox is only removed once it is safe elsewhere.
+            // A message leaves the inbox only once it is recorded.
             self.live.writer.sync()?;
             self.live.inbox().remove(id)?;
             self.turn(prompt.text, prompt.again)?;
@@ -238,7 +238,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         self.session().settings.inbox_done == Some(id)
     }
 
-    /// Keeps an agent that is slow to start alive for a while after a turn, unless somebody needs the session idle. Returns
+    /// Keeps an agent that is slow to start alive for a while after a turn, unless a command needs the session idle. Returns
     /// whether there is more to do.
     fn linger(&mut self) -> Result<bool> {
         let linger = self.context.config.require(&settings::LINGER)?;
@@ -374,7 +374,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         Ok(true)
     }
 
-    /// Makes the worktree: as it was where it was removed after turns, with what was not committed.
+    /// Makes the worktree. One that was removed after a turn is restored with its uncommitted work.
     fn make_worktree(&mut self) -> Result<()> {
         let (context, session) = (self.context, self.session().clone());
         let guest = session.settings.shares.is_some();

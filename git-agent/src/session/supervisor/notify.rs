@@ -1,4 +1,4 @@
-//! Telling a person that a session needs them: the command of `agent.notify`, started and not waited for.
+//! Tells the user that a session needs attention: starts the command of `agent.notify` without waiting for it.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

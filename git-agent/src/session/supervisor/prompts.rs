@@ -23,7 +23,7 @@ pub fn keep_first(context: &Context<'_>, sid: SessionId, task: &str) -> Result<(
     Ok(())
 }
 
-/// Leaves a message for a session and makes sure that somebody reads it.
+/// Leaves a message for a session and makes sure that a supervisor reads it.
 pub fn send(context: &Context<'_>, sid: SessionId, message: &Message) -> Result<Delivery> {
     let inbox = Inbox::open(&context.store, sid)?;
     let _sending = inbox.begin_to_send()?;
@@ -67,8 +67,8 @@ pub fn left(
     Ok(texts)
 }
 
-/// Makes sure that somebody reads a prompt that was left by a command that died before it had started anybody. Returns
-/// nothing where there is none.
+/// Makes sure that a supervisor reads a prompt whose sender died before it started one. Returns `None` without such a
+/// prompt.
 pub fn deliver_left(context: &Context<'_>, sid: SessionId) -> Result<Option<Delivery>> {
     let inbox = Inbox::open(&context.store, sid)?;
     let _sending = inbox.begin_to_send()?;

@@ -1,4 +1,4 @@
-//! What a session waits for before a turn: the sessions it depends on, its provider, a slot, its worktree.
+//! The waits of a session before a turn: for the sessions it depends on, its provider, a slot and its worktree.
 
 use std::time::{Duration, Instant};
 
@@ -128,7 +128,7 @@ impl Supervisor<'_, '_> {
         }
     }
 
-    /// Waits until nobody else writes in the worktree: sessions may share one. Any number may read in it while nobody writes.
+    /// Waits until no other session writes in a shared worktree. Without a writer, any number of sessions may read in it.
     pub(crate) fn await_worktree(&mut self) -> Result<bool> {
         let locks = self.context.store.require_dir("worktrees")?;
         let mut watch = Watch::new()?;

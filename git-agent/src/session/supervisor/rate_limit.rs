@@ -1,5 +1,4 @@
-//! Rate limits are a provider's, not a session's: whoever hears of one writes down until when, and every session of that
-//! provider waits until then.
+//! Rate limits of providers: a session that meets one records its end, and every session of that provider waits until then.
 
 use std::path::PathBuf;
 use std::time::Duration;

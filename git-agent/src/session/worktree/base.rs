@@ -1,5 +1,5 @@
-//! Where the work of somebody else's session begins, as far as this clone can tell by itself. Whoever writes a record may
-//! name any commit in it as the beginning, also one behind which half of the work is hidden.
+//! The base of a teammate's session, computed by this clone. The writer of a record may name any commit as the base, even
+//! one that hides half of the work.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -41,7 +41,7 @@ impl<'a> Branches<'a> {
         let Some(recorded) = recorded(self.repo, session.base.as_deref()) else {
             return Ok(shared);
         };
-        // What has landed is part of the parent: only the record still tells it apart.
+        // Merged work is part of the parent: only the record still tells it apart.
         let counts = match landed {
             true => self.repo.is_ancestor(recorded, tip)?,
             false => self.is_published(session, recorded)?,
@@ -49,9 +49,9 @@ impl<'a> Branches<'a> {
         Ok(if counts { Some(recorded) } else { shared })
     }
 
-    /// Returns the tips of a session's parent: here, and where this clone gets it from. Where nobody here knows the parent,
-    /// those of the main branch and of the one that is checked out. Branches of just any remote are not asked: whoever
-    /// shares a session may have put its code there.
+    /// Returns the tips of a session's parent: here, and at its upstream. If this clone does not know the parent, those of
+    /// the main branch and of the current branch. Branches of other remotes do not count: the owner of a shared session may
+    /// have pushed its code there.
     fn parent_tips(&self, session: &Session) -> Result<Vec<ObjectId>> {
         let parent = session.parent.as_deref();
         let parent = parent.filter(|name| self.repo.is_valid_branch(name));
@@ -79,7 +79,7 @@ impl<'a> Branches<'a> {
         };
         let mut tips = Vec::new();
         for name in names {
-            // A name that leads nowhere is no branch.
+            // A name that leads nowhere is not a branch.
             tips.extend(self.repo.find_ref(&name).ok().flatten());
         }
         if parent.is_none() {

@@ -1,4 +1,4 @@
-//! Taking worktrees away without losing anything: only what is integrated or saved goes, and everything can be brought back.
+//! Removes worktrees without loss: only merged or saved work is removed, and everything can be restored.
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -235,7 +235,7 @@ fn clean_one(
     if found.is_none()
         && let Some(moved) = work::moved(context, session)?
     {
-        // It may be somebody's own by now: whoever moved it says so first.
+        // The user may have taken it over: `doctor --fix` must record the move first.
         one.kept.push(format!(
             "its worktree was moved to '{}'; 'git agent doctor --fix' records that",
             moved.path.display()
@@ -472,8 +472,8 @@ fn remove_worktree(
 
 /// Removes a session's worktree once all of it is in a snapshot, and the small ignored files beside it.
 ///
-/// The caller holds the session still and is alone in the worktree. Who writes there all the same is noticed: the last
-/// look is taken where nobody finds the folder by its name.
+/// The caller holds the session and is alone in the worktree. A process that writes there anyway is noticed: the last
+/// snapshot is taken after the folder was renamed.
 pub(crate) fn take_away(
     context: &Context<'_>,
     session: &Session,

@@ -1,4 +1,4 @@
-//! Committing a session's work on its branch.
+//! Commits a session's work on its branch.
 
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};

@@ -1,4 +1,4 @@
-//! Going into a session's worktree: a person's shell, editor or command, where the agent works, with what it has around it.
+//! Runs the user's shell, editor or command in a session's worktree, with the agent's environment.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -101,7 +101,7 @@ pub fn enter(context: &Context<'_>, session: &Session) -> Result<EnterCommand> {
     })?;
     // Looked at again: it may have gone before we were in it.
     let top = require_worktree(context, session)?;
-    // An agent that is not installed here any more is no reason to keep a person out.
+    // The user may enter even if the agent is not installed any more.
     let spec = choose_agent::of_session(&context.config, &context.store, session)
         .or_else(|_| AgentSpec::from_words(&["true".into()]))?;
     let mut environment = setup::environment(context, &spec, session)?;
@@ -165,7 +165,7 @@ impl EnterCommand {
 
 fn cannot_start(shown: &OsStr, error: std::io::Error) -> Error {
     let message = format!("cannot start '{}'", shown.to_string_lossy());
-    // As a shell says it: 127 for what is not there, 126 for what cannot run.
+    // As in a shell: 127 for a missing program, 126 for one that cannot run.
     let code = match error.kind() {
         std::io::ErrorKind::NotFound => 127,
         _ => 126,

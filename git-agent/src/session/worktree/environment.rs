@@ -1,6 +1,6 @@
 //! The environment of everything that runs in a session's worktree: setup, agent, tests, shell.
 //!
-//! Built from an allow-list: what a person exported for other work (keys above all) does not reach an agent unasked.
+//! Built from an allow-list: variables that the user exported for other work, keys above all, do not reach an agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -21,7 +21,7 @@ const PORTS: u16 = 10_000;
 /// A compose project's name is cut to this many characters.
 const LONGEST_PROJECT: usize = 63;
 
-/// What is particular to one session.
+/// The values of one session.
 #[derive(Debug, Clone)]
 pub struct Particulars<'a> {
     /// The session.

@@ -1,4 +1,4 @@
-//! Ends what a process that died was doing to a session's worktree: files on their way to another state, and worktrees
+//! Finishes the work of a process that died while it changed a session's worktree: half restored files, and worktrees
 //! that were never finished.
 
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::process::lock;
 use crate::session::supervisor::launch;
 use crate::session::worktree::restore;
 
-/// Brings a worktree, whose files were on their way when somebody died, to the state that they were to have. The half is
-/// kept for a while, and is never the session's work. Returns whether there was anything to do.
+/// Finishes a restore of a worktree whose process died. The half restored files are kept for a while, and never count as
+/// the session's work. Returns whether there was anything to do.
 pub fn finish(context: &Context<'_>, session: &Session, at: &Checkout) -> Result<bool> {
     let (repo, store) = (context.repo, &context.store);
     if !repo.is_half(at) {
@@ -88,7 +88,7 @@ pub fn give_up(
     }
 }
 
-/// Removes what a dead process left of a worktree that it was making. The caller holds the session: nobody makes it now.
+/// Removes the unfinished worktree of a dead process. The caller holds the session, so that no process makes it now.
 pub fn sweep(context: &Context<'_>, session: &Session) -> Result<()> {
     let Some(path) = session.worktree.as_deref().map(Path::new) else {
         return Ok(());
@@ -126,7 +126,7 @@ pub fn sweep(context: &Context<'_>, session: &Session) -> Result<()> {
     finish(context, session, &at).map(drop)
 }
 
-/// Returns whether something was left of a worktree of a session that nobody makes now.
+/// Returns whether an unfinished worktree is left of a process that died.
 pub fn is_left(context: &Context<'_>, session: &Session) -> Result<bool> {
     let Some(path) = session.worktree.as_deref().map(Path::new) else {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! Holding a session still: while its branch and worktree change hands, no turn begins in it.
+//! Holds a session: no turn begins in it while another command changes its branch and worktree.
 
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
@@ -14,7 +14,7 @@ use crate::session::supervisor::launch;
 struct Still {
     /// Keeps their supervisors away.
     sessions: Vec<launch::Held>,
-    /// Keeps away whoever shares their worktree.
+    /// Keeps away the sessions that share their worktree.
     worktree: Lock,
 }
 
@@ -68,7 +68,7 @@ impl Still {
 
 fn let_all_go(context: &Context<'_>, sessions: Vec<launch::Held>) -> Result<()> {
     let begun = sessions.into_iter().map(|one| one.let_go(context));
-    // Trouble with one is no reason to leave the others.
+    // An error with one does not stop the others.
     begun.fold(Ok(()), Result::and)
 }
 

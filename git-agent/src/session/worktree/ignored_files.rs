@@ -1,5 +1,5 @@
-//! What git ignores in a worktree, which no snapshot has: small files are kept beside when the worktree goes, and come
-//! back with it; whole directories are what builds leave behind, and are only named.
+//! Ignored files of a worktree, which snapshots do not contain: small files are kept when the worktree is removed, and
+//! restored with it; whole directories are usually build output, and are only named.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,9 +15,9 @@ use crate::model::session::SessionId;
 
 /// Where they are kept, below our own directory, by session.
 pub const PLACE: &str = "ignored";
-/// A file above this is no setting that a person wrote.
+/// A larger file is probably not a setting that the user wrote.
 const LARGE: u64 = 1 << 20;
-/// More than these of a worktree are what a build leaves behind.
+/// More files than this are probably build output.
 const MANY: usize = 256;
 /// How many are named in a sentence.
 const NAMED: usize = 4;
@@ -28,7 +28,7 @@ pub struct Ignored {
     /// Files that are kept and come back with the worktree.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
-    /// What goes for good: directories, with a slash at their end, large files and what is no file.
+    /// Deleted without a copy: directories, with a slash at their end, large files and special files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
     #[serde(skip)]
@@ -106,7 +106,7 @@ pub fn name_some(names: &[String]) -> String {
 }
 
 /// Copies the ignored files of a session back into its worktree, and returns the copies that are not needed any more once
-/// that is whole. What is in the way there stays, and so does the copy.
+/// that is complete. A file in the way stays, and so does the copy.
 pub fn bring_back(context: &Context<'_>, sid: SessionId, top: &Path) -> Result<Vec<PathBuf>> {
     let place = context.store.dir().join(PLACE).join(sid.as_str());
     let mut brought = Vec::new();
@@ -136,7 +136,7 @@ pub fn let_go(context: &Context<'_>, sid: SessionId, brought: &[PathBuf]) {
     remove_empty(&context.store.dir().join(PLACE).join(sid.as_str()));
 }
 
-/// Lets go of what was kept of a session.
+/// Deletes the kept files of a session.
 pub fn forget(context: &Context<'_>, sid: SessionId) {
     let _ = fs::remove_dir_all(context.store.dir().join(PLACE).join(sid.as_str()));
 }

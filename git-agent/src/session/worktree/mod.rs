@@ -2,10 +2,10 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `work`, `base`, `commit` | the work: committed or not, since when, and committing it |
-//! | `environment`, `setup` | what runs there, and with which variables |
-//! | `presence`, `hold` | who uses it right now |
-//! | `enter` | a person's shell, editor or command |
+//! | `work`, `base`, `commit` | the work, committed or not, its base, and committing it |
+//! | `environment`, `setup` | the variables and the setup command of a turn |
+//! | `presence`, `hold` | the commands and sessions that use it now |
+//! | `enter` | the user's shell, editor or command |
 //! | `snapshot` | snapshots that the user asks for |
 //! | `clean`, `restore`, `finish_restore`, `ignored_files` | removing it without loss, and bringing it back |
 

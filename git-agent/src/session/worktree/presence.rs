@@ -1,4 +1,4 @@
-//! Who is in a worktree besides the agent: people's commands hold it together, and whoever takes it away must be alone.
+//! The processes in a worktree beside the agent: the user's commands share it, and a command that removes it must be alone.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -18,12 +18,12 @@ const ATTEMPTS: usize = 100;
 /// How many processes are named.
 const NAMED: usize = 3;
 
-/// A place in a worktree, beside others. It ends with the last process that has it.
+/// Shared use of a worktree. It ends with the last process that inherited it.
 #[derive(Debug)]
 pub struct Presence(File);
 
 impl Presence {
-    /// Goes into the worktree with this admin directory; `None` when somebody is taking it away.
+    /// Enters the worktree with this admin directory; `None` while another process removes it.
     pub fn enter(context: &Context<'_>, admin_dir: &Path) -> Result<Option<Self>> {
         let path = lock_file(context, admin_dir)?;
         Ok(take(&path, File::try_lock_shared)?.map(Presence))
@@ -36,7 +36,7 @@ impl Presence {
     }
 }
 
-/// A worktree to oneself.
+/// Exclusive use of a worktree.
 #[derive(Debug)]
 pub struct Alone {
     path: PathBuf,
@@ -44,7 +44,7 @@ pub struct Alone {
 }
 
 impl Alone {
-    /// Takes the worktree with this admin directory; `None` while anybody is in it.
+    /// Takes the worktree with this admin directory; `None` while another process is in it.
     pub fn take(context: &Context<'_>, admin_dir: &Path) -> Result<Option<Self>> {
         let path = lock_file(context, admin_dir)?;
         Ok(take(&path, File::try_lock)?.map(|file| Alone { path, _file: file }))
@@ -78,7 +78,7 @@ fn lock_file(context: &Context<'_>, admin_dir: &Path) -> Result<PathBuf> {
     Ok(locks.join(format!("worktree-{id}")))
 }
 
-/// Takes a lock in one of its ways; `None` while somebody has it in another.
+/// Takes a lock, shared or exclusive; `None` while another process holds it otherwise.
 pub(crate) fn take(
     path: &Path,
     lock: impl Fn(&File) -> std::result::Result<(), TryLockError>,

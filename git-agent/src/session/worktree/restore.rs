@@ -1,4 +1,4 @@
-//! Bringing a session's worktree back: after a clean, after an accident, or to an earlier turn.
+//! Restores a session's worktree: after a clean, after an accident, or to an earlier turn.
 
 use std::path::Path;
 
@@ -192,7 +192,7 @@ fn make_again(
     Again::make(repo, Path::new(path), branch, snapshot)
 }
 
-/// Goes back to an earlier state in a worktree that is there. What is there now is snapshotted first.
+/// Returns an existing worktree to an earlier state, after a snapshot of its current files.
 pub fn rewind(context: &Context<'_>, session: &Session, which: &Which) -> Result<Kept> {
     caller::permit(context, Act::Restore, [session])?;
     while_still(context, session, || rewind_still(context, session, which))
@@ -213,7 +213,7 @@ fn rewind_still(context: &Context<'_>, session: &Session, which: &Which) -> Resu
     Ok(kept)
 }
 
-/// Takes a worktree, and its branch with it, from `now` to another snapshot. Whoever comes after a crash ends that.
+/// Moves a worktree and its branch from `now` to another snapshot. After a crash the next command finishes it.
 fn go_to(
     context: &Context<'_>,
     session: &Session,
@@ -247,8 +247,8 @@ fn go_to(
     }
 }
 
-/// Undoes what was done in a worktree since a snapshot. `now` is a snapshot of it as it is. Where another session works as
-/// well its commits stay.
+/// Undoes the changes in a worktree since a snapshot. `now` is a snapshot of its current state. The commits of another
+/// session in the same worktree stay.
 pub(crate) fn undo(
     context: &Context<'_>,
     session: &Session,
@@ -314,8 +314,8 @@ pub struct Recreated {
     pub ignored: Ignored,
 }
 
-/// Makes a session's worktree anew from its branch; what was in it is in a snapshot. Refused where that would lose ignored
-/// files that were written there, unless they may go.
+/// Creates a session's worktree again from its branch, after a snapshot of the old one. Refused if that would delete
+/// ignored files, unless the user allowed it.
 pub fn recreate(context: &Context<'_>, session: &Session, drop_ignored: bool) -> Result<Recreated> {
     caller::permit(context, Act::Restore, [session])?;
     work::require_started(context, session)?;

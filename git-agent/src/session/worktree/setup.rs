@@ -1,4 +1,4 @@
-//! Preparing a turn: its environment, its guard, and the setup command before the first one.
+//! Prepares a turn: its environment, its guard, and the setup command before the first one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -95,7 +95,7 @@ pub fn choose_port(context: &Context<'_>, live: &mut Live<'_>) -> Result<()> {
         return Ok(());
     }
     let sid = live.writer.session().sid;
-    // Others choose at the same time; what is appended is seen by whoever lists the sessions.
+    // Other sessions choose at the same time. A port is seen by them once it is appended to the log.
     let locks = context.store.require_dir("locks")?;
     let _lock = Lock::acquire(context.env, locks.join("ports"), PATIENCE)?;
     let taken = taken_ports(&context.store.list(Scope::Mine)?);

@@ -1,4 +1,4 @@
-//! What a session has made: its worktree as git knows it, and all of its work, committed or not.
+//! The work of a session: its worktree as git knows it, and all of its changes, committed or not.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,8 @@ use crate::session::worktree::finish_restore;
 use crate::store::list::Listed;
 use crate::store::log::writer::SessionWriter;
 
-/// Returns a session's worktree as git knows it; `None` when it has none (any more). A change of its files that somebody
-/// began and did not live to end is ended first.
+/// Returns a session's worktree as git knows it; `None` when it has none (any more). A restore that a process began
+/// before it died is finished first.
 pub fn checkout(context: &Context<'_>, session: &Session) -> Result<Option<Checkout>> {
     let Some(path) = session.worktree.as_deref().map(Path::new) else {
         return Ok(None);
@@ -46,7 +46,7 @@ pub fn require_checkout(context: &Context<'_>, session: &Session) -> Result<Chec
     checkout(context, session)?.ok_or_else(|| no_worktree(context, session))
 }
 
-/// Removes the locks of git in a session's worktree that nobody holds any more. Returns them.
+/// Removes the locks of dead git processes in a session's worktree. Returns them.
 pub fn clear_locks(context: &Context<'_>, session: &Session) -> Result<Vec<PathBuf>> {
     match checkout(context, session)? {
         Some(at) => context
@@ -143,19 +143,19 @@ pub fn as_commit(context: &Context<'_>, session: &Session) -> Result<ObjectId> {
 /// A session's work at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Work {
-    /// Where it left its parent.
+    /// The commit where it left its parent.
     pub base: ObjectId,
     /// The last commit.
     pub tip: ObjectId,
     /// The files of the last commit.
     pub committed: ObjectId,
-    /// What is staged.
+    /// The files of the index.
     pub staged: ObjectId,
     /// All files, uncommitted and untracked ones included.
     pub tree: ObjectId,
     /// The worktree, where there is one.
     pub checkout: Option<Checkout>,
-    /// What is in the worktree and not among these files, because git keeps no such thing.
+    /// Entries of the worktree that git cannot store, such as nested repositories.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -169,13 +169,13 @@ impl Work {
 /// Whether a look at a session's work is to be remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// What was seen may be forgotten.
+    /// Nothing is kept.
     Nothing,
-    /// What was seen stays in the session's chain of snapshots, for what is said about it.
+    /// The seen files stay in the session's chain of snapshots, for the comments about them.
     Snapshot,
 }
 
-/// Looks at a session's work as it is now. The user's index and HEAD are not touched.
+/// Reads a session's current work. The user's index and HEAD do not change.
 pub fn look(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Work> {
     let now = present(context, listed, keep)?;
     Ok(Work {

@@ -1,4 +1,4 @@
-//! What an agent is told besides the task, and the conversation so far for those that cannot remember it.
+//! The briefing of an agent beside the task, and the conversation as text for agents that cannot resume it.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ pub fn prompt(
     ))
 }
 
-/// Returns what the session's role wants its agent to know in every turn, for agents that take it beside the prompt.
+/// Returns the role's instructions for every turn, for agents that take them beside the prompt.
 pub fn instructions(context: &Context<'_>, spec: &AgentSpec, session: &Session) -> Result<String> {
     match spec.family {
         Family::ClaudeStream => skills(context, session),
@@ -98,7 +98,7 @@ pub fn history(context: &Context<'_>, session: &Session) -> Result<Option<PathBu
     let mut text = String::new();
     if let Some(origin) = session.parent_session {
         match session.settings.conversation {
-            // Somebody else's: only after a person said so, and never as if it were this user's own words.
+            // A teammate's: only with the user's consent, and never as if it were the user's own words.
             Some(true) => {
                 let tip = crate::session::conversation::keep::origin(context, origin)?
                     .and_then(|found| found.tip);
@@ -121,7 +121,7 @@ pub fn history(context: &Context<'_>, session: &Session) -> Result<Option<PathBu
     if foreign.is_empty() && text.is_empty() {
         return Ok(None);
     }
-    // What is cut is never one of the lines around somebody else's words.
+    // The cut never removes the lines around a teammate's words.
     let room = HISTORY.saturating_sub(foreign.len());
     let text = foreign + tail(&text, room);
     let dir = context

@@ -1,4 +1,4 @@
-//! The clocks of a turn: what is due when, and what is done when one has run out.
+//! The deadlines of a turn, and the action when one has passed.
 
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ impl Live<'_> {
         .min()
     }
 
-    /// Returns when what was written must be in git.
+    /// Returns when the written events must be in git.
     pub(crate) fn flush_at(&self) -> Option<Instant> {
         let due = self.writer.flush_deadline()?;
         let left = due.0.saturating_sub(self.env.now().0);

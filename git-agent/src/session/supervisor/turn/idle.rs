@@ -1,4 +1,4 @@
-//! Waiting while no turn runs: for messages and signals, a moment, or something of the caller's.
+//! Waits while no turn runs: for messages, signals, a time, or a condition of the caller.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
@@ -20,7 +20,7 @@ impl Live<'_> {
         Ok(self.ending.is_some() || self.inbox.has_prompt()?)
     }
 
-    /// Returns whether somebody needs the session without its supervisor.
+    /// Returns whether a command needs the session without its supervisor.
     pub fn is_unwanted(&self) -> Result<bool> {
         let mut unwanted = false;
         for (id, message) in self.inbox.list()? {

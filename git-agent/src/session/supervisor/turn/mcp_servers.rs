@@ -34,7 +34,7 @@ pub fn offered(
         }
         let key = |key: &str| format!("agent-mcp.{name}.{key}");
         let Some(command) = config.string(&key("command")) else {
-            // Its command may only be one that nobody has trusted yet, which is said where settings are read.
+            // Its command may be in a team file that is not trusted yet, which is reported where settings are read.
             if named_by_team {
                 continue;
             }

@@ -1,5 +1,4 @@
-//! The supervisor's hands during a turn: it records events, holds the agent's process, and waits for whatever comes next,
-//! without ever waking up for nothing.
+//! The running turn: records events, holds the agent's process, and waits for the next event without polling.
 
 pub mod briefing;
 pub(crate) mod deadlines;
@@ -54,11 +53,11 @@ pub struct Live<'a> {
     process: Option<Running>,
     queue: VecDeque<Input>,
     clocks: Clocks,
-    /// The requests that wait for an answer, oldest first, each with when it is refused if nobody gives one.
+    /// The requests that wait for an answer, oldest first, each with the time at which it is refused without one.
     requests: Vec<(String, Option<Instant>)>,
     /// The process groups of commands that tell a person.
     told: Vec<u32>,
-    /// Why the turn shall end, once somebody or something wants that.
+    /// Why the turn shall end, once a command or a limit wants that.
     pub ending: Option<Ending>,
     turn: Turn,
 }
@@ -140,7 +139,7 @@ impl<'a> Live<'a> {
 
     /// Begins a turn: from now on its clocks run. `worked` is how long it was worked on before it was tried again.
     pub fn begin(&mut self, turn: &Turn, worked: Duration) -> Result<()> {
-        // One that stayed after the last turn and died since is no crash of this one: the driver starts another.
+        // If the process stayed after the last turn and died since, this turn did not crash: the driver starts another.
         let dead = |running: &Running| running.spawned.handle.wait(Some(Duration::ZERO));
         if self.process.as_ref().map(dead).transpose()? == Some(true)
             && let Some(mut running) = self.process.take()
@@ -171,7 +170,7 @@ impl<'a> Live<'a> {
         self.progress
     }
 
-    /// Returns what is done with an agent that is stuck.
+    /// Returns the action for a stuck agent.
     pub fn when_stuck(&self) -> WhenStuck {
         self.bounds.when_stuck
     }
@@ -351,7 +350,7 @@ impl<'a> Live<'a> {
                 // It will never answer again: it ends by itself now, or is ended.
                 self.clocks.cancel_by.get_or_insert(Instant::now() + GRACE);
             }
-            // A stream that ends is no sign of life.
+            // A stream that ends is not a sign of life.
             if !ended || self.queue.len() > before {
                 self.clocks.silent_since = Some(Instant::now());
                 // What it says because it is being ended does not make it work again.
@@ -433,7 +432,7 @@ impl Link for Live<'_> {
         };
         let spawned = spawn::spawn(self.env, &Shim::own(), spec)?;
         if self.ending.is_none() {
-            // What was to end an earlier process of the same turn is not about this one.
+            // The deadline of an earlier process of the same turn does not apply to this one.
             self.clocks.cancel_by = None;
         }
         self.process = Some(Running::new(spawned, program.stdin)?);

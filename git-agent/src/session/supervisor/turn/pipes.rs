@@ -1,4 +1,4 @@
-//! A running agent's pipes: what is written to it waits until it takes it, and what it prints comes as lines.
+//! The pipes of a running agent: input waits until the agent reads it, and output comes as lines.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -148,11 +148,11 @@ impl Running {
     /// Returns how much of a line that is not whole yet may be passed on.
     fn begun(&self, side: Stream) -> Option<usize> {
         let bytes = self.lines.unfinished_bytes(side);
-        // What is longer is no question, and would be searched again and again.
+        // A longer line is not a question, and would be searched again and again.
         (bytes.len() < QUESTION).then(|| words_end(bytes)).flatten()
     }
 
-    /// Takes what is left of the output, and the status.
+    /// Takes the rest of the output, and the status.
     pub fn finish(&mut self, queue: &mut VecDeque<Input>) -> Result<Exit> {
         let until = Instant::now() + DRAIN;
         let mut emit = |piece| queue.push_back(as_input(piece));

@@ -1,4 +1,4 @@
-//! When a turn that failed for want of a working model is tried again, and after how long.
+//! Decides whether and when a turn that failed because of the model is tried again.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const FAILED: Duration = Duration::from_secs(5);
 /// An agent that has tried for so long by itself has tried enough.
 const TRIED: Duration = Duration::from_secs(60);
 
-/// What is left to try in one turn.
+/// The attempts that are left in one turn.
 #[derive(Debug, Clone)]
 pub struct Patience {
     /// How often a turn may be tried again.
