@@ -278,3 +278,85 @@ fn hints_name_things_as_a_shell_reads_them() {
         assert!(!tells(good), "{good}");
     }
 }
+
+/// Words that name nobody in particular: the text names the role instead.
+const VAGUE: [&str; 5] = ["whom", "whoever", "somebody", "nobody", "anybody"];
+
+/// Words after "is no" that make no dialect of it.
+const AFTER_NO: [&str; 5] = ["longer", "more", "different", "fewer", "less"];
+
+/// The one line that may: a task of the tour, which the README's reader types.
+const TOUR: &str = "Greets whoever runs it.";
+
+/// Returns the phrase in a line that a reader of plain English would stumble over.
+fn stumbling_block(line: &str) -> Option<String> {
+    // Names of constants and of values in a message are not prose.
+    let words: Vec<&str> = line
+        .split(|c: char| !(c.is_alphanumeric() || "_'{}.:;,".contains(c)))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let plain = |word: &str| {
+        let word = word.trim_end_matches(['.', ':', ';', ',']);
+        let constant = word.len() > 1 && !word.contains(|c: char| c.is_ascii_lowercase());
+        (!constant).then(|| word.to_lowercase())
+    };
+    let vague = |word: &&&str| plain(word).is_some_and(|word| VAGUE.contains(&word.as_str()));
+    if let Some(word) = words.iter().find(vague) {
+        return Some((*word).to_owned());
+    }
+    for (at, pair) in words.windows(2).enumerate() {
+        let before = at.checked_sub(1).and_then(|before| plain(words[before]));
+        let after = words.get(at + 2).and_then(|after| plain(after));
+        let denies = matches!(pair, ["is" | "are" | "was" | "were", "no"]);
+        if denies
+            && before.as_deref() != Some("there")
+            && let Some(after) = after.filter(|after| !AFTER_NO.contains(&after.as_str()))
+        {
+            return Some(format!("{} no {after}", pair[0]));
+        }
+        if matches!(
+            pair,
+            [
+                "what" | "What",
+                "is" | "was" | "were" | "are" | "has" | "had"
+            ]
+        ) {
+            return Some(pair.join(" "));
+        }
+    }
+    None
+}
+
+#[test]
+fn the_prose_is_plain() {
+    let mut offences = Vec::new();
+    for source in &sources() {
+        let prose = source.path.starts_with("man/") || source.path.ends_with("README.md");
+        if !prose && !source.is_product() {
+            continue;
+        }
+        for (index, line) in source.text.lines().enumerate() {
+            if let Some(phrase) = stumbling_block(line).filter(|_| !line.contains(TOUR)) {
+                offences.push(format!("{}:{}: {phrase}", source.path, index + 1));
+            }
+        }
+    }
+    none(
+        "a subject, a verb and a noun: see the guide to plain English",
+        offences,
+    );
+    for bad in [
+        "'x' is no directory",
+        "/// What is kept beside the index.",
+        "whoever may push",
+    ] {
+        assert!(stumbling_block(bad).is_some(), "{bad}");
+    }
+    for good in [
+        "it is no longer there",
+        "there is no remote",
+        "ask_nobody()",
+    ] {
+        assert_eq!(stumbling_block(good), None, "{good}");
+    }
+}
