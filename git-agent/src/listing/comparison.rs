@@ -87,7 +87,7 @@ pub fn versions(
                 (delta.path, touched)
             })
             .collect();
-        // Programs are told what people see, where a renamed file is one.
+        // Programs get the same list as users: a renamed file counts once.
         let mut summary = summary;
         if let Finding::Known(changes) = &mut summary.changes {
             let counts = || files.values().filter_map(|touched| touched.lines);
@@ -105,7 +105,7 @@ pub fn versions(
     Ok(versions)
 }
 
-/// Returns the result of the tests of a version: of its files as they are, or of what it becomes in the branch it came from.
+/// Returns the check result of a version: of its files, or of its merge into the parent.
 fn tests(context: &Context<'_>, summary: &Summary, work: &Work) -> Option<String> {
     let word = |colour: TestColour| match colour {
         TestColour::Green => "passed",

@@ -71,7 +71,7 @@ pub fn overview(context: &Context<'_>, selection: &Selection) -> Result<Overview
     })
 }
 
-/// Adds what a session conflicts with: the branch it goes to, and other sessions.
+/// Adds the conflicts of a session: with its parent branch and with other sessions.
 fn with_conflicts(summary: Summary, pairs: &[Pair]) -> OverviewRow {
     let sid = Some(summary.session.sid);
     let conflicts_with = pairs

@@ -37,7 +37,7 @@ pub struct Board<'c, 'a> {
     recount: Option<Instant>,
 }
 
-/// What a refresh found.
+/// The result of a refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refreshed {
     /// No refresh was due.
@@ -117,7 +117,7 @@ impl<'c, 'a> Board<'c, 'a> {
             sessions.any(|listed| listed.session.status == State::Interrupted)
         };
         if died(&listing) {
-            // What cannot be recorded now is shown all the same, and tried again later.
+            // A state that cannot be recorded now is shown anyway, and recorded later.
             let _ = recover::heal(self.context, &listing);
             listing = list::read(self.context, &self.selection)?;
         }

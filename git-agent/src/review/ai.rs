@@ -42,11 +42,11 @@ pub struct Subject {
     pub new: ObjectId,
     /// The files whose attributes count: those that the work began from.
     pub attributes: ObjectId,
-    /// What the work was meant to do.
+    /// The task of the work.
     pub task: String,
 }
 
-/// What an agent answered.
+/// The answer of an agent.
 #[derive(Debug)]
 pub struct Answered {
     /// The session it answered in.
@@ -57,7 +57,7 @@ pub struct Answered {
     pub who: Person,
 }
 
-/// Who reviews.
+/// The reviewer.
 #[derive(Debug, Clone, Default)]
 pub struct Reviewer<'w> {
     /// The agent.
@@ -133,7 +133,7 @@ impl<'l> About<'l> {
 /// A review by an agent.
 #[derive(Debug)]
 pub struct Reviewed {
-    /// What the agent answered.
+    /// The agent's answer.
     pub answered: Answered,
     /// Its findings; nothing where the answer holds none that can be read.
     pub findings: Option<Vec<Finding>>,
@@ -315,7 +315,7 @@ fn ask(
     }
 }
 
-/// Returns what the agent said in answer to the last prompt: its own words, or what a plain command printed.
+/// Returns the agent's answer to the last prompt: its message, or the output of a plain command.
 fn answer(context: &Context<'_>, sid: crate::model::session::SessionId) -> Result<String> {
     let (mut said, mut printed) = (Vec::<String>::new(), Vec::<String>::new());
     let tip = context.store.log_tip(sid)?.map(|tip| tip.id);
@@ -341,7 +341,7 @@ fn answer(context: &Context<'_>, sid: crate::model::session::SessionId) -> Resul
     Ok(parts.join("\n"))
 }
 
-/// Takes away what the review needed. The branch goes only if nothing was added to it.
+/// Removes the scratch worktree and its branch. A branch with new commits stays.
 fn put_away(context: &Context<'_>, session: &Session, start: ObjectId) -> Result<()> {
     state::set_state(context, session.sid, State::Discarded, "the review is over")?;
     let listed = Listed::own(session.clone());

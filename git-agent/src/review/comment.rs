@@ -17,7 +17,7 @@ use crate::session::events;
 use crate::session::worktree::work::{self, Keep, Work};
 use crate::store::list::Listed;
 
-/// What a comment is about, as a person says it.
+/// The target of a comment, as the user names it.
 #[derive(Debug, Clone, Copy)]
 pub enum CommentTarget<'t> {
     /// The session as a whole.
@@ -98,7 +98,7 @@ fn line_before(
     before.filter(|before| before != text)
 }
 
-/// Works out what the comment is about.
+/// Resolves the target of the comment.
 fn place(
     context: &Context<'_>,
     listed: &Listed,
@@ -150,7 +150,7 @@ fn typed_path(context: &Context<'_>, text: &OsStr, exists: &dyn Fn(&[u8]) -> boo
     typed.strip_prefix(b"./").unwrap_or(typed).to_vec()
 }
 
-/// Reads a file's name as git and we write odd ones, with what follows it.
+/// Reads a quoted file name, as git writes unusual ones, and the text after it.
 fn unquoted(typed: &[u8]) -> Option<Vec<u8>> {
     let end = typed.iter().rposition(|byte| *byte == b'"')? + 1;
     let mut plain = unquote(&typed[..end])?;
@@ -326,7 +326,7 @@ fn write(context: &Context<'_>, found: &LoadedReviews<'_>, action: Action) -> Re
     Ok(())
 }
 
-/// Refuses to change what another author said.
+/// Refuses to change another author's comment.
 fn require_own(context: &Context<'_>, found: &LoadedReviews<'_>) -> Result<()> {
     let writer = context.store.writer()?;
     let speaker = records::author(context)?;

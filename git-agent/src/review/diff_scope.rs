@@ -24,9 +24,9 @@ pub enum Scope {
     Unstaged,
     /// Everything that is not committed.
     Uncommitted,
-    /// What changed since a person last looked.
+    /// Changes since the user last looked.
     SinceReview,
-    /// What one turn did.
+    /// The changes of one turn.
     Turn(u64),
 }
 
@@ -41,7 +41,7 @@ pub struct Compared {
     pub note: Option<String>,
 }
 
-/// Returns what to compare for a part of a session's work.
+/// Returns the trees to compare for a part of a session's work.
 pub fn compared(
     context: &Context<'_>,
     listed: &Listed,
@@ -155,7 +155,7 @@ fn begin_of(
         (None, Some(end)) if !chain.is_empty() => return Some(end),
         (None, _) => &chain[..],
     };
-    // Nothing is taken twice: what a review kept before may be what the turn began with.
+    // A snapshot that a review kept may be the one that the turn began with.
     let earlier = |kept: &Kept| {
         let time = u64::try_from(kept.snapshot.time).unwrap_or(0) * 1000;
         begun.is_some_and(|begun| time + 1000 <= begun.0)

@@ -18,12 +18,12 @@ use crate::review::{git_notes, records};
 use crate::session::worktree::work::{self, Keep, Work};
 use crate::store::list::Listed;
 
-/// The person who fills in a form, and what they are told meanwhile.
+/// The user who fills in a form, and the messages to them.
 pub trait Editor {
     /// Hears that an older draft is opened again, and whether the work has changed since.
     fn resumes(&mut self, draft: &Path, outdated: bool);
 
-    /// Lets the person edit a file, and returns what it holds then.
+    /// Lets the user edit a file, and returns its new content.
     fn edit(&mut self, draft: &Path) -> Result<Vec<u8>>;
 
     /// Hears of a mistake that is marked in the draft, which is edited again.
@@ -109,7 +109,7 @@ fn fill_in(
     let name = escape(&listed.session.name);
     let head = format!("{name} {} {} {}", work.base, work.tip, work.tree);
     let mut form = Form::new(&head, &lines, &placed, escape);
-    // What the form was at first tells later what of a draft was typed.
+    // The original form is kept to find the typed lines of a draft later.
     let first = path.with_file_name(format!("page-{}", listed.session.sid));
     let forget = || {
         let _ = std::fs::remove_file(path);
@@ -293,7 +293,7 @@ fn write(
     })
 }
 
-/// Returns the record of what a person wants.
+/// Returns the record of a typed wish.
 fn action(
     context: &Context<'_>,
     listed: &Listed,

@@ -1,4 +1,4 @@
-//! Reviews as plain git shows them: notes on commits, rendered for people, under a ref that may be removed at any time.
+//! Reviews as plain git shows them: readable notes on commits, under a ref that may be removed at any time.
 
 use std::collections::BTreeMap;
 
@@ -96,7 +96,7 @@ fn rendered(thread: &Thread, session: &str) -> String {
     text
 }
 
-/// Returns what a thread is about, and what to add to its state.
+/// Returns the place of a thread, and an addition to its state.
 fn place(thread: &Thread) -> (String, &'static str) {
     let code = match &thread.at {
         Some(CommentPlace::Code(code)) => code,

@@ -24,7 +24,7 @@ pub struct Looked {
     pub time: i64,
 }
 
-/// What changed since a person last looked.
+/// The files to compare with, since the user last looked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Since {
     /// The files as they would be without the news.

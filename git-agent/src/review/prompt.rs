@@ -19,13 +19,13 @@ use crate::session::events;
 use crate::session::supervisor::inbox::{Inbox, Message};
 use crate::store::list::Listed;
 
-/// Who a review's prompt comes from, in the words of the transcript.
+/// The sender of a review's prompt in the transcript.
 pub const REVIEW: &str = "review";
-/// What stands before the id of a comment in a prompt.
+/// The text before the id of a comment in a prompt.
 const MARK: &str = "comment ";
-/// What stands before the id of a verdict.
+/// The text before the id of a verdict.
 const JUDGED: &str = "verdict ";
-/// What a prompt says about the words of others in it.
+/// The explanation of quoted lines in a prompt.
 const QUOTED: &str = "Lines that begin with '>' are quoted from the review.";
 
 /// When a comment or a verdict was sent.
@@ -40,7 +40,7 @@ pub struct Sent {
 /// Returns which comments and verdicts the agent was sent, and when last.
 pub fn sent(context: &Context<'_>, listed: &Listed) -> Result<BTreeMap<Ulid, Sent>> {
     let mut found = BTreeMap::new();
-    // What waits comes first: it may be taken into the transcript meanwhile, and never the other way.
+    // Waiting prompts are read first: they may move to the transcript meanwhile, never back.
     if listed.is_mine() {
         for (id, message) in Inbox::open(&context.store, listed.session.sid)?.list()? {
             if let Message::Prompt { text, from, .. } = &message
@@ -100,7 +100,7 @@ fn chosen<'t>(
         .iter()
         .filter(|comment| !comment.deleted)
         .filter(|comment| whose == Whose::Everybody || Some(&comment.writer) == me)
-        // The agent knows what it said itself.
+        // The agent knows its own comments.
         .filter(|comment| session_of(&comment.who) != Some(sid))
         .collect()
 }

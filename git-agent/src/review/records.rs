@@ -16,7 +16,7 @@ use crate::signature::cache;
 use crate::store::Store;
 use crate::store::notes::{Kind, NotesRef, Problem, Texts};
 
-/// The longest text of a comment: what it becomes in a record must fit.
+/// The longest text of a comment, so that its record fits.
 pub const LONGEST: usize = 8 << 10;
 /// How many characters of an id a person sees.
 const SHORT: usize = 8;
@@ -26,7 +26,7 @@ const SHORT: usize = 8;
 pub struct Reviews {
     /// By session.
     pub sessions: BTreeMap<SessionId, Review>,
-    /// What could not be read.
+    /// The notes that could not be read.
     pub problems: Vec<Problem>,
 }
 
@@ -99,7 +99,7 @@ pub fn short_id(id: Ulid) -> String {
     text[text.len() - SHORT..].to_owned()
 }
 
-/// A comment, and what it belongs to.
+/// A comment with its thread and session.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadedReviews<'r> {
     /// The session.
@@ -210,7 +210,7 @@ fn mark(
     let tips: Vec<ObjectId> = notes.iter().map(|notes| notes.tip).collect();
     let mut signed: BTreeMap<WriterId, Option<String>> = BTreeMap::new();
     for (notes, signer) in notes.into_iter().zip(cache::signers(store, &tips)) {
-        // What several remotes have of one writer is read together, so all of it has to be signed.
+        // The notes of one writer on several remotes are read together, so all of them must be signed.
         let known = signed.entry(notes.writer).or_insert_with(|| signer.clone());
         if *known != signer {
             *known = None;

@@ -50,7 +50,7 @@ pub struct Outgoing {
     pub delivery: Option<Delivery>,
 }
 
-/// What came of sending.
+/// The result of sending.
 #[derive(Debug)]
 pub enum Sending {
     /// There was something to send.
@@ -165,7 +165,7 @@ fn deliver(context: &Context<'_>, sid: SessionId, text: String) -> Result<Delive
 /// Comments and verdicts that were sent, and when.
 type Sends = BTreeMap<Ulid, Sent>;
 
-/// What a review says about a session's work as it is.
+/// The comments and requests on a session's current work.
 struct Said<'r> {
     sid: SessionId,
     placed: Vec<Placed<'r>>,

@@ -58,7 +58,7 @@ fn state(recorded: State, opinion: &Opinion) -> State {
     }
 }
 
-/// Returns whether a verdict decides what comes after a state.
+/// Returns whether a verdict decides the next state.
 fn is_reviewed(state: State) -> bool {
     matches!(
         state,
@@ -66,7 +66,7 @@ fn is_reviewed(state: State) -> bool {
     )
 }
 
-/// Returns what verdicts on some work are compared with: that work, or of a merged session the work that landed.
+/// Returns the work that verdicts are compared with: the given work, or for a merged session the merged work.
 pub fn files_of(repo: &Repo, session: &Session, review: &Review, work: &Work) -> Files {
     landed(repo, session, review).unwrap_or_else(|| (work.tip.to_string(), work.tree.to_string()))
 }
@@ -116,7 +116,7 @@ pub fn all(context: &Context<'_>, asked: &[(Listed, &Review)]) -> Vec<Result<Reg
         .collect()
 }
 
-/// Returns what verdicts on a session are compared with now.
+/// Returns the work that the verdicts on a session are compared with now.
 pub fn files_now(context: &Context<'_>, listed: &Listed, review: &Review) -> Result<Files> {
     if let Some(files) = landed(context.repo, &listed.session, review) {
         return Ok(files);

@@ -19,7 +19,7 @@ use crate::store::list::Listed;
 const ATTEMPTS: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Returns what records say about some work.
+/// Returns the verdicts in the records that apply to some work.
 pub fn about(review: &Review, sid: SessionId, work: &Work) -> Opinion {
     judge(review, sid, &work.tip.to_string(), &work.tree.to_string())
 }
@@ -61,7 +61,7 @@ pub struct Decision {
     pub unseen: Option<(ObjectId, u64)>,
 }
 
-/// What came of judging some sessions.
+/// The result of a verdict on some sessions.
 #[derive(Debug)]
 pub struct Decided {
     /// The verdicts that were given.
@@ -92,7 +92,7 @@ pub trait VerdictReporter {
     fn failed(&mut self, error: &Error);
 }
 
-/// Gives a verdict on sessions, and says what came of it. A reason that could not be given is kept.
+/// Gives a verdict on sessions, and reports the result. A reason that could not be recorded is kept in a file.
 pub fn decide(
     context: &Context<'_>,
     chosen: Cases,
@@ -251,7 +251,7 @@ fn unseen(context: &Context<'_>, listed: &Listed, work: &Work) -> Result<Option<
     Ok((files > 0).then_some((since.tree, files)))
 }
 
-/// Gives a verdict on exactly the work as it is now, and returns that work.
+/// Gives a verdict on the exact current work, and returns that work.
 ///
 /// The judged work stays in the session's snapshots. The state of one's own session follows the verdict. Work that was shown
 /// before is judged only as it was `seen`: if it has changed meanwhile, that is an error.
@@ -338,7 +338,7 @@ fn follow(context: &Context<'_>, session: &Session, who: &Person) -> Result<()> 
         if state::set_state(context, session.sid, state, "")?.is_some() {
             followed = Some(given.id);
         } else if !control::idle::is_idle(context, session)? {
-            // Its agent is at work: what becomes of that decides about the state.
+            // Its agent is at work: the outcome of the turn decides the state.
             break;
         } else {
             control::idle::wait_until_free(context, session.sid, PATIENCE)?;

@@ -13,7 +13,7 @@ use crate::session::worktree::setup;
 /// The variable that marks everything a session's agent starts.
 pub const MARK: &str = "GIT_AGENT_SESSION";
 
-/// What follows a session's id where a merge tests its work. No supervisor takes such a process for one of its own.
+/// The suffix of a session's id in the tests of a merge. A supervisor does not take such a process for its own.
 const TEST: &str = "/test";
 
 /// Returns the mark of a test of a session's work.
@@ -119,7 +119,7 @@ pub enum Act {
     Prompt,
     /// Takes secrets out of records.
     Purge,
-    /// Repairs what a crash left behind.
+    /// Repairs the remains of a crash.
     Repair,
     /// Resolves a conflict of a session.
     Resolve,
@@ -138,7 +138,7 @@ pub enum Act {
 }
 
 impl Act {
-    /// Returns what an agent may not do, in words.
+    /// Describes an act that an agent may not do.
     fn words(self) -> &'static str {
         match self {
             Act::Answer => "answer for a person",
@@ -201,7 +201,7 @@ pub fn permit<'s>(
     let mut known = false;
     for session in on {
         known = true;
-        // Its variables say what an agent wants; the process above it does not.
+        // An agent can choose the variables, but not the parent process.
         let home = is_supervised(context, session.sid)?;
         match (home, act) {
             (true, Act::Prompt) => {

@@ -101,7 +101,7 @@ fn row<'v>(versions: &'v [Version], path: &[u8]) -> FileRow<'v> {
     }
 }
 
-/// Writes what can be said in a word about each.
+/// Writes the figures of each version.
 fn figures(ui: &Ui, versions: &[Version]) -> Result<()> {
     let mut columns = vec![Column::new("")];
     columns.extend(

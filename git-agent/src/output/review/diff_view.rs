@@ -27,7 +27,7 @@ use crate::store::Store;
 use crate::store::list::Listed;
 use crate::store::notes::Texts;
 
-/// Pagers that find what changed within a line by themselves.
+/// Pagers that emphasise changes within a line themselves.
 const CLEVER_PAGERS: [&str; 4] = ["delta", "diff-so-fancy", "diff-highlight", "riff"];
 
 /// All that was said, while it is fetched by another thread; nothing where it is not asked for.
@@ -42,7 +42,7 @@ pub(crate) struct Trees {
     pub(crate) attributes: ObjectId,
 }
 
-/// What part of a session's work is shown, and how.
+/// The shown part of a session's work, and its format.
 #[derive(Debug, Clone, Default)]
 pub struct DiffOptions {
     /// The part.
@@ -291,7 +291,7 @@ impl<'a> DiffView<'a> {
         if self.is_summary() {
             return Ok(());
         }
-        // Only a part is shown: what hangs elsewhere has no place in it.
+        // Comments outside of the shown part are left out.
         if !self.options.paths.is_empty() || self.options.scope != Scope::Branch {
             return weaver.end();
         }

@@ -42,7 +42,7 @@ const COMMON_SHARE: usize = 4;
 /// Ends every colour.
 const RESET: &[u8] = b"\x1b[m";
 
-/// What no file can know.
+/// The random part, which a file cannot contain.
 static DRAWN: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Returns the colours, foreground and background, that git uses for a slot in this process.

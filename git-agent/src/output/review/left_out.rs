@@ -9,7 +9,7 @@ use crate::git::snapshot::scan::Reason;
 use crate::output::Ui;
 use crate::session::worktree::work::Work;
 
-/// Says what in the worktree is neither shown nor judged.
+/// Reports files of the worktree that are neither shown nor judged.
 pub fn warn(context: &Context<'_>, ui: &Ui, work: &Work) {
     for left in &work.left_out {
         let at = work.checkout.as_ref();

@@ -55,7 +55,7 @@ fn verdict(row: &Summary) -> String {
     }
 }
 
-/// Returns a verdict as people say it.
+/// Returns a verdict as text.
 pub fn spoken(verdict: &str) -> &str {
     match verdict {
         "approve" => "approved",

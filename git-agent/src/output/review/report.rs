@@ -159,7 +159,7 @@ fn github(finding: &Finding) -> String {
     )
 }
 
-/// Escapes what would end a command, or begin another.
+/// Escapes characters that would end a command or begin another.
 fn escaped(text: &str, property: bool) -> String {
     let mut out = String::new();
     for c in text.chars() {

@@ -121,7 +121,7 @@ pub fn warn_unheard(ui: &Ui, who: &str, decisions: &[Decision]) {
     ));
 }
 
-/// Says what to type next.
+/// Prints the next commands.
 pub fn next_steps(context: &Context<'_>, ui: &Ui, verdict: Verdict, decisions: &[Decision]) {
     let name = |listed: &Listed| shell_word(&listed.session.name);
     let own = || {
@@ -137,7 +137,7 @@ pub fn next_steps(context: &Context<'_>, ui: &Ui, verdict: Verdict, decisions: &
     match verdict {
         Verdict::Approve => {
             let mut targets: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-            // What changed nothing has nothing to land.
+            // A session without changes has nothing to merge.
             let changed = |work: &Work| work.tip != work.base || !work.is_committed();
             let landing = (decisions.iter())
                 .filter(|decision| decision.listed.is_mine() && changed(&decision.work))

@@ -17,9 +17,9 @@ use crate::output::review::emphasis::{Escapes, differing};
 use crate::output::review::threads::Look;
 use crate::review::diff_text::outline::{self, Hunk, Outline};
 
-/// Changes longer than this are shown as they come, without looking for what changed within lines.
+/// Longer changes are shown at once, without a search for changes within lines.
 const LONGEST_RUN: usize = 200;
-/// Files larger than this are not compared with what the diff shows of them.
+/// Larger files are not compared with their lines in the diff.
 const FILE_LIMIT: u64 = 16 << 20;
 
 /// How the diff is shown.
@@ -29,7 +29,7 @@ pub struct Manner {
     pub on_screen: bool,
     /// Whether git colours it: then some escapes are its own.
     pub colored: bool,
-    /// Whether what changed within a line is to stand out.
+    /// Whether changes within a line are emphasised.
     pub emphasis: bool,
     /// Whether changed words are shown within lines, so that lines do not begin with a sign.
     pub words: bool,
@@ -217,7 +217,7 @@ impl<'a, 'r> Weaver<'a, 'r> {
         if let Some(hunk) = text.strip_prefix(b"@@ -").and_then(Hunk::parse) {
             self.put(line)?;
             if self.manner.words {
-                // Lines cannot be told apart here, so what belongs to the hunk comes before it.
+                // Lines cannot be told apart here, so the comments of the hunk come before it.
                 let below = self.take(&|(side, line)| hunk.contains(*side, *line));
                 return self.put_clean(below.as_bytes());
             }
@@ -277,7 +277,7 @@ impl<'a, 'r> Weaver<'a, 'r> {
         self.put_clean(held.below.as_bytes())
     }
 
-    /// Writes the change that was held back, with what differs within its lines.
+    /// Writes the buffered change, with its differences within lines.
     fn flush(&mut self) -> Result<()> {
         let mut run = std::mem::take(&mut self.run);
         let gone = run
@@ -326,7 +326,7 @@ impl<'a, 'r> Weaver<'a, 'r> {
             Side::New => &file.texts.1,
         };
         let meant = text.as_ref().and_then(|lines| lines.get(key.1));
-        // What a filter shows of a file has lines of its own.
+        // The output of a textconv filter has other lines than the file.
         if meant != Some(bare(content)) {
             return String::new();
         }
@@ -443,7 +443,7 @@ impl<'a, 'r> Weaver<'a, 'r> {
         Some(Lines::new(text))
     }
 
-    /// Ends a file: writes what belongs to it and found no line.
+    /// Ends a file: writes its comments that have no line.
     pub fn end_file(&mut self) -> Result<()> {
         self.flush()?;
         self.hunk = None;
@@ -476,7 +476,7 @@ impl<'a, 'r> Weaver<'a, 'r> {
         self.put(line)
     }
 
-    /// Ends the diff of a part: what hangs on other files is left out.
+    /// Ends the diff of a part: comments on other files are left out.
     pub fn end(&mut self) -> Result<()> {
         self.end_file()?;
         // A program of the user's own shows files without a heading of git's.
@@ -493,7 +493,7 @@ impl<'a, 'r> Weaver<'a, 'r> {
         self.finish()
     }
 
-    /// Ends the diff: what hangs on files that are not in it comes last.
+    /// Ends the diff: comments on files that are not in it come last.
     pub fn finish(&mut self) -> Result<()> {
         self.end_file()?;
         let mut left: Vec<_> = std::mem::take(&mut self.waiting).into_iter().collect();

@@ -21,7 +21,7 @@ type Text = Rc<Vec<u8>>;
 /// New names by old ones.
 type Renames = Rc<HashMap<Vec<u8>, Vec<u8>>>;
 
-/// Looks for places, remembering what it read.
+/// Finds places, and caches the files it reads.
 pub(crate) struct Finder<'c> {
     repo: &'c Repo,
     work: &'c Work,
@@ -287,7 +287,7 @@ impl<'c> Finder<'c> {
             return Ok(excerpt(place, count, &now).and_then(number));
         };
         let start = first as usize - 1;
-        // What the record says of the lines must be what the blob says, or one of them is not to be trusted.
+        // The lines of the record must match the blob, or one of them cannot be trusted.
         let said = place.text.first();
         let is = lines(&before).get(start).map(|line| keep(line));
         if said.is_some()

@@ -26,7 +26,7 @@ const SURROUNDINGS: usize = 3;
 const KEPT_LINES: usize = 20;
 const KEPT_WIDTH: usize = 200;
 
-/// Where a comment hangs in the work as it is now.
+/// The place of a comment in the current work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Spot {
     /// On the session as a whole.
@@ -83,7 +83,7 @@ impl Placed<'_> {
     }
 }
 
-/// What a person points at.
+/// The file and lines that the user names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pointed {
     /// The file.
@@ -275,7 +275,7 @@ fn missing(repo: &Repo, session: &Session, work: &Work, at: &Pointed) -> Error {
     }
 }
 
-/// Finds where every visible thread hangs in the work as it is now.
+/// Finds the place of every visible thread in the current work.
 pub fn place_all<'r>(
     context: &Context<'_>,
     work: &Work,
@@ -293,7 +293,7 @@ pub fn place_all<'r>(
         .collect()
 }
 
-/// Reads what a person points at: `FILE`, `FILE:LINE` or `FILE:FIRST-LAST`. `exists` tells whether a path is a file, for
+/// Reads the target that the user names: `FILE`, `FILE:LINE` or `FILE:FIRST-LAST`. `exists` tells whether a path is a file, for
 /// names that end like a line number.
 pub fn parse(text: &[u8], side: Side, exists: &dyn Fn(&[u8]) -> bool) -> Result<Pointed> {
     let whole = Pointed {

@@ -76,7 +76,7 @@ fn readers(locks: &Path, session: &Session) -> PathBuf {
     locks.join(format!("{}.readers", session.host()))
 }
 
-/// Where is noted what the worktree was before the first of its readers came.
+/// Returns the file that names the worktree's snapshot before its first reader.
 fn baseline(locks: &Path, session: &Session) -> PathBuf {
     locks.join(format!("{}.unread", session.host()))
 }
@@ -103,16 +103,16 @@ pub fn before(context: &Context<'_>, session: &Session, own: ObjectId) -> Result
     Ok(noted.trim().parse().unwrap_or(own))
 }
 
-/// What a turn changed that may only read.
+/// The changes of a read-only turn.
 #[derive(Debug)]
 pub struct Broken {
-    /// What became of it, in words.
+    /// The report for the transcript.
     pub text: String,
     /// Why the turn failed.
     pub reason: String,
 }
 
-/// Puts a worktree back to what it was before its readers came, if that is not what it is `now`.
+/// Restores a worktree to its state before its readers, if `now` differs from that.
 pub fn put_back(
     context: &Context<'_>,
     session: &Session,

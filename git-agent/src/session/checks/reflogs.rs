@@ -20,7 +20,7 @@ use crate::model::event::Body;
 use crate::model::session::{Session, SessionId};
 use crate::store::refname;
 
-/// Where each session has its file, beside what else the guard keeps of it.
+/// The directory of each session's file, which the guard uses too.
 const DIRECTORY: &str = "guard";
 const FILE: &str = "reflogs";
 /// git expires entries that are older than this; their loss is not reported.
@@ -35,7 +35,7 @@ pub fn keep(context: &Context<'_>, session: &Session, own: &Own) -> Result<()> {
         .require_dir(&format!("{DIRECTORY}/{}", session.sid))?;
     let path = dir.join(FILE);
     if path.exists() {
-        // What could not be put back the last time is not given up.
+        // Entries that could not be restored the last time are kept.
         return Ok(());
     }
     remove(&guard::environment::trace(&dir))?;

@@ -271,7 +271,7 @@ fn look_again(
     look_at_refs(context, recorder, checkout, (before, when))
 }
 
-/// What a turn left.
+/// The result of a turn.
 #[derive(Debug, Default)]
 pub struct After {
     /// Whether anything in the worktree or on the branch changed; `None` if that is not known.

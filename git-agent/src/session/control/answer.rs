@@ -22,7 +22,7 @@ const QUESTION: &str = "question";
 /// An answer that was left for a session.
 #[derive(Debug)]
 pub struct Given {
-    /// What it answers.
+    /// The answered request.
     pub request: requests::Request,
     /// The id of the option that was chosen, or free text.
     pub choice: String,
@@ -41,7 +41,7 @@ pub fn answer(context: &Context<'_>, session: &Session, choice: &str) -> Result<
         );
     }
     let inbox = Inbox::open(&context.store, session.sid)?;
-    // Of several who answer the same at once, one does.
+    // Only one of several answers at the same time counts.
     let lock = inbox.dir().join("answer.lock");
     let lock = Lock::acquire(context.env, lock, PATIENCE)?;
     let given = give(context, session, choice, &inbox);

@@ -89,7 +89,7 @@ pub fn notice(context: &Context<'_>, session: &Session) -> Result<bool> {
     Ok(!names.is_empty())
 }
 
-/// Records that sessions whose supervisor died were interrupted, and ends what it left running. Returns their names.
+/// Records that sessions whose supervisor died were interrupted, and ends their processes. Returns their names.
 pub fn notice_dead(context: &Context<'_>, sessions: &[Session]) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for session in sessions

@@ -7,7 +7,7 @@ use crate::model::event::{Body, Choice, Event};
 /// How far back an open request is looked for.
 pub const REQUEST: usize = 500;
 
-/// What a session asks.
+/// A question of a session.
 #[derive(Debug, Serialize)]
 pub struct Request {
     /// Its id.
@@ -16,7 +16,7 @@ pub struct Request {
     pub kind: String,
     /// In words.
     pub title: String,
-    /// What may be answered.
+    /// The possible answers.
     pub options: Vec<Choice>,
 }
 

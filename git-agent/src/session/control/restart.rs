@@ -14,7 +14,7 @@ use crate::store::list::Listed;
 
 pub use crate::session::supervisor::budget::RAISE;
 
-/// The prompt for an agent that remembers what it was doing.
+/// The prompt for an agent that remembers its interrupted turn.
 pub const GO_ON: &str =
     "The previous turn was interrupted. Go on with the task where you left off.";
 /// The prompt if nothing was interrupted.
@@ -29,7 +29,7 @@ pub struct Options<'w> {
     pub leave_running: bool,
 }
 
-/// What became of a session that was to go on.
+/// The result of a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Restarted {
     /// It goes on.
@@ -136,7 +136,7 @@ fn last_turn(context: &Context<'_>, sid: SessionId) -> Result<LastTurn> {
     Ok(last)
 }
 
-/// Returns what to say to go on: an agent that remembers is told to continue, another gets its last prompt again.
+/// Returns the prompt to continue with: an agent that remembers is told to continue, another gets its last prompt again.
 fn continuation(session: &Session, last: LastTurn) -> String {
     match (&session.vendor_session, last.cut) {
         (Some(_), true) => GO_ON.to_owned(),

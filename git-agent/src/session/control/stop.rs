@@ -33,7 +33,7 @@ pub fn stop(
     Ok(())
 }
 
-/// Ends what a session is doing. Returns whether anything was running.
+/// Ends a session's turn. Returns whether one was running.
 pub fn end(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<bool> {
     let store = &context.store;
     let lock = launch::run_lock(store, sid);
@@ -66,7 +66,7 @@ pub fn end(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<bool> 
     Ok(true)
 }
 
-/// Ends what a dead supervisor left running. Returns whether there was anything.
+/// Ends the processes that a dead supervisor left. Returns whether there were any.
 pub fn end_orphans(context: &Context<'_>, sid: SessionId) -> Result<bool> {
     let others = launch::supervisors(&context.store);
     let spare = |stat: &Stat| others.contains(&stat.pid);

@@ -107,7 +107,7 @@ fn found(
     }
 }
 
-/// What becomes of a conversation when it is copied.
+/// The replacements in a copied conversation.
 struct Copy<'a> {
     native: Native,
     /// The old one, and what the new ones are made from.

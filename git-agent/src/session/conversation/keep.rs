@@ -300,7 +300,7 @@ pub(crate) fn export(
     run(spec, environment, worktree, &["export".into(), id.into()])
 }
 
-/// Runs the agent's program and returns what it printed, if it ended well.
+/// Runs the agent's program and returns its output, if it succeeded.
 fn run(
     spec: &AgentSpec,
     environment: &Environment,

@@ -14,7 +14,7 @@ use crate::store::Store;
 
 pub use crate::agent::catalog::spec::COMMAND;
 
-/// What a person asked for.
+/// The user's choice.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AgentChoice<'a> {
     /// The agent's name.

@@ -7,7 +7,7 @@ use crate::session::create::{Created, Options, choose_agent, start};
 use crate::session::worktree::setup;
 use crate::store::list::Listed;
 
-/// What to do differently.
+/// The differences from the original session.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
     /// The first prompt of the new session.
@@ -22,7 +22,7 @@ pub struct Changes {
     pub model: Option<String>,
     /// Whether every permission is asked for, if that is to change.
     pub ask: Option<bool>,
-    /// Whether it may change nothing; what may not, may not after a fork either.
+    /// Whether it is read-only. The fork of a read-only session always is.
     pub read_only: bool,
 }
 

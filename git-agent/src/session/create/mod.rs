@@ -29,13 +29,13 @@ use crate::store::list::{Listing, Scope, find_in};
 use crate::store::log::writer::SessionWriter;
 use crate::store::refname::RefName;
 
-/// How long to wait for others who choose a name at the same moment.
+/// How long to wait for processes that choose a name at the same moment.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The longest name of a model or a group: a record has room for it.
 const LONGEST_WORD: usize = 500;
 
-/// What to make.
+/// The options of a new session.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The task in words: the first prompt.
@@ -83,7 +83,7 @@ pub struct Options {
 pub struct Created {
     /// Its state.
     pub session: Session,
-    /// What happened on the way that a person should know.
+    /// Notices for the user.
     pub notices: Vec<String>,
     /// Keeps the session from looking dead until its supervisor runs: drop it after that.
     pub starting: Option<Starting>,
@@ -92,7 +92,7 @@ pub struct Created {
 /// Where a session starts.
 struct Start {
     commit: ObjectId,
-    /// What the user called it.
+    /// The revision as the user named it.
     called: String,
     /// The branch it merges into by default.
     parent: Option<String>,
@@ -120,7 +120,7 @@ pub fn create(context: &Context<'_>, options: &Options) -> Result<Created> {
     let start = find_start(context, options, &listing, host.as_ref())?;
     let (mut session, starting) = reserve(context, options, &start, host.as_ref(), &after)?;
     let mut notices = Vec::new();
-    // What waits for others starts from their merged result, so its worktree is made when they are ready.
+    // A session that waits for others starts from their merged work, so its worktree is made when they are ready.
     if host.is_none() && after.is_empty() && !options.draft {
         match prepare(context, &session, start.commit, Some(&start.called)) {
             Ok(made) => notices = made,
@@ -332,7 +332,7 @@ fn reserve(
     settings.no_guard = options.no_guard.then_some(true);
     settings.conversation = options.conversation;
     settings.resolves = options.resolves;
-    // What cannot be run is not made.
+    // A session whose agent cannot run is not created.
     crate::session::supervisor::limits::load(context, &session)?;
     setup::asks(context, &session)?;
     let starting = match options.draft {

@@ -26,7 +26,7 @@ pub struct FollowPlan {
     pub all: bool,
 }
 
-/// The one who hears the events.
+/// The receiver of the events.
 pub trait Audience {
     /// Hears an event of a session.
     fn event(&mut self, listed: &Listed, event: Event) -> Result<()>;
@@ -44,7 +44,7 @@ struct Followed {
     over: bool,
 }
 
-/// What a wait ended for.
+/// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ready {
     Change,

@@ -53,7 +53,7 @@ pub fn tail(context: &Context<'_>, sid: SessionId, count: usize) -> Result<Vec<E
             .as_ref()
             .map_or((0, 0), |tip| (tip.session.seq, tip.session.spool.bytes));
         let spooled = spool::read_tail(&context.store.spool_dir(sid), seq, hint, u64::MAX)?.events;
-        // A spool that was emptied into git between the two looks would hide what it held.
+        // The events of a spool that moved to git between the two reads would be missed.
         let now = context.store.log_tip(sid)?;
         if now.as_ref().map(|tip| tip.id) == tip.as_ref().map(|tip| tip.id) {
             break spooled;

@@ -9,11 +9,11 @@ use crate::session::supervisor::limits;
 use crate::store::Store;
 use crate::store::list::Scope;
 
-/// What helps when a budget is used up.
+/// The hint for an exceeded budget.
 pub const RAISE: &str =
     "raise agent.maxCost, agent.maxTokens or the limit of its group to let it continue";
 
-/// What may be used. The figures are the vendors' own: what they do not tell cannot be bounded.
+/// A budget. The usage is reported by the vendors: usage that they do not report cannot be limited.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Budget {
     /// The most it may cost, in US dollars.
@@ -60,7 +60,7 @@ impl Budget {
 }
 
 impl Spent {
-    /// Returns what a vendor's figures say; the time is not theirs to say.
+    /// Returns the usage that a vendor reports, without the time.
     pub fn of(usage: &Usage) -> Self {
         Spent {
             cost: usage.cost_usd.unwrap_or(0.0),
@@ -73,7 +73,7 @@ impl Spent {
     }
 }
 
-/// Says in words what of a session's budget, or of its group's, is used up, if anything is.
+/// Describes the exceeded limit of a session or its group, if any.
 pub fn used_up(context: &Context<'_>, session: &Session) -> Result<Option<String>> {
     let bounds = limits::load(context, session)?;
     let own = bounds.budget.complaint(&Spent::of(&session.usage), "");
@@ -96,7 +96,7 @@ pub fn require(context: &Context<'_>, session: &Session) -> Result<()> {
     Err(Error::fatal(message).hint(RAISE))
 }
 
-/// Returns what the sessions of a group have used together, those that work now included.
+/// Returns the usage of all sessions of a group, including running ones.
 pub fn spent_by_group(store: &Store<'_>, group: &str) -> Result<Spent> {
     let now = store.env.now();
     let mut all = Spent::default();

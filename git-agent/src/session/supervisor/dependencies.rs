@@ -7,7 +7,7 @@ use crate::git::merge::Merged;
 use crate::model::session::{Session, SessionId, State};
 use crate::session::supervisor::launch;
 
-/// What a look at the sessions it waits for found.
+/// The state of the sessions that a session waits for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Look {
     /// All are done.

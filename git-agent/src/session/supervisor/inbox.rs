@@ -30,9 +30,9 @@ pub enum Message {
     Prompt {
         /// The text.
         text: String,
-        /// Who asks, in the words of the transcript.
+        /// The sender, as the transcript names it.
         from: String,
-        /// Whether it only says to go on with what an earlier prompt asked for.
+        /// Whether it only continues an earlier prompt.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         again: bool,
     },
@@ -48,7 +48,7 @@ pub enum Message {
         /// Why, in words.
         reason: String,
     },
-    /// End the supervisor if it only stays for what may come.
+    /// End the supervisor if it only waits for the next prompt.
     Leave,
 }
 

@@ -55,7 +55,7 @@ impl Own<'_> {
     }
 }
 
-/// Gathers what bounds a session's turns.
+/// Returns the limits of a session's turns.
 pub fn load(context: &Context<'_>, session: &Session) -> Result<TurnBounds> {
     let own = Own { context, session };
     let cpu = own.limit(&settings::MAX_CPU)?;

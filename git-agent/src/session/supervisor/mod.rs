@@ -310,7 +310,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     fn stop_between_turns(&mut self) -> Result<()> {
         match self.live.ending.clone() {
-            // An agent that only stays for what may come has done its work, and that stands.
+            // An agent that only waits for the next prompt has finished its turn, and the outcome stands.
             Some(Ending::Stopped(_)) if !self.is_at_work()? => Ok(()),
             Some(Ending::Stopped(reason)) => self.live.writer.set_status(State::Stopped, &reason),
             Some(Ending::Limit(reason) | Ending::Stuck(reason)) => {
@@ -425,7 +425,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         Ok(())
     }
 
-    /// Runs a turn. One that goes on with an earlier one, `again`, is judged by what both have done.
+    /// Runs a turn. One that continues an earlier one, `again`, is judged by the work of both.
     fn turn(&mut self, prompt: String, again: bool) -> Result<()> {
         let context = self.context;
         let worktree = self.place()?;
@@ -492,7 +492,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         Ok(())
     }
 
-    /// Looks at what the turn left, keeps it, and decides.
+    /// Reads and keeps the results of the turn, and decides its outcome.
     fn end_turn(&mut self, claim: &TurnClaim, before: &turn_checks::Before) -> Result<()> {
         if let Some(trouble) = &claim.trouble {
             self.live.writer.append(Body::Error {

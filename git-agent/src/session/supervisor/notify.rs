@@ -8,7 +8,7 @@ use crate::config::settings;
 use crate::context::Context;
 use crate::model::session::{Session, State};
 
-/// What tells a person.
+/// The notification command.
 #[derive(Debug, Clone)]
 pub struct Notifier {
     command: Option<String>,
@@ -16,7 +16,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Returns what the settings say.
+    /// Reads the settings.
     pub fn new(context: &Context<'_>) -> Self {
         let top = context.repo.main_work_tree();
         Notifier {

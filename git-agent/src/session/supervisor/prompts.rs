@@ -9,7 +9,7 @@ use crate::process::lock;
 use crate::session::supervisor::inbox::{Inbox, Message};
 use crate::session::supervisor::launch;
 
-/// Who a person's prompt comes from, in the words of the transcript.
+/// The sender of the user's prompt in the transcript.
 pub const USER: &str = "user";
 
 /// Leaves the first prompt for the supervisor.
@@ -87,7 +87,7 @@ fn deliver(context: &Context<'_>, sid: SessionId) -> Result<Delivery> {
     Ok(Delivery::Started)
 }
 
-/// What became of a message.
+/// The delivery of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     /// A supervisor runs and will read it.

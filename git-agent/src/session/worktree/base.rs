@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::git::{ObjectId, Repo};
 use crate::model::session::Session;
 
-/// What this clone knows of branches, looked up once for many sessions.
+/// The branches of this clone, looked up once for many sessions.
 pub struct Branches<'a> {
     repo: &'a Repo,
     tips: RefCell<HashMap<Option<String>, Vec<ObjectId>>>,

@@ -23,22 +23,22 @@ use crate::store::log::writer::SessionWriter;
 
 /// How often a worktree is looked at until two looks see the same.
 const LOOKS: usize = 4;
-/// What the last snapshots are called.
+/// The reason of the last snapshots.
 const BEFORE: &str = "before clean";
 const AT_WORK: &str = "it is at work";
 
-/// What to take away.
+/// The options of a clean.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// Whether the sessions were named: then also those that are not merged go, once they are saved.
     pub named: bool,
     /// Whether sessions that failed stay whatever else holds.
     pub keep_failed: bool,
-    /// Whether only to say what would be done.
+    /// Whether this is a dry run.
     pub dry_run: bool,
 }
 
-/// What became of one session's worktree and branch.
+/// The result for one session's worktree and branch.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Cleaned {
     /// The session's name.
@@ -49,7 +49,7 @@ pub struct Cleaned {
     /// The branch that is gone, or would be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// What git ignored in the worktree, which no snapshot has.
+    /// The ignored files of the worktree, which snapshots do not contain.
     #[serde(skip_serializing_if = "Ignored::is_empty")]
     pub ignored: Ignored,
     /// Why something was kept, in words.
@@ -100,7 +100,7 @@ pub fn from_outside<T>(
     act(&Context::new(context.env, &repo)?)
 }
 
-/// What one call is about.
+/// The state of one call.
 struct Call<'c> {
     options: Options,
     chosen: Vec<&'c Session>,

@@ -17,7 +17,7 @@ use crate::session::create::choose_agent;
 use crate::session::worktree::presence::Presence;
 use crate::session::worktree::{setup, work};
 
-/// What a person at a terminal needs besides, which an agent does not get.
+/// Variables for the user at a terminal, which an agent does not get.
 const PERSONAL: [&str; 14] = [
     "GIT_EDITOR",
     "GIT_SEQUENCE_EDITOR",

@@ -36,7 +36,7 @@ pub struct Ignored {
 }
 
 impl Ignored {
-    /// Looks for what git ignores in a worktree.
+    /// Finds the ignored files of a worktree.
     pub fn find(context: &Context<'_>, at: &Checkout) -> Result<Self> {
         let mut found = Ignored::default();
         for path in context.repo.ignored_in(at)? {

@@ -53,12 +53,12 @@ impl Alone {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        // While it is held: who opened it before finds that it is not the lock any more.
+        // Removed while held, so that a process that opened it before sees that it is not the lock any more.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Returns words for who is in a session's worktree.
+/// Describes the processes in a session's worktree.
 pub fn who(sid: SessionId) -> String {
     let mut found: Vec<String> = tree::marked(caller::MARK, sid.as_str())
         .into_iter()

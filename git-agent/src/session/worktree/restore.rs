@@ -87,7 +87,7 @@ pub fn restore_for_command(
     for text in notices {
         note(context, session.sid, text)?;
     }
-    // Who brings it back has not given it up.
+    // A restored session is not given up.
     if session.status == State::Discarded {
         state::set_state(context, session.sid, State::Ready, "brought back")?;
     }
@@ -310,7 +310,7 @@ pub(crate) fn move_branch(
 pub struct Recreated {
     /// The new one.
     pub checkout: Checkout,
-    /// What git ignored in the old one.
+    /// The ignored files of the old worktree.
     pub ignored: Ignored,
 }
 

@@ -23,7 +23,7 @@ use crate::session::supervisor::turn::Live;
 use crate::session::worktree::environment::{self, Particulars};
 use crate::store::list::{Listing, Scope};
 
-/// How long to wait for others who choose a port at the same moment.
+/// How long to wait for sessions that choose a port at the same moment.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where agents keep refs of their own. They are left to them: never reviewed, never pushed.

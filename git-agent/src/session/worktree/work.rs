@@ -56,7 +56,7 @@ pub fn clear_locks(context: &Context<'_>, session: &Session) -> Result<Vec<PathB
     }
 }
 
-/// Returns what to say when a session has no worktree.
+/// Returns the error for a session without a worktree.
 pub fn no_worktree(context: &Context<'_>, session: &Session) -> Error {
     let name = &session.name;
     match require_started(context, session) {

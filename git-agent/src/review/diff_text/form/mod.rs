@@ -40,7 +40,7 @@ const IDS: usize = 3;
 /// The way a file begins.
 const HEADING: &str = "|= ";
 
-/// What can be wrong with a form.
+/// The mistakes in a form.
 const NO_TEXT: &str = "this line is not UTF-8: type it again, or save the page as UTF-8";
 const NO_LINE: &str = "this line is not part of the diff, or not any more";
 const NO_FILE: &str = "several files have this line, and the file's name above it was removed";
@@ -74,7 +74,7 @@ pub enum Line {
     Note(String),
 }
 
-/// A form: its lines, and what each of ours means.
+/// A form: its lines, and the meaning of each of ours.
 #[derive(Debug)]
 pub struct Form {
     /// The text.
@@ -97,7 +97,7 @@ pub struct Named {
     pub of: Option<WriterId>,
 }
 
-/// What typed text under a line is about.
+/// The target of text typed under a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Meaning {
     Nothing,
@@ -125,7 +125,7 @@ pub struct Mistake {
 }
 
 impl Form {
-    /// Lays out a form. `head` is what identifies the work, for a draft that is opened again.
+    /// Lays out a form. `head` identifies the work, for a draft that is opened again.
     pub fn new(head: &str, lines: &[Line], placed: &[Placed<'_>], escape: Escape) -> Self {
         let mut form = Form {
             text: format!("{OURS} {head}\n{HELP}"),
@@ -269,7 +269,7 @@ impl Form {
     /// Takes over what a draft was shown at first: its threads may have been edited or deleted since, and what they said
     /// then was not typed.
     pub fn recall(&mut self, shown: &str) {
-        // A draft of a form that was not kept shows about what a form shows now.
+        // If the original form was not kept, the current one is close enough.
         if shown.is_empty() {
             return;
         }

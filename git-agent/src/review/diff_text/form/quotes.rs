@@ -11,7 +11,7 @@ pub(super) struct Shown {
     pub(super) name: String,
     /// How many lines with a bar stand above it.
     bars: usize,
-    /// What it says, line for line.
+    /// Its lines.
     says: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use crate::review::diff_text::form::{
     Named, Wish, is_mark, is_ours, quotes,
 };
 
-/// What typed text belongs to.
+/// The target of typed text.
 enum Target {
     At(Option<Pointed>),
     Thread(Named),

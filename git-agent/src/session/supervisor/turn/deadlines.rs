@@ -168,7 +168,7 @@ impl Live<'_> {
         Ok(())
     }
 
-    /// Looks at what the group has used together.
+    /// Checks the usage of the group.
     fn check_group(&mut self, now: Instant) -> Result<()> {
         let Some((group, budget)) = self.bounds.group.clone() else {
             return Ok(());

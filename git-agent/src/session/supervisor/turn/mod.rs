@@ -80,9 +80,9 @@ pub enum Ending {
 pub struct Prompt {
     /// The text.
     pub text: String,
-    /// Who asks, in the words of the transcript.
+    /// The sender, as the transcript names it.
     pub from: String,
-    /// Whether it only says to go on with what an earlier prompt asked for.
+    /// Whether it only continues an earlier prompt.
     pub again: bool,
 }
 
@@ -204,7 +204,7 @@ impl<'a> Live<'a> {
             }))
     }
 
-    /// Takes in what may not wait: stops and answers. The rest stays until the turn is over.
+    /// Reads the messages that cannot wait: stops and answers. The rest stays until the turn is over.
     fn take_messages(&mut self) -> Result<()> {
         for (id, message) in self.inbox.list()? {
             match message {
@@ -290,7 +290,7 @@ impl<'a> Live<'a> {
 
     fn take_signals(&mut self) {
         for signal in self.signals.take() {
-            // The terminal that started us is gone: that is what a supervisor is for.
+            // The terminal that started the supervisor is gone, which it must survive.
             if signal == signal_hook::consts::SIGHUP {
                 continue;
             }
@@ -353,7 +353,7 @@ impl<'a> Live<'a> {
             // A stream that ends is not a sign of life.
             if !ended || self.queue.len() > before {
                 self.clocks.silent_since = Some(Instant::now());
-                // What it says because it is being ended does not make it work again.
+                // Output of an agent that is being ended does not count as work.
                 if self.writer.session().status == State::Stuck && self.ending.is_none() {
                     self.writer.set_status(State::Running, "output again")?;
                 }

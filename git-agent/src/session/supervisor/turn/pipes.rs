@@ -28,14 +28,14 @@ const BOTH: [Stream; 2] = [Stream::Out, Stream::Err];
 pub struct Running {
     /// The process and its ends of the pipes.
     pub spawned: Spawned,
-    /// What it prints, until it closes that.
+    /// Its standard output, until it closes it.
     pub stdout: Option<Reader<OwnedFd>>,
-    /// What it prints on standard error, until it closes that.
+    /// Its standard error, until it closes it.
     pub stderr: Option<Reader<OwnedFd>>,
     lines: Lines,
     /// When it last printed something that is not a whole line.
     paused: Option<Instant>,
-    /// What it has not taken yet.
+    /// Input that it has not read yet.
     pub outgoing: VecDeque<u8>,
     /// Whether its input is closed after that.
     pub close_after: bool,
@@ -107,7 +107,7 @@ impl Running {
         Ok(())
     }
 
-    /// Takes what it has printed on those of the two streams that have something.
+    /// Reads the available output of both streams.
     pub fn read(&mut self, out: bool, err: bool, queue: &mut VecDeque<Input>) -> Result<()> {
         let mut emit = |piece| queue.push_back(as_input(piece));
         for (side, ready) in [(&mut self.stdout, out), (&mut self.stderr, err)] {
