@@ -172,7 +172,7 @@ fn a_fork_with_an_agent_that_is_none_is_refused_before_anything_is_made() {
         .assert_says("agent 'nosuch' does not exist");
     repo.agent(["fork", "s", "go", "--agent", "command"])
         .code(129)
-        .assert_says("without a command");
+        .assert_says("needs a command");
     repo.agent(["new", "go", "--agent", "command"]).code(129);
     assert_eq!(repo.sessions().len(), 1);
     assert_eq!(repo.refs("refs/heads/agent").len(), 1);

@@ -258,7 +258,7 @@ fn a_push_with_nothing_new_gives_what_the_remote_has_no_longer() {
         }
         ada.agent(["push"]).success();
         assert_eq!(team.hub.refs("refs/agents"), before);
-        ada.agent(["push"]).success().assert_says("has everything");
+        ada.agent(["push"]).success().assert_says("is up to date");
         // Another address under the same name has nothing yet, also when something new goes there.
         let other = sandbox.repo("other.git").bare().create();
         let address = format!("file://{}", other.path().display());
@@ -283,7 +283,7 @@ fn what_one_copy_of_a_clone_folded_no_other_gives_again() {
         let twin = Member::at(sandbox, copy, "ada");
         ada.hammer(["fold"]);
         ada.push().success();
-        twin.push().success().assert_says("has everything");
+        twin.push().success().assert_says("is up to date");
         let folded = || {
             assert!(team.hub.refs("refs/agents/sessions").is_empty());
             assert_eq!(team.hub.refs("refs/agents/archive").len(), 1);
@@ -315,10 +315,10 @@ fn a_push_with_nothing_new_joins_what_a_copy_of_the_clone_gave() {
         twin.push().success();
         let there = team.hub.refs("refs/agents");
         let pushed = ada.push().success();
-        assert!(!pushed.stderr().contains("has everything"), "{pushed}");
+        assert!(!pushed.stderr().contains("is up to date"), "{pushed}");
         assert!(ada.hammer(["events", &sid]).contains("elsewhere 0"));
         assert_eq!(team.hub.refs("refs/agents"), there);
-        ada.push().success().assert_says("has everything");
+        ada.push().success().assert_says("is up to date");
     });
 }
 

@@ -133,7 +133,7 @@ fn nobody_else_decides_what_ones_own_session_runs_and_where() {
             let shown = ada.agent(["show", "own", "--json"]).success().json();
             assert_eq!(shown["sessions"][0]["state"], "ready");
             assert_eq!(shown["sessions"][0]["branch"], before["branch"]);
-            ada.push().success().assert_says("has everything");
+            ada.push().success().assert_says("is up to date");
 
             let _ = ada.agent(["clean"]);
             for one in [&before, &other] {
