@@ -58,7 +58,8 @@
 //!
 //! 1. `bin/git-agent/main.rs` → `invoke::main` → `invoke::parse` → `bin/git-agent/new.rs`.
 //! 2. `invoke::in_repo` opens the repository and makes the `context::Context`.
-//! 3. `session::create` chooses the agent (`choose_agent`), the name, branch and worktree (`location`), writes the
+//! 3. `session::create::start` is the door: it checks the caller, creates and launches, and undoes both if one fails.
+//!    `session::create` chooses the agent (`choose_agent`), the name, branch and worktree (`location`), writes the
 //!    first log commit (`store::log::writer` → `redact` → `store::log::flush` → `git::object`, `git::refs`) and adds
 //!    the worktree (`git::worktree::add`).
 //! 4. `session::supervisor::launch` starts `git-agent __supervise`, detached.
@@ -66,15 +67,16 @@
 //!    (`session::worktree::setup`), and runs turn after turn (`attempt`, `turn`).
 //! 6. A driver (`agent::acp`, `claude`, `codex` or `command`) starts the agent through `agent::driver::Link` and
 //!    turns its output into events; each goes through the redactor into the spool (`store::log::spool`).
-//! 7. At the end of the turn `session::checks` compares refs, reflogs and read-only files, a snapshot is taken
-//!    (`store::snapshot`), and the spool is flushed into the session's ref.
+//! 7. At the end of the turn `session::checks::turn` compares refs, reflogs and read-only files, a snapshot is taken
+//!    (`store::snapshot`), and the spool is flushed into the session's ref. If the supervisor died, the next command
+//!    does this (`session::checks::dead_turns`).
 //!
 //! # The walk of `git agent merge`
 //!
 //! 1. `git-agent-merge/src/merge.rs` → `merge::run::begin` takes the lock and finishes a merge that died
 //!    (`merge::landing::recover`).
 //! 2. `merge::run::plan`: `candidates` (target, sessions, approvals: `review::state`, `coverage`), order
-//!    (`model::merge::plan`), and the built result (`build` → `git::merge`).
+//!    (`model::merge::plan`), and the built result (`batch`, `build` → `git::merge`).
 //! 3. The plan is shown and asked about; the same value is carried out.
 //! 4. `testing` runs `agent.test` on the merged result; `bisect` finds the session that breaks it.
 //! 5. `landing::journal` notes the move, `landing::land` moves branch and worktrees
@@ -95,7 +97,8 @@
 //! | a merge style or strategy | `model/merge/mod.rs`, then `merge/build.rs` |
 //! | a state of a session | `model/session/mod.rs`; the compiler leads on |
 //! | a kind of event | `model/event.rs`; the compiler leads to `model/session/fold.rs` and `output/transcript.rs` |
-//! | a setting | `config/keys.rs` |
+//! | a setting | `config/settings.rs`; those of an agent, a role or an MCP server: `config/keys.rs` |
+//! | a fact that a session's record keeps | `model/session/settings.rs` |
 //! | a verb | `bin/git-agent/<verb>.rs`, its function in the room it is about, `man/man1`, `tests/suite/agent_<verb>.rs` |
 //! | a repair | `doctor/` |
 //! | a ref or file name of ours | `store/refname.rs` |
