@@ -36,6 +36,8 @@ pub struct Since {
 /// Remembers that this work was looked at.
 pub fn remember(context: &Context<'_>, sid: SessionId, work: &Work) -> Result<()> {
     let repo = context.repo;
+    // Without it, another process that does the same takes this one's lock of the ref for a dead one.
+    let _lock = context.store.lock_snapshots(sid)?;
     repo.update_ref(&refname::looked_at(sid), |before| {
         let known = before.and_then(|id| read(context, id).ok());
         if known.is_some_and(|known| known.tree == work.tree && known.base == work.base) {

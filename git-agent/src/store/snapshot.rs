@@ -195,8 +195,9 @@ impl Store<'_> {
         })
     }
 
-    /// Locks a session's snapshots against other writers, until the value is dropped or the process ends.
-    fn lock_snapshots(&self, sid: SessionId) -> Result<Lock> {
+    /// Locks a session's local refs (its snapshots, and the work that was last seen) against other writers, until the value
+    /// is dropped or the process ends.
+    pub fn lock_snapshots(&self, sid: SessionId) -> Result<Lock> {
         let path = self.require_dir("locks")?.join(format!("{sid}.snapshots"));
         Lock::acquire_patiently(self.env, path)
     }
