@@ -8,6 +8,7 @@
 //! | `turn_claim`, `turn_outcome` | an agent's own report on a turn, and the outcome that we derive |
 //! | `review` | comments, threads, verdicts and the standing of a verdict |
 //! | `merge` | merge styles, plans and messages |
+//! | `plan` | the parts of one task, their dependencies, and the files that plans are read from |
 //! | `provenance` | the session and events that a commit comes from |
 //! | `known` | a fact that is absent, unknown or known |
 
@@ -16,6 +17,7 @@ pub mod id;
 pub mod known;
 pub mod merge;
 pub mod name;
+pub mod plan;
 pub mod provenance;
 pub mod review;
 pub mod session;
