@@ -1,7 +1,5 @@
 //! The version of git, and whether it is new enough.
 
-use std::path::Path;
-
 use crate::error::{Error, Result};
 use crate::git::command::Git;
 
@@ -55,43 +53,6 @@ pub fn version() -> Result<Version> {
     let text = Git::outside().arg("version").run()?.text();
     Version::parse(&text)
         .ok_or_else(|| Error::fatal(format!("cannot parse the version of git: '{text}'")))
-}
-
-/// Fails if git is too old. Caches the answer for each git binary.
-pub fn require_supported(memory: &Path) -> Result<()> {
-    let fingerprint = which::which("git").ok().and_then(|path| fingerprint(&path));
-    if let (Some(fingerprint), Ok(seen)) = (&fingerprint, std::fs::read_to_string(memory))
-        && seen == *fingerprint
-    {
-        return Ok(());
-    }
-    let version = version()?;
-    if version < MINIMUM_VERSION {
-        return Err(Error::fatal(format!(
-            "git {version} is too old: git-agent needs {MINIMUM_VERSION} or newer"
-        ))
-        .hint("install a newer git and put it first on PATH"));
-    }
-    if let Some(fingerprint) = fingerprint {
-        // Only a cache: a failure costs one process the next time.
-        let _ = std::fs::write(memory, fingerprint);
-    }
-    Ok(())
-}
-
-fn fingerprint(path: &Path) -> Option<String> {
-    let meta = std::fs::metadata(path).ok()?;
-    let modified = meta
-        .modified()
-        .ok()?
-        .duration_since(std::time::UNIX_EPOCH)
-        .ok()?;
-    Some(format!(
-        "{}\n{}\n{}\n",
-        path.display(),
-        meta.len(),
-        modified.as_nanos()
-    ))
 }
 
 #[cfg(test)]

@@ -14,9 +14,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{WaitOptions, geteuid, getpid, set_child_subreaper, waitpid};
 
-use crate::env::Env;
 use crate::error::{Context, Error, Result};
-use crate::process::identity::{Handle, ProcessId, Signal, Stat, boot_id, raw_pid};
+use crate::process::identity::{Handle, Signal, Stat, raw_pid};
 use crate::process::wait::Poll;
 
 /// How many processes are waited for at once; more could exhaust this process's descriptors.
@@ -178,19 +177,6 @@ pub fn end_marked(name: &str, value: &str, care: KillCare<'_>) -> Result<Ended> 
         stats
             .values()
             .filter(|stat| has_marker(stat.pid, name, value))
-            .cloned()
-            .collect()
-    })
-}
-
-/// Ends recorded processes and their descendants. Skips records of an earlier boot, of reused pids and of ended
-/// processes.
-pub fn end_recorded(env: &Env, records: &[ProcessId], care: KillCare<'_>) -> Result<Ended> {
-    let boot = boot_id(env)?;
-    End::new(care).run(&|stats| {
-        stats
-            .values()
-            .filter(|stat| records.contains(&stat.id(&boot)))
             .cloned()
             .collect()
     })

@@ -1,6 +1,6 @@
 //! Waits for descriptors, signals, files and deadlines in one place, without waking up in between.
 //!
-//! A loop builds a [`Poll`] from its descriptors, gives it the next deadline of its [`Timers`], and sleeps in the
+//! A loop builds a [`Poll`] from its descriptors, gives it the next deadline, and sleeps in the
 //! kernel. Without a timer the wait has no timeout, so an idle process never wakes up.
 
 use std::ffi::{OsStr, OsString};
@@ -110,60 +110,6 @@ pub(super) fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: duration.subsec_nanos().into(),
-    }
-}
-
-/// Deadlines that a loop waits for, each with the caller's own name for it.
-#[derive(Debug)]
-pub struct Timers<T> {
-    set: Vec<(Instant, T)>,
-}
-
-impl<T> Default for Timers<T> {
-    fn default() -> Self {
-        Timers { set: Vec::new() }
-    }
-}
-
-impl<T: PartialEq> Timers<T> {
-    /// Returns an empty set.
-    pub fn new() -> Self {
-        Timers::default()
-    }
-
-    /// Sets or moves a timer.
-    pub fn set(&mut self, token: T, at: Instant) {
-        self.cancel(&token);
-        self.set.push((at, token));
-    }
-
-    /// Sets or moves a timer to a time from now. A timer too far ahead for the clock never fires.
-    pub fn set_after(&mut self, token: T, after: Duration) {
-        self.cancel(&token);
-        if let Some(at) = Instant::now().checked_add(after) {
-            self.set.push((at, token));
-        }
-    }
-
-    /// Removes a timer.
-    pub fn cancel(&mut self, token: &T) {
-        self.set.retain(|(_, known)| known != token);
-    }
-
-    /// Returns the next deadline, for [`Poll::wait`].
-    pub fn next(&self) -> Option<Instant> {
-        self.set.iter().map(|(at, _)| *at).min()
-    }
-
-    /// Removes and returns the timers that are due, the earliest first.
-    pub fn take_due(&mut self) -> Vec<T> {
-        let now = Instant::now();
-        let (mut due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.set)
-            .into_iter()
-            .partition(|(at, _)| *at <= now);
-        self.set = later;
-        due.sort_by_key(|(at, _)| *at);
-        due.into_iter().map(|(_, token)| token).collect()
     }
 }
 
@@ -368,22 +314,6 @@ mod tests {
     }
 
     #[test]
-    fn timers_come_in_order_and_can_be_moved() {
-        let now = Instant::now();
-        let mut timers = Timers::new();
-        assert_eq!(timers.next(), None);
-        timers.set("b", now);
-        timers.set("a", now - Duration::from_millis(1));
-        timers.set("c", now + Duration::from_secs(60));
-        timers.set_after("never", Duration::MAX);
-        assert_eq!(timers.take_due(), ["a", "b"]);
-        assert_eq!(timers.next(), Some(now + Duration::from_secs(60)));
-        timers.set("c", now);
-        assert_eq!(timers.take_due(), ["c"]);
-        assert_eq!(timers.next(), None);
-    }
-
-    #[test]
     fn a_signal_is_something_to_read() {
         let mut signals = Signals::new(&[SIGUSR2]).expect("listens");
         assert!(signals.take().is_empty());
@@ -436,7 +366,7 @@ mod tests {
                 .expect("the test listens");
             let mut poll = Poll::new();
             poll.read((), &heard);
-            poll.wait(Timers::<()>::new().next()).expect("waits").len()
+            poll.wait(None).expect("waits").len()
         });
         let thread = receive.recv().expect("the thread's number");
         let path = format!("/proc/self/task/{thread}/status");

@@ -1,16 +1,13 @@
 //! Snapshots of a session's worktree: a chain of commits under a local ref, never pushed.
 
-use crate::env::Millis;
 use crate::error::{Error, Result};
 use crate::git::ObjectId;
 use crate::git::object::Signature;
-use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::snapshot::Snapshot;
 use crate::git::snapshot::capture::Checkout;
 use crate::git::snapshot::scan::{Hidden, LeftOut};
 use crate::model::session::SessionId;
 use crate::process::lock::Lock;
-use crate::store::trash::horizon;
 use crate::store::{Store, limits, refname};
 
 const SESSION: &str = "Agent-Session";
@@ -21,7 +18,6 @@ const TURN: &str = "Agent-Turn";
 pub struct Taken {
     /// The snapshot: a new one, or the last one if nothing has changed since.
     pub id: ObjectId,
-    /// Whether it is new.
     pub is_new: bool,
     /// The files that are in the worktree but not in the snapshot. Removing the worktree loses them.
     pub left_out: Vec<LeftOut>,
@@ -125,47 +121,6 @@ impl Store<'_> {
         Ok(None)
     }
 
-    /// Drops the snapshots of sessions that were closed long enough ago, and returns those sessions.
-    pub fn expire_snapshots(
-        &self,
-        closed: impl IntoIterator<Item = (SessionId, Millis)>,
-    ) -> Result<Vec<SessionId>> {
-        let horizon = horizon(self.env.now());
-        let mut expired = Vec::new();
-        for (sid, _) in closed.into_iter().filter(|(_, at)| *at < horizon) {
-            let name = refname::snapshots(sid);
-            let _lock = self.lock_snapshots(sid)?;
-            let Some(id) = self.repo.find_ref(&name)? else {
-                continue;
-            };
-            let change = RefChange {
-                name,
-                expected: Expected::At(id),
-                new: None,
-            };
-            if self.repo.swap_ref(&change)? == Swap::Done {
-                expired.push(sid);
-            }
-            self.forget_look(sid)?;
-        }
-        Ok(expired)
-    }
-
-    /// Drops the record of the work that the user last saw of a session.
-    fn forget_look(&self, sid: SessionId) -> Result<()> {
-        let name = refname::looked_at(sid);
-        if let Some(id) = self.repo.find_ref(&name)? {
-            let change = RefChange {
-                name,
-                expected: Expected::At(id),
-                new: None,
-            };
-            // If the user is looking at it now, it is kept until the next time.
-            let _ = self.repo.swap_ref(&change)?;
-        }
-        Ok(())
-    }
-
     /// Returns the author of snapshots: the user, or a fixed name where git knows none, so that a snapshot never fails.
     pub(crate) fn signature(&self) -> Signature {
         let (name, email) = self
@@ -195,8 +150,8 @@ impl Store<'_> {
         })
     }
 
-    /// Locks a session's local refs (its snapshots, and the work that was last seen) against other writers, until the value
-    /// is dropped or the process ends.
+    /// Locks a session's local refs (its snapshots, and the work that was last seen) against other writers, until the
+    /// value is dropped or the process ends.
     pub fn lock_snapshots(&self, sid: SessionId) -> Result<Lock> {
         let path = self.require_dir("locks")?.join(format!("{sid}.snapshots"));
         Lock::acquire_patiently(self.env, path)
@@ -301,15 +256,6 @@ mod tests {
             git(dir.path(), &["gc", "-q", "--prune=now"]);
             git(dir.path(), &["fsck", "--strict"]);
             assert_eq!(store.snapshots(sid).expect("a chain").len(), 3);
-
-            for (days, left) in [(30, 3), (31, 0)] {
-                let env = env_at(days);
-                let store = Store::new(&env, &repo);
-                let closed = [(sid, env_at(0).now())];
-                let expired = store.expire_snapshots(closed).expect("no error");
-                assert_eq!(expired.is_empty(), left > 0);
-                assert_eq!(store.snapshots(sid).expect("a chain").len(), left);
-            }
         }
     }
 

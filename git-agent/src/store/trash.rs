@@ -10,7 +10,7 @@ use crate::store::{Store, refname};
 pub const KEEP_DAYS: u64 = 30;
 
 /// Returns the time before which lost values are dropped.
-pub(super) fn horizon(now: Millis) -> Millis {
+fn horizon(now: Millis) -> Millis {
     Millis(now.0.saturating_sub(KEEP_DAYS * 24 * 60 * 60 * 1000))
 }
 

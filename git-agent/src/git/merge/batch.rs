@@ -29,7 +29,6 @@ pub struct Stage {
 /// A path in conflict.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Conflict {
-    /// The path.
     pub path: Vec<u8>,
     /// The kinds of conflict, in git's words: `contents`, `modify/delete`, `add/add`, `rename/rename` …
     pub kinds: Vec<String>,
@@ -55,17 +54,9 @@ pub struct Preview {
 impl Repo {
     /// Previews the merge of the second commit of each pair into the first. Keeps none of the objects.
     ///
-    /// Every pair must have a common ancestor. Attributes come from `attributes`, a commit or tree.
+    /// Every pair must have a common ancestor. Attributes come from `attributes`, a commit or tree. Some of the commits
+    /// may be only in `also` and not in the repository.
     pub fn preview_merges(
-        &self,
-        pairs: &[(ObjectId, ObjectId)],
-        attributes: Option<ObjectId>,
-    ) -> Result<Vec<Preview>> {
-        self.preview_merges_with(pairs, attributes, &[])
-    }
-
-    /// The same, where some of the commits are only in `also` and not in the repository.
-    pub fn preview_merges_with(
         &self,
         pairs: &[(ObjectId, ObjectId)],
         attributes: Option<ObjectId>,

@@ -76,7 +76,6 @@ impl PairResult {
     }
 }
 
-/// A pair and its result.
 #[derive(Debug, Clone)]
 pub struct Pair {
     /// The first side: a branch or a session.
@@ -115,13 +114,6 @@ impl Matrix {
     /// Returns all pairs, those with branches first.
     pub fn pairs(&self) -> impl Iterator<Item = &Pair> {
         self.against.iter().chain(&self.between)
-    }
-
-    /// Returns the number of a session's pairs that conflict.
-    pub fn conflicts_of(&self, sid: SessionId) -> usize {
-        let of = |pair: &&Pair| pair.ours.session == Some(sid) || pair.theirs.session == Some(sid);
-        let bad = |pair: &&Pair| pair.verdict != PairResult::Clean;
-        self.pairs().filter(of).filter(bad).count()
     }
 
     /// Returns whether every pair merges cleanly.

@@ -55,7 +55,6 @@ pub fn by_agent(
 /// A session that conflicts with a branch.
 #[derive(Debug)]
 pub struct Case {
-    /// The session.
     pub session: Session,
     /// The session's branch and worktree.
     pub place: SessionPlace,
@@ -185,7 +184,7 @@ fn conflicts(
     theirs: ObjectId,
     also: &[Batch],
 ) -> Result<Option<Vec<Conflict>>> {
-    let mut previews = repo.preview_merges_with(&[(ours, theirs)], Some(ours), also)?;
+    let mut previews = repo.preview_merges(&[(ours, theirs)], Some(ours), also)?;
     let preview = previews
         .pop()
         .ok_or_else(|| Error::fatal("git merge-tree reported no result"))?;

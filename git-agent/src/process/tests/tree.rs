@@ -3,6 +3,7 @@
 
 use super::super::tests::{alone, env, sh, until};
 use super::*;
+use crate::process::identity::ProcessId;
 
 fn second() -> Duration {
     Duration::from_secs(1)
@@ -200,38 +201,4 @@ fn this_process_and_its_ancestors_are_safe() {
     let me = std::process::id();
     let parent = stats.get(&me).expect("this process").parent;
     assert!(safe.is_superset(&BTreeSet::from([0, 1, me, parent])));
-    // They are not signalled even if they are recorded as targets by mistake.
-    let env = env();
-    let records: Vec<ProcessId> = safe
-        .iter()
-        .filter_map(|pid| ProcessId::of(&env, *pid).expect("readable"))
-        .collect();
-    assert!(records.len() >= 3);
-    let ended = end_recorded(&env, &records, KillCare::new(Duration::ZERO)).expect("nothing to do");
-    assert!(ended.asked.is_empty() && ended.killed.is_empty() && ended.left.is_empty());
-}
-
-#[test]
-fn a_record_of_a_reused_pid_or_another_boot_is_nobody() {
-    let env = env();
-    let mut child = sh("exec sleep 30").spawn().expect("sh starts");
-    let id = ProcessId::of(&env, child.id())
-        .expect("readable")
-        .expect("alive");
-    let wrong = [
-        ProcessId {
-            start_time: id.start_time + 1,
-            ..id.clone()
-        },
-        ProcessId {
-            boot_id: "another".into(),
-            ..id.clone()
-        },
-    ];
-    let ended = end_recorded(&env, &wrong, KillCare::new(Duration::ZERO)).expect("nothing to do");
-    assert!(ended.killed.is_empty(), "{ended:?}");
-    assert!(child.try_wait().expect("ours").is_none());
-    let ended = end_recorded(&env, &[id], KillCare::new(second())).expect("ends");
-    assert_eq!(ended.asked.len(), 1, "{ended:?}");
-    child.wait().ok();
 }

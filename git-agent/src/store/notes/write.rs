@@ -21,7 +21,6 @@ use crate::store::{Store, limits};
 const PATIENCE: Duration = Duration::from_secs(60);
 const ADDED: &str = "Notes added by git-agent\n";
 const TAKEN_OUT: &str = "Notes taken out by git-agent\n";
-const PURGED: &str = "Notes purged by git-agent\n";
 
 /// A new version of a notes ref: its commit, and the objects it needs.
 struct Version {
@@ -99,32 +98,6 @@ impl Store<'_> {
     /// Returns whether a version of this clone's notes is known to be entirely its own.
     fn is_all_own(&self, tip: Option<ObjectId>) -> Result<bool> {
         tip.map_or(Ok(true), |tip| self.own().wrote_at(tip))
-    }
-
-    /// Removes lines from this clone's notes of a kind for good: the ref restarts as one commit without history.
-    ///
-    /// Removes only records whose line `keep` refuses. Clones that fetched the old version still have it.
-    pub fn purge_notes(
-        &self,
-        kind: Kind,
-        on: ObjectId,
-        keep: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<Option<ObjectId>> {
-        let name = kind.ref_name(self.require_writer()?);
-        self.change_notes(&name, &mut |tip| {
-            let mut notes = self.open_notes(tip)?;
-            let before = notes.lines(&on)?;
-            let mut after = before.clone();
-            after.retain(keep);
-            if after == before {
-                return Ok(None);
-            }
-            notes.set_lines(on, after)?;
-            let (tree, mut batch) = notes.build()?;
-            fault::point("notes.tree.built").context(|| "cannot build notes".into())?;
-            let commit = batch.commit(tree, &[], &self.notes_signature()?, PURGED);
-            Ok(Some(Version { commit, batch }))
-        })
     }
 
     /// Removes the `unwanted` lines that a later version of notes has and an earlier one lacks, and returns them. The

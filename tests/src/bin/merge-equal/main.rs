@@ -3,8 +3,8 @@
 //! `merge-equal [--histories N] [--seed S]` makes random histories: renames of files and directories, files added, changed
 //! and deleted on both sides, modes, links, line endings, attributes, files where directories were, criss-cross merges.
 //! `merge-equal --repo PATH [--limit N]` takes the merges of a real history. For each merge that is called clean because
-//! the two sides touch different paths, git's result must be the changes of both and nothing else, to the tree id. For each
-//! that git is asked about together with others, tree id and stages must be the same as when it is asked alone.
+//! the two sides touch different paths, git's result must be the changes of both and nothing else, to the tree id. For
+//! each that git is asked about together with others, tree id and stages must be the same as when it is asked alone.
 //! One line with numbers is printed; a difference is told and fails.
 
 mod history;
@@ -176,14 +176,14 @@ impl Judge<'_> {
         let (special, plain): (Vec<&Case>, Vec<&Case>) =
             asked.into_iter().partition(|case| case.attributes);
         let pairs: Vec<_> = plain.iter().map(|case| (case.ours, case.theirs)).collect();
-        let previews = self.repo.preview_merges(&pairs, None)?;
+        let previews = self.repo.preview_merges(&pairs, None, &[])?;
         for (case, preview) in plain.iter().zip(&previews) {
             let truth = self.truth(case, None)?;
             self.compare(case, preview, &truth);
         }
         for case in special {
             let pair = [(case.ours, case.theirs)];
-            let previews = self.repo.preview_merges(&pair, Some(case.ours))?;
+            let previews = self.repo.preview_merges(&pair, Some(case.ours), &[])?;
             let truth = self.truth(case, Some(case.ours))?;
             self.compare(case, &previews[0], &truth);
         }
