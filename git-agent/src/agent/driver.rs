@@ -33,7 +33,6 @@ pub const LONGEST_ID: usize = 512;
 pub struct Turn {
     /// The session's id as text, from which ids for vendors are derived.
     pub session: String,
-    /// The prompt.
     pub prompt: String,
     /// The number of this turn, from 1.
     pub number: u32,
@@ -92,14 +91,12 @@ pub struct Program {
 pub enum Input {
     /// A line of the agent's standard output, without its newline.
     Stdout {
-        /// The line.
         line: Vec<u8>,
         /// Number of bytes left out of a line that was too long.
         cut: u64,
     },
     /// A line of the agent's standard error.
     Stderr {
-        /// The line.
         line: Vec<u8>,
         /// Number of bytes left out of a line that was too long.
         cut: u64,

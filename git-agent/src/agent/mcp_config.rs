@@ -12,7 +12,6 @@ use crate::error::{Context, Result};
 /// An agent's settings file with MCP servers, named by a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// The variable.
     pub variable: &'static str,
     /// The default path of the file, below the user's home.
     pub usual: &'static str,

@@ -25,7 +25,6 @@ pub struct Surroundings {
 pub enum Head {
     /// A branch, by its full name.
     Branch(String),
-    /// A detached HEAD.
     Detached,
     /// Unknown: the worktree is being created, or its refs are not in files.
     Unknown,

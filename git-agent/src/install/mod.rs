@@ -16,7 +16,6 @@ use crate::file::{self, Durability};
 use crate::git::sha256;
 use crate::process::detach::own_program;
 
-/// The programs.
 pub const PROGRAMS: [&str; 3] = ["git-agent", "git-agent-merge", "git-agent-review"];
 /// The manual pages, by their path under `share/man`.
 pub const PAGES: [(&str, &str); 4] = [
@@ -50,11 +49,9 @@ const LIST: &str = "share/git-agent/installed";
 /// What happened to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
-    /// Written.
     Written,
     /// Already there with the same content.
     Same,
-    /// Removed.
     Removed,
     /// Left alone, because it was changed after the installation.
     Kept,

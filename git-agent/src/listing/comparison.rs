@@ -19,7 +19,6 @@ use crate::store::list::{Listed, Scope};
 pub struct Version {
     /// Its row.
     pub summary: Summary,
-    /// Its work.
     pub work: Work,
     /// Changed files: what each is now, and the lines added and deleted.
     pub files: BTreeMap<Vec<u8>, Touched>,
@@ -32,7 +31,6 @@ pub struct Version {
 pub struct Touched {
     /// The object; nothing where the file is gone.
     pub id: Option<ObjectId>,
-    /// The mode.
     pub mode: u32,
     /// The lines added and deleted; nothing for a binary file.
     pub lines: Option<(u64, u64)>,

@@ -85,8 +85,8 @@ fn as_json<S: serde::Serializer>(events: &[Event], serializer: S) -> Result<S::O
 }
 
 /// Shows one session: the named one, or the one of this worktree. A restore that was interrupted is ended first, and a
-/// crash recorded. `shown` tells which events are worth being among the last; `warn` is told why the worktree is not as it
-/// should be.
+/// crash recorded. `shown` tells which events are worth being among the last; `warn` is told why the worktree is not as
+/// it should be.
 pub fn show(
     context: &Context<'_>,
     name: Option<&str>,
@@ -156,7 +156,6 @@ fn signature(context: &Context<'_>, listed: &Listed, mine: bool) -> Option<Signa
     Some(standing).filter(|found| !mine || *found != SignatureStatus::None)
 }
 
-/// Returns the whole first prompt.
 fn first_prompt(context: &Context<'_>, listed: &Listed) -> Result<Option<String>> {
     for event in events::all(context, listed)? {
         if let Body::Prompt { text, .. } = event?.body {

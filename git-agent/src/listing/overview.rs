@@ -1,5 +1,5 @@
-//! The overview of a reviewer: the sessions that wait, how much they changed, their comments and verdicts, their conflicts,
-//! and the commands that come next.
+//! The overview of a reviewer: the sessions that wait, how much they changed, their comments and verdicts, their
+//! conflicts, and the commands that come next.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -22,9 +22,7 @@ const ASKED: usize = 5;
 /// The sessions of an overview.
 #[derive(Debug)]
 pub struct Overview {
-    /// The sessions.
     pub sessions: Vec<Listed>,
-    /// A row for each.
     pub rows: Vec<OverviewRow>,
     /// The reason why conflicts are not told.
     pub conflicts_unknown: Option<Error>,

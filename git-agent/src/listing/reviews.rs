@@ -28,7 +28,6 @@ const PROBLEMS: usize = 5;
 pub struct Filter {
     /// Open ones whose code is still there.
     pub open: bool,
-    /// Resolved ones.
     pub resolved: bool,
     /// Open ones whose code has changed since.
     pub outdated: bool,
@@ -37,8 +36,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Returns whether the verdicts on a session are asked for. Among all sessions, those that are over would only be in the
-    /// way.
+    /// Returns whether the verdicts on a session are asked for. Among all sessions, those that are over would only be
+    /// in the way.
     fn wants_verdicts(self, listed: &Listed, all: bool) -> bool {
         let comments_only = self.open || self.resolved || self.outdated;
         let over = all && listed.session.status.is_closed();
@@ -63,18 +62,14 @@ pub struct Total {
     pub shown: usize,
     /// The other threads.
     pub others: usize,
-    /// The verdicts.
     pub verdicts: usize,
 }
 
 /// The review of a session, as far as it is asked for.
 #[derive(Debug)]
 pub struct SessionReview<'r> {
-    /// The session.
     pub listed: &'r Listed,
-    /// The verdicts on it.
     pub verdicts: Vec<Judgement>,
-    /// Its threads.
     pub threads: Vec<Placed<'r>>,
 }
 
@@ -244,18 +239,16 @@ pub struct ThreadRow {
 /// One comment, for programs.
 #[derive(Debug, Serialize)]
 pub struct CommentRow {
-    /// Its id.
     pub id: String,
     /// Who, as claimed.
     pub author: String,
-    /// What that is worth: `claimed` or `verified`; absent for what this clone wrote.
+    /// `claimed` or `verified`; absent for records of this clone.
     #[serde(rename = "standing", skip_serializing_if = "Option::is_none")]
     pub claim: Option<Authorship>,
     /// Whose ref it came from.
     pub writer: String,
     /// When.
     pub time: String,
-    /// The text.
     pub text: String,
     /// How much it matters.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -272,7 +265,6 @@ pub struct VerdictRow {
     pub session: String,
     /// The session's name.
     pub name: String,
-    /// The verdict.
     #[serde(flatten)]
     pub judgement: Judgement,
 }

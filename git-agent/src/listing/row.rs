@@ -72,7 +72,6 @@ pub struct Summary {
     /// How long its agent has worked, over all turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub elapsed_seconds: Option<u64>,
-    /// The number of turns.
     pub turns: u32,
     /// Progress of the agent's own plan.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -329,8 +328,10 @@ enum WorktreePlace {
     /// It should be here but is missing.
     Lost,
     /// Only in commits.
-    Commits { base: ObjectId, head: ObjectId },
-    /// In a worktree.
+    Commits {
+        base: ObjectId,
+        head: ObjectId,
+    },
     Worktree(Since),
 }
 

@@ -37,12 +37,10 @@ pub struct Board<'c, 'a> {
     recount: Option<Instant>,
 }
 
-/// The result of a refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refreshed {
     /// No refresh was due.
     NotDue,
-    /// The rows are new.
     Rows {
         /// Whether a session has come to a state in which it needs a person.
         called: bool,

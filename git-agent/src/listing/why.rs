@@ -59,9 +59,7 @@ impl Question {
 pub struct Line {
     /// The file, relative to the top of the working tree.
     pub path: String,
-    /// The number of the line.
     pub number: u64,
-    /// The text of the line.
     pub text: String,
 }
 
@@ -94,7 +92,6 @@ pub struct Asked {
     /// The source of the prompt.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub from: String,
-    /// The whole text.
     pub text: String,
 }
 
@@ -112,7 +109,6 @@ pub struct Origin {
     /// The agent's name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub agent: String,
-    /// The model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// How it was found: `note`, `trailer`, `patch` or `worktree`.
@@ -135,7 +131,6 @@ pub struct Answer {
     pub sessions: Vec<Origin>,
 }
 
-/// Answers a question.
 pub fn why(context: &Context<'_>, question: &Question) -> Result<Answer> {
     match question {
         Question::Commit(name) => {

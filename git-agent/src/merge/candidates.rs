@@ -29,7 +29,6 @@ pub struct Target {
     pub branch: String,
     /// Full name, `refs/heads/main`.
     pub name: String,
-    /// Its tip.
     pub tip: ObjectId,
     /// The worktrees that have it checked out.
     pub checkouts: Vec<Checkout>,
@@ -38,9 +37,7 @@ pub struct Target {
 /// A session that may be merged.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// The session.
     pub session: Session,
-    /// Its work.
     pub work: Work,
     /// The sessions it builds on; it is merged only with them.
     pub needs: Vec<SessionId>,
@@ -61,8 +58,8 @@ pub struct Choice {
     pub look_only: bool,
 }
 
-/// Returns a session as if it had been made from the branch that was named, if one was: its work is then what a merge into
-/// that branch would bring. Nothing is recorded.
+/// Returns a session as if it had been created from the named branch, if one is named: its work is then the work that a
+/// merge into that branch would add. Nothing is recorded.
 pub fn towards(context: &Context<'_>, mut listed: Listed, into: Option<&str>) -> Result<Listed> {
     if let Some(into) = into {
         let target = target(context, Some(into), &Choice::default())?;

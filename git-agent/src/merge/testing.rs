@@ -62,7 +62,6 @@ pub struct Tester<'a> {
     set_up: bool,
 }
 
-/// Result of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestResult {
     /// Whether the tests passed.

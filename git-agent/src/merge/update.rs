@@ -49,7 +49,6 @@ impl FromStr for How {
     }
 }
 
-/// Result of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpdateOutcome {
     /// The session was up to date.

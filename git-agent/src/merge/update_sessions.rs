@@ -22,13 +22,13 @@ pub struct Options {
 
 /// The user's side of an update.
 pub trait Reporter {
-    /// Hears what goes on.
+    /// Receives progress.
     fn tell(&mut self, text: String);
 
-    /// Hears what became of a session.
+    /// Receives the result for a session.
     fn updated(&mut self, session: &Session, outcome: UpdateOutcome);
 
-    /// Hears why a session of several could not be brought up to date.
+    /// Receives the error of one session among several.
     fn failed(&mut self, session: &Session, error: crate::error::Error);
 
     /// Returns whether the user agreed beforehand to take resolutions.

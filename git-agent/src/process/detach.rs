@@ -39,7 +39,6 @@ const WORD: usize = 64 << 10;
 pub struct Spec {
     /// Our own program.
     pub program: PathBuf,
-    /// The arguments.
     pub arguments: Vec<OsString>,
     /// The complete environment.
     pub environment: Vec<(OsString, OsString)>,

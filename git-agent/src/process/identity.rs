@@ -33,16 +33,13 @@ pub fn boot_id(env: &Env) -> Result<String> {
 /// A process, distinct from any later one with the same pid.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcessId {
-    /// The pid.
     pub pid: u32,
     /// The start time in clock ticks since boot (field 22 of `/proc/PID/stat`).
     pub start_time: u64,
-    /// The id of its boot.
     pub boot_id: String,
 }
 
 impl ProcessId {
-    /// Returns this process.
     pub fn current(env: &Env) -> Result<Self> {
         static STARTED: OnceLock<u64> = OnceLock::new();
         let pid = std::process::id();
@@ -161,7 +158,6 @@ const STAT_LINE: usize = 2048;
 /// The fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
-    /// The pid.
     pub pid: u32,
     /// The program's name in the kernel: at most 15 bytes, chosen by the program.
     pub name: String,
@@ -173,7 +169,6 @@ pub struct Stat {
     pub group: u32,
     /// The terminal session.
     pub session: u32,
-    /// The number of threads.
     pub threads: u64,
     /// The start time in clock ticks since boot.
     pub start_time: u64,

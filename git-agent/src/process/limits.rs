@@ -320,9 +320,7 @@ fn answering_manager(env: &Env) -> Option<PathBuf> {
 /// The memory of a set of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryUse {
-    /// Memory in bytes.
     pub bytes: u64,
-    /// The number of processes.
     pub processes: usize,
 }
 

@@ -56,7 +56,6 @@ impl Default for Bounds {
 /// One line of output, without its line feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The stream of the line.
     pub stream: Stream,
     /// The kept bytes.
     pub bytes: Vec<u8>,
@@ -73,7 +72,6 @@ pub enum Piece {
     Line(Line),
     /// Output between the head and the tail that was dropped.
     Gap {
-        /// The number of lines.
         lines: u64,
         /// The number of bytes, including line feeds.
         bytes: u64,

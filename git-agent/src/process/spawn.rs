@@ -30,7 +30,6 @@ pub enum Stdin {
     Null,
     /// A pipe from the supervisor.
     Pipe,
-    /// A file.
     File(File),
 }
 

@@ -63,7 +63,6 @@ impl Redactor {
         self.scanner.is_of(known)
     }
 
-    /// Redacts text.
     pub fn text(&self, text: &str) -> Redacted<String> {
         Redacted::new(self.clean(text).unwrap_or_else(|| text.to_owned()))
     }

@@ -49,7 +49,6 @@ pub struct Subject {
 /// The answer of an agent.
 #[derive(Debug)]
 pub struct Answered {
-    /// The session it answered in.
     pub session: Session,
     /// Its words.
     pub text: String,
@@ -57,12 +56,9 @@ pub struct Answered {
     pub who: Person,
 }
 
-/// The reviewer.
 #[derive(Debug, Clone, Default)]
 pub struct Reviewer<'w> {
-    /// The agent.
     pub agent: Option<&'w str>,
-    /// The model.
     pub model: Option<&'w str>,
     /// A role preset.
     pub role: Option<&'w str>,
@@ -75,7 +71,6 @@ pub struct Reviewer<'w> {
 pub struct About<'l> {
     /// The files before and after.
     subject: Subject,
-    /// The session and its work.
     session: Option<(&'l Listed, Work)>,
 }
 
@@ -141,8 +136,8 @@ pub struct Reviewed {
     pub outdated: bool,
 }
 
-/// Lets an agent review some work. Its findings on a session become comments of its own, if those are `wanted`. `tell` is
-/// told which refs moved and which verdicts were given while it ran.
+/// Lets an agent review some work. Its findings on a session become comments of its own, if those are `wanted`. `tell`
+/// is told which refs moved and which verdicts were given while it ran.
 pub fn review(
     context: &Context<'_>,
     about: &About<'_>,
@@ -233,8 +228,8 @@ fn place(
     (point(None), Some(lost))
 }
 
-/// Lets an agent review something, and returns its answer. Its worktree is gone afterwards; the conversation stays. `tell` is
-/// told which refs moved and which verdicts were given while it ran.
+/// Lets an agent review something, and returns its answer. Its worktree is gone afterwards; the conversation stays.
+/// `tell` is told which refs moved and which verdicts were given while it ran.
 fn ask(
     context: &Context<'_>,
     subject: &Subject,

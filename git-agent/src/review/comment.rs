@@ -20,7 +20,6 @@ use crate::store::list::Listed;
 /// The target of a comment, as the user names it.
 #[derive(Debug, Clone, Copy)]
 pub enum CommentTarget<'t> {
-    /// The session as a whole.
     Session,
     /// A turn of the conversation.
     Turn(u32),
@@ -31,7 +30,6 @@ pub enum CommentTarget<'t> {
 /// A comment that was written.
 #[derive(Debug)]
 pub struct Written {
-    /// Its id.
     pub id: Ulid,
     /// The work that it is about.
     pub work: Work,
@@ -191,7 +189,8 @@ pub fn require_comment(context: &Context<'_>, wanted: &str) -> Result<()> {
     find_all(context, &reviews, &[wanted.to_owned()]).map(drop)
 }
 
-/// Replies to a comment, and closes its thread if that is asked for. The text of a reply that cannot be written is kept.
+/// Replies to a comment, and closes its thread if that is asked for. The text of a reply that cannot be written is
+/// kept.
 pub fn reply(context: &Context<'_>, wanted: &str, body: &str, resolve: bool) -> Result<Ulid> {
     let id = draft::keeping(context, "reply", body, || {
         let reviews = records::load(context)?;
@@ -225,8 +224,8 @@ pub enum CommentChange {
     Already,
 }
 
-/// Closes the threads of some comments, or opens them again: all or none, as far as that can be told before. Returns the
-/// comments; `tell` hears of each.
+/// Closes the threads of some comments, or opens them again: all or none, as far as that can be told before. Returns
+/// the comments; `tell` hears of each.
 pub fn close(
     context: &Context<'_>,
     wanted: &[String],

@@ -136,8 +136,8 @@ fn of_turn(
     Ok((before, after))
 }
 
-/// Returns the files with which a turn began, where its snapshots are: what a person, a setup or an update did since the turn
-/// before is not the turn's. `end` are those with which it ended, if it has.
+/// Returns the files at the beginning of a turn, from its snapshots: changes by a person, a setup or an update since
+/// the previous turn do not belong to it. `end` are the files at its end, if it has ended.
 fn begin_of(
     context: &Context<'_>,
     listed: &Listed,

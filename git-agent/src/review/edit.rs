@@ -1,5 +1,5 @@
-//! Comments typed into the whole diff in an editor: makes the form, keeps it as a draft until it can be used, and writes
-//! the typed comments.
+//! Comments typed into the whole diff in an editor: makes the form, keeps it as a draft until it can be used, and
+//! writes the typed comments.
 
 use std::path::Path;
 
@@ -45,8 +45,8 @@ pub struct Edited {
     pub work: Work,
 }
 
-/// Lets a person comment in the whole diff of a session. Returns nothing where nothing was typed. A form that cannot be used
-/// stays a draft; `fresh` begins anew although one was left.
+/// Lets a person comment in the whole diff of a session. Returns nothing where nothing was typed. A form that cannot be
+/// used stays a draft; `fresh` begins anew although one was left.
 pub fn edit(
     context: &Context<'_>,
     listed: &Listed,
@@ -141,7 +141,8 @@ fn fill_in(
     Ok(Some(edited))
 }
 
-/// Lets a person edit until the typed text can be understood. A form that is left as it was after a mistake stays a draft.
+/// Lets a person edit until the typed text can be understood. A form that is left as it was after a mistake stays a
+/// draft.
 fn ask(
     context: &Context<'_>,
     listed: &Listed,
@@ -235,7 +236,7 @@ fn diff_lines(context: &Context<'_>, work: &Work) -> Result<Vec<Line>> {
                     hunk = None;
                 }
             } else if line.starts_with(b"diff --git ") {
-                // What becomes another kind of thing, a file a link say, is shown twice: going and coming.
+                // A change of kind, such as a file that becomes a link, is shown as a deletion and an addition.
                 if std::mem::take(&mut comes_again) {
                     return Ok(true);
                 }

@@ -1,7 +1,7 @@
 //! The prompt made from a review: the open comments and requests for changes that the agent has not seen.
 //!
-//! The prompt contains the ids of its comments and verdicts, and the transcript contains the prompt. So every clone with
-//! the transcript knows which comments were sent.
+//! The prompt contains the ids of its comments and verdicts, and the transcript contains the prompt. So every clone
+//! with the transcript knows which comments were sent.
 
 use std::collections::BTreeMap;
 
@@ -145,8 +145,8 @@ pub fn requests<'o>(
         .collect()
 }
 
-/// Writes the prompt for some requests for changes and some threads. What teammates wrote is marked as theirs and quoted like everything else, so that
-/// no line of it can pass for an instruction of the person who sends it.
+/// Writes the prompt for some requests for changes and some threads. The words of teammates are marked as theirs and
+/// quoted, so that no line of them can pass for an instruction of the sender.
 ///
 /// `around` tells the lines before and after those that a thread hangs on, as they are now.
 pub fn prompt(

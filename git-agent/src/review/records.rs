@@ -24,7 +24,6 @@ const SHORT: usize = 8;
 /// The reviews of all sessions.
 #[derive(Debug, Default)]
 pub struct Reviews {
-    /// By session.
     pub sessions: BTreeMap<SessionId, Review>,
     /// The notes that could not be read.
     pub problems: Vec<Problem>,
@@ -36,8 +35,8 @@ impl Reviews {
         self.sessions.get(&sid).cloned().unwrap_or_default()
     }
 
-    /// Finds the comment that a person means by its id or the end of it. Where several writers have that id, which only a
-    /// forger can bring about, `ID@WRITER` names one of them; without that, one's own is meant.
+    /// Finds the comment that a person means by its id or the end of it. Where several writers have that id, which only
+    /// a forger can bring about, `ID@WRITER` names one of them; without that, one's own is meant.
     pub fn find(&self, wanted: &str, me: Option<&WriterId>) -> Result<LoadedReviews<'_>> {
         let wanted = wanted.trim_start_matches('#').to_ascii_lowercase();
         let (id, by) = match wanted.split_once('@') {
@@ -102,13 +101,9 @@ pub fn short_id(id: Ulid) -> String {
 /// A comment with its thread and session.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadedReviews<'r> {
-    /// The session.
     pub sid: SessionId,
-    /// Its review.
     pub review: &'r Review,
-    /// The thread.
     pub thread: &'r Thread,
-    /// The comment.
     pub comment: &'r Comment,
     /// Whether another writer has a comment with the same id.
     pub shared: bool,
@@ -176,8 +171,8 @@ fn read(
     })
 }
 
-/// Marks what others wrote with what their names are worth. A signature is over all notes of a writer: the names in them
-/// that are the signer's are good.
+/// Marks the records of others as claimed or verified. A signature covers all notes of a writer, and verifies only the
+/// names that are the signer's own.
 fn mark(
     store: &Store<'_>,
     writers: Option<&[WriterId]>,

@@ -40,7 +40,6 @@ pub struct SendOptions<'w> {
 /// A review that was sent, or would be.
 #[derive(Debug)]
 pub struct Outgoing {
-    /// The prompt.
     pub prompt: String,
     /// The requests for changes in it.
     pub requests: Vec<Ulid>,
@@ -50,7 +49,6 @@ pub struct Outgoing {
     pub delivery: Option<Delivery>,
 }
 
-/// The result of sending.
 #[derive(Debug)]
 pub enum Sending {
     /// There was something to send.
@@ -59,8 +57,8 @@ pub enum Sending {
     StartedEarlier,
 }
 
-/// Sends what a review says about a session to its agent: not from inside that session, once for all that send at the same
-/// time, about the work as it is now, which is kept.
+/// Sends the review of a session to its agent, and keeps the work that it is about. Refuses a call from inside that
+/// session; of several calls at the same time only one sends.
 pub fn send(context: &Context<'_>, listed: &Listed, options: &SendOptions<'_>) -> Result<Sending> {
     let sid = listed.session.sid;
     let name = &listed.session.name;
@@ -202,8 +200,8 @@ impl<'r> Said<'r> {
     }
 }
 
-/// Returns the command that sends a review to the author of the work; `None` when there is nothing to
-/// tell, or the agent itself asks. It is only a hint: what cannot be found out is not an error.
+/// Returns the command that sends a review to the author of the work; `None` if there is nothing to send, or if the
+/// agent itself asks. It is only a hint, so an error counts as `None`.
 pub fn next_step(context: &Context<'_>, listed: &Listed, work: &Work) -> Option<String> {
     if !listed.is_mine() {
         return Some("git agent push".to_owned());

@@ -74,7 +74,7 @@ pub struct Decided {
     pub failure: Option<Error>,
 }
 
-/// What happens while sessions are judged, and the question whether they shall be.
+/// Receives the progress of giving verdicts, and asks for confirmation.
 pub trait VerdictReporter {
     /// A session that a filter found cannot be judged.
     fn left_out(&mut self, session: &Session, why: &Error);
@@ -253,8 +253,8 @@ fn unseen(context: &Context<'_>, listed: &Listed, work: &Work) -> Result<Option<
 
 /// Gives a verdict on the exact current work, and returns that work.
 ///
-/// The judged work stays in the session's snapshots. The state of one's own session follows the verdict. Work that was shown
-/// before is judged only as it was `seen`: if it has changed meanwhile, that is an error.
+/// The judged work stays in the session's snapshots. The state of one's own session follows the verdict. Work that was
+/// shown before is judged only as it was `seen`: if it has changed meanwhile, that is an error.
 fn give(
     context: &Context<'_>,
     listed: &Listed,
@@ -310,8 +310,8 @@ fn unheard(context: &Context<'_>, sid: SessionId) -> Result<Option<String>> {
     Ok(unheard.then_some(who.name))
 }
 
-/// Lets the state of one's own session follow the last verdict of a reviewer. Of two that were given at once that is the one
-/// which counts, not the one that comes here last.
+/// Lets the state of one's own session follow the last verdict of a reviewer. Of two that were given at once that is
+/// the one which counts, not the one that comes here last.
 fn follow(context: &Context<'_>, session: &Session, who: &Person) -> Result<()> {
     let Some(writer) = context.store.writer()? else {
         return Ok(());

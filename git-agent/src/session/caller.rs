@@ -71,8 +71,8 @@ fn sessions(context: &Context<'_>) -> Result<Vec<Session>> {
     Ok(found)
 }
 
-/// Refuses to make a session for an agent under guard: it may make no branch, and would leave half of one behind. A person who
-/// works in a session's worktree is under none.
+/// Refuses to make a session for an agent under guard: it may make no branch, and would leave half of one behind. A
+/// person who works in a session's worktree is under none.
 pub fn forbid_making(context: &Context<'_>) -> Result<()> {
     match session(context)?.filter(|_| is_guarded(context)) {
         None => Ok(()),
@@ -178,8 +178,8 @@ impl Act {
     }
 }
 
-/// Refuses what an agent may not do: change other sessions, or decide for a person. `on` are the sessions that it is done to.
-/// Every way to do something asks here. A person who works in a session's worktree may do it all.
+/// Refuses an agent that changes other sessions or decides for a person. `on` are the sessions to be changed. Every use
+/// case asks here. A person who works in a session's worktree may do everything.
 pub fn permit<'s>(
     context: &Context<'_>,
     act: Act,
@@ -222,8 +222,8 @@ pub fn permit<'s>(
     }
 }
 
-/// Returns the session whose agent, setup or test gives this command. A person in its worktree is under no guard, and not
-/// below its supervisor.
+/// Returns the session whose agent, setup or test gives this command. A person in its worktree is under no guard, and
+/// not below its supervisor.
 fn agent(context: &Context<'_>) -> Result<Option<Session>> {
     let guarded = is_guarded(context);
     for session in sessions(context)? {

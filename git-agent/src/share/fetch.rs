@@ -48,7 +48,6 @@ pub struct Options {
     pub sessions: Vec<String>,
 }
 
-/// Result of a fetch.
 #[derive(Debug, Default)]
 pub struct Fetched {
     /// The refs that changed.

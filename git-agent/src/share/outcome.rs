@@ -11,7 +11,6 @@ use crate::signature::SignatureStatus;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
-    /// Created.
     New,
     /// Fast-forwarded.
     Updated,

@@ -30,7 +30,6 @@ pub use crate::store::refname::RefName;
 /// Result of a purge.
 #[derive(Debug, Default)]
 pub struct Purged {
-    /// The rewritten refs.
     pub refs: Vec<Rewritten>,
     /// The refs that could not be rewritten, and why.
     pub kept: Vec<(RefName, String)>,

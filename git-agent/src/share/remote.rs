@@ -23,7 +23,6 @@ const FEWER_READERS: &str = "git config agent.remote <name>    for a remote with
 /// Shows the addresses of a remote and asks whether their readers may see sessions.
 pub type Ask<'a> = &'a mut dyn FnMut(&Remote) -> Result<bool>;
 
-/// A remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
     /// The argument for git: the name of a remote, or an address.
@@ -93,8 +92,8 @@ impl Remote {
             || looks_like_address(context, word)
     }
 
-    /// Returns the remote of a push and the names of the sessions, from the words after `push`. A dry run may be made by
-    /// an agent too.
+    /// Returns the remote of a push and the names of the sessions, from the words after `push`. A dry run may be made
+    /// by an agent too.
     pub fn of_push(
         context: &Context<'_>,
         words: &[String],
@@ -122,8 +121,8 @@ impl Remote {
         })
     }
 
-    /// Makes sure that the user has agreed to share sessions with this remote, and remembers a new consent. `ask` shows the
-    /// addresses and asks; without it the user cannot be asked.
+    /// Makes sure that the user has agreed to share sessions with this remote, and remembers a new consent. `ask` shows
+    /// the addresses and asks; without it the user cannot be asked.
     pub fn require_consent(
         &mut self,
         context: &Context<'_>,

@@ -31,10 +31,7 @@ pub enum SignatureStatus {
         by: String,
     },
     /// Signed with an unknown key.
-    Stranger {
-        /// The key.
-        key: String,
-    },
+    Stranger { key: String },
     /// Signed, but the signature cannot be checked here.
     Unchecked,
     /// The signature is wrong.

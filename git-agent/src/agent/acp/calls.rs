@@ -21,7 +21,6 @@ const MOST_PRINTED: usize = 256 * 1024;
 /// none must not fill the memory.
 const MOST_OPEN: usize = 4 << 20;
 
-/// One call.
 #[derive(Debug, Default)]
 struct Call {
     title: String,

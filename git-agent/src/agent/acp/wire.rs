@@ -28,14 +28,11 @@ pub enum Message {
     Request {
         /// The id to repeat in the answer; a number or a string.
         id: Value,
-        /// The method.
         method: String,
         /// The parameters.
         params: Value,
     },
-    /// A notification.
     Notification {
-        /// The method.
         method: String,
         /// The parameters.
         params: Value,
@@ -94,7 +91,6 @@ impl Fault {
         }
     }
 
-    /// Returns the kind of trouble.
     pub fn trouble(&self) -> Trouble {
         let text = self.text();
         let by_code = match self.code {
@@ -209,7 +205,6 @@ pub fn same_id(ours: u64, theirs: &Value) -> bool {
     theirs.as_u64() == Some(ours) || theirs.as_str().is_some_and(|text| text.parse() == Ok(ours))
 }
 
-/// Returns an id as text.
 pub fn id_text(id: &Value) -> String {
     match id {
         Value::String(text) => text.clone(),

@@ -18,7 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Maximum length of a version.
 const LONGEST: usize = 80;
 
-/// One agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InstalledAgent {
     /// The agent's name.

@@ -83,7 +83,6 @@ pub fn names(entries: &[AgentEntry]) -> Vec<String> {
     names
 }
 
-/// Returns an agent by name.
 pub fn require(name: &str, entries: &[AgentEntry]) -> Result<AgentSpec> {
     let entry = entries.iter().find(|entry| entry.name == name);
     let driver = entry

@@ -67,7 +67,6 @@ pub enum Asking {
     Always,
     /// It asks before some actions only.
     Sometimes,
-    /// It never asks.
     Never,
 }
 
@@ -118,7 +117,6 @@ pub struct Defaults {
     pub content: &'static str,
 }
 
-/// One agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSpec {
     /// The agent's name.

@@ -14,7 +14,6 @@ pub struct Tasks {
 struct Task {
     /// The vendor's id, once it is known.
     id: Option<String>,
-    /// The call that created it.
     call: String,
     text: String,
     status: String,

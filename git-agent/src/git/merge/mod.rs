@@ -23,7 +23,6 @@ pub enum Merged {
 /// The author and date of a commit, as git writes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Author {
-    /// The name.
     pub name: String,
     /// The email address.
     pub email: String,
@@ -34,11 +33,9 @@ pub struct Author {
 /// A commit to be created.
 #[derive(Debug, Clone)]
 pub struct NewCommit<'a> {
-    /// The tree.
     pub tree: ObjectId,
     /// The parents, in order.
     pub parents: &'a [ObjectId],
-    /// The whole message.
     pub message: &'a str,
     /// The author; `None` for the user.
     pub author: Option<&'a Author>,
@@ -55,7 +52,6 @@ pub struct Picked {
     pub parents: Vec<ObjectId>,
     /// The author and date.
     pub author: Author,
-    /// The whole message.
     pub message: String,
 }
 

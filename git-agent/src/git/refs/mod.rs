@@ -38,7 +38,6 @@ pub struct Ref {
 /// The value of a ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// An object.
     Object(ObjectId),
     /// The name of another ref.
     Symbolic(String),
@@ -62,7 +61,6 @@ pub enum Expected {
     At(ObjectId),
 }
 
-/// A change of one ref.
 #[derive(Debug, Clone)]
 pub struct RefChange {
     /// Full name.
@@ -287,8 +285,8 @@ impl Repo {
         }
     }
 
-    /// Moves a ref that only we write to the commit that `next` makes from its current one, and starts over when another
-    /// process was faster. The ref stays as it is where `next` returns `None`. Returns where the ref is then.
+    /// Moves a ref that only we write to the commit that `next` makes from its current one, and starts over when
+    /// another process was faster. The ref stays as it is where `next` returns `None`. Returns where the ref is then.
     ///
     /// The caller holds a lock as for [`Self::swap_ref`], so only a user with plain git, or a copy of this clone, can
     /// be faster: a few attempts are enough.

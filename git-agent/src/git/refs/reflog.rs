@@ -23,7 +23,6 @@ const LOCKED: &[u8] = b"git-agent puts a reflog back\n";
 /// How often entries are restored again after a concurrent change of the log.
 const ROUNDS: usize = 4;
 
-/// One entry of a reflog.
 #[derive(Debug, Clone)]
 pub struct ReflogEntry {
     /// The value before, in hexadecimal.
@@ -56,7 +55,6 @@ impl ReflogEntry {
         ObjectId::from_hex(&self.rest[..end]).ok()
     }
 
-    /// Returns the message.
     pub fn message(&self) -> String {
         let tab = self.rest.iter().position(|byte| *byte == b'\t');
         let text = tab.map_or(&b""[..], |tab| &self.rest[tab + 1..]);

@@ -55,7 +55,6 @@ pub struct LockRecord {
 }
 
 impl LockRecord {
-    /// Makes the record durable.
     pub fn durable(self) -> Result<Self> {
         let cannot = || format!("cannot write '{}'", self.path.display());
         self.file.sync_all().context(cannot)?;

@@ -45,7 +45,6 @@ pub struct TransferOutcome {
     pub hidden: bool,
 }
 
-/// The result of a push.
 #[derive(Debug)]
 pub struct Pushed {
     /// Whether everything was accepted.
@@ -58,10 +57,8 @@ pub struct Pushed {
     pub remote_said: Option<String>,
 }
 
-/// The failure of a fetch.
 #[derive(Debug)]
 pub struct FetchFailure {
-    /// The kind of failure.
     pub fault: FetchFault,
     /// The error output, as one line.
     pub said: String,

@@ -552,7 +552,6 @@ struct Opened {
 pub(in crate::git) struct Seen {
     /// The commit checked out.
     pub(in crate::git) head: Option<ObjectId>,
-    /// The index.
     pub(in crate::git) index: gix::index::File,
     /// The files.
     pub(in crate::git) disk: Disk,

@@ -2,9 +2,9 @@
 //!
 //! git stores the converted content of a file, and a checkout converts it back, not always to the same bytes. So that a
 //! restored worktree is identical byte for byte, the bytes of such files are kept too, unless they are the committed
-//! content and a checkout writes the same bytes. git sees no change in a file that differs from its checkout only in line
-//! ends, so its length decides. The bytes of files with a filter program are not kept: a filter keeps content (secrets,
-//! gigabytes) out of the repository for a reason.
+//! content and a checkout writes the same bytes. git sees no change in a file that differs from its checkout only in
+//! line ends, so its length decides. The bytes of files with a filter program are not kept: a filter keeps content
+//! (secrets, gigabytes) out of the repository for a reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -377,7 +377,7 @@ enum Eol {
     Crlf,
 }
 
-/// What the attributes of one file mean for its bytes.
+/// How the attributes of one file convert its bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Conversion {
     /// git may convert it when storing.

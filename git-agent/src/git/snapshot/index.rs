@@ -53,7 +53,6 @@ pub struct OddEntry {
     pub path: Vec<u8>,
     /// The mode, as git writes it in octal.
     pub mode: u32,
-    /// The object.
     pub id: ObjectId,
     /// 0, or the side of a conflict: 1 base, 2 ours, 3 theirs.
     pub stage: u8,
@@ -77,8 +76,8 @@ impl Repo {
         )
     }
 
-    /// Returns the damage of an index file, in words; unlike [`Repo::read_index`], by its checksum as well. A file that is not
-    /// there is not damaged.
+    /// Returns the damage of an index file, in words; unlike [`Repo::read_index`], by its checksum as well. A file that
+    /// is not there is not damaged.
     pub fn index_damage(&self, path: &Path) -> Option<String> {
         if std::fs::symlink_metadata(path).is_err() {
             return None;
@@ -185,7 +184,6 @@ pub(in crate::git) struct ScratchIndex {
 }
 
 impl ScratchIndex {
-    /// Returns its path.
     pub(in crate::git) fn path(&self) -> &Path {
         self.file.path()
     }

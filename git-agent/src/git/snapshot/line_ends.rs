@@ -1,4 +1,4 @@
-//! The line ends that a checkout writes, by git's own rules: what tells a file that a checkout would write otherwise.
+//! The line ends that a checkout writes, by git's own rules. A file with other line ends is stored as it is.
 
 /// The line ends that a checkout gives a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -6,7 +6,6 @@ pub(in crate::git) enum Ends {
     /// Those that are stored.
     #[default]
     Stored,
-    /// CRLF.
     Crlf,
     /// CRLF if the file looks like text and holds no CR.
     CrlfIfText,

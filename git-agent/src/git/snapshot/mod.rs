@@ -40,7 +40,6 @@ const DETAILS: &str = "Snapshot-Details";
 /// The largest list of details that is read, in bytes.
 const DETAILS_LIMIT: u64 = 64 << 20;
 
-/// A snapshot.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The snapshot commit.
@@ -49,7 +48,6 @@ pub struct Snapshot {
     pub time: i64,
     /// The commit that was checked out.
     pub head: Option<ObjectId>,
-    /// The previous snapshot.
     pub previous: Option<ObjectId>,
     /// The tree of the files.
     pub tree: ObjectId,

@@ -267,7 +267,6 @@ impl MergeLock {
 }
 
 impl Journal {
-    /// Begins a journal.
     pub fn begin(context: &Context<'_>, asked: Asked) -> Self {
         Journal {
             v: 1,

@@ -1,4 +1,5 @@
-//! The anchors of comments: makes a place from the file and lines that the user names, and finds it again in the current work.
+//! The anchors of comments: makes a place from the file and lines that the user names, and finds it again in the
+//! current work.
 
 pub(crate) mod find;
 
@@ -33,14 +34,12 @@ pub enum Spot {
     Session,
     /// On an event of the transcript.
     Event(Ulid),
-    /// On a whole file.
     File {
         /// The path as it is now.
         path: Vec<u8>,
         /// Which side of the change.
         side: Side,
     },
-    /// On lines.
     Lines {
         /// The path as it is now.
         path: Vec<u8>,
@@ -58,7 +57,6 @@ pub enum Spot {
 /// A thread, and where it hangs now.
 #[derive(Debug, Clone)]
 pub struct Placed<'r> {
-    /// The thread.
     pub thread: &'r Thread,
     /// Where.
     pub spot: Spot,
@@ -163,7 +161,8 @@ pub fn point(
     Ok(place)
 }
 
-/// Returns the line that had this number in the last diff the user saw; `None` without such a diff, or if it is unchanged.
+/// Returns the line that had this number in the last diff the user saw; `None` without such a diff, or if it is
+/// unchanged.
 pub fn line_last_seen(context: &Context<'_>, sid: SessionId, place: &CodePlace) -> Option<String> {
     let repo = context.repo;
     let seen = last_seen::last(context, sid).ok()??;
@@ -293,8 +292,8 @@ pub fn place_all<'r>(
         .collect()
 }
 
-/// Reads the target that the user names: `FILE`, `FILE:LINE` or `FILE:FIRST-LAST`. `exists` tells whether a path is a file, for
-/// names that end like a line number.
+/// Reads the target that the user names: `FILE`, `FILE:LINE` or `FILE:FIRST-LAST`. `exists` tells whether a path is a
+/// file, for names that end like a line number.
 pub fn parse(text: &[u8], side: Side, exists: &dyn Fn(&[u8]) -> bool) -> Result<Pointed> {
     let whole = Pointed {
         path: text.to_vec(),

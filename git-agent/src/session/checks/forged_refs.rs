@@ -1,8 +1,8 @@
 //! Records that no command of git-agent wrote: found after a turn, reported, and never counted as an approval.
 //!
 //! An agent can read the key with which this clone marks its records, so a mark proves nothing against it. But every
-//! command of git-agent logs the refs it moves: a ref of ours that moved during a turn without an entry was moved by hand.
-//! An agent that also forges the log is not found; only a guard that keeps it from these files stops that.
+//! command of git-agent logs the refs it moves: a ref of ours that moved during a turn without an entry was moved by
+//! hand. An agent that also forges the log is not found; only a guard that keeps it from these files stops that.
 
 use crate::context::Context;
 use crate::error::{Result, shell_word};
@@ -57,8 +57,8 @@ fn id(target: Option<&Target>) -> Option<ObjectId> {
     }
 }
 
-/// Follows a ref back from what it is to what it was. `None` when moves of ours explain all of it; otherwise the value that
-/// none of them brought about, if it has one.
+/// Follows a ref back from its value now to its value before. `None` if our own moves explain all of it; otherwise the
+/// value that none of them set, if it has one.
 fn unexplained(
     was: Option<ObjectId>,
     is: Option<Option<ObjectId>>,
@@ -84,7 +84,8 @@ fn unexplained(
     Some(value)
 }
 
-/// Takes the approvals out of notes that came with a forged version of them. A copy of a remote's notes becomes what it was.
+/// Takes the approvals out of notes that came with a forged version of them. A copy of a remote's notes gets its old
+/// value.
 fn take_out(
     context: &Context<'_>,
     session: &Session,

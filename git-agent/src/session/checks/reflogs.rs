@@ -1,7 +1,7 @@
 //! The user's stashes and reflogs around a turn: saved before it, and restored after it if the agent removed entries.
 //!
-//! The text of the logs is in a file of the session, and a ref keeps the commits that nothing else holds, so that the next
-//! command can do this for a supervisor that died. The file is removed last.
+//! The text of the logs is in a file of the session, and a ref keeps the commits that nothing else holds, so that the
+//! next command can do this for a supervisor that died. The file is removed last.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -49,9 +49,9 @@ pub fn keep(context: &Context<'_>, session: &Session, own: &Own) -> Result<()> {
     file::replace(&path, logs.to_text(), Durability::Synced)
 }
 
-/// Looks at the reflogs after a turn that [`keep`] was called before, and puts back what the agent took out of them. Does
-/// nothing when that was done already. Returns what the transcript is to be told, trouble included: nothing else may fail
-/// for it, and the next one who comes here tries again.
+/// Compares the reflogs with those that [`keep`] recorded before the turn, and restores the lines that the agent
+/// removed. Does nothing if that was done already. Returns the events for the transcript; an error becomes one of them,
+/// and the next call tries again.
 pub fn settle(context: &Context<'_>, sid: SessionId) -> Vec<Body> {
     try_settle(context, sid).unwrap_or_else(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));

@@ -42,7 +42,6 @@ const DURING_OR_SINCE: &str = "during the turn in which the supervisor died, or 
 
 /// A writer of a session's transcript: its supervisor, or a command that finds the supervisor dead.
 pub trait Recorder {
-    /// Returns the session.
     fn session(&self) -> &Session;
     /// Adds to the transcript.
     fn record(&mut self, body: Body) -> Result<()>;
@@ -352,7 +351,8 @@ pub(crate) fn after_death(
     let_go(context, session.sid)
 }
 
-/// Keeps the files that a turn left in a snapshot; those of a read-only session are put back. `None` if they cannot be kept.
+/// Keeps the files that a turn left in a snapshot; those of a read-only session are put back. `None` if they cannot be
+/// kept.
 fn keep_files(
     context: &Context<'_>,
     recorder: &mut impl Recorder,

@@ -10,7 +10,6 @@ pub const REQUEST: usize = 500;
 /// A question of a session.
 #[derive(Debug, Serialize)]
 pub struct Request {
-    /// Its id.
     pub id: String,
     /// `permission` or `question`.
     pub kind: String,

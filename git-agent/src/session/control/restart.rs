@@ -29,7 +29,6 @@ pub struct Options<'w> {
     pub leave_running: bool,
 }
 
-/// The result of a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Restarted {
     /// It goes on.
@@ -136,7 +135,8 @@ fn last_turn(context: &Context<'_>, sid: SessionId) -> Result<LastTurn> {
     Ok(last)
 }
 
-/// Returns the prompt to continue with: an agent that remembers is told to continue, another gets its last prompt again.
+/// Returns the prompt to continue with: an agent that remembers is told to continue, another gets its last prompt
+/// again.
 fn continuation(session: &Session, last: LastTurn) -> String {
     match (&session.vendor_session, last.cut) {
         (Some(_), true) => GO_ON.to_owned(),

@@ -65,7 +65,7 @@ fn hand_over(context: &Context<'_>, session: &Session) -> Result<i32> {
         .split_first()
         .ok_or_else(|| Error::fatal("the agent's interface has no command"))?;
     let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
-    // An interrupt typed on the terminal is meant for the interface; this must outlive it to see what it left.
+    // An interrupt typed on the terminal is meant for the interface; this process must outlive it to see its results.
     let _deaf = Signals::new(&[signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT])?;
     let mut child = Command::new(first)
         .args(rest)

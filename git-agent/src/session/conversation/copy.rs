@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::model::session::Session;
 use crate::session::conversation::keep::{self, Origin};
 
-/// What may stand behind a path where it is named: a shorter path would also be found inside longer ones.
+/// The texts that may follow a path: without one of them, the path is the start of a longer one.
 const ENDS: [&str; 9] = ["/", "\"", "\\n", " ", "`", "'", ")", ",", "."];
 
 /// Returns the conversation that a session's first turn branches off from, where its agent can do that.
@@ -43,8 +43,8 @@ fn is_plain(id: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// Makes a copy of a conversation for a turn in another worktree, under an id made from the given one. Returns that id, or
-/// nothing when there is nothing to copy.
+/// Makes a copy of a conversation for a turn in another worktree, under an id made from the given one. Returns that id,
+/// or nothing when there is nothing to copy.
 pub fn copy(
     context: &Context<'_>,
     spec: &AgentSpec,
@@ -82,7 +82,8 @@ pub fn copy(
     Ok(put.then_some(id))
 }
 
-/// Returns a conversation as its agent keeps it. For a teammate's it is the shared one, even if the same id exists here.
+/// Returns a conversation as its agent keeps it. For a teammate's it is the shared one, even if the same id exists
+/// here.
 fn found(
     context: &Context<'_>,
     spec: &AgentSpec,
@@ -110,7 +111,7 @@ fn found(
 /// The replacements in a copied conversation.
 struct Copy<'a> {
     native: Native,
-    /// The old one, and what the new ones are made from.
+    /// The old id and the new one.
     ids: (&'a str, &'a str),
     /// The old worktree and the new one.
     places: (Option<&'a str>, &'a Path),

@@ -345,7 +345,8 @@ fn run(
             None => std::thread::sleep(Duration::from_millis(20)),
         }
     };
-    // What it left running may hold its output open for ever. The group's number is taken as long as one of it lives.
+    // A process that it left running may hold its output open. The group's number is not reused while one of them
+    // lives.
     let bytes = read.recv_timeout(LAST_WORDS).unwrap_or_else(|_| {
         if let Some(group) = group {
             let _ = kill_process_group(group, Signal::KILL);

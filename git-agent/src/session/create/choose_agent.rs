@@ -19,7 +19,6 @@ pub use crate::agent::catalog::spec::COMMAND;
 pub struct AgentChoice<'a> {
     /// The agent's name.
     pub agent: Option<&'a str>,
-    /// The model.
     pub model: Option<&'a str>,
     /// The role preset.
     pub role: Option<&'a str>,

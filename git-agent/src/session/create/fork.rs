@@ -12,7 +12,6 @@ use crate::store::list::Listed;
 pub struct Changes {
     /// The first prompt of the new session.
     pub prompt: String,
-    /// Its name.
     pub name: Option<String>,
     /// Another agent.
     pub agent: Option<String>,
@@ -45,8 +44,8 @@ pub fn fork(
     start::start(context, &options)
 }
 
-/// Returns what to make of a session that a teammate shared: the new one starts from its code. Nothing that stands in the
-/// teammate's session becomes an option here.
+/// Returns the options for a fork of a teammate's session, which starts from its code. No text of the teammate's
+/// session becomes an option here.
 fn of_teammate(
     context: &Context<'_>,
     session: &Session,
@@ -87,7 +86,7 @@ fn of_teammate(
     })
 }
 
-/// Returns what to make of a session of this clone: the new one starts from all of its work, and its agent is given the
+/// Returns the options for a fork of a session of this clone, which starts from all of its work; its agent gets the
 /// conversation so far.
 fn of_own(context: &Context<'_>, session: &Session, changes: &Changes) -> Result<Options> {
     let another = match changes.command.is_empty() {

@@ -1,5 +1,5 @@
-//! Creates a session: a free name, its record in git, its branch and worktree. Safe in parallel; an error leaves nothing
-//! behind.
+//! Creates a session: a free name, its record in git, its branch and worktree. Safe in parallel; an error leaves
+//! nothing behind.
 
 pub mod carry;
 pub mod choose_agent;
@@ -42,11 +42,9 @@ pub struct Options {
     pub task: String,
     /// The name; made from the task otherwise.
     pub name: Option<String>,
-    /// The agent.
     pub agent: String,
     /// The command, when the agent is one given on the command line.
     pub command: Vec<String>,
-    /// The model.
     pub model: Option<String>,
     /// The role preset.
     pub role: Option<String>,
@@ -313,7 +311,8 @@ fn reserve(
         State::Preparing
     };
     let settings = &mut session.settings;
-    // The other sessions are listed now. Without a port here, the session chooses one at its start, and reports an error.
+    // The other sessions are listed now. Without a port here, the session chooses one at its start, and reports an
+    // error.
     if let Ok(port) = environment::choose_port(sid, &setup::taken_ports(&listing)) {
         settings.port = Some(port);
     }

@@ -38,7 +38,6 @@ impl Follow {
         }
     }
 
-    /// Returns the session.
     pub fn sid(&self) -> SessionId {
         self.sid
     }
@@ -93,8 +92,8 @@ impl Follow {
     }
 }
 
-/// Returns the current session, and whether it is at rest: it has started, it has no supervisor, and no prompt waits for
-/// one. `None` when it is gone.
+/// Returns the current session, and whether it is at rest: it has started, it has no supervisor, and no prompt waits
+/// for one. `None` when it is gone.
 pub fn look(context: &Context<'_>, sid: SessionId) -> Result<Option<(Session, bool)>> {
     // The prompts first: one that is taken up meanwhile shows in the state, which is read after.
     let coming = has_prompt_coming(context, sid)?;

@@ -16,7 +16,6 @@ use crate::store::log::spool;
 
 /// Which sessions to follow, and how long.
 pub struct FollowPlan {
-    /// The sessions.
     pub sessions: Vec<Listed>,
     /// The last event of each that was told already.
     pub ends: Ends,

@@ -19,7 +19,7 @@ const LETTING_GO: Duration = Duration::from_secs(5);
 /// The states to wait for.
 #[derive(Debug, Clone)]
 pub struct Wish {
-    /// The states that end the wait. What lies beyond one of them in a session's life ends it too.
+    /// The states that end the wait. Later states in a session's life end it too.
     pub states: Vec<State>,
     /// Whether one session is enough.
     pub any: bool,
@@ -160,8 +160,7 @@ fn require(context: &Context<'_>, sid: SessionId) -> Result<Session> {
     Ok(session)
 }
 
-/// Looks at a session again. What an agent says meanwhile is nothing to wait for: when only events came, and no change of
-/// state is among them, the session is as it was.
+/// Reads a session again. New events without a change of state leave it as it was.
 fn look(
     context: &Context<'_>,
     awaited: &mut Awaited,

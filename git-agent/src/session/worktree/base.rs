@@ -1,5 +1,5 @@
-//! The base of a teammate's session, computed by this clone. The writer of a record may name any commit as the base, even
-//! one that hides half of the work.
+//! The base of a teammate's session, computed by this clone. The writer of a record may name any commit as the base,
+//! even one that hides half of the work.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ impl<'a> Branches<'a> {
         }
     }
 
-    /// Returns the commit since which everything up to `tip` is what a merge would bring; `None` when nothing here tells.
+    /// Returns the commit after which everything up to `tip` would be merged; `None` if it is unknown.
     pub fn base(&self, session: &Session, tip: ObjectId) -> Result<Option<ObjectId>> {
         let mut shared = None;
         for known in self.parent_tips(session)? {
@@ -49,9 +49,9 @@ impl<'a> Branches<'a> {
         Ok(if counts { Some(recorded) } else { shared })
     }
 
-    /// Returns the tips of a session's parent: here, and at its upstream. If this clone does not know the parent, those of
-    /// the main branch and of the current branch. Branches of other remotes do not count: the owner of a shared session may
-    /// have pushed its code there.
+    /// Returns the tips of a session's parent: here, and at its upstream. If this clone does not know the parent, those
+    /// of the main branch and of the current branch. Branches of other remotes do not count: the owner of a shared
+    /// session may have pushed its code there.
     fn parent_tips(&self, session: &Session) -> Result<Vec<ObjectId>> {
         let parent = session.parent.as_deref();
         let parent = parent.filter(|name| self.repo.is_valid_branch(name));
@@ -62,8 +62,8 @@ impl<'a> Branches<'a> {
         }
     }
 
-    /// Returns the tips of a branch: here, and where this clone gets it from. Without one, those of the main branch and of
-    /// the one that is checked out.
+    /// Returns the tips of a branch: here, and where this clone gets it from. Without one, those of the main branch and
+    /// of the one that is checked out.
     pub fn tips_of(&self, parent: Option<&str>) -> Result<Vec<ObjectId>> {
         let key = parent.map(str::to_owned);
         if let Some(known) = self.tips.borrow().get(&key) {

@@ -57,8 +57,8 @@ pub struct Cleaned {
     pub kept: Vec<String>,
 }
 
-/// Cleans up after sessions for the user, and archives sessions closed long ago if none was named. Returns also how many
-/// were archived.
+/// Cleans up after sessions for the user, and archives sessions closed long ago if none was named. Returns also how
+/// many were archived.
 pub fn clean(
     context: &Context<'_>,
     chosen: &[Listed],
@@ -87,8 +87,8 @@ pub fn put_away(
     from_outside(context, |context| clean_all(context, chosen, options))
 }
 
-/// Does something that takes worktrees away with the repository opened at what all of them share: in a worktree that is
-/// about to go, git and we would look for its own git directory afterwards.
+/// Removes worktrees with the repository opened at its common directory: inside a worktree that is about to be removed,
+/// git and we would look for its own git directory afterwards.
 pub fn from_outside<T>(
     context: &Context<'_>,
     act: impl FnOnce(&Context<'_>) -> Result<T>,
@@ -312,8 +312,8 @@ fn is_over(context: &Context<'_>, session: &Session) -> Result<bool> {
     Ok(session.status.is_closed() || is_integrated(context.repo, session, tip)?)
 }
 
-/// Returns whether the branch of a session that resolves a conflict has no commit besides those of the session it resolves
-/// for.
+/// Returns whether the branch of a session that resolves a conflict has no commit besides those of the session it
+/// resolves for.
 fn adds_nothing(context: &Context<'_>, session: &Session, tip: Option<ObjectId>) -> Result<bool> {
     let base = crate::session::worktree::base::recorded(context.repo, session.base.as_deref());
     Ok(session.resolves().is_some() && tip.is_some() && tip == base)

@@ -24,7 +24,6 @@ const LONGEST_PROJECT: usize = 63;
 /// The values of one session.
 #[derive(Debug, Clone)]
 pub struct Particulars<'a> {
-    /// The session.
     pub sid: SessionId,
     /// Its human name.
     pub name: &'a str,
@@ -34,7 +33,6 @@ pub struct Particulars<'a> {
     pub repo: &'a Path,
     /// The directory of our own programs, so that `git agent …` works inside.
     pub programs: &'a Path,
-    /// Its port.
     pub port: u16,
     /// Further variables to inherit, by name or by prefix ending in `*`: `agent.env`, and what the agent needs.
     pub inherited: &'a [String],

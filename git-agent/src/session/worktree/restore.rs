@@ -94,7 +94,7 @@ pub fn restore_for_command(
     Ok(checkout)
 }
 
-/// The same, for who writes to the session and holds it: also returns what its transcript is to be told.
+/// The same, for a caller that holds the session and writes to it: also returns the events for its transcript.
 pub fn bring_back(
     context: &Context<'_>,
     session: &Session,
@@ -308,7 +308,6 @@ pub(crate) fn move_branch(
 /// A worktree that was made anew.
 #[derive(Debug)]
 pub struct Recreated {
-    /// The new one.
     pub checkout: Checkout,
     /// The ignored files of the old worktree.
     pub ignored: Ignored,

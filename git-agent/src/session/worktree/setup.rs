@@ -64,8 +64,8 @@ pub fn environment(
     Ok(environment)
 }
 
-/// Says who commits, as the repository has it, to an agent whose commands see no configuration of the user. What the user set
-/// stays. Others are told nothing: a variable outranks the settings of every repository that their tests make.
+/// Sets the identity of the repository for an agent whose commands do not see the user's configuration. Variables of
+/// the user stay. Other agents get none: a variable outranks the settings of every repository that their tests make.
 fn add_identity(context: &Context<'_>, environment: &mut BTreeMap<OsString, OsString>) {
     for (role, part) in [
         ("author", "name"),
@@ -155,7 +155,8 @@ pub fn asks(context: &Context<'_>, session: &Session) -> Result<bool> {
     }
 }
 
-/// Runs the setup command in a fresh worktree, under the same guard as the agent: it is code of the branch. The inner error says in words why it failed.
+/// Runs the setup command in a fresh worktree, under the same guard as the agent: it is code of the branch. The inner
+/// error says in words why it failed.
 pub fn run(
     context: &Context<'_>,
     live: &mut Live<'_>,

@@ -66,7 +66,8 @@ pub fn no_worktree(context: &Context<'_>, session: &Session) -> Error {
     }
 }
 
-/// Makes sure that a session has been started: one that has not has no branch, no worktree and no snapshot to go back to.
+/// Makes sure that a session has been started: one that has not has no branch, no worktree and no snapshot to go back
+/// to.
 pub fn require_started(context: &Context<'_>, session: &Session) -> Result<()> {
     let branch = session.branch.as_deref();
     let tip = branch.map(|branch| context.repo.branch_tip(branch));
@@ -129,8 +130,8 @@ pub fn place(context: &Context<'_>, listed: &Listed) -> Result<Option<Checkout>>
     }
 }
 
-/// Returns a commit that holds all of a session's work as it is now. What it has not committed is put on top of its branch's tip, in a
-/// commit that no ref points at.
+/// Returns a commit that holds all of a session's work as it is now. Uncommitted work is put on top of its branch's
+/// tip, in a commit that no ref points at.
 pub fn as_commit(context: &Context<'_>, session: &Session) -> Result<ObjectId> {
     let now = present(context, &Listed::own(session.clone()), Keep::Nothing)?;
     if now.tree == now.committed {
@@ -199,8 +200,8 @@ struct Present {
     left_out: Vec<LeftOut>,
 }
 
-/// Returns a session's work as it is now: what lies in its worktree, or where it has none, the last snapshot of it. All
-/// that speak of a session's work ask here.
+/// Returns a session's work as it is now: the files of its worktree or, without one, the last snapshot. Every use of a
+/// session's work goes through here.
 fn present(context: &Context<'_>, listed: &Listed, keep: Keep) -> Result<Present> {
     let (repo, session) = (context.repo, &listed.session);
     if let Some(at) = place(context, listed)? {
@@ -312,8 +313,8 @@ fn code(repo: &Repo, session: &Session) -> Option<ObjectId> {
     repo.parse_id(session.code.as_deref()?).ok()
 }
 
-/// Returns where a session's work begins: where it left its parent, or where its record says that it began. The records of
-/// others are not believed.
+/// Returns where a session's work begins: where it left its parent, or where its record says that it began. The records
+/// of others are not believed.
 fn base(context: &Context<'_>, listed: &Listed, tip: ObjectId) -> Result<ObjectId> {
     let (repo, session) = (context.repo, &listed.session);
     let found = match listed.is_mine() {

@@ -61,7 +61,6 @@ pub struct Unreadable {
     pub reason: String,
 }
 
-/// The result of a listing.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// The sessions, oldest first.

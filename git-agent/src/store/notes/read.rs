@@ -16,10 +16,8 @@ use crate::store::{Store, limits};
 /// How many records keep a core busy.
 const PER_CORE: usize = 128;
 
-/// One ref with notes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NotesRef {
-    /// The writer of the notes.
     pub writer: WriterId,
     /// The remote that this is a copy of; `None` for this clone's own refs.
     pub remote: Option<String>,
@@ -43,11 +41,9 @@ pub struct Note {
 /// A record in the caller's type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record<T> {
-    /// The writer of the record.
     pub writer: WriterId,
     /// The annotated object. It need not exist here.
     pub on: ObjectId,
-    /// The record.
     pub value: T,
 }
 

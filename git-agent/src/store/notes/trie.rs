@@ -32,7 +32,6 @@ pub(super) struct Folded {
     pub prefix: ObjectId,
     /// The number of leading bytes.
     pub bytes: usize,
-    /// The id of the tree.
     pub tree: ObjectId,
 }
 

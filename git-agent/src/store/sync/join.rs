@@ -31,7 +31,6 @@ use crate::store::{Store, limits};
 const NAME: &str = "git-agent";
 const EMAIL: &str = "merge@git-agent.invalid";
 
-/// The result of a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Joined {
     /// The ref now contains both versions.

@@ -27,7 +27,6 @@ pub const REPLACES: &str = "Agent-Replaces";
 /// A ref that was rewritten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rewritten {
-    /// The name of the ref.
     pub name: RefName,
     /// The old tip.
     pub old: ObjectId,

@@ -32,9 +32,7 @@ pub(crate) enum Part<'a> {
     Event(&'a str, Value),
     /// A state, or a line of an archive.
     State(&'a str),
-    /// An attachment.
     Attachment(&'a [u8]),
-    /// A commit of an archive.
     Archive(&'a Commit),
 }
 

@@ -61,7 +61,6 @@ pub enum Reason {
     },
     /// It contains too many files to search.
     Unsearched,
-    /// It is unreadable.
     Unreadable,
 }
 
@@ -70,7 +69,6 @@ pub enum Reason {
 pub struct LeftOut {
     /// The path from the top.
     pub path: BString,
-    /// The reason.
     pub reason: Reason,
 }
 

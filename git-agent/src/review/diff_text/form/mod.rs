@@ -1,8 +1,8 @@
 //! The whole diff as one form to type comments into, and reading it back.
 //!
-//! Lines of ours begin with a bar: `|=` a file, `|` a line of the diff with its numbers. Threads stand under their line:
-//! a box with their id, then their comments quoted with `>`. Everything else was typed: under a line it is a comment on
-//! it, under a thread an answer. A changed line of ours is an error, never a guess.
+//! Lines of ours begin with a bar: `|=` a file, `|` a line of the diff with its numbers. Threads stand under their
+//! line: a box with their id, then their comments quoted with `>`. Everything else was typed: under a line it is a
+//! comment on it, under a thread an answer. A changed line of ours is an error, never a guess.
 
 mod quotes;
 mod reader;
@@ -58,7 +58,6 @@ pub enum Line {
         old_path: Vec<u8>,
         /// Its path; of a file that is gone, the one before.
         path: Vec<u8>,
-        /// Whether it is gone.
         gone: bool,
     },
     /// A line of a file.
@@ -77,7 +76,6 @@ pub enum Line {
 /// A form: its lines, and the meaning of each of ours.
 #[derive(Debug)]
 pub struct Form {
-    /// The text.
     pub text: String,
     escape: Escape,
     bars: Vec<(String, Meaning)>,
@@ -91,7 +89,6 @@ pub struct Form {
 /// A comment on a form: its id, and its writer where that is another's id too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
-    /// Its id.
     pub id: Ulid,
     /// Whose it is, where its id alone does not tell.
     pub of: Option<WriterId>,
@@ -266,8 +263,8 @@ impl Form {
         let _ = writeln!(self.text, "{line}");
     }
 
-    /// Takes over what a draft was shown at first: its threads may have been edited or deleted since, and what they said
-    /// then was not typed.
+    /// Takes over the form as it was shown first. Its threads may have been edited or deleted since, and their old text
+    /// was not typed by the user.
     pub fn recall(&mut self, shown: &str) {
         // If the original form was not kept, the current one is close enough.
         if shown.is_empty() {
@@ -314,7 +311,8 @@ fn lines(form: &[u8]) -> impl Iterator<Item = &[u8]> {
     lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
-/// Returns whether a line is the first of a form, or of a draft of an older one: it ends in the ids that it was made of.
+/// Returns whether a line is the first of a form, or of a draft of an older one: it ends in the ids that it was made
+/// of.
 pub fn is_head(line: &str) -> bool {
     let is_id = |word: &str| word.len() >= 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let words = line.trim_end().rsplit(' ').take(IDS);

@@ -35,8 +35,8 @@ pub(super) fn shown(form: &str) -> Vec<Shown> {
     threads
 }
 
-/// Returns what stood under a box. Where the boxes of the threads below it were taken away, what those say too: up to the
-/// box that comes next, or the next line of the diff.
+/// Returns the text under a box, up to the next box or the next line of the diff. If the user deleted boxes below it,
+/// their threads belong to that text.
 pub(super) fn under(threads: &[Shown], at: usize, next: Option<usize>) -> Vec<&str> {
     let Some(first) = threads.get(at) else {
         return Vec::new();
@@ -53,7 +53,8 @@ pub(super) fn under(threads: &[Shown], at: usize, next: Option<usize>) -> Vec<&s
         .collect()
 }
 
-/// Returns what the threads below so many lines with a bar say that come before the next box: theirs were taken away.
+/// Returns the text of the threads after this number of lines with a bar, up to the next box. Their own boxes were
+/// deleted.
 pub(super) fn boxless(threads: &[Shown], bars: usize, next: Option<usize>) -> Vec<&str> {
     match threads.iter().position(|thread| thread.bars == bars) {
         Some(first) if next.is_none_or(|next| next > first) => under(threads, first, next),
@@ -61,8 +62,8 @@ pub(super) fn boxless(threads: &[Shown], bars: usize, next: Option<usize>) -> Ve
     }
 }
 
-/// Returns for each line whether it is one that was shown: each of those once and in order, wherever something was typed
-/// between them, and some perhaps taken away.
+/// Returns for each line whether it is one that was shown: each of those once and in order, wherever something was
+/// typed between them, and some perhaps taken away.
 pub(super) fn own(lines: &[&str], shown: &[&str]) -> Vec<bool> {
     let mut below = tally(lines);
     let mut coming = tally(shown);
@@ -83,8 +84,8 @@ pub(super) fn own(lines: &[&str], shown: &[&str]) -> Vec<bool> {
     is_own
 }
 
-/// Returns whether lines that were shown were taken away: there are no more of them below than are to come after these.
-/// Else what comes before them is a typed quote of something further down.
+/// Returns whether shown lines were deleted: then the text below has no more of them than the form shows below.
+/// Otherwise the lines before them are a typed quote of something further down.
 fn are_gone(passed: &[&str], below: &HashMap<&str, usize>, coming: &HashMap<&str, usize>) -> bool {
     let count = |tally: &HashMap<&str, usize>, line| tally.get(line).copied().unwrap_or(0);
     let mut gone = HashMap::new();

@@ -97,8 +97,7 @@ impl<'p> Reader<'p> {
         Ok(())
     }
 
-    /// Returns what of the lines under the target was typed, and the number of its first line. `next` is the thread that
-    /// comes next.
+    /// Returns the typed lines under the target, and the number of the first one. `next` is the following thread.
     fn typed(&mut self, next: Option<usize>) -> Option<(usize, String)> {
         let lines = std::mem::take(&mut self.lines);
         let shown = match self.shown.take() {
