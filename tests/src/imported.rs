@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use git_agent::env::Millis;
 use git_agent::model::event::{Body, Event, to_ascii_json};
+use git_agent::model::event_words::{OutputStream, Sender};
 use git_agent::model::session::{Person, Session, SessionId, State, Ulid};
 use git_agent::store::refname::RefName;
 
@@ -181,11 +182,11 @@ fn bodies(index: usize, turn: usize) -> [Body; 4] {
     [
         Body::Prompt {
             text: format!("please go on with step {turn}: {}", words(3, 20)),
-            from: String::new(),
+            from: Sender::Unnamed,
         },
         Body::Assistant { text: words(5, 90) },
         Body::Output {
-            stream: "stdout".into(),
+            stream: OutputStream::Stdout,
             text: words(7, 110),
         },
         Body::Assistant {

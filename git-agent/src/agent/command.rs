@@ -18,6 +18,7 @@ use crate::agent::stream::output::{Printed, Stream};
 use crate::agent::stream::usage::Figures;
 use crate::error::{Context, Result};
 use crate::model::event::Body;
+use crate::model::event_words::FileChange;
 use crate::model::session::{Exit, Usage};
 
 /// The kernel accepts at most 128 KiB in one argument or variable.
@@ -237,7 +238,7 @@ impl Told {
             printed.flush(link)?;
             return link.event(Body::Edit {
                 path: path.trim().to_owned(),
-                change: "change".to_owned(),
+                change: FileChange::Change,
             });
         }
         let Some(figures) = line.strip_prefix("Tokens: ") else {

@@ -18,6 +18,7 @@ use crate::git::merge::Picked;
 use crate::git::{ObjectId, ObjectKind};
 use crate::listing::row::timestamp;
 use crate::model::event::Body;
+use crate::model::event_words::Sender;
 use crate::model::provenance::Provenance;
 use crate::model::session::{Session, SessionId, State};
 use crate::session::events;
@@ -90,8 +91,8 @@ pub struct Asked {
     #[serde(skip)]
     pub at: Millis,
     /// The source of the prompt.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub from: String,
+    #[serde(skip_serializing_if = "Sender::is_unnamed")]
+    pub from: Sender,
     pub text: String,
 }
 

@@ -6,12 +6,11 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::merge::testing;
 use crate::merge::update::{self, How, UpdateOutcome};
+use crate::model::event_words::Sender;
 use crate::model::session::{Session, SessionId};
 use crate::session::supervisor::inbox::Message;
 use crate::session::supervisor::prompts;
 
-/// Source of such a prompt, as the transcript shows it.
-const FROM: &str = "merge";
 /// Bytes of the log that go into the prompt.
 const LOG: usize = 12_000;
 
@@ -32,7 +31,7 @@ pub fn give_back(
     let text = prompt(branch, landed, updated, test, &log);
     let message = Message::Prompt {
         text,
-        from: FROM.to_owned(),
+        from: Sender::Merge,
         again: false,
     };
     prompts::send(context, sid, &message).map(|_| ())

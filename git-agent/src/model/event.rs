@@ -8,6 +8,10 @@ use serde_json::{Map, Value};
 
 use crate::env::Millis;
 use crate::error::{Context, Error, Result};
+use crate::model::event_words::{
+    AnsweredBy, ChoiceKind, ErrorKind, FileChange, OutputStream, RequestKind, Sender, StepStatus,
+    ToolKind,
+};
 use crate::model::session::{Exit, Progress, State, Ulid, Usage};
 
 /// One event of a transcript.
@@ -52,9 +56,9 @@ pub enum Body {
     Prompt {
         /// The whole text.
         text: String,
-        /// The sender: `user`, `review`, `merge`, `session:<id>`.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
-        from: String,
+        /// The sender.
+        #[serde(default, skip_serializing_if = "Sender::is_unnamed")]
+        from: Sender,
     },
     /// A message of the agent.
     Assistant {
@@ -72,9 +76,9 @@ pub enum Body {
         call: String,
         /// The tool, in the vendor's words.
         name: String,
-        /// `edit`, `execute`, `read`, `search`, `fetch`, `other`.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
-        kind: String,
+        /// The kind of tool.
+        #[serde(default, skip_serializing_if = "ToolKind::is_unnamed")]
+        kind: ToolKind,
         /// The arguments.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         input: Value,
@@ -96,8 +100,8 @@ pub enum Body {
     Edit {
         /// Path relative to the worktree.
         path: String,
-        /// `add`, `change`, `delete`, `rename`.
-        change: String,
+        /// How it changed.
+        change: FileChange,
     },
     /// The agent's plan. Each one replaces the plan before it.
     Plan {
@@ -108,8 +112,8 @@ pub enum Body {
     Permission {
         /// The id that links request and answer.
         request: String,
-        /// `permission` or `question`.
-        kind: String,
+        /// The kind of request.
+        kind: RequestKind,
         /// The question, in words.
         title: String,
         /// The possible answers.
@@ -122,8 +126,8 @@ pub enum Body {
         request: String,
         /// The chosen option's id, or free text.
         choice: String,
-        /// The source of the answer: `user`, `policy`, `timeout`, or `agent` if it no longer needs one.
-        by: String,
+        /// The source of the answer.
+        by: AnsweredBy,
     },
     /// The session's state changed.
     Status {
@@ -156,15 +160,15 @@ pub enum Body {
     },
     /// A line of a plain command's output.
     Output {
-        /// `stdout` or `stderr`.
-        stream: String,
+        /// The stream.
+        stream: OutputStream,
         /// The text, without its newline.
         text: String,
     },
     /// An error.
     Error {
-        /// `auth`, `rate-limit`, `model`, `context`, `crash`, `protocol`, `guard`, `budget`, `timeout`, `other`.
-        kind: String,
+        /// The kind of error.
+        kind: ErrorKind,
         /// The error, in words.
         text: String,
     },
@@ -202,8 +206,8 @@ pub enum Body {
 pub struct PlanEntry {
     /// The step, in words.
     pub text: String,
-    /// `pending`, `in_progress`, `completed`.
-    pub status: String,
+    /// How far it is.
+    pub status: StepStatus,
 }
 
 /// One possible answer to a request.
@@ -213,9 +217,9 @@ pub struct Choice {
     pub id: String,
     /// The label for people.
     pub label: String,
-    /// `allow_once`, `allow_always`, `reject_once`, `reject_always`, or empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub kind: String,
+    /// Its effect.
+    #[serde(default, skip_serializing_if = "ChoiceKind::is_unnamed")]
+    pub kind: ChoiceKind,
 }
 
 /// Pieces of one message are joined up to about this size.
@@ -304,7 +308,11 @@ impl Body {
             u32::try_from(entries.count()).unwrap_or(u32::MAX)
         };
         Some(Progress {
-            done: count(&mut entries.iter().filter(|entry| entry.status == "completed")),
+            done: count(
+                &mut entries
+                    .iter()
+                    .filter(|entry| entry.status == StepStatus::Completed),
+            ),
             total: count(&mut entries.iter()),
         })
     }

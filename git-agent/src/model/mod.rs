@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `id`, `name` | a session's id and its human name; a clone's identity as a writer |
 //! | `session` | the state of a session, and how events change it |
-//! | `event` | one line of a transcript |
+//! | `event`, `event_words` | one line of a transcript, and the words in it |
 //! | `turn_claim`, `turn_outcome` | an agent's own report on a turn, and the outcome that we derive |
 //! | `review` | comments, threads, verdicts and the standing of a verdict |
 //! | `merge` | merge styles, plans and messages |
@@ -13,6 +13,7 @@
 //! | `known` | a fact that is absent, unknown or known |
 
 pub mod event;
+pub mod event_words;
 pub mod id;
 pub mod known;
 pub mod merge;

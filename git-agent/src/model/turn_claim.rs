@@ -58,19 +58,3 @@ pub enum TroubleKind {
     /// Anything else.
     Other,
 }
-
-impl TroubleKind {
-    /// Returns the word in records.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            TroubleKind::NotInstalled => "not-installed",
-            TroubleKind::Auth => "auth",
-            TroubleKind::RateLimit => "rate-limit",
-            TroubleKind::Model => "model",
-            TroubleKind::Context => "context",
-            TroubleKind::Crash => "crash",
-            TroubleKind::Protocol => "protocol",
-            TroubleKind::Other => "other",
-        }
-    }
-}

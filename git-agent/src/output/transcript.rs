@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::env::Millis;
 use crate::error::{Context, Result};
 use crate::model::event::{Body, Event, PlanEntry};
+use crate::model::event_words::{OutputStream, Sender, StepStatus};
 use crate::model::session::{Exit, State, Usage};
 use crate::output::moment::Clock;
 use crate::output::table::cut_within;
@@ -181,7 +182,7 @@ impl<'u> Writer<'u> {
             }
             Body::Prompt { text, from } => {
                 let mut lines = block(Some(Slot::Prompt), "> ", text);
-                if !matches!(from.as_str(), "" | "user") {
+                if !matches!(from, Sender::Unnamed | Sender::User) {
                     lines.insert(0, line(Some(Slot::Prompt), "> ", &format!("[{from}]")));
                 }
                 lines
@@ -211,7 +212,7 @@ impl<'u> Writer<'u> {
                 one(Some(Slot::Dim), "-- ", &format!("snapshot {commit}"))
             }
             Body::Output { stream, text } => {
-                let slot = (stream == "stderr").then_some(Slot::Waiting);
+                let slot = (*stream == OutputStream::Stderr).then_some(Slot::Waiting);
                 block(slot, "", text)
             }
             Body::Error { kind, text } => {
@@ -323,13 +324,13 @@ fn block(slot: Option<Slot>, mark: &str, text: &str) -> Vec<Line> {
 fn plan(entries: &[PlanEntry]) -> Vec<Line> {
     let done = entries
         .iter()
-        .filter(|entry| entry.status == "completed")
+        .filter(|entry| entry.status == StepStatus::Completed)
         .count();
     let head = format!("plan {done}/{}", entries.len());
     let mut lines = one(Some(Slot::Running), "= ", &head);
-    lines.extend(entries.iter().map(|entry| match entry.status.as_str() {
-        "completed" => line(Some(Slot::Dim), "    [x] ", &entry.text),
-        "in_progress" => line(Some(Slot::Running), "    [>] ", &entry.text),
+    lines.extend(entries.iter().map(|entry| match entry.status {
+        StepStatus::Completed => line(Some(Slot::Dim), "    [x] ", &entry.text),
+        StepStatus::InProgress => line(Some(Slot::Running), "    [>] ", &entry.text),
         _ => line(None, "    [ ] ", &entry.text),
     }));
     lines

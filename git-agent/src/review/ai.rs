@@ -9,6 +9,7 @@ use crate::git::ObjectId;
 use crate::git::refs::{Expected, RefChange};
 use crate::git::snapshot::scan::Hidden;
 use crate::model::event::{Body, is_begun_line, is_unfinished};
+use crate::model::event_words::OutputStream;
 use crate::model::review::findings::{self, Finding};
 use crate::model::review::standing::agent;
 use crate::model::review::{Action, CommentPlace, Side};
@@ -324,7 +325,10 @@ fn answer(context: &Context<'_>, sid: crate::model::session::SessionId) -> Resul
                 Some(earlier) if is_unfinished(earlier) => earlier.push_str(&text),
                 _ => said.push(text),
             },
-            Body::Output { stream, text } if stream == "stdout" => match printed.last_mut() {
+            Body::Output {
+                stream: OutputStream::Stdout,
+                text,
+            } => match printed.last_mut() {
                 Some(earlier) if is_begun_line(earlier) => earlier.push_str(&text),
                 _ => printed.push(text),
             },

@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::env::Millis;
 use crate::error::Result;
 use crate::model::event::Body;
+use crate::model::event_words::Sender;
 use crate::model::review::authorship::unmarked;
 use crate::model::review::path::{self, from_text, to_text};
 use crate::model::review::standing::{Judged, Opinion, session_of};
@@ -19,8 +20,6 @@ use crate::session::events;
 use crate::session::supervisor::inbox::{Inbox, Message};
 use crate::store::list::Listed;
 
-/// The sender of a review's prompt in the transcript.
-pub const REVIEW: &str = "review";
 /// The text before the id of a comment in a prompt.
 const MARK: &str = "comment ";
 /// The text before the id of a verdict.
@@ -44,7 +43,7 @@ pub fn sent(context: &Context<'_>, listed: &Listed) -> Result<BTreeMap<Ulid, Sen
     if listed.is_mine() {
         for (id, message) in Inbox::open(&context.store, listed.session.sid)?.list()? {
             if let Message::Prompt { text, from, .. } = &message
-                && from == REVIEW
+                && *from == Sender::Review
             {
                 let sent = Sent {
                     at: id.time(),
@@ -57,7 +56,7 @@ pub fn sent(context: &Context<'_>, listed: &Listed) -> Result<BTreeMap<Ulid, Sen
     for event in events::all(context, listed)? {
         let event = event?;
         if let Body::Prompt { text, from } = &event.body
-            && from == REVIEW
+            && *from == Sender::Review
         {
             let sent = Sent {
                 at: event.ts,

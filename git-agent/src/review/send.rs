@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
+use crate::model::event_words::Sender;
 use crate::model::review::Review;
 use crate::model::review::standing::{Judged, Opinion};
 use crate::model::session::{SessionId, State, Ulid, WriterId};
 use crate::process::lock::Lock;
 use crate::review::anchors::{self, Placed, Spot};
-use crate::review::prompt::{self, REVIEW, Sent, Whose};
+use crate::review::prompt::{self, Sent, Whose};
 use crate::review::{last_seen, records, verdict};
 use crate::session::caller::{self, Act};
 use crate::session::control::state;
@@ -154,7 +155,7 @@ fn deliver(context: &Context<'_>, sid: SessionId, text: String) -> Result<Delive
     )?;
     let message = Message::Prompt {
         text,
-        from: REVIEW.to_owned(),
+        from: Sender::Review,
         again: false,
     };
     prompts::send(context, sid, &message)

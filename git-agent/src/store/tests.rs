@@ -5,6 +5,7 @@ use std::process::Command;
 use crate::env::{Env, Terminals};
 use crate::git::Repo;
 use crate::model::event::{Body, Event};
+use crate::model::event_words::Sender;
 use crate::model::session::{Person, Session, SessionId, State};
 use crate::redact::{KnownSecrets, Redactor};
 use crate::store::Store;
@@ -90,7 +91,7 @@ fn a_session_reads_back_on_every_format() {
         writer
             .append(Body::Prompt {
                 text: "do it".into(),
-                from: String::new(),
+                from: Sender::Unnamed,
             })
             .expect("appends");
         for number in 0..500 {

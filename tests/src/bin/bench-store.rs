@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use git_agent::env::{Env, Terminals};
 use git_agent::git::Repo;
 use git_agent::model::event::Body;
+use git_agent::model::event_words::ToolKind;
 use git_agent::model::session::{Person, Session, SessionId, State};
 use git_agent::redact::{KnownSecrets, Redactor};
 use git_agent::store::Store;
@@ -296,7 +297,7 @@ fn bench_objects(table: &mut Table, base: &Path) -> Result<(), Failure> {
         writer.append(Body::ToolCall {
             call: call.clone(),
             name: "read".into(),
-            kind: "read".into(),
+            kind: ToolKind::Read,
             input: serde_json::Value::Null,
         })?;
         writer.append(Body::ToolResult {

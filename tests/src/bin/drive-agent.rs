@@ -19,6 +19,7 @@ use std::time::Duration;
 use git_agent::agent::catalog::registry::{self, AgentEntry};
 use git_agent::agent::driver::{Input, Link, McpServer, Turn, TurnClaim};
 use git_agent::model::event::Body;
+use git_agent::model::event_words::ErrorKind;
 use git_agent::model::session::Usage;
 use git_agent_tests::link::ProcessLink;
 use serde_json::json;
@@ -203,7 +204,7 @@ fn print_claim(claim: &TurnClaim) {
     let trouble = claim
         .trouble
         .as_ref()
-        .map(|trouble| json!({"kind": trouble.kind.as_str(), "text": trouble.text, "retry_after": trouble.retry_after}));
+        .map(|trouble| json!({"kind": ErrorKind::from(trouble.kind), "text": trouble.text, "retry_after": trouble.retry_after}));
     print(&json!({"claim": {
         "ok": claim.ok,
         "cancelled": claim.cancelled,

@@ -11,6 +11,7 @@ use crate::agent::stream::text::keep_tail;
 use crate::agent::stream::tools::relative;
 use crate::error::Result;
 use crate::model::event::Body;
+use crate::model::event_words::{FileChange, ToolKind};
 
 /// The name of a call without one.
 const NAMELESS: &str = "tool";
@@ -24,7 +25,7 @@ const MOST_OPEN: usize = 4 << 20;
 #[derive(Debug, Default)]
 struct Call {
     title: String,
-    kind: &'static str,
+    kind: ToolKind,
     input: Value,
     output: Value,
     content: Vec<Value>,
@@ -33,7 +34,7 @@ struct Call {
     printed: String,
     status: &'static str,
     /// The recorded form: whether it had a name, its kind, and the fingerprint of its input.
-    told: Option<(bool, &'static str, u64)>,
+    told: Option<(bool, ToolKind, u64)>,
     done: bool,
     /// Memory used.
     weight: usize,
@@ -107,7 +108,7 @@ impl Calls {
         if let Some(fields) = told.as_object_mut() {
             fields.retain(|key, _| match key.as_str() {
                 "title" => known.title.is_empty(),
-                "kind" => matches!(known.kind, "" | "other"),
+                "kind" => known.is_of_unclear_kind(),
                 "rawInput" => known.input.is_null(),
                 _ => false,
             });
@@ -117,11 +118,11 @@ impl Calls {
     }
 
     /// Returns the kind of a known call.
-    pub fn kind(&self, id: &str) -> Option<&str> {
+    pub fn kind(&self, id: &str) -> Option<&ToolKind> {
         self.calls
             .get(id)
-            .map(|call| call.kind)
-            .filter(|kind| !kind.is_empty())
+            .map(|call| &call.kind)
+            .filter(|kind| !kind.is_unnamed())
     }
 
     /// Returns whether a call has begun and not ended.
@@ -181,8 +182,10 @@ impl Call {
                 keep_tail(&mut self.printed, MOST_PRINTED);
             }
         }
-        if matches!(self.kind, "" | "other") {
-            self.kind = self.guessed_kind().unwrap_or(self.kind);
+        if self.is_of_unclear_kind()
+            && let Some(kind) = self.guessed_kind()
+        {
+            self.kind = kind;
         }
         if let Some(Value::Array(locations)) = given("locations") {
             self.paths = locations
@@ -201,26 +204,30 @@ impl Call {
         };
         let named = !self.title.is_empty();
         // A new title of a known call is not recorded: some agents rename a call with every update.
-        if let Some((was_named, kind, known)) = self.told
-            && (was_named || !named)
-            && (kind, known) == (self.kind, input)
+        if let Some((was_named, kind, known)) = &self.told
+            && (*was_named || !named)
+            && (kind, *known) == (&self.kind, input)
         {
             return Ok(());
         }
-        self.told = Some((named, self.kind, input));
+        self.told = Some((named, self.kind.clone(), input));
         link.event(Body::ToolCall {
             call: id.to_owned(),
             name: match named {
                 true => self.title.clone(),
                 false => NAMELESS.to_owned(),
             },
-            kind: self.kind.to_owned(),
+            kind: self.kind.clone(),
             input: self.input.clone(),
         })
     }
 
+    fn is_of_unclear_kind(&self) -> bool {
+        matches!(self.kind, ToolKind::Unnamed | ToolKind::Unclear)
+    }
+
     /// Guesses the kind of a call from its input, for agents that do not send it.
-    fn guessed_kind(&self) -> Option<&'static str> {
+    fn guessed_kind(&self) -> Option<ToolKind> {
         const COMMANDS: [&str; 3] = ["command", "commands", "cmd"];
         const TEXTS: [&str; 6] = [
             "content",
@@ -232,10 +239,10 @@ impl Call {
         ];
         let has = |key: &&str| self.input.get(*key).is_some();
         if COMMANDS.iter().any(has) {
-            return Some("execute");
+            return Some(ToolKind::Execute);
         }
         let writes = TEXTS.iter().any(has);
-        (writes || self.title.starts_with("apply_patch")).then_some("edit")
+        (writes || self.title.starts_with("apply_patch")).then_some(ToolKind::Edit)
     }
 
     fn finish(&mut self, id: &str, worktree: &Path, link: &mut dyn Link) -> Result<()> {
@@ -251,7 +258,7 @@ impl Call {
             for (path, change) in self.edits() {
                 link.event(Body::Edit {
                     path: relative(&path, worktree),
-                    change: change.to_owned(),
+                    change,
                 })?;
             }
         }
@@ -271,22 +278,23 @@ impl Call {
         self.weight = held.map(weight).sum::<usize>() + self.printed.len();
     }
 
-    fn edits(&self) -> Vec<(String, &'static str)> {
+    fn edits(&self) -> Vec<(String, FileChange)> {
         let mut edits = Vec::new();
         for item in self.content.iter().filter(|item| item["type"] == "diff") {
             let Some(path) = item["path"].as_str() else {
                 continue;
             };
             let change = match item.get("oldText").and_then(Value::as_str) {
-                None | Some("") => "add",
-                Some(_) => "change",
+                None | Some("") => FileChange::Add,
+                Some(_) => FileChange::Change,
             };
             if !edits.iter().any(|(known, _)| known == path) {
                 edits.push((path.to_owned(), change));
             }
         }
-        if edits.is_empty() && self.kind == "edit" {
-            edits.extend(self.paths.iter().map(|path| (path.clone(), "change")));
+        if edits.is_empty() && self.kind == ToolKind::Edit {
+            let paths = self.paths.iter();
+            edits.extend(paths.map(|path| (path.clone(), FileChange::Change)));
             edits.dedup();
         }
         edits
@@ -357,14 +365,14 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// Returns our word for the protocol's kind of tool.
-pub fn kind_word(kind: &str) -> &'static str {
+pub fn kind_word(kind: &str) -> ToolKind {
     match kind {
-        "edit" | "delete" | "move" => "edit",
-        "execute" => "execute",
-        "read" => "read",
-        "search" => "search",
-        "fetch" => "fetch",
-        _ => "other",
+        "edit" | "delete" | "move" => ToolKind::Edit,
+        "execute" => ToolKind::Execute,
+        "read" => ToolKind::Read,
+        "search" => ToolKind::Search,
+        "fetch" => ToolKind::Fetch,
+        _ => ToolKind::Unclear,
     }
 }
 

@@ -38,7 +38,7 @@ impl Request {
                     name if name.is_empty() => text(option, "optionId"),
                     name => name,
                 },
-                kind: text(option, "kind"),
+                kind: text(option, "kind").as_str().into(),
             })
             .filter(|choice| !choice.id.is_empty())
             .collect();
@@ -53,24 +53,20 @@ impl Request {
     pub fn allowing(&self) -> Option<&Choice> {
         self.by_kind("allow_once")
             .or_else(|| self.by_kind("allow_always"))
+            .or_else(|| self.options.iter().find(|choice| choice.kind.allows()))
+            // Options without kinds usually have the positive answer first.
             .or_else(|| {
                 self.options
-                    .iter()
-                    .find(|choice| choice.kind.starts_with("allow"))
+                    .first()
+                    .filter(|choice| choice.kind.is_unnamed())
             })
-            // Options without kinds usually have the positive answer first.
-            .or_else(|| self.options.first().filter(|choice| choice.kind.is_empty()))
     }
 
     /// Returns the option that refuses, preferably once only.
     pub fn refusing(&self) -> Option<&Choice> {
         self.by_kind("reject_once")
             .or_else(|| self.by_kind("reject_always"))
-            .or_else(|| {
-                self.options
-                    .iter()
-                    .find(|choice| choice.kind.starts_with("reject"))
-            })
+            .or_else(|| self.options.iter().find(|choice| choice.kind.refuses()))
     }
 
     /// Returns the option that an answer means: an id, a kind, a label, or a plain yes or no.
@@ -96,7 +92,7 @@ impl Request {
     fn by_kind(&self, kind: &str) -> Option<&Choice> {
         self.options
             .iter()
-            .find(|choice| !kind.is_empty() && choice.kind == kind)
+            .find(|choice| !kind.is_empty() && choice.kind.as_str() == kind)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::agent::acp::permission::{self, Request};
 use crate::agent::acp::wire;
 use crate::error::Result;
 use crate::model::event::{Body, Choice};
+use crate::model::event_words::{AnsweredBy, RequestKind, ToolKind};
 
 impl Dialogue<'_> {
     pub(super) fn request(&mut self, id: Value, method: &str, params: Value) -> Result<()> {
@@ -19,13 +20,16 @@ impl Dialogue<'_> {
         let call = params.get("toolCall").unwrap_or(&Value::Null);
         let call_id = call.get("toolCallId").map(wire::id_text);
         self.calls.asked(call, self.link)?;
-        let kind = call_id.and_then(|id| self.calls.kind(&id).map(ToOwned::to_owned));
+        let kind = call_id.and_then(|id| self.calls.kind(&id).cloned());
         let request = Request::from_params(id, &params);
         // Agents reuse an id after its answer; a late answer must not match the next question.
         self.peer.asked += 1;
         let name = format!("{}.{}", self.turn.number, self.peer.asked);
         self.link.event(question(&name, &request))?;
-        let harmless = matches!(kind.as_deref(), Some("read" | "search" | "fetch"));
+        let harmless = matches!(
+            kind,
+            Some(ToolKind::Read | ToolKind::Search | ToolKind::Fetch)
+        );
         if self.cancelled.is_some() {
             return self.decide(&name, &request, None);
         }
@@ -45,7 +49,7 @@ impl Dialogue<'_> {
         self.link.event(Body::Answer {
             request: name.to_owned(),
             choice: choice.map_or_else(|| "cancelled".to_owned(), |choice| choice.id.clone()),
-            by: "policy".to_owned(),
+            by: AnsweredBy::Policy,
         })?;
         self.send(&wire::answer(&request.id, &permission::outcome(choice)))
     }
@@ -62,7 +66,7 @@ impl Dialogue<'_> {
             self.asked.insert(name.to_owned(), request);
             return Ok(());
         }
-        self.refused |= choice.is_none_or(|choice| choice.kind.starts_with("reject"));
+        self.refused |= choice.is_none_or(|choice| choice.kind.refuses());
         self.send(&wire::answer(&request.id, &permission::outcome(choice)))
     }
 }
@@ -70,7 +74,7 @@ impl Dialogue<'_> {
 fn question(name: &str, request: &Request) -> Body {
     Body::Permission {
         request: name.to_owned(),
-        kind: "permission".to_owned(),
+        kind: RequestKind::Permission,
         title: request.title.clone(),
         options: request.options.clone(),
     }

@@ -143,7 +143,7 @@ fn plan_entry(entry: &Value) -> Option<PlanEntry> {
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
     Some(PlanEntry {
         text: text("content")?.to_owned(),
-        status: text("status").unwrap_or("pending").to_owned(),
+        status: text("status").unwrap_or("pending").into(),
     })
 }
 

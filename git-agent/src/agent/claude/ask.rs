@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::agent::stream::tools::kind_of_tool;
 use crate::model::event::{Body, Choice};
+use crate::model::event_words::{ChoiceKind, RequestKind, ToolKind};
 
 /// The tool with which the agent asks questions.
 const QUESTIONS: [&str; 2] = ["AskUserQuestion", "ask_user_question"];
@@ -64,7 +65,10 @@ impl Request {
 
     /// Returns whether the requested action changes nothing.
     pub fn is_harmless(&self) -> bool {
-        matches!(kind_of_tool(&self.tool), "read" | "search" | "fetch") || self.is_question()
+        matches!(
+            kind_of_tool(&self.tool),
+            ToolKind::Read | ToolKind::Search | ToolKind::Fetch
+        ) || self.is_question()
     }
 
     /// Returns the event for the request.
@@ -76,21 +80,21 @@ impl Request {
                     .into_iter()
                     .flatten()
                     .filter_map(|option| option["label"].as_str())
-                    .map(|label| choice(label, label, ""))
+                    .map(|label| choice(label, label, ChoiceKind::Unnamed))
                     .collect();
-                ("question", text_of(question).to_owned(), options)
+                (RequestKind::Question, text_of(question).to_owned(), options)
             }
             None => {
                 let options = vec![
-                    choice("allow", "Allow", "allow_once"),
-                    choice("deny", "Deny", "reject_once"),
+                    choice("allow", "Allow", ChoiceKind::AllowOnce),
+                    choice("deny", "Deny", ChoiceKind::RejectOnce),
                 ];
-                ("permission", self.title.clone(), options)
+                (RequestKind::Permission, self.title.clone(), options)
             }
         };
         Body::Permission {
             request: name.to_owned(),
-            kind: kind.to_owned(),
+            kind,
             title,
             options,
         }
@@ -152,11 +156,11 @@ fn text_of(question: &Value) -> &str {
     question["question"].as_str().unwrap_or_default()
 }
 
-fn choice(id: &str, label: &str, kind: &str) -> Choice {
+fn choice(id: &str, label: &str, kind: ChoiceKind) -> Choice {
     Choice {
         id: id.to_owned(),
         label: label.to_owned(),
-        kind: kind.to_owned(),
+        kind,
     }
 }
 

@@ -33,6 +33,7 @@ use crate::agent::stream::output::{self, Printed};
 use crate::agent::stream::{bounded_json, raw_message};
 use crate::error::Result;
 use crate::model::event::Body;
+use crate::model::event_words::AnsweredBy;
 use crate::model::session::Exit;
 
 /// Options that select this stream, if the configured command does not have them.
@@ -294,7 +295,7 @@ impl Run<'_> {
         self.link.event(Body::Answer {
             request: name,
             choice: "cancelled".to_owned(),
-            by: "agent".to_owned(),
+            by: AnsweredBy::Agent,
         })
     }
 
@@ -303,7 +304,7 @@ impl Run<'_> {
         self.link.event(Body::Answer {
             request: name.to_owned(),
             choice: choice.to_owned(),
-            by: "policy".to_owned(),
+            by: AnsweredBy::Policy,
         })?;
         self.send(&if allow {
             request.allowed()

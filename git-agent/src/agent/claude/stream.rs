@@ -13,6 +13,7 @@ use crate::agent::stream::text::{Streamed, Voice};
 use crate::agent::stream::tools::{kind_of_tool, relative};
 use crate::error::Result;
 use crate::model::event::Body;
+use crate::model::event_words::{FileChange, ToolKind};
 use crate::model::session::Usage;
 
 /// After this many refusals of the key, retrying is hopeless; the agent would retry for minutes.
@@ -277,7 +278,7 @@ impl Stream {
         link.event(Body::ToolCall {
             call: call.to_owned(),
             name: name.to_owned(),
-            kind: kind_of_tool(name).to_owned(),
+            kind: kind_of_tool(name),
             input: input.clone(),
         })?;
         match self.tasks.called(call, name, input) {
@@ -314,16 +315,16 @@ impl Stream {
             let name = self.calls.get(call).map(String::as_str).unwrap_or_default();
             let result = &message["tool_use_result"];
             if ok
-                && kind_of_tool(name) == "edit"
+                && kind_of_tool(name) == ToolKind::Edit
                 && let Some(path) = result["filePath"].as_str()
             {
                 let change = match result["type"].as_str() {
-                    Some("create") => "add",
-                    _ => "change",
+                    Some("create") => FileChange::Add,
+                    _ => FileChange::Change,
                 };
                 link.event(Body::Edit {
                     path: relative(path, worktree),
-                    change: change.to_owned(),
+                    change,
                 })?;
             }
         }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::model::event::{Body, PlanEntry};
+use crate::model::event_words::StepStatus;
 
 /// The tasks of a turn.
 #[derive(Debug, Default)]
@@ -16,7 +17,7 @@ struct Task {
     id: Option<String>,
     call: String,
     text: String,
-    status: String,
+    status: StepStatus,
 }
 
 impl Tasks {
@@ -33,7 +34,7 @@ impl Tasks {
                             .get("status")
                             .and_then(Value::as_str)
                             .unwrap_or("pending")
-                            .to_owned(),
+                            .into(),
                     })
                 };
                 return Some(Body::Plan {
@@ -44,7 +45,7 @@ impl Tasks {
                 id: None,
                 call: call.to_owned(),
                 text: text("subject").or(text("description"))?.to_owned(),
-                status: "pending".to_owned(),
+                status: StepStatus::Pending,
             }),
             "TaskUpdate" => {
                 let id = input.get("taskId").map(|id| match id {
@@ -59,7 +60,9 @@ impl Tasks {
                     self.tasks.remove(index);
                 } else {
                     let task = &mut self.tasks[index];
-                    task.status = text("status").unwrap_or(&task.status).to_owned();
+                    if let Some(status) = text("status") {
+                        task.status = status.into();
+                    }
                     task.text = text("subject").unwrap_or(&task.text).to_owned();
                 }
             }

@@ -12,6 +12,7 @@ use crate::agent::stream::raw_message;
 use crate::agent::stream::tools::relative;
 use crate::error::Result;
 use crate::model::event::{Body, PlanEntry};
+use crate::model::event_words::{FileChange, StepStatus, ToolKind};
 use crate::model::session::Usage;
 
 /// How the turn ended.
@@ -182,25 +183,25 @@ impl Stream {
             "command_execution" => {
                 let ok = item["exit_code"].as_i64() == Some(0);
                 let input = json!({"command": text("command")});
-                self.call(item, (text("command"), "execute", input), link)?;
+                self.call(item, (text("command"), ToolKind::Execute, input), link)?;
                 self.result(item, done, ok, text("aggregated_output"), link)
             }
             "file_change" => {
                 let ok = text("status") == "completed";
                 let input = json!({"changes": item["changes"]});
-                self.call(item, ("file_change", "edit", input), link)?;
+                self.call(item, ("file_change", ToolKind::Edit, input), link)?;
                 self.result(item, done, ok, "", link)?;
                 let changes = item["changes"].as_array().filter(|_| done && ok);
                 for change in changes.into_iter().flatten() {
                     let word = match change["kind"].as_str() {
-                        Some("add") => "add",
-                        Some("delete") => "delete",
-                        _ => "change",
+                        Some("add") => FileChange::Add,
+                        Some("delete") => FileChange::Delete,
+                        _ => FileChange::Change,
                     };
                     if let Some(path) = change["path"].as_str() {
                         link.event(Body::Edit {
                             path: relative(path, worktree),
-                            change: word.to_owned(),
+                            change: word,
                         })?;
                     }
                 }
@@ -208,7 +209,11 @@ impl Stream {
             }
             "mcp_tool_call" => {
                 let name = format!("{}.{}", text("server"), text("tool"));
-                self.call(item, (&name, "other", item["arguments"].clone()), link)?;
+                self.call(
+                    item,
+                    (&name, ToolKind::Unclear, item["arguments"].clone()),
+                    link,
+                )?;
                 let ok = text("status") == "completed";
                 let output = match &item["error"]["message"] {
                     Value::String(words) => words.clone(),
@@ -219,7 +224,7 @@ impl Stream {
             }
             "web_search" => {
                 let input = json!({"query": text("query")});
-                self.call(item, ("web_search", "fetch", input), link)?;
+                self.call(item, ("web_search", ToolKind::Fetch, input), link)?;
                 self.result(item, done, true, "", link)
             }
             "error" => link.event(Body::Notice {
@@ -233,7 +238,7 @@ impl Stream {
     fn call(
         &mut self,
         item: &Value,
-        (name, kind, input): (&str, &str, Value),
+        (name, kind, input): (&str, ToolKind, Value),
         link: &mut dyn Link,
     ) -> Result<()> {
         let id = item["id"].as_str().unwrap_or_default();
@@ -243,7 +248,7 @@ impl Stream {
         link.event(Body::ToolCall {
             call: id.to_owned(),
             name: name.to_owned(),
-            kind: kind.to_owned(),
+            kind,
             input,
         })
     }
@@ -274,6 +279,10 @@ fn plan_entry(item: &Value) -> Option<PlanEntry> {
     let done = item["completed"].as_bool().unwrap_or(false);
     Some(PlanEntry {
         text: item["text"].as_str()?.to_owned(),
-        status: if done { "completed" } else { "pending" }.to_owned(),
+        status: if done {
+            StepStatus::Completed
+        } else {
+            StepStatus::Pending
+        },
     })
 }

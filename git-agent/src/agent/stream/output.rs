@@ -9,6 +9,7 @@ use crate::agent::stream::split;
 use crate::agent::stream::text::keep_tail;
 use crate::error::Result;
 use crate::model::event::Body;
+use crate::model::event_words::OutputStream;
 
 /// Maximum size of an event.
 const LARGEST: usize = 16 * 1024;
@@ -32,11 +33,11 @@ pub enum Stream {
     Stderr,
 }
 
-impl Stream {
-    fn as_str(self) -> &'static str {
-        match self {
-            Stream::Stdout => "stdout",
-            Stream::Stderr => "stderr",
+impl From<Stream> for OutputStream {
+    fn from(stream: Stream) -> Self {
+        match stream {
+            Stream::Stdout => OutputStream::Stdout,
+            Stream::Stderr => OutputStream::Stderr,
         }
     }
 }
@@ -189,7 +190,7 @@ impl Printed {
 
 fn output(stream: Stream, text: String) -> Body {
     Body::Output {
-        stream: stream.as_str().to_owned(),
+        stream: stream.into(),
         text,
     }
 }
@@ -217,7 +218,7 @@ mod tests {
         link.events
             .iter()
             .map(|body| match body {
-                Body::Output { stream, text } => (stream.clone(), text.clone()),
+                Body::Output { stream, text } => (stream.to_string(), text.clone()),
                 Body::Notice { text } => ("notice".into(), text.clone()),
                 other => panic!("unexpected {other:?}"),
             })

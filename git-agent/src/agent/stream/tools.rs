@@ -2,19 +2,21 @@
 
 use std::path::Path;
 
+use crate::model::event_words::ToolKind;
+
 /// Returns our word for a tool's kind, by the vendor's name of the tool.
-pub fn kind_of_tool(name: &str) -> &'static str {
+pub fn kind_of_tool(name: &str) -> ToolKind {
     match name {
         "Write" | "Edit" | "MultiEdit" | "NotebookEdit" | "write_file" | "edit" | "replace"
-        | "notebook_edit" | "apply_patch" | "file_change" => "edit",
+        | "notebook_edit" | "apply_patch" | "file_change" => ToolKind::Edit,
         "Bash" | "BashOutput" | "KillShell" | "KillBash" | "PowerShell" | "run_shell_command"
-        | "command_execution" => "execute",
-        "Read" | "NotebookRead" | "read_file" | "read_many_files" => "read",
+        | "command_execution" => ToolKind::Execute,
+        "Read" | "NotebookRead" | "read_file" | "read_many_files" => ToolKind::Read,
         "Grep" | "Glob" | "LS" | "grep_search" | "glob" | "list_directory" | "ToolSearch" => {
-            "search"
+            ToolKind::Search
         }
-        "WebFetch" | "WebSearch" | "web_fetch" | "web_search" => "fetch",
-        _ => "other",
+        "WebFetch" | "WebSearch" | "web_fetch" | "web_search" => ToolKind::Fetch,
+        _ => ToolKind::Unclear,
     }
 }
 

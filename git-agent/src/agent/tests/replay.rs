@@ -15,6 +15,7 @@ use crate::agent::catalog::registry::{self, AgentEntry};
 use crate::agent::driver::{Driver, Input, Link, McpServer, Turn, TurnClaim};
 use crate::agent::tests::script::{Script, Step, stdout};
 use crate::model::event::{Body, to_ascii_json};
+use crate::model::event_words::ErrorKind;
 use crate::model::session::Usage;
 
 struct Recording {
@@ -168,7 +169,7 @@ fn claim_text(claim: &TurnClaim) -> String {
     let trouble = claim
         .trouble
         .as_ref()
-        .map(|trouble| format!("{}: {}", trouble.kind.as_str(), trouble.text));
+        .map(|trouble| format!("{}: {}", ErrorKind::from(trouble.kind), trouble.text));
     let state = match (claim.ok, claim.cancelled) {
         (true, _) => "ok",
         (false, true) => "cancelled",

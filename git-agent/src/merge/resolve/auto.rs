@@ -15,6 +15,7 @@ use crate::merge::resolve::check::{self, Side};
 use crate::merge::resolve::{Case, hand, intent};
 use crate::merge::testing::{self, Tester};
 use crate::model::event::Body;
+use crate::model::event_words::Sender;
 use crate::model::session::{Session, SessionId, State};
 use crate::selection;
 use crate::session::control;
@@ -41,9 +42,6 @@ const LARGEST: u64 = 8 << 20;
 const LOG: usize = 8 << 10;
 /// Maximum number of complaints in one prompt.
 const COMPLAINTS: usize = 20;
-/// Source of the prompts, as the transcript shows it.
-const FROM: &str = "merge";
-
 /// Options of a resolution.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
@@ -185,7 +183,7 @@ fn attempt(
 fn send(context: &Context<'_>, sid: SessionId, text: String) -> Result<()> {
     let message = Message::Prompt {
         text,
-        from: FROM.to_owned(),
+        from: Sender::Merge,
         again: false,
     };
     prompts::send(context, sid, &message)?;

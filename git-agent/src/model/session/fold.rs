@@ -220,6 +220,7 @@ pub fn shorten(text: &str, limit: usize) -> String {
 mod tests {
     use super::*;
     use crate::env::Millis;
+    use crate::model::event_words::{AnsweredBy, RequestKind, Sender};
     use crate::model::session::{Person, SessionId, WriterId};
 
     fn session() -> Session {
@@ -258,7 +259,7 @@ mod tests {
             2000,
             Body::Prompt {
                 text: "go".into(),
-                from: String::new(),
+                from: Sender::Unnamed,
             },
         ));
         session.apply(&event(3, 5000, status(State::Running, State::Ready)));
@@ -289,7 +290,7 @@ mod tests {
         tell(7, said("Let me "));
         let call = Body::Permission {
             request: "1".into(),
-            kind: "permission".into(),
+            kind: RequestKind::Permission,
             title: "rm x".into(),
             options: Vec::new(),
         };
@@ -302,14 +303,14 @@ mod tests {
         let mut session = session();
         let asks = |request: &str, title: &str| Body::Permission {
             request: request.into(),
-            kind: "permission".into(),
+            kind: RequestKind::Permission,
             title: title.into(),
             options: Vec::new(),
         };
         let answer = |request: &str| Body::Answer {
             request: request.into(),
             choice: "yes".into(),
-            by: "user".into(),
+            by: AnsweredBy::User,
         };
         let mut tell = |seq: u64, body: Body| {
             session.apply(&event(seq, 1000, body));

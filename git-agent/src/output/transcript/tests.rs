@@ -168,14 +168,14 @@ fn nothing_foreign_reaches_the_terminal() {
     let bodies = vec![
         Body::Prompt {
             text: text(),
-            from: text(),
+            from: evil.into(),
         },
         Body::Assistant { text: text() },
         Body::Reasoning { text: text() },
         Body::ToolCall {
             call: text(),
             name: text(),
-            kind: text(),
+            kind: evil.into(),
             input: serde_json::json!({"x": evil}),
         },
         Body::ToolResult {
@@ -186,35 +186,35 @@ fn nothing_foreign_reaches_the_terminal() {
         },
         Body::Edit {
             path: text(),
-            change: text(),
+            change: evil.into(),
         },
         Body::Plan {
             entries: vec![PlanEntry {
                 text: text(),
-                status: text(),
+                status: evil.into(),
             }],
         },
         Body::Permission {
             request: text(),
-            kind: text(),
+            kind: evil.into(),
             title: text(),
             options: vec![Choice {
                 id: text(),
                 label: text(),
-                kind: text(),
+                kind: evil.into(),
             }],
         },
         Body::Answer {
             request: text(),
             choice: text(),
-            by: text(),
+            by: evil.into(),
         },
         Body::Error {
-            kind: text(),
+            kind: evil.into(),
             text: text(),
         },
         Body::Output {
-            stream: text(),
+            stream: evil.into(),
             text: text(),
         },
         Body::Notice { text: text() },

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::context::Context;
 use crate::error::{Context as _, Error, Result};
 use crate::model::event::Body;
+use crate::model::event_words::ErrorKind;
 use crate::model::session::{Session, SessionId};
 use crate::process::lock;
 use crate::session::checks::read_only::Hold;
@@ -152,6 +153,6 @@ pub fn settle_or_tell(context: &Context<'_>, writer: &mut SessionWriter<'_>) -> 
 }
 
 fn trouble(text: String) -> Body {
-    let kind = "guard".to_owned();
+    let kind = ErrorKind::Guard;
     Body::Error { kind, text }
 }

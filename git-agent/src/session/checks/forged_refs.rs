@@ -11,6 +11,7 @@ use crate::git::refs::move_log::Move;
 use crate::git::refs::{Expected, RefChange, Target};
 use crate::guard::watch::Refs;
 use crate::model::event::Body;
+use crate::model::event_words::ErrorKind;
 use crate::model::review::{Action, Record, Verdict};
 use crate::model::session::{Session, SessionId};
 use crate::session::supervisor::launch;
@@ -168,7 +169,7 @@ fn tell(context: &Context<'_>, sid: SessionId, text: &str) -> Result<()> {
 
 fn guarded(text: String) -> Body {
     Body::Error {
-        kind: "guard".to_owned(),
+        kind: ErrorKind::Guard,
         text,
     }
 }

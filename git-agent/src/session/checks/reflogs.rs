@@ -17,6 +17,7 @@ use crate::git::refs::{Expected, RefChange};
 use crate::guard;
 use crate::guard::policy::{Own, short};
 use crate::model::event::Body;
+use crate::model::event_words::ErrorKind;
 use crate::model::session::{Session, SessionId};
 use crate::store::refname;
 
@@ -167,7 +168,7 @@ fn name_missing(context: &Context<'_>, before: &Reflogs) -> Result<Vec<Body>> {
 
 fn guarded(text: String) -> Body {
     Body::Error {
-        kind: "guard".to_owned(),
+        kind: ErrorKind::Guard,
         text,
     }
 }

@@ -22,6 +22,7 @@ use crate::guard;
 use crate::guard::environment::Guard;
 use crate::guard::watch::{Evidence, Refs, Restored};
 use crate::model::event::Body;
+use crate::model::event_words::ErrorKind;
 use crate::model::session::settings::set;
 use crate::model::session::{Session, SessionId};
 use crate::session::checks::read_only::{self, Broken};
@@ -498,12 +499,12 @@ fn look_at_refs(
 }
 
 fn guarded(text: String) -> Body {
-    let kind = "guard".to_owned();
+    let kind = ErrorKind::Guard;
     Body::Error { kind, text }
 }
 
 fn failed(text: String) -> Body {
-    let kind = "other".to_owned();
+    let kind = ErrorKind::Unclear;
     Body::Error { kind, text }
 }
 

@@ -6,6 +6,7 @@ use crate::agent::driver::{NOBODY, REFUSALS};
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
 use crate::model::event::Choice;
+use crate::model::event_words::RequestKind;
 use crate::model::session::{Session, State};
 use crate::process::lock::Lock;
 use crate::session::caller::{self, Act};
@@ -15,9 +16,6 @@ use crate::session::supervisor::inbox::{Inbox, Message};
 
 /// How long to wait for another command that answers at the same time.
 const PATIENCE: Duration = Duration::from_secs(15);
-
-/// The kind of request that may be answered in any words.
-const QUESTION: &str = "question";
 
 /// An answer that was left for a session.
 #[derive(Debug)]
@@ -89,8 +87,12 @@ fn give(context: &Context<'_>, session: &Session, choice: &str, inbox: &Inbox) -
 fn choose(request: &requests::Request, answer: &str) -> Option<String> {
     let options = &request.options;
     let wanted = answer.trim().to_lowercase();
-    let refuses = request.kind != QUESTION && REFUSALS.contains(&wanted.as_str());
-    let by_kind = |kind: &str| options.iter().find(|option| option.kind.starts_with(kind));
+    let refuses = request.kind != RequestKind::Question && REFUSALS.contains(&wanted.as_str());
+    let by_kind = |kind: &str| {
+        options
+            .iter()
+            .find(|option| option.kind.as_str().starts_with(kind))
+    };
     let found = options
         .iter()
         .find(|option| option.id == answer)
@@ -113,7 +115,7 @@ fn choose(request: &requests::Request, answer: &str) -> Option<String> {
             })
         });
     let refused = || refuses.then(|| NOBODY.to_owned());
-    let is_free = request.kind == QUESTION || options.is_empty();
+    let is_free = request.kind == RequestKind::Question || options.is_empty();
     let free = || (is_free && !wanted.is_empty()).then(|| answer.to_owned());
     let found = found.map(|option| option.id.clone());
     found.or_else(refused).or_else(free)
@@ -123,12 +125,12 @@ fn choose(request: &requests::Request, answer: &str) -> Option<String> {
 fn is_refusal(option: &Choice) -> bool {
     let label = option.label.to_lowercase();
     let first = label.split(|c: char| !c.is_alphanumeric()).next();
-    !option.kind.starts_with("allow") && first.is_some_and(|word| REFUSALS.contains(&word))
+    !option.kind.allows() && first.is_some_and(|word| REFUSALS.contains(&word))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Choice, NOBODY, QUESTION, choose, requests};
+    use super::{Choice, NOBODY, choose, requests};
 
     #[test]
     fn answers_are_understood() {
@@ -166,7 +168,7 @@ mod tests {
                 "{said}"
             );
         }
-        let free = choose(&request(QUESTION, &options), "use the other file");
+        let free = choose(&request("question", &options), "use the other file");
         assert_eq!(free.as_deref(), Some("use the other file"));
         let free = choose(&request("permission", &[]), "9");
         assert_eq!(free.as_deref(), Some("9"));
@@ -182,6 +184,9 @@ mod tests {
         let plain = [option("a", "Yes", ""), option("b", "No, stop", "")];
         let chosen = choose(&request("permission", &plain), "no");
         assert_eq!(chosen.as_deref(), Some("b"));
-        assert_eq!(choose(&request(QUESTION, &[]), "no").as_deref(), Some("no"));
+        assert_eq!(
+            choose(&request("question", &[]), "no").as_deref(),
+            Some("no")
+        );
     }
 }

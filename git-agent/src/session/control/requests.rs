@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::model::event::{Body, Choice, Event};
+use crate::model::event_words::RequestKind;
 
 /// How far back an open request is looked for.
 pub const REQUEST: usize = 500;
@@ -11,8 +12,8 @@ pub const REQUEST: usize = 500;
 #[derive(Debug, Serialize)]
 pub struct Request {
     pub id: String,
-    /// `permission` or `question`.
-    pub kind: String,
+    /// Its kind.
+    pub kind: RequestKind,
     /// In words.
     pub title: String,
     /// The possible answers.

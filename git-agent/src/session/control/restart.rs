@@ -3,12 +3,13 @@
 use crate::context::Context;
 use crate::error::Result;
 use crate::model::event::Body;
+use crate::model::event_words::Sender;
 use crate::model::session::{Session, SessionId, State};
 use crate::session::caller::{self, Act};
 use crate::session::control::stop;
 use crate::session::events;
 use crate::session::supervisor::inbox::Message;
-use crate::session::supervisor::prompts::{self, USER};
+use crate::session::supervisor::prompts;
 use crate::session::supervisor::{budget, launch};
 use crate::store::list::Listed;
 
@@ -86,7 +87,7 @@ fn go_on(context: &Context<'_>, session: &Session, words: Option<&str>) -> Resul
         Some(text) => {
             let message = Message::Prompt {
                 text,
-                from: USER.to_owned(),
+                from: Sender::User,
                 again: words.is_none(),
             };
             match words {

@@ -2,11 +2,12 @@
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::model::event_words::Sender;
 use crate::model::session::Session;
 use crate::session::caller::{self, Act};
 use crate::session::supervisor::budget;
 use crate::session::supervisor::inbox::Message;
-use crate::session::supervisor::prompts::{self, USER};
+use crate::session::supervisor::prompts;
 
 pub use crate::session::supervisor::prompts::Delivery;
 
@@ -20,7 +21,7 @@ pub fn send(
     budget::require(context, session)?;
     let message = Message::Prompt {
         text: read()?,
-        from: USER.to_owned(),
+        from: Sender::User,
         again: false,
     };
     prompts::send(context, session.sid, &message)

@@ -7,6 +7,7 @@ use crate::agent::conversation_files::Native;
 use crate::agent::driver::{Trouble, TroubleKind, Turn, TurnClaim};
 use crate::error::{Error, Result};
 use crate::model::event::Body;
+use crate::model::event_words::ErrorKind;
 use crate::model::session::State;
 use crate::session::control;
 use crate::session::conversation::copy;
@@ -126,7 +127,7 @@ impl Supervisor<'_, '_> {
         }
         self.live.ending = None;
         self.live.writer.append(Body::Error {
-            kind: "stuck".to_owned(),
+            kind: ErrorKind::Stuck,
             text: format!(
                 "{words}: the agent is started again ({} of {})",
                 patience.tried(),
@@ -167,7 +168,7 @@ impl Supervisor<'_, '_> {
             None => "the next attempt follows".to_owned(),
         };
         self.live.writer.append(Body::Error {
-            kind: trouble.kind.as_str().to_owned(),
+            kind: trouble.kind.into(),
             text: format!(
                 "{}; {who} in {} ({} of {})",
                 trouble.text.lines().next().unwrap_or_default(),

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::env::{Env, Millis};
 use crate::error::{Context, Result};
 use crate::file::{self, Durability};
+use crate::model::event_words::Sender;
 use crate::model::session::{SessionId, Ulid};
 use crate::process::lock::Lock;
 use crate::process::slots::doorbell::{self, Doorbell};
@@ -31,7 +32,7 @@ pub enum Message {
         /// The text.
         text: String,
         /// The sender, as the transcript names it.
-        from: String,
+        from: Sender,
         /// Whether it only continues an earlier prompt.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         again: bool,

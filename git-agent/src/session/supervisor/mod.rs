@@ -25,6 +25,7 @@ use crate::env::Env;
 use crate::error::{Context as _, Error, Result};
 use crate::git::{ObjectId, Repo, worktree};
 use crate::model::event::Body;
+use crate::model::event_words::ErrorKind;
 use crate::model::session::settings::set;
 use crate::model::session::{Session, SessionId, State};
 use crate::model::turn_outcome::{Facts, judge};
@@ -496,7 +497,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
     fn end_turn(&mut self, claim: &TurnClaim, before: &turn_checks::Before) -> Result<()> {
         if let Some(trouble) = &claim.trouble {
             self.live.writer.append(Body::Error {
-                kind: trouble.kind.as_str().to_owned(),
+                kind: trouble.kind.into(),
                 text: trouble.text.clone(),
             })?;
         }
@@ -541,7 +542,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
     fn give_up(&mut self, error: &Error) {
         let text = error.with_causes();
         let _ = self.live.writer.append(Body::Error {
-            kind: "other".to_owned(),
+            kind: ErrorKind::Unclear,
             text: text.clone(),
         });
         if self.session().status.needs_supervisor() {

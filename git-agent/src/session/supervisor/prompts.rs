@@ -4,19 +4,17 @@
 use crate::context::Context;
 use crate::error::{Context as _, Result};
 use crate::fault;
+use crate::model::event_words::Sender;
 use crate::model::session::{Session, SessionId};
 use crate::process::lock;
 use crate::session::supervisor::inbox::{Inbox, Message};
 use crate::session::supervisor::launch;
 
-/// The sender of the user's prompt in the transcript.
-pub const USER: &str = "user";
-
 /// Leaves the first prompt for the supervisor.
 pub fn keep_first(context: &Context<'_>, sid: SessionId, task: &str) -> Result<()> {
     let message = Message::Prompt {
         text: task.to_owned(),
-        from: USER.to_owned(),
+        from: Sender::User,
         again: false,
     };
     Inbox::open(&context.store, sid)?.put(context.env, &message)?;

@@ -14,6 +14,7 @@ use crate::guard;
 use crate::guard::environment::Guard;
 use crate::guard::policy::Own;
 use crate::model::event::Body;
+use crate::model::event_words::OutputStream;
 use crate::model::session::Session;
 use crate::model::session::settings::set;
 use crate::process::detach::own_program;
@@ -194,8 +195,8 @@ fn run_command(
     })?;
     loop {
         match live.next(None)? {
-            Input::Stdout { line, .. } => record(live, "stdout", &line)?,
-            Input::Stderr { line, .. } => record(live, "stderr", &line)?,
+            Input::Stdout { line, .. } => record(live, OutputStream::Stdout, &line)?,
+            Input::Stderr { line, .. } => record(live, OutputStream::Stderr, &line)?,
             Input::Exited(exit) => {
                 live.sweep()?;
                 return Ok(match (exit.code, exit.signal) {
@@ -213,10 +214,7 @@ fn run_command(
     }
 }
 
-fn record(live: &mut Live<'_>, stream: &str, line: &[u8]) -> Result<()> {
+fn record(live: &mut Live<'_>, stream: OutputStream, line: &[u8]) -> Result<()> {
     let text = String::from_utf8_lossy(line).into_owned();
-    live.event(Body::Output {
-        stream: stream.to_owned(),
-        text,
-    })
+    live.event(Body::Output { stream, text })
 }

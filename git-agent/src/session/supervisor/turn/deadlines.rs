@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::agent::driver::{Input, Link as _, NOBODY};
 use crate::error::Result;
 use crate::model::event::Body;
+use crate::model::event_words::{AnsweredBy, ErrorKind};
 use crate::model::session::{Exit, State};
 use crate::process::limits::memory_below;
 use crate::session::supervisor::budget::{self, Spent};
@@ -85,7 +86,7 @@ impl Live<'_> {
         }
         let late = |(_, by): &&(String, Option<Instant>)| by.is_some_and(|by| now >= by);
         while let Some((request, _)) = self.requests.iter().find(late).cloned() {
-            self.answer(request, NOBODY.to_owned(), "timeout")?;
+            self.answer(request, NOBODY.to_owned(), AnsweredBy::Timeout)?;
         }
         let silent = self.clocks.silent_since.zip(self.bounds.stuck_after);
         if silent.is_some_and(|(since, after)| now >= since + after) {
@@ -138,7 +139,7 @@ impl Live<'_> {
 
     fn limit(&mut self, words: String) -> Result<()> {
         self.writer.append(Body::Error {
-            kind: "limit".to_owned(),
+            kind: ErrorKind::Limit,
             text: words.clone(),
         })?;
         self.ending.get_or_insert(Ending::Limit(words));

@@ -16,6 +16,7 @@ use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::git::command;
 use crate::model::event::Body;
+use crate::model::event_words::{AnsweredBy, Sender};
 use crate::model::session::{Exit, Session, State, Ulid};
 use crate::process::identity::Stat;
 use crate::process::slots::doorbell::Doorbell;
@@ -81,7 +82,7 @@ pub struct Prompt {
     /// The text.
     pub text: String,
     /// The sender, as the transcript names it.
-    pub from: String,
+    pub from: Sender,
     /// Whether it only continues an earlier prompt.
     pub again: bool,
 }
@@ -213,7 +214,9 @@ impl<'a> Live<'a> {
                     self.ending.get_or_insert(Ending::Stopped(reason));
                     self.cancel();
                 }
-                Message::Answer { request, choice } => self.answer(request, choice, "user")?,
+                Message::Answer { request, choice } => {
+                    self.answer(request, choice, AnsweredBy::User)?
+                }
             }
             self.inbox.remove(id)?;
         }
@@ -234,7 +237,7 @@ impl<'a> Live<'a> {
         result
     }
 
-    fn answer(&mut self, request: String, choice: String, by: &str) -> Result<()> {
+    fn answer(&mut self, request: String, choice: String, by: AnsweredBy) -> Result<()> {
         if !self.requests.iter().any(|(open, _)| *open == request) {
             return Ok(());
         }
@@ -242,7 +245,7 @@ impl<'a> Live<'a> {
         self.writer.append(Body::Answer {
             request: request.clone(),
             choice: choice.clone(),
-            by: by.to_owned(),
+            by,
         })?;
         self.close_request(&request)?;
         self.queue.push_back(Input::Answer { request, choice });
@@ -272,7 +275,7 @@ impl<'a> Live<'a> {
             self.writer.append(Body::Answer {
                 request,
                 choice: "cancelled".to_owned(),
-                by: "policy".to_owned(),
+                by: AnsweredBy::Policy,
             })?;
         }
         if self.writer.session().status == State::Waiting {
