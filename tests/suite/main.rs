@@ -65,6 +65,7 @@ mod session_misbehaving;
 mod session_odd_files;
 mod session_queue;
 mod session_read_only;
+mod session_record;
 mod session_removal;
 mod session_start;
 mod session_streams;

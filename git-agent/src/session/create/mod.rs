@@ -20,7 +20,7 @@ use crate::git::snapshot::capture::Checkout;
 use crate::git::worktree::{self, AddOptions, ProvenSafe};
 use crate::model::event::Body;
 use crate::model::name;
-use crate::model::session::{Person, Session, SessionId, State};
+use crate::model::session::{Person, Session, SessionId};
 use crate::process::lock::Lock;
 use crate::session::caller;
 use crate::session::supervisor::launch::{self, Starting};
@@ -128,12 +128,12 @@ pub fn create(context: &Context<'_>, options: &Options) -> Result<Created> {
             }
         }
     }
-    if !options.draft {
+    if !notices.is_empty() {
         let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
         for text in &notices {
             writer.append(Body::Notice { text: text.clone() })?;
         }
-        writer.set_status(State::Queued, "")?;
+        writer.flush()?;
         session = writer.session().clone();
     }
     Ok(Created {
@@ -305,11 +305,6 @@ fn reserve(
     session.branch = branch;
     session.worktree = path;
     session.parent_session = options.parent_session;
-    session.status = if options.draft {
-        State::Draft
-    } else {
-        State::Preparing
-    };
     let settings = &mut session.settings;
     // The other sessions are listed now. Without a port here, the session chooses one at its start, and reports an
     // error.
@@ -334,11 +329,13 @@ fn reserve(
     // A session whose agent cannot run is not created.
     crate::session::supervisor::limits::load(context, &session)?;
     setup::asks(context, &session)?;
-    let starting = match options.draft {
-        true => None,
-        false => Some(Starting::announce(store, sid)?),
+    let (starting, writer) = if options.draft {
+        (None, SessionWriter::create(store, session, redactor)?)
+    } else {
+        let starting = Starting::announce(store, sid)?;
+        let writer = SessionWriter::create_queued(store, session, redactor)?;
+        (Some(starting), writer)
     };
-    let writer = SessionWriter::create(store, session, redactor)?;
     // The whole first prompt, and the command as typed: the record keeps the redacted form of both.
     crate::session::supervisor::prompts::keep_first(context, sid, &options.task)?;
     crate::session::create::choose_agent::keep_command(store, sid, &options.command)?;

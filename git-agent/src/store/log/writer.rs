@@ -54,6 +54,20 @@ struct Pending {
 impl<'a> SessionWriter<'a> {
     /// Starts a new session: its first event is in git when this returns.
     pub fn create(store: &Store<'a>, session: Session, redactor: Redactor) -> Result<Self> {
+        let mut writer = SessionWriter::begin(store, session, redactor)?;
+        writer.flush()?;
+        Ok(writer)
+    }
+
+    /// Starts a new session that waits for its turn. Both facts go to git together: a crash leaves a queued session or
+    /// none, never a draft.
+    pub fn create_queued(store: &Store<'a>, session: Session, redactor: Redactor) -> Result<Self> {
+        let mut writer = SessionWriter::begin(store, session, redactor)?;
+        writer.set_status(State::Queued, "")?;
+        Ok(writer)
+    }
+
+    fn begin(store: &Store<'a>, session: Session, redactor: Redactor) -> Result<Self> {
         let mut writer = SessionWriter::claim(store, session.sid, redactor, Duration::ZERO)?;
         if writer.session.seq > 0 {
             return Err(Error::fatal(format!(
@@ -65,7 +79,6 @@ impl<'a> SessionWriter<'a> {
             return Err(Error::fatal("a session is not an object"));
         };
         writer.append(Body::Created { session: fields })?;
-        writer.flush()?;
         Ok(writer)
     }
 
