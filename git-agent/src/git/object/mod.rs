@@ -5,23 +5,23 @@
 //! synced, and only then renamed; its directory is synced before any ref may point at the object.
 
 pub mod damage;
-pub(crate) mod loose;
 pub(crate) mod overlay;
 pub(crate) mod quarantine;
 pub(crate) mod stream;
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use gix::bstr::{BString, ByteSlice};
 pub use gix::objs::tree::EntryKind;
+use gix::zlib::Compression;
+use gix::zlib::stream::deflate;
 
 use crate::error::{Context, Error, Result};
 use crate::fault;
 use crate::file::{Temporary, sync_dir};
-use crate::git::object::loose::Loose;
 use crate::git::{ObjectId, ObjectKind, Repo};
 
 /// The kind of a regular file's entry.
@@ -41,7 +41,6 @@ const SYNCS_IN_A_ROW: usize = 4;
 /// The fields of a commit that we use.
 #[derive(Debug, Clone)]
 pub struct Commit {
-    /// The id of its tree.
     pub tree: ObjectId,
     /// Its parents, in order.
     pub parents: Vec<ObjectId>,
@@ -49,7 +48,6 @@ pub struct Commit {
     pub author: (String, String),
     /// The committer's time in seconds since 1970.
     pub time: i64,
-    /// The whole message.
     pub message: String,
 }
 
@@ -63,21 +61,17 @@ impl Commit {
     }
 }
 
-/// One entry of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEntry {
     /// The file name.
     pub name: Vec<u8>,
-    /// The kind of entry.
     pub kind: EntryKind,
-    /// The object of the entry.
     pub id: ObjectId,
 }
 
 /// The author and time of a commit.
 #[derive(Debug, Clone)]
 pub struct Signature {
-    /// The name.
     pub name: String,
     /// The email address.
     pub email: String,
@@ -264,25 +258,10 @@ impl Repo {
         Ok(header.map(|header| (header.kind(), header.size())))
     }
 
-    /// Reads an object from its own file, if it is loose and not replaced.
-    fn read_loose(&self, id: ObjectId, limit: u64) -> Option<Loose> {
-        let objects = &self.gix().objects;
-        let replaced = objects.store_ref().replacements().next();
-        if replaced.is_some() && !objects.ignore_replacements {
-            return None;
-        }
-        loose::read(&self.loose_path(id), limit)
-    }
-
     /// Reads an object of the expected kind and at most `limit` bytes. Never loads a larger one.
     pub fn read_object(&self, id: ObjectId, kind: ObjectKind, limit: u64) -> Result<Vec<u8>> {
-        let (found, size, data) = match self.read_loose(id, limit) {
-            Some(Loose::Whole(found, data)) => (found, data.len() as u64, Some(data)),
-            Some(Loose::TooLarge(found, size)) => (found, size, None),
-            None => match self.object_header(id)? {
-                Some((found, size)) => (found, size, None),
-                None => return Err(Error::fatal(format!("object {id} is missing"))),
-            },
+        let Some((found, size)) = self.object_header(id)? else {
+            return Err(Error::fatal(format!("object {id} is missing")));
         };
         if found != kind {
             return Err(Error::fatal(format!(
@@ -293,9 +272,6 @@ impl Repo {
             return Err(Error::fatal(format!(
                 "object {id} has {size} bytes, more than the {limit} allowed"
             )));
-        }
-        if let Some(data) = data {
-            return Ok(data);
         }
         let mut object = self
             .gix()
@@ -388,7 +364,10 @@ fn sync_together<T: Sync>(
 fn write_temporary(objects: &Path, kind: ObjectKind, data: &[u8]) -> io::Result<Temporary> {
     let temporary = Temporary::create(objects, "tmp_obj_", 0o444)?;
     fault::point("object.tmp.created")?;
-    loose::write(kind, data, &mut &temporary.file)?;
+    let mut deflate = deflate::Write::new(&temporary.file, Compression::BEST_SPEED);
+    deflate.write_all(&gix::objs::encode::loose_header(kind, data.len() as u64))?;
+    deflate.write_all(data)?;
+    deflate.flush()?;
     fault::point("object.tmp.written")?;
     // Only advice: without effect, the following sync does all the work.
     #[cfg(target_os = "linux")]
