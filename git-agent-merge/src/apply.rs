@@ -5,11 +5,10 @@ use std::io::Write;
 use git_agent::context::Context;
 use git_agent::error::{Error, Result};
 use git_agent::merge::{apply, run};
+use git_agent::output::merge::report;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, json, porcelain};
 use git_agent::selection;
-
-use crate::view;
 
 /// Applies one session's changes.
 pub fn run(context: &Context<'_>, ui: &Ui, names: &[String]) -> Result<u8> {
@@ -17,7 +16,7 @@ pub fn run(context: &Context<'_>, ui: &Ui, names: &[String]) -> Result<u8> {
         return Err(Error::usage("--apply takes exactly one session"));
     };
     let listed = selection::select_mine(context, Some(name))?;
-    let right = run::begin(context, &mut |told| view::told(ui, &told))?;
+    let right = run::begin(context, &mut |told| report::told(ui, &told))?;
     let changed = apply::apply(context, &right, &listed)?;
     match ui.format() {
         Format::Json => json::write_list(ui, "files", &changed)?,

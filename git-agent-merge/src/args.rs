@@ -17,7 +17,7 @@ pub struct Cli {
     #[command(subcommand)]
     pub verb: Option<Verb>,
     #[command(flatten)]
-    pub merge: crate::merge::Merge,
+    pub merge: crate::merge_args::Merge,
 }
 
 /// The subcommands.

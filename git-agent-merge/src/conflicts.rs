@@ -7,9 +7,9 @@ use git_agent::env::Env;
 use git_agent::error::{Result, shell_word};
 use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::merge::conflicts::{self, Look, Matrix, Options, Pair, PairResult};
-use git_agent::output::conflicts::Object;
+use git_agent::output::merge::conflicts::{self as view, Object};
 use git_agent::output::terminal::sanitize::one_line;
-use git_agent::output::{Format, Ui, conflicts as view, human, json, porcelain};
+use git_agent::output::{Format, Ui, human, json, porcelain};
 use git_agent::selection;
 use git_agent::session::list::{Scope, find_in};
 

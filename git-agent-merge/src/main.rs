@@ -4,10 +4,10 @@ mod apply;
 mod args;
 mod conflicts;
 mod merge;
+mod merge_args;
 mod queue;
 mod resolve;
 mod undo;
-mod view;
 
 use std::process::ExitCode;
 

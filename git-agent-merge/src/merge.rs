@@ -1,110 +1,18 @@
 //! `git agent merge [--into BRANCH] [SESSION…]`: shows the plan, asks, and merges.
 
-use clap::Args;
-use git_agent::context::Context;
 use git_agent::env::Env;
-use git_agent::error::{Error, Result};
-use git_agent::invoke::{OutputArgs, in_repo};
-use git_agent::merge::landing::journal::{Journal, MergeLock};
-use git_agent::merge::landing::recover::{self, UnfinishedMerge};
+use git_agent::error::Result;
+use git_agent::invoke::in_repo;
+use git_agent::merge::landing::recover;
 use git_agent::merge::pick;
-use git_agent::merge::run::{self, MergeAnswer, MergePlan, MergeRequest, Told};
-use git_agent::model::merge::{LeftOut, Style, Why};
-use git_agent::output::terminal::sanitize::one_line;
+use git_agent::merge::run::{self, MergeAnswer, MergeOutcome, MergePlan, MergeRequest};
+use git_agent::output::merge::report;
 use git_agent::output::{Format, Ui};
-use git_agent::selection;
 
-use crate::{apply, undo, view};
+use crate::merge_args::Merge;
+use crate::{apply, undo};
 
-/// The options of a merge.
-#[derive(Debug, Args)]
-pub struct Merge {
-    /// Sessions: names, ids, or ends of ids (default: all approved sessions of the branch)
-    #[arg(value_name = "SESSION")]
-    names: Vec<String>,
-    /// The branch to merge into (default: the parent of the sessions, or the current branch)
-    #[arg(long, value_name = "BRANCH")]
-    into: Option<String>,
-    /// Merge the sessions of a group
-    #[arg(long, value_name = "GROUP", conflicts_with = "names")]
-    group: Option<String>,
-    #[command(flatten)]
-    style: StyleArgs,
-    #[command(flatten)]
-    testing: TestArgs,
-    /// Merge without testing the result; the log records it
-    #[arg(long, conflicts_with_all = ["test", "retest"])]
-    no_test: bool,
-    /// Run the tests even if their result is remembered
-    #[arg(long)]
-    retest: bool,
-    /// Only show the plan
-    #[arg(short = 'n', long)]
-    dry_run: bool,
-    /// Do not ask
-    #[arg(short, long)]
-    yes: bool,
-    /// Apply a session's changes to the files here, uncommitted
-    #[arg(long, conflicts_with_all = ["into", "group", "pick", "dry_run"])]
-    apply: bool,
-    /// Merge this session of a group, then close and clean the others
-    #[arg(long, conflicts_with_all = ["group", "dry_run"])]
-    pick: bool,
-    /// Continue an interrupted merge
-    #[arg(long = "continue", conflicts_with_all = ["names", "into", "group", "apply", "pick"])]
-    go_on: bool,
-    /// Roll back an interrupted merge
-    #[arg(long, conflicts_with_all = ["names", "into", "group", "apply", "pick", "go_on"])]
-    abort: bool,
-    /// Undo the last merge
-    #[arg(long, conflicts_with_all = ["names", "into", "group", "apply", "pick", "go_on", "abort"])]
-    undo: bool,
-    #[command(flatten)]
-    output: OutputArgs,
-}
-
-/// The merge style.
-#[derive(Debug, Clone, Args)]
-pub struct StyleArgs {
-    /// Make a merge commit for each session (the default)
-    #[arg(long, conflicts_with_all = ["squash", "rebase", "ff_only"])]
-    no_ff: bool,
-    /// Make one commit for each session
-    #[arg(long, conflicts_with_all = ["rebase", "ff_only"])]
-    squash: bool,
-    /// Rebase each session's commits onto the branch
-    #[arg(long, conflicts_with = "ff_only")]
-    rebase: bool,
-    /// Refuse a merge that is not a fast-forward
-    #[arg(long)]
-    ff_only: bool,
-}
-
-impl StyleArgs {
-    /// Returns the requested merge style.
-    pub fn style(&self) -> Option<Style> {
-        match (self.no_ff, self.squash, self.rebase, self.ff_only) {
-            (true, ..) => Some(Style::NoFf),
-            (_, true, ..) => Some(Style::Squash),
-            (_, _, true, _) => Some(Style::Rebase),
-            (.., true) => Some(Style::FfOnly),
-            _ => None,
-        }
-    }
-}
-
-/// How to test the merged result.
-#[derive(Debug, Clone, Args)]
-pub struct TestArgs {
-    /// Test the merged result with this command (default: agent.test)
-    #[arg(long, value_name = "COMMAND")]
-    pub test: Option<String>,
-    /// Send a session that breaks the tests their log as its next prompt
-    #[arg(long = "return")]
-    pub give_back: bool,
-}
-
-/// Runs the verb.
+/// Runs the verb. Exit code 1 means that a chosen session was not merged.
 pub fn run(env: &Env, args: &Merge) -> Result<u8> {
     in_repo::run(env, args.output.options(), |context, ui| {
         if args.undo {
@@ -113,147 +21,54 @@ pub fn run(env: &Env, args: &Merge) -> Result<u8> {
         if args.apply {
             return apply::run(context, ui, &args.names);
         }
+        let tell = &mut |told: run::Told<'_>| report::told(ui, &told);
+        let agree = &mut |plan: &MergePlan| agree(ui, plan, args.yes);
         if args.go_on || args.abort {
-            return take_up(context, ui, args);
-        }
-        if args.pick {
-            return pick(context, ui, args);
+            let agree = &mut |plan: &MergePlan| self::agree(ui, plan, true);
+            return match recover::take_up(context, args.go_on, tell, agree)? {
+                Some((request, outcome)) => show(ui, outcome.as_ref(), &request),
+                None => Ok(0),
+            };
         }
         let request = args.request();
         if args.dry_run {
             let plan = run::plan(context, &request)?;
-            view::claims(ui, &plan);
-            view::left_out(ui, &plan);
-            return view::plan(ui, &plan).map(|()| 0);
+            report::warnings(ui, &plan);
+            return report::plan(ui, &plan).map(|()| 0);
         }
-        let right = run::begin(context, &mut |told| view::told(ui, &told))?;
-        land(context, ui, &right, &request, args.yes)
+        if args.pick {
+            let show = &mut |outcome: Option<&MergeOutcome>| show(ui, outcome, &request).map(drop);
+            let picked = pick::pick(context, &request, tell, agree, show)?;
+            report::picked(ui, &picked);
+            return Ok(u8::from(!picked.merged));
+        }
+        let outcome = run::merge(context, &request, tell, agree)?;
+        show(ui, outcome.as_ref(), &request)
     })
 }
 
-impl Merge {
-    fn request(&self) -> MergeRequest {
-        MergeRequest {
-            into: self.into.clone(),
-            names: self.names.clone(),
-            group: self.group.clone(),
-            style: self.style.style(),
-            test: self.testing.test.clone(),
-            no_test: self.no_test,
-            again: self.retest,
-            give_back: self.testing.give_back,
-            look_only: self.dry_run,
-        }
-    }
-}
-
-/// Plans, asks and merges. Exit code 1 means that a chosen session was not merged.
-fn land(
-    context: &Context<'_>,
-    ui: &Ui,
-    right: &MergeLock,
-    request: &MergeRequest,
-    yes: bool,
-) -> Result<u8> {
-    let plan = run::plan(context, request)?;
-    let named = !request.names.is_empty() || request.group.is_some();
-    let asks = !yes && ui.may_ask() && ui.format() == Format::Human;
-    let agree = &mut |plan: &MergePlan| match asks {
-        true => ask(ui, plan),
-        false => {
-            view::claims(ui, plan);
-            view::left_out(ui, plan);
-            Ok(MergeAnswer::Unasked)
-        }
-    };
-    let tell = &mut |told: Told<'_>| view::told(ui, &told);
-    let Some(outcome) = run::execute(context, right, plan, request, tell, agree)? else {
+/// Shows the result, and returns the exit code.
+fn show(ui: &Ui, outcome: Option<&MergeOutcome>, request: &MergeRequest) -> Result<u8> {
+    let Some(outcome) = outcome else {
         ui.narrate("nothing was merged");
         return Ok(1);
     };
-    view::outcome(ui, &outcome)?;
-    let all = outcome.left.is_empty() || !named;
-    let any = !outcome.landed.is_empty() || outcome.prepared.is_some();
-    let is_other = |left: &LeftOut| matches!(left.why, Why::OtherParent(_));
-    let nothing_to_do = outcome.left.iter().all(is_other);
-    Ok(u8::from(!(all && (any || (!named && nothing_to_do)))))
+    report::outcome(ui, outcome)?;
+    Ok(u8::from(!outcome.is_complete(request)))
 }
 
-/// Shows a plan and asks for confirmation.
-fn ask(ui: &Ui, plan: &MergePlan) -> Result<MergeAnswer> {
-    view::claims(ui, plan);
-    view::left_out(ui, plan);
-    view::plan(ui, plan)?;
+/// Shows a plan and asks for confirmation, if a user can answer.
+fn agree(ui: &Ui, plan: &MergePlan, yes: bool) -> Result<MergeAnswer> {
+    report::warnings(ui, plan);
+    if yes || !ui.may_ask() || ui.format() != Format::Human {
+        return Ok(MergeAnswer::Unasked);
+    }
+    report::plan(ui, plan)?;
     let many = plan.candidates.len();
     let what = if many == 1 { "session" } else { "sessions" };
     let branch = &plan.target.branch;
     match ui.confirm(&format!("Merge {many} {what} into '{branch}'?"))? {
         true => Ok(MergeAnswer::Yes),
         false => Ok(MergeAnswer::No),
-    }
-}
-
-/// Merges one session of a group and closes the others.
-fn pick(context: &Context<'_>, ui: &Ui, args: &Merge) -> Result<u8> {
-    let [name] = args.names.as_slice() else {
-        return Err(Error::usage("--pick takes exactly one session"));
-    };
-    let winner = selection::select_mine(context, Some(name))?.session;
-    let others = pick::others(context, &winner)?;
-    let right = run::begin(context, &mut |told| view::told(ui, &told))?;
-    let code = land(context, ui, &right, &args.request(), args.yes)?;
-    if code != 0 {
-        return Ok(code);
-    }
-    drop(right);
-    for cleaned in pick::close(context, &winner, &others)? {
-        let name = one_line(cleaned.name.as_str());
-        let what = match &cleaned.worktree {
-            Some(_) => "closed, and its worktree removed".to_owned(),
-            None => format!("closed; {}", one_line(cleaned.kept.join(", ").as_str())),
-        };
-        ui.narrate(format!("{name}: {what}"));
-    }
-    if !others.is_empty() {
-        ui.hint("git agent restore SESSION    restore one of the others");
-    }
-    Ok(0)
-}
-
-/// Continues or rolls back an interrupted merge.
-fn take_up(context: &Context<'_>, ui: &Ui, args: &Merge) -> Result<u8> {
-    let right = MergeLock::take(context)?;
-    let (found, journal) = recover::recover(context, &right)?;
-    match (&found, journal) {
-        (UnfinishedMerge::Nothing, _) | (_, None) => Err(Error::fatal("no interrupted merge")
-            .hint("git agent merge --undo    undo the last merge")),
-        (UnfinishedMerge::Finished(_), Some(_)) => {
-            view::recovered(ui, &found);
-            if args.abort {
-                return Err(Error::fatal("already merged").hint("git agent merge --undo"));
-            }
-            Ok(0)
-        }
-        (UnfinishedMerge::TakenBack { .. }, Some(journal)) => {
-            view::recovered(ui, &found);
-            match args.go_on && !journal.asked.sessions.is_empty() {
-                true => land(context, ui, &right, &again(&journal), true),
-                false => Ok(0),
-            }
-        }
-    }
-}
-
-/// Returns the request of an interrupted merge.
-fn again(journal: &Journal) -> MergeRequest {
-    let asked = &journal.asked;
-    MergeRequest {
-        into: Some(asked.into.clone()),
-        names: asked.sessions.iter().map(ToString::to_string).collect(),
-        style: Some(asked.style),
-        test: asked.test.clone(),
-        no_test: asked.no_test,
-        give_back: asked.give_back,
-        ..MergeRequest::default()
     }
 }

@@ -5,17 +5,13 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand};
 use git_agent::context::Context;
 use git_agent::env::Env;
-use git_agent::error::{Error, Result};
+use git_agent::error::Result;
 use git_agent::invoke::{OutputArgs, in_repo};
-use git_agent::merge::queue::{self, Manner, Ready, Waiting};
-use git_agent::model::session::Session;
-use git_agent::output::table::{Cell, Column, Table};
-use git_agent::output::terminal::sanitize::one_line;
-use git_agent::output::{Format, Options, Ui, json, porcelain};
-use git_agent::selection::{self, Selection};
+use git_agent::merge::queue::{self, Manner, Ready};
+use git_agent::output::merge::{queue as view, report};
+use git_agent::output::{Format, Options, Ui};
 
-use crate::merge::{StyleArgs, TestArgs};
-use crate::view;
+use crate::merge_args::{StyleArgs, TestArgs};
 
 #[derive(Debug, Args)]
 pub struct Queue {
@@ -91,51 +87,29 @@ pub fn run(env: &Env, args: &Queue) -> Result<u8> {
         Some(Verb::List { output }) => output,
         _ => &args.output,
     };
-    in_repo::run(env, output.options(), |context, ui| {
-        let Some(verb) = &args.verb else {
-            return list(context, ui);
-        };
-        match verb {
-            Verb::Add { names, into } => {
-                let sessions = mine(context, names)?;
-                let new = queue::add(context, &sessions, into.as_deref())?;
-                ui.narrate(format!("{new} added"));
-                ui.hint("git agent merge queue run --background");
-                Ok(0)
-            }
-            Verb::Remove { names } => {
-                let gone = queue::remove(context, &mine(context, names)?)?;
-                ui.narrate(format!("{gone} removed"));
-                Ok(u8::from(gone == 0))
-            }
-            Verb::Pause => {
-                queue::pause(context, true)?;
-                ui.narrate("paused; 'git agent merge queue run' resumes");
-                Ok(0)
-            }
-            Verb::List { .. } => list(context, ui),
-            Verb::Run(run) => start(context, ui, run),
+    in_repo::run(env, output.options(), |context, ui| match &args.verb {
+        Some(Verb::Add { names, into }) => {
+            let new = queue::add(context, names, into.as_deref())?;
+            ui.narrate(format!("{new} added"));
+            ui.hint("git agent merge queue run --background");
+            Ok(0)
         }
+        Some(Verb::Remove { names }) => {
+            let gone = queue::remove(context, names)?;
+            ui.narrate(format!("{gone} removed"));
+            Ok(u8::from(gone == 0))
+        }
+        Some(Verb::Pause) => {
+            queue::pause(context, true)?;
+            ui.narrate("paused; 'git agent merge queue run' resumes");
+            Ok(0)
+        }
+        None | Some(Verb::List { .. }) => view::show(ui, &queue::overview(context)?).map(|()| 0),
+        Some(Verb::Run(run)) => start(context, ui, run),
     })
 }
 
-fn mine(context: &Context<'_>, names: &[String]) -> Result<Vec<Session>> {
-    let selection = Selection {
-        names: names.to_vec(),
-        ..Selection::default()
-    };
-    let listed = selection::select(context, &selection)?;
-    if let Some(other) = listed.iter().find(|listed| !listed.is_mine()) {
-        let name = &other.session.name;
-        return Err(Error::fatal(format!(
-            "session '{name}' belongs to a teammate"
-        )));
-    }
-    Ok(listed.into_iter().map(|listed| listed.session).collect())
-}
-
 fn start(context: &Context<'_>, ui: &Ui, run: &Run) -> Result<u8> {
-    queue::pause(context, false)?;
     if run.background {
         let pid = queue::start(context, &run.manner(true))?;
         ui.narrate(format!("the queue runs in the background (pid {pid})"));
@@ -150,8 +124,8 @@ fn go(context: &Context<'_>, ui: &Ui, manner: &Manner, ready: Option<Ready>) -> 
         context,
         manner,
         ready,
-        &mut |told| view::told(ui, &told),
-        &mut |outcome| view::outcome(ui, outcome),
+        &mut |told| report::told(ui, &told),
+        &mut |outcome| report::outcome(ui, outcome),
     )?;
     let left = queue::load(context)?.waiting;
     if !left.is_empty() && ui.format() == Format::Human {
@@ -169,83 +143,4 @@ pub fn background(env: &Env, arguments: &[OsString]) -> Result<u8> {
     in_repo::run_without_warnings(env, Options::default(), |context, ui| {
         go(context, ui, &hidden.run.manner(true), Some(ready))
     })
-}
-
-fn list(context: &Context<'_>, ui: &Ui) -> Result<u8> {
-    let queue = queue::load(context)?;
-    match ui.format() {
-        Format::Json => json::write_list(ui, "queue", queue.waiting.iter().map(item))?,
-        Format::Porcelain { nul } => {
-            for one in &queue.waiting {
-                let fields = [
-                    one.name.as_str(),
-                    one.sid.as_str(),
-                    one.into.as_str(),
-                    state(one),
-                    one.why.as_str(),
-                ];
-                porcelain::write_record(&mut ui.out(), nul, fields)?;
-            }
-        }
-        Format::Human => {
-            let mut table = Table::new([
-                Column::new("SESSION").shrinks_to(12).keeps_end(),
-                Column::new("INTO").shrinks_to(8),
-                Column::new("STATE"),
-                Column::new("WHY").shrinks_to(20),
-            ]);
-            for one in &queue.waiting {
-                table.row([
-                    Cell::new(&one.name),
-                    Cell::new(&one.into),
-                    Cell::new(state(one)),
-                    Cell::new(&one.why),
-                ]);
-            }
-            ui.table(&table)?;
-            if queue.waiting.is_empty() {
-                ui.narrate("the queue is empty");
-            }
-            match (queue.paused, queue::runner(context)?) {
-                (_, Some(pid)) => ui.narrate(format!("the queue is running (pid {pid})")),
-                (true, None) => ui.narrate("the queue is paused"),
-                (false, None) if !queue.waiting.is_empty() => {
-                    ui.hint("git agent merge queue run --background");
-                }
-                _ => {}
-            }
-            if queue.waiting.iter().any(|one| one.held) {
-                ui.hint("git agent merge queue add SESSION    retry a held session");
-            }
-            let log = queue::log_file(context)?;
-            if log.exists() {
-                ui.narrate(format!(
-                    "log: {}",
-                    one_line(log.display().to_string().as_str())
-                ));
-            }
-        }
-    }
-    Ok(0)
-}
-
-fn state(one: &Waiting) -> &'static str {
-    match one.held {
-        true => "held",
-        false => "waiting",
-    }
-}
-
-fn item(one: &Waiting) -> serde_json::Value {
-    let mut item = serde_json::json!({
-        "name": one.name,
-        "id": one.sid.to_string(),
-        "into": one.into,
-        "state": state(one),
-        "added": one.added,
-    });
-    if !one.why.is_empty() {
-        item["why"] = one.why.as_str().into();
-    }
-    item
 }

@@ -11,8 +11,9 @@ use git_agent::merge::resolve::auto::{self, Consent};
 use git_agent::merge::resolve::{self, ByAgent, hand};
 use git_agent::merge::update;
 use git_agent::model::session::Session;
+use git_agent::output::merge::resolution;
 use git_agent::output::terminal::sanitize::one_line;
-use git_agent::output::{Options, Ui, resolution};
+use git_agent::output::{Options, Ui};
 use git_agent::selection;
 
 #[derive(Debug, Args)]
@@ -115,18 +116,8 @@ fn by_agent(
     session: &Session,
     target: &str,
 ) -> Result<Option<u8>> {
-    let test = match args.no_test {
-        true => None,
-        false => args
-            .test
-            .clone()
-            .or_else(|| context.config.string("agent.test")),
-    };
-    let options = auto::Options {
-        agent: args.agent.clone(),
-        test,
-        timeout: None,
-    };
+    let (agent, test) = (args.agent.as_deref(), args.test.as_deref());
+    let options = auto::Options::new(context, agent, test, args.no_test);
     let mut ask = |diff: &[u8]| {
         resolution::show(ui, diff)?;
         ui.confirm("Accept this resolution?")

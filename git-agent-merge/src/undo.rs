@@ -8,9 +8,8 @@ use git_agent::merge::landing::journal::MergeLock;
 use git_agent::merge::landing::recover::{self, UnfinishedMerge};
 use git_agent::merge::landing::undo::{self, Undoable};
 use git_agent::output::Ui;
+use git_agent::output::merge::report;
 use git_agent::output::terminal::sanitize::one_line;
-
-use crate::view;
 
 /// Undoes the last merge. A revert needs the user's consent.
 pub fn run(context: &Context<'_>, ui: &Ui, yes: bool) -> Result<u8> {
@@ -29,7 +28,7 @@ pub fn run(context: &Context<'_>, ui: &Ui, yes: bool) -> Result<u8> {
         }
         return Ok(0);
     }
-    view::recovered(ui, &found);
+    report::recovered(ui, &found);
     let what = undo::last(context, &right)?;
     let words = what.describe();
     if !yes {

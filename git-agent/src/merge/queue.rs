@@ -21,6 +21,7 @@ use crate::model::merge::{Style, Why};
 use crate::model::session::{Session, SessionId, State};
 use crate::process::detach;
 use crate::process::lock::{self, Lock};
+use crate::selection::{self, Selection};
 use crate::session::caller::{self, Act};
 
 pub use crate::process::detach::Ready;
@@ -56,7 +57,6 @@ pub struct Waiting {
 pub struct Queue {
     /// Version of the file format.
     pub v: u32,
-    /// Whether the queue is paused.
     #[serde(default)]
     pub paused: bool,
     /// The waiting sessions, oldest first.
@@ -85,8 +85,8 @@ fn runner_lock(context: &Context<'_>) -> Result<PathBuf> {
     Ok(context.store.require_dir("locks")?.join("merge-queue"))
 }
 
-/// Returns the log file of the background runner.
-pub fn log_file(context: &Context<'_>) -> Result<PathBuf> {
+/// Returns the path of the background runner's log.
+fn log_file(context: &Context<'_>) -> Result<PathBuf> {
     Ok(context.store.require_dir("merge")?.join("queue.log"))
 }
 
@@ -131,11 +131,41 @@ fn change<T>(context: &Context<'_>, how: impl FnOnce(&mut Queue) -> T) -> Result
     Ok(answer)
 }
 
+/// The queue and the state of its runner.
+#[derive(Debug)]
+pub struct QueueOverview {
+    pub queue: Queue,
+    /// The pid of the process that runs it.
+    pub runner: Option<u32>,
+    /// The log of the background runner, if there is one.
+    pub log: Option<PathBuf>,
+}
+
+/// Returns the queue and the state of its runner.
+pub fn overview(context: &Context<'_>) -> Result<QueueOverview> {
+    let runner = lock::holder(&runner_lock(context)?)?;
+    Ok(QueueOverview {
+        queue: load(context)?,
+        runner: runner.map(|holder| holder.pid),
+        log: Some(log_file(context)?).filter(|log| log.exists()),
+    })
+}
+
+/// Returns sessions of this clone by name, id or end of an id.
+fn named(context: &Context<'_>, names: &[String]) -> Result<Vec<Session>> {
+    let selection = Selection {
+        names: names.to_vec(),
+        ..Selection::default()
+    };
+    let chosen = selection::select_all_mine(context, &selection)?;
+    Ok(chosen.into_iter().map(|listed| listed.session).collect())
+}
+
 /// Adds sessions, and releases those that were held. Returns the number of new ones.
-pub fn add(context: &Context<'_>, sessions: &[Session], into: Option<&str>) -> Result<usize> {
+pub fn add(context: &Context<'_>, names: &[String], into: Option<&str>) -> Result<usize> {
     caller::permit(context, Act::Land, [])?;
     let mut wanted = Vec::new();
-    for session in sessions {
+    for session in named(context, names)? {
         if session.status.is_closed() {
             return Err(Error::fatal(format!(
                 "session '{}' is {}",
@@ -180,8 +210,9 @@ pub fn add(context: &Context<'_>, sessions: &[Session], into: Option<&str>) -> R
 }
 
 /// Removes sessions. Returns how many were queued.
-pub fn remove(context: &Context<'_>, sessions: &[Session]) -> Result<usize> {
+pub fn remove(context: &Context<'_>, names: &[String]) -> Result<usize> {
     caller::permit(context, Act::Land, [])?;
+    let sessions = named(context, names)?;
     change(context, |queue| {
         let before = queue.waiting.len();
         queue
@@ -197,15 +228,9 @@ pub fn pause(context: &Context<'_>, paused: bool) -> Result<()> {
     change(context, |queue| queue.paused = paused)
 }
 
-/// Returns the pid of the process that runs the queue, if one does.
-pub fn runner(context: &Context<'_>) -> Result<Option<u32>> {
-    let path = runner_lock(context)?;
-    Ok(lock::holder(&path)?.map(|holder| holder.pid))
-}
-
-/// Starts a background process that runs the queue. Returns its pid.
+/// Resumes the queue, and starts a background process that runs it. Returns its pid.
 pub fn start(context: &Context<'_>, manner: &Manner) -> Result<u32> {
-    caller::permit(context, Act::Land, [])?;
+    pause(context, false)?;
     let mut arguments: Vec<OsString> = vec![VERB.into()];
     if let Some(style) = manner.style {
         arguments.push(format!("--{}", style.as_str()).into());
@@ -240,7 +265,8 @@ pub fn leave_terminal() -> Result<Ready> {
     detach::become_session_leader()
 }
 
-/// Runs the queue until nothing more can land, or until it is paused. Returns what came of each batch.
+/// Runs the queue until nothing more can land, or until it is paused; a call in the foreground resumes it first. Shows
+/// the result of each batch.
 pub fn run(
     context: &Context<'_>,
     manner: &Manner,
@@ -248,6 +274,9 @@ pub fn run(
     tell: &mut Tell<'_>,
     show: &mut dyn FnMut(&MergeOutcome) -> Result<()>,
 ) -> Result<()> {
+    if ready.is_none() {
+        pause(context, false)?;
+    }
     let lock = Lock::try_acquire(context.env, runner_lock(context)?)?;
     let Some(_lock) = lock else {
         let error = Error::fatal("another process runs the queue");

@@ -2,11 +2,10 @@
 
 use crate::config::settings;
 use crate::context::Context;
-use crate::error::{Context as _, Error, Result, shell_word};
+use crate::error::{Context as _, Error, Result};
 use crate::fault;
 use crate::git::ObjectId;
 use crate::git::merge::move_branch::Landed;
-use crate::git::refs::{Expected, RefChange, Swap};
 use crate::merge::batch::{Batch, marked};
 use crate::merge::bisect::{self, TestColour};
 use crate::merge::build::Chain;
@@ -24,8 +23,6 @@ use crate::session::task_text::task_text;
 
 /// How often a plan is remade because another process moved the target.
 const ATTEMPTS: usize = 5;
-/// Prefix of prepared branches.
-const PREPARED: &str = "agent-merge/";
 
 /// The user's request.
 #[derive(Debug, Clone, Default)]
@@ -59,7 +56,6 @@ pub struct MergePlan {
     pub candidates: Vec<Candidate>,
     /// The sessions that are left out, each with its reason.
     pub left: Vec<LeftOut>,
-    /// The merge style.
     pub style: Style,
     /// The condition for merging a session.
     pub strategy: Strategy,
@@ -107,7 +103,6 @@ pub enum Told<'a> {
     Meanwhile(&'a str),
     /// The tests ended.
     Tested {
-        /// The result.
         colour: &'a TestColour,
         /// Whether the result was remembered.
         remembered: bool,
@@ -123,7 +118,6 @@ pub enum Told<'a> {
 /// Receives the progress of a merge.
 pub type Tell<'a> = dyn FnMut(Told<'_>) + 'a;
 
-/// Result of a merge.
 #[derive(Debug)]
 pub struct MergeOutcome {
     /// The target branch.
@@ -136,7 +130,6 @@ pub struct MergeOutcome {
     pub landed: Vec<Part>,
     /// The sessions that were left out, each with its reason.
     pub left: Vec<LeftOut>,
-    /// The merge style.
     pub style: Style,
     /// Whether the result was tested.
     pub tested: Tested,
@@ -146,6 +139,18 @@ pub struct MergeOutcome {
     pub returned: Vec<String>,
     /// Messages about records that could not be written.
     pub troubles: Vec<String>,
+}
+
+impl MergeOutcome {
+    /// Returns whether every session that was asked for was merged; without names, whether any was or none had to be.
+    pub fn is_complete(&self, request: &MergeRequest) -> bool {
+        let merged = !self.landed.is_empty() || self.prepared.is_some();
+        if !request.names.is_empty() || request.group.is_some() {
+            return merged && self.left.is_empty();
+        }
+        let is_other = |left: &LeftOut| matches!(left.why, Why::OtherParent(_));
+        merged || self.left.iter().all(is_other)
+    }
 }
 
 /// Returns the requested merge style, or else the configured one.
@@ -450,7 +455,7 @@ fn attempt(
     }
     outcome.after = chain.tip();
     if plan.strategy == Strategy::Manual {
-        outcome.prepared = Some(prepare(context, plan, &chain)?);
+        outcome.prepared = Some(land::prepare(context, &plan.target, &chain)?);
         right.forget()?;
         return Ok(Some(outcome));
     }
@@ -473,7 +478,7 @@ fn attempt(
             );
         }
     }
-    verify(context, plan, &chain)?;
+    land::verify(context, &plan.target, &chain)?;
     if let Some(landing) = &journal.landing {
         outcome.landed.clone_from(&landing.parts);
     }
@@ -524,62 +529,6 @@ fn merged(
     }
 }
 
-/// Points a branch at the result for the user to inspect, instead of moving the target.
-fn prepare(context: &Context<'_>, plan: &MergePlan, chain: &Chain) -> Result<String> {
-    let branch = format!("{PREPARED}{}", plan.target.branch);
-    let name = format!("refs/heads/{branch}");
-    let before = context.repo.find_ref(&name)?;
-    if let Some(at) = context.repo.checkouts_of(&name)?.first() {
-        return Err(Error::fatal(format!(
-            "branch '{branch}' is checked out in '{}'",
-            at.top.display()
-        )));
-    }
-    if let Some(before) = before {
-        context.store.keep_lost(&name, before)?;
-    }
-    let change = RefChange {
-        name,
-        expected: before.map_or(Expected::Absent, Expected::At),
-        new: Some(chain.tip()),
-    };
-    match context.repo.swap_refs(&[change])? {
-        Swap::Done => Ok(branch),
-        Swap::Stale => Err(Error::fatal(format!("branch '{branch}' moved just now"))),
-    }
-}
-
-/// Verifies that the target contains the result, and that its checkouts have the merged files.
-fn verify(context: &Context<'_>, plan: &MergePlan, chain: &Chain) -> Result<()> {
-    let wrong = |what: String| {
-        Error::fatal(what).hint(format!(
-            "git log --oneline {}",
-            shell_word(&plan.target.branch)
-        ))
-    };
-    let repo = context.repo;
-    match repo.find_ref(&plan.target.name)? {
-        Some(tip) if repo.is_ancestor(chain.tip(), tip)? => {}
-        _ => {
-            return Err(wrong(format!(
-                "'{}' does not contain the merge",
-                plan.target.branch
-            )));
-        }
-    }
-    for at in &plan.target.checkouts {
-        if repo.head_of(at)? == Some(chain.tip())
-            && !repo.index_follows(at, chain.base, chain.tip())?
-        {
-            return Err(wrong(format!(
-                "'{}' does not have the merged files",
-                at.top.display()
-            )));
-        }
-    }
-    Ok(())
-}
-
 /// Takes the merge lock and recovers an interrupted merge.
 pub fn begin(context: &Context<'_>, tell: &mut Tell<'_>) -> Result<MergeLock> {
     let right = MergeLock::take(context)?;
@@ -588,4 +537,16 @@ pub fn begin(context: &Context<'_>, tell: &mut Tell<'_>) -> Result<MergeLock> {
         tell(Told::Recovered(&found));
     }
     Ok(right)
+}
+
+/// Merges as requested, after recovering an interrupted merge. Returns `None` if the user declines.
+pub fn merge(
+    context: &Context<'_>,
+    request: &MergeRequest,
+    tell: &mut Tell<'_>,
+    agree: &mut Agree<'_>,
+) -> Result<Option<MergeOutcome>> {
+    let right = begin(context, tell)?;
+    let plan = plan(context, request)?;
+    execute(context, &right, plan, request, tell, agree)
 }

@@ -5,13 +5,12 @@
 //! to `out` wraps foreign text in [`sanitize`] or uses a [`table`], [`json`] or [`porcelain`] writer, which do so
 //! themselves.
 
-pub mod conflicts;
 pub mod detail;
 pub mod human;
 pub mod json;
+pub mod merge;
 pub mod moment;
 pub mod porcelain;
-pub mod resolution;
 pub mod review;
 pub mod sessions;
 mod sink;

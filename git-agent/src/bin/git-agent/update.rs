@@ -9,8 +9,9 @@ use git_agent::merge::resolve::auto;
 use git_agent::merge::update::{How, UpdateOutcome};
 use git_agent::merge::update_sessions::{self, Options, Reporter};
 use git_agent::model::session::Session;
+use git_agent::output::Ui;
+use git_agent::output::merge::resolution;
 use git_agent::output::terminal::sanitize::one_line;
-use git_agent::output::{Ui, resolution};
 use git_agent::selection;
 
 use crate::update_view::{self, Row};
@@ -84,11 +85,7 @@ impl Reporter for Report<'_> {
 pub fn run(env: &Env, args: &Update) -> Result<u8> {
     in_repo::run(env, args.output.options(), |context, ui| {
         let chosen = selection::select(context, &args.choice.selection())?;
-        let auto = auto::Options {
-            agent: args.agent.clone(),
-            test: context.config.string("agent.test"),
-            timeout: None,
-        };
+        let auto = auto::Options::new(context, args.agent.as_deref(), None, false);
         let options = Options {
             from: args.from.clone(),
             how: match (args.merge, args.rebase) {

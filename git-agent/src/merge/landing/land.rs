@@ -1,12 +1,12 @@
 //! Lands a merge: moves the target and the branches of the sessions in one transaction, then records it.
 
 use crate::context::Context;
-use crate::error::{Context as _, Result};
+use crate::error::{Context as _, Error, Result, shell_word};
 use crate::fault;
 use crate::git::ObjectId;
 use crate::git::merge::PatchIds;
 use crate::git::merge::move_branch::{Landed, Landing};
-use crate::git::refs::{Expected, RefChange};
+use crate::git::refs::{Expected, RefChange, Swap};
 use crate::merge::build::Chain;
 use crate::merge::candidates::{Candidate, Target};
 use crate::merge::hooks;
@@ -19,6 +19,9 @@ use crate::model::session::{Session, State};
 use crate::session::worktree::work;
 use crate::store::log::writer::SessionWriter;
 use crate::store::notes::Kind;
+
+/// Prefix of prepared branches.
+const PREPARED: &str = "agent-merge/";
 
 /// A chain that is ready to land.
 #[derive(Debug)]
@@ -242,5 +245,58 @@ fn set_merged(context: &Context<'_>, landing: &Move, part: &Part) -> Result<()> 
         &format!("in '{}' as {short}", landing.branch),
     )?;
     writer.close()?;
+    Ok(())
+}
+
+/// Points a branch at the result for the user to inspect, instead of moving the target.
+pub fn prepare(context: &Context<'_>, target: &Target, chain: &Chain) -> Result<String> {
+    let branch = format!("{PREPARED}{}", target.branch);
+    let name = format!("refs/heads/{branch}");
+    let before = context.repo.find_ref(&name)?;
+    if let Some(at) = context.repo.checkouts_of(&name)?.first() {
+        return Err(Error::fatal(format!(
+            "branch '{branch}' is checked out in '{}'",
+            at.top.display()
+        )));
+    }
+    if let Some(before) = before {
+        context.store.keep_lost(&name, before)?;
+    }
+    let change = RefChange {
+        name,
+        expected: before.map_or(Expected::Absent, Expected::At),
+        new: Some(chain.tip()),
+    };
+    match context.repo.swap_refs(&[change])? {
+        Swap::Done => Ok(branch),
+        Swap::Stale => Err(Error::fatal(format!("branch '{branch}' moved just now"))),
+    }
+}
+
+/// Verifies that the target contains the result, and that its checkouts have the merged files.
+pub fn verify(context: &Context<'_>, target: &Target, chain: &Chain) -> Result<()> {
+    let wrong = |what: String| {
+        Error::fatal(what).hint(format!("git log --oneline {}", shell_word(&target.branch)))
+    };
+    let repo = context.repo;
+    match repo.find_ref(&target.name)? {
+        Some(tip) if repo.is_ancestor(chain.tip(), tip)? => {}
+        _ => {
+            return Err(wrong(format!(
+                "'{}' does not contain the merge",
+                target.branch
+            )));
+        }
+    }
+    for at in &target.checkouts {
+        if repo.head_of(at)? == Some(chain.tip())
+            && !repo.index_follows(at, chain.base, chain.tip())?
+        {
+            return Err(wrong(format!(
+                "'{}' does not have the merged files",
+                at.top.display()
+            )));
+        }
+    }
     Ok(())
 }

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use crate::context::Context;
-use crate::error::{Context as _, Result};
+use crate::error::{Context as _, Error, Result};
 use crate::fault;
 use crate::git::worktree::temporary;
-use crate::merge::landing::journal::{Applied, Journal, MergeLock, Move};
+use crate::merge::landing::journal::{Applied, Asked, Journal, MergeLock, Move};
 use crate::merge::landing::land::{self, Origins};
 use crate::merge::landing::undo;
+use crate::merge::run::{self, Agree, MergeOutcome, MergeRequest, Tell, Told};
 use crate::merge::{apply, testing};
 
 /// Result of a recovery.
@@ -71,6 +72,51 @@ pub fn recover(
         }
     };
     Ok((found, Some(journal)))
+}
+
+/// Completes an interrupted merge, or else rolls it back. With `go_on` the rolled-back merge runs again, and its
+/// request and result are returned.
+pub fn take_up(
+    context: &Context<'_>,
+    go_on: bool,
+    tell: &mut Tell<'_>,
+    agree: &mut Agree<'_>,
+) -> Result<Option<(MergeRequest, Option<MergeOutcome>)>> {
+    let right = MergeLock::take(context)?;
+    let (found, journal) = recover(context, &right)?;
+    let Some(journal) = journal.filter(|_| found != UnfinishedMerge::Nothing) else {
+        return Err(Error::fatal("no interrupted merge")
+            .hint("git agent merge --undo    undo the last merge"));
+    };
+    tell(Told::Recovered(&found));
+    if let UnfinishedMerge::Finished(_) = found {
+        return match go_on {
+            true => Ok(None),
+            false => Err(Error::fatal("already merged").hint("git agent merge --undo")),
+        };
+    }
+    if !go_on || journal.asked.sessions.is_empty() {
+        return Ok(None);
+    }
+    let request = journal.asked.request();
+    let plan = run::plan(context, &request)?;
+    let outcome = run::execute(context, &right, plan, &request, tell, agree)?;
+    Ok(Some((request, outcome)))
+}
+
+impl Asked {
+    /// Returns the request that an interrupted merge was made for.
+    fn request(&self) -> MergeRequest {
+        MergeRequest {
+            into: Some(self.into.clone()),
+            names: self.sessions.iter().map(ToString::to_string).collect(),
+            style: Some(self.style),
+            test: self.test.clone(),
+            no_test: self.no_test,
+            give_back: self.give_back,
+            ..MergeRequest::default()
+        }
+    }
 }
 
 fn names(journal: &Journal) -> Vec<String> {

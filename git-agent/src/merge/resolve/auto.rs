@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::config::settings;
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
 use crate::git::diff::paths::Comparer;
@@ -49,8 +50,23 @@ pub struct Options {
     pub agent: Option<String>,
     /// The test command that the result must pass.
     pub test: Option<String>,
-    /// How long each try of the agent may take.
-    pub timeout: Option<Duration>,
+}
+
+impl Options {
+    /// Returns the options for an agent and a test command, which is the configured one if none is given.
+    pub fn new(
+        context: &Context<'_>,
+        agent: Option<&str>,
+        test: Option<&str>,
+        no_test: bool,
+    ) -> Self {
+        let configured = || context.config.text(&settings::TEST);
+        let test = test.map(str::to_owned).or_else(configured);
+        Options {
+            agent: agent.map(str::to_owned),
+            test: test.filter(|_| !no_test),
+        }
+    }
 }
 
 /// An accepted resolution, with the changes of both sides.
@@ -101,8 +117,8 @@ impl Consent<'_> {
     }
 }
 
-/// Lets an agent resolve a conflict, and takes the resolution over if the user agrees. `None` when the user does not: the
-/// session stays as it was, and the agent's files stay in the worktree of the resolver. `tell` is told what goes on.
+/// Lets an agent resolve a conflict, and applies the resolution if the user agrees. Otherwise returns `None`: the
+/// session stays as it was, and the agent's files stay in the worktree of the resolver. `tell` receives the progress.
 pub fn resolve(
     context: &Context<'_>,
     case: &Case,
@@ -156,7 +172,7 @@ fn attempt(
     let (sid, name) = (resolver.session.sid, &resolver.session.name);
     let mut round = 1;
     loop {
-        let ended = await_turn(context, &resolver.session, options)?;
+        let ended = await_turn(context, &resolver.session)?;
         let tree = context.repo.snapshot_tree(&resolver.at)?;
         let mut complaints = look(context, case, resolver.opened, tree)?;
         let trailers = [format!("Agent-Session: {sid}")];
@@ -373,12 +389,12 @@ fn require_checkout(context: &Context<'_>, session: &Session) -> Result<Checkout
 }
 
 /// Waits for the end of a turn.
-fn await_turn(context: &Context<'_>, resolver: &Session, options: &Options) -> Result<Session> {
+fn await_turn(context: &Context<'_>, resolver: &Session) -> Result<Session> {
     let name = &resolver.name;
     let wish = Wish {
         states: vec![State::Ready],
         any: false,
-        deadline: Instant::now().checked_add(options.timeout.unwrap_or(PATIENCE)),
+        deadline: Instant::now().checked_add(PATIENCE),
     };
     match wait::wait(context, &[resolver.sid], &wish, &|_| {})? {
         wait::WaitOutcome::Reached(mut there) => there

@@ -1,15 +1,16 @@
 //! Shows plans, progress and results of merges.
 
-use git_agent::error::{Result, shell_word};
-use git_agent::merge::bisect::TestColour;
-use git_agent::merge::landing::journal::Part;
-use git_agent::merge::landing::recover::UnfinishedMerge;
-use git_agent::merge::run::{MergeOutcome, MergePlan, Told};
-use git_agent::model::merge::{LeftOut, Strategy, Tested};
-use git_agent::output::table::{Cell, Column, Table};
-use git_agent::output::terminal::sanitize::one_line;
-use git_agent::output::terminal::style::Slot;
-use git_agent::output::{Format, Ui, json, porcelain};
+use crate::error::{Result, shell_word};
+use crate::merge::bisect::TestColour;
+use crate::merge::landing::journal::Part;
+use crate::merge::landing::recover::UnfinishedMerge;
+use crate::merge::pick::Picked;
+use crate::merge::run::{MergeOutcome, MergePlan, Told};
+use crate::model::merge::{LeftOut, Strategy, Tested};
+use crate::output::table::{Cell, Column, Table};
+use crate::output::terminal::sanitize::one_line;
+use crate::output::terminal::style::Slot;
+use crate::output::{Format, Ui, json, porcelain};
 use serde_json::{Value, json as object};
 
 /// Shows a plan.
@@ -37,8 +38,14 @@ pub fn plan(ui: &Ui, plan: &MergePlan) -> Result<()> {
     Ok(())
 }
 
+/// Warns about approvals that prove nothing, and about files that are not merged.
+pub fn warnings(ui: &Ui, plan: &MergePlan) {
+    claims(ui, plan);
+    left_out(ui, plan);
+}
+
 /// Warns about sessions whose only approvals come from writers whose identity is not verified.
-pub fn claims(ui: &Ui, plan: &MergePlan) {
+fn claims(ui: &Ui, plan: &MergePlan) {
     let mut any = false;
     for candidate in &plan.candidates {
         if let Some(who) = &candidate.claimed {
@@ -55,7 +62,7 @@ pub fn claims(ui: &Ui, plan: &MergePlan) {
 }
 
 /// Warns about files in worktrees that are not merged, because the snapshot does not contain them.
-pub fn left_out(ui: &Ui, plan: &MergePlan) {
+fn left_out(ui: &Ui, plan: &MergePlan) {
     for candidate in &plan.candidates {
         let name = one_line(&candidate.session.name);
         let left = candidate.work.left_out.iter();
@@ -186,6 +193,21 @@ pub fn outcome(ui: &Ui, outcome: &MergeOutcome) -> Result<()> {
     }
     hints(ui, &outcome.left);
     Ok(())
+}
+
+/// Shows the closed sessions of a group whose winner was picked.
+pub fn picked(ui: &Ui, picked: &Picked) {
+    for cleaned in &picked.closed {
+        let name = one_line(cleaned.name.as_str());
+        let what = match &cleaned.worktree {
+            Some(_) => "closed, and its worktree removed".to_owned(),
+            None => format!("closed; {}", one_line(cleaned.kept.join(", ").as_str())),
+        };
+        ui.narrate(format!("{name}: {what}"));
+    }
+    if !picked.closed.is_empty() {
+        ui.hint("git agent restore SESSION    restore one of the others");
+    }
 }
 
 /// One line of a plan or a result.
