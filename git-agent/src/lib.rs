@@ -73,8 +73,9 @@
 //!
 //! # The walk of `git agent merge`
 //!
-//! 1. `git-agent-merge/src/merge.rs` → `merge::run::begin` takes the lock and finishes a merge that died
-//!    (`merge::landing::recover`).
+//! 1. `git-agent-merge/src/merge.rs` → `merge::run::merge` takes the lock and finishes a merge that died
+//!    (`merge::landing::recover`). `merge::pick` and `recover::take_up` are the doors of `--pick`, `--continue` and
+//!    `--abort`.
 //! 2. `merge::run::plan`: `candidates` (target, sessions, approvals: `review::state`, `coverage`), order
 //!    (`model::merge::plan`), and the built result (`batch`, `build` → `git::merge`).
 //! 3. The plan is shown and asked about; the same value is carried out.
