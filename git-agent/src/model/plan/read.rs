@@ -249,10 +249,10 @@ fn take_merge(fields: &mut Fields, plan: &mut Plan) -> Result<()> {
     let Some(mut merge) = fields.object("merge")? else {
         return Ok(());
     };
-    if let Some(Value::Bool(tested)) = merge.value("requireTests") {
-        if tested && plan.gate == crate::model::plan::Gate::Ready {
-            plan.gate = crate::model::plan::Gate::Tested;
-        }
+    if let Some(Value::Bool(true)) = merge.value("requireTests")
+        && plan.gate == crate::model::plan::Gate::Ready
+    {
+        plan.gate = crate::model::plan::Gate::Tested;
     }
     keep(&mut plan.other, "merge", merge.rest());
     Ok(())
