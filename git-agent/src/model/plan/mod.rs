@@ -204,7 +204,10 @@ impl Plan {
         if self.batch_size == Some(0) {
             say("'batchSize' must be at least 1".to_owned());
         }
-        if self.budget.is_some_and(|budget| budget.is_nan() || budget <= 0.0) {
+        if self
+            .budget
+            .is_some_and(|budget| budget.is_nan() || budget <= 0.0)
+        {
             say("'budget' must be more than 0".to_owned());
         }
         let mut names = BTreeSet::new();
