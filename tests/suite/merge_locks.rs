@@ -10,9 +10,9 @@ use git_agent_tests::{Repo, Sandbox, wait_until};
 
 use crate::merge_land::{lab, session, state};
 
-/// Kills everything from the hook up to the program of ours that works, once, when the branch is locked.
+/// Kills everything from the hook up to the program of ours that works, once, when `LOCKED` says that git holds a lock.
 const KILL: &str = r#"#!/bin/sh
-if [ "$1" = prepared ] && [ -e "$0.armed" ] && grep -q "refs/heads/"; then
+if [ -e "$0.armed" ] && LOCKED; then
     rm "$0.armed"
     pid=$$
     all=
@@ -27,11 +27,17 @@ fi
 
 /// Makes the next command that moves a branch die with the git that holds the locks.
 fn arm(repo: &Repo<'_>) {
+    let locked = r#"[ "$1" = prepared ] && grep -q "refs/heads/""#;
+    arm_hook(repo, "reference-transaction", locked);
+}
+
+fn arm_hook(repo: &Repo<'_>, name: &str, locked: &str) -> PathBuf {
     let hooks = repo.common_dir().join("hooks");
     std::fs::create_dir_all(&hooks).expect("writable");
-    let hook = hooks.join("reference-transaction");
-    write_program(&hook, KILL);
+    let hook = hooks.join(name);
+    write_program(&hook, &KILL.replace("LOCKED", locked));
     std::fs::write(hook.with_extension("armed"), "").expect("writable");
+    hook
 }
 
 /// Returns the lock files of git in a repository.
@@ -76,6 +82,28 @@ fn a_merge_killed_with_its_git_is_followed_by_one_that_lands() {
     repo.agent(["merge", "fix"]).success();
     assert_eq!(repo.read("new"), b"file\n");
     assert_eq!(repo.state("fix"), "merged");
+    at_rest(&repo);
+}
+
+#[test]
+fn a_merge_killed_while_git_refreshes_the_index_is_followed_by_one_that_lands() {
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox);
+    session(&repo, "fix", &["write app changed"]);
+    // Git runs the filter under the lock to see whether a touched file changed.
+    let filter = arm_hook(&repo, "filter", "[ -e \"$1\" ]");
+    let index_lock = repo.common_dir().join("index.lock");
+    let clean = format!("'{}' '{}'; cat", filter.display(), index_lock.display());
+    repo.git(["config", "filter.slow.clean", &clean]).success();
+    let attributes = repo.common_dir().join("info/attributes");
+    std::fs::create_dir_all(repo.common_dir().join("info")).expect("writable");
+    std::fs::write(attributes, "app filter=slow\n").expect("writable");
+    let app = repo.read("app");
+    repo.write("app", app);
+    repo.agent(["merge", "fix"]).whatever();
+    assert!(index_lock.exists(), "git died with its lock");
+    repo.agent(["merge", "fix"]).success();
+    assert_eq!(repo.read("app"), b"changed\n");
     at_rest(&repo);
 }
 

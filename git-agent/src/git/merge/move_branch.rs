@@ -26,7 +26,7 @@ use crate::git::command::{Complaints, Git};
 use crate::git::diff::paths::{Comparer, Touched};
 use crate::git::merge::rollback::{follows, is_leaf};
 use crate::git::phrases::complaint;
-use crate::git::refs::{Expected, RefChange};
+use crate::git::refs::{Expected, RefChange, lock_path};
 use crate::git::snapshot::beneath::Disk;
 use crate::git::snapshot::capture::Checkout;
 use crate::git::worktree::unfinished::unfinished;
@@ -183,6 +183,10 @@ impl Repo {
 
     /// Refreshes files that were only touched or copied: they look changed until git compares them.
     fn refresh_index(&self, at: &Checkout) -> Result<()> {
+        if self.is_read_only() {
+            return Ok(());
+        }
+        let _record = self.record_locks([lock_path(&at.admin_dir.join("index"))])?;
         self.git_at(&at.admin_dir, &at.top)
             .env_remove("GIT_OPTIONAL_LOCKS")
             .args(["update-index", "-q", "--refresh"])

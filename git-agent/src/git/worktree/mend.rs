@@ -15,6 +15,7 @@ use crate::git::worktree::remove::{Finding, inspect, leads_nowhere, repair};
 
 /// Makes the index of a worktree again from HEAD. The caller has put the damaged one aside.
 pub fn rebuild_index(repo: &Repo, at: &Checkout) -> Result<()> {
+    let _record = repo.record_locks(repo.locks_of_checkout(at))?;
     // Not `reset`: that would end a merge that is in progress.
     repo.git_at(&at.admin_dir, &at.top)
         .args(["read-tree", "HEAD"])
