@@ -7,6 +7,10 @@ use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use crate::error::{Context, Result};
 
@@ -140,6 +144,31 @@ impl Drop for RemovedOnDrop {
     }
 }
 
+/// Nobody but its writer needs a file that is to replace another for as long as this.
+const WRITTEN_BY_NOW: Duration = Duration::from_secs(60);
+
+/// Returns the files in a directory that were to replace others when their writers died.
+pub fn left_by_the_dead(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let left = entries.filter(|entry| {
+        let name = entry.file_name();
+        let writer = name.to_str().and_then(writer_of);
+        let dead = writer.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH));
+        let written = entry.metadata().and_then(|meta| meta.modified());
+        let age = written.ok().and_then(|then| then.elapsed().ok());
+        dead && age.is_some_and(|age| age > WRITTEN_BY_NOW)
+    });
+    left.map(|entry| entry.path()).collect()
+}
+
+/// Returns the writer named in `.<name>.<pid>-<hex>`, the name of a file that is to replace `<name>`.
+fn writer_of(name: &str) -> Option<Pid> {
+    let (name, suffix) = name.strip_prefix('.')?.rsplit_once('.')?;
+    let (pid, jitter) = suffix.split_once('-')?;
+    let is_ours = !name.is_empty() && u64::from_str_radix(jitter, 16).is_ok();
+    Pid::from_raw(pid.parse().ok().filter(|_| is_ours)?)
+}
+
 /// Makes the names in a directory durable.
 pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
@@ -192,6 +221,23 @@ mod tests {
         assert!(error.message().contains("taken"), "{}", error.message());
         assert!(path.join("below").is_dir());
         assert_eq!(names(dir.path()), ["taken"]);
+    }
+
+    #[test]
+    fn only_the_names_of_files_that_replace_others_tell_a_writer() {
+        let own = Pid::from_raw(4711);
+        assert_eq!(writer_of(".record.json.4711-9f3a0c"), own);
+        for name in [
+            "record.json",
+            ".4711-9f",
+            ".a.b",
+            ".a.4711",
+            ".a.x-9f",
+            ".a.4711-z",
+            ".a.-9f",
+        ] {
+            assert_eq!(writer_of(name), None, "{name}");
+        }
     }
 
     #[test]

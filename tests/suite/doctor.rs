@@ -400,9 +400,26 @@ fn leftovers_go_and_unknown_files_stay() {
     make_old(&left);
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).expect("a mode");
     fs::write(dir.join("somebody's file"), "keep").expect("writes");
+    // A process that was killed while it replaced a file; no process has the largest pid.
+    let inbox = dir.join("inbox/one");
+    fs::create_dir_all(&inbox).expect("a directory");
+    let dead = [
+        dir.join(".writer.4194304-9f"),
+        inbox.join(".m.json.4194304-9f"),
+    ];
+    let kept = [
+        dir.join(format!(".writer.{}-9f", std::process::id())),
+        dir.join(".note.4194304"),
+    ];
+    for path in dead.iter().chain(&kept) {
+        fs::write(path, "half").expect("writes");
+        make_old(path);
+    }
     assert!(patient.findings("directories")[0].contains("0755"));
     patient.cure("files", "left over by a dead process");
     assert!(!left.exists());
+    assert!(dead.iter().all(|path| !path.exists()));
+    assert!(kept.iter().all(|path| path.exists()));
     assert_eq!(
         fs::read(dir.join("somebody's file")).expect("still there"),
         b"keep"

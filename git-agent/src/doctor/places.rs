@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::doctor::{Severity, Visit, lost_file};
 use crate::error::{Context as _, Result};
+use crate::file;
 use crate::guard::hooks;
 use crate::process::detach;
 use crate::session::supervisor::launch;
@@ -159,8 +161,21 @@ pub(super) fn leftovers(visit: &mut Visit<'_, '_>) -> Result<()> {
             );
         }
     }
+    let unfinished = unfinished(&top);
+    for path in &unfinished {
+        visit.repair(
+            ("files", Severity::Warning),
+            path.display(),
+            "left over by a dead process",
+            "remove it",
+            |_| fs::remove_file(path).context(|| "cannot remove it".into()),
+        );
+    }
     if let Ok(entries) = fs::read_dir(&top) {
         for entry in entries.flatten() {
+            if unfinished.contains(&entry.path()) {
+                continue;
+            }
             if !KNOWN.iter().any(|known| entry.file_name() == *known) {
                 visit.found(
                     "files",
@@ -172,6 +187,27 @@ pub(super) fn leftovers(visit: &mut Visit<'_, '_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns the files of ours whose writers died before they got their names.
+fn unfinished(top: &Path) -> Vec<PathBuf> {
+    let mut found = file::left_by_the_dead(top);
+    let mut dirs = below(top);
+    // These hold files of agents.
+    dirs.retain(|dir| !dir.ends_with("scratch") && !dir.ends_with("worktrees"));
+    for dir in dirs {
+        found.extend(file::left_by_the_dead(&dir));
+        for session in below(&dir) {
+            found.extend(file::left_by_the_dead(&session));
+        }
+    }
+    found
+}
+
+fn below(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    dirs.map(|entry| entry.path()).collect()
 }
 
 pub(super) fn old_hooks(visit: &mut Visit<'_, '_>) -> Result<()> {
