@@ -1,7 +1,9 @@
 //! Sessions that do nothing: what rests goes on resting whatever else is done to it, and what was done is told.
 
+use std::fs;
+
 use git_agent_tests::sessions::files_below;
-use git_agent_tests::{Sandbox, wait_until};
+use git_agent_tests::{Repo, Sandbox, wait_until};
 
 #[test]
 fn what_rests_with_a_prompt_is_not_started_by_something_else() {
@@ -117,4 +119,73 @@ fn a_prompt_that_is_left_just_before_somebody_else_takes_hold_of_the_session_is_
     wait_until("the prompt is taken", || !waits());
     repo.await_state("s", "ready");
     assert_eq!(repo.worktree_of("s").read("turns"), b"turn\nturn\n");
+}
+
+/// Leaves a prompt in a session that is ready, as a sender does that is killed before it has started a supervisor.
+fn leave_a_prompt<'r>(repo: &Repo<'r>, words: &[&str]) {
+    let command = repo.command("git").arg("agent").args(words);
+    let fault = command.env("GIT_AGENT_TEST_FAULT", "prompt.left:kill");
+    fault.run().failure();
+}
+
+#[test]
+fn a_prompt_that_rests_is_begun_although_another_command_holds_the_session() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    repo.agent(["new", "s", "--", "sh", "-c", "echo turn >> turns"])
+        .success();
+    repo.await_state("s", "ready");
+    repo.agent(["review", "comment", "s", "turns:1", "-m", "say more"])
+        .success();
+    let ways = [
+        (&["send", "s", "again"][..], &["restart", "s"][..]),
+        (&["review", "send", "s"], &["review", "send", "s"]),
+    ];
+    for (at, (leave, begin)) in ways.into_iter().enumerate() {
+        leave_a_prompt(&repo, leave);
+        let held = sandbox.root().join(format!("held-{at}"));
+        let hold = repo.command("git").args(["agent", "commit", "s"]);
+        let hold = hold
+            .env("GIT_AGENT_TEST_FAULT", "session.held:sleep:3000")
+            .env("GIT_AGENT_TEST_FAULT_LOG", &held)
+            .spawn();
+        wait_until("the session is held", || {
+            fs::read_to_string(&held).is_ok_and(|log| log.contains("session.held"))
+        });
+        repo.agent(begin).whatever();
+        hold.wait().whatever();
+        let turns = "turn\n".repeat(at + 2);
+        wait_until("the prompt was begun", || {
+            repo.worktree_of("s").read("turns") == turns.as_bytes()
+        });
+        repo.await_state("s", "ready");
+    }
+}
+
+#[test]
+fn a_prompt_that_comes_while_the_session_stops_is_run_after_those_that_waited() {
+    let sandbox = Sandbox::new();
+    let repo = sandbox.repo("r").create();
+    let script = "echo \"$GIT_AGENT_PROMPT\" >>begun; \
+                  if test \"$GIT_AGENT_PROMPT\" = first; then \
+                  trap 'echo asked >>asked' TERM INT; while :; do sleep 0.2; done; fi";
+    repo.agent(["new", "--name", "s", "first", "--", script])
+        .success();
+    let tree = repo.worktree_of("s");
+    wait_until("the turn has begun", || tree.path().join("begun").exists());
+    repo.agent(["send", "s", "second"]).success();
+    // This agent does not end when it is asked to, so there is time for another prompt.
+    let stop = repo.command("git").args(["agent", "stop", "s"]).spawn();
+    wait_until("the agent is asked to end", || {
+        tree.path().join("asked").exists()
+    });
+    repo.agent(["send", "s", "third"]).success();
+    repo.agent(["wait", "s"]).success();
+    stop.wait().success();
+    assert_eq!(repo.state("s"), "ready");
+    assert_eq!(tree.read("begun"), b"first\nsecond\nthird\n");
+    let events = repo.events("s");
+    let states = events.iter().filter(|event| event["type"] == "status");
+    let stops = states.filter(|event| event["to"] == "stopped");
+    assert_eq!(stops.count(), 1, "the stop is recorded, and once");
 }

@@ -16,17 +16,41 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Waits until a session's supervisor has ended.
 pub fn wait_until_free(context: &Context<'_>, sid: SessionId, patience: Duration) -> Result<bool> {
     let lock = launch::run_lock(&context.store, sid);
+    wait_while(context, patience, || lock::is_held(&lock))
+}
+
+/// Waits until the process that holds a session now has ended or let go. A later prompt may have started another by then.
+pub fn wait_for_holder(context: &Context<'_>, sid: SessionId, patience: Duration) -> Result<bool> {
+    let lock = launch::run_lock(&context.store, sid);
+    let mut first = None;
+    wait_while(context, patience, || {
+        let holder = lock::holder(&lock)?;
+        if first.is_none() {
+            first.clone_from(&holder);
+        }
+        // One that has just begun may not have written its name.
+        let same = holder.is_none() || holder == first;
+        Ok(same && lock::is_held(&lock)?)
+    })
+}
+
+/// Waits while something holds that changes with the files about running processes. Returns whether it ended in time.
+fn wait_while(
+    context: &Context<'_>,
+    patience: Duration,
+    mut holds: impl FnMut() -> Result<bool>,
+) -> Result<bool> {
     let deadline = Instant::now() + patience;
     let mut watch = Watch::new()?;
     watch.add(&context.store.require_dir("run")?, Change::Settled)?;
     loop {
-        if !lock::is_held(&lock)? {
+        if !holds()? {
             return Ok(true);
         }
         let mut poll = Poll::new();
         poll.read((), &watch);
         if poll.wait(Some(deadline))?.is_empty() {
-            return Ok(!lock::is_held(&lock)?);
+            return Ok(!holds()?);
         }
         watch.take();
     }

@@ -83,22 +83,16 @@ fn go_on(context: &Context<'_>, session: &Session, words: Option<&str>) -> Resul
         None if waiting && !last.cut => None,
         None => Some(continuation(session, last)),
     };
-    match text {
-        Some(text) => {
-            let message = Message::Prompt {
-                text,
-                from: Sender::User,
-                again: words.is_none(),
-            };
-            match words {
-                Some(_) => prompts::send(context, session.sid, &message)?,
-                None => prompts::send_first(context, session.sid, &message)?,
-            };
-        }
-        None => {
-            launch::launch(context, session.sid)?;
-        }
-    }
+    let prompt = text.map(|text| Message::Prompt {
+        text,
+        from: Sender::User,
+        again: words.is_none(),
+    });
+    match (&prompt, words) {
+        (None, _) => prompts::begin_left(context, session.sid)?,
+        (Some(prompt), Some(_)) => prompts::send(context, session.sid, prompt)?,
+        (Some(prompt), None) => prompts::send_first(context, session.sid, prompt)?,
+    };
     Ok(())
 }
 

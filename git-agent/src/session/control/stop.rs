@@ -47,7 +47,7 @@ pub fn end(context: &Context<'_>, sid: SessionId, reason: &str) -> Result<bool> 
         reason: reason.to_owned(),
     };
     let id = inbox.put(context.env, &message)?;
-    let ended = idle::wait_until_free(context, sid, PATIENCE)?;
+    let ended = idle::wait_for_holder(context, sid, PATIENCE)?;
     // One that was about to end anyway has not read it, and the next supervisor must not find it.
     inbox.remove(id)?;
     if ended {

@@ -118,7 +118,7 @@ fn has_prompt_coming(context: &Context<'_>, sid: SessionId) -> Result<bool> {
         return Ok(false);
     }
     let lock = launch::run_lock(store, sid);
-    if lock::is_held(&lock)? {
+    if lock::is_held(&lock)? || launch::is_starting(store, sid)? {
         return Ok(true);
     }
     // A supervisor that finds a prompt after it has let go takes hold again at once.

@@ -51,6 +51,15 @@ pub enum Message {
     },
     /// End the supervisor if it only waits for the next prompt.
     Leave,
+    /// Begin the prompts that rest in the inbox. A process that holds the session for a moment starts a supervisor for it.
+    Begin,
+}
+
+impl Message {
+    /// Returns whether a supervisor is started for it.
+    pub fn needs_supervisor(&self) -> bool {
+        matches!(self, Message::Prompt { .. } | Message::Begin)
+    }
 }
 
 /// Holds the way of prompts to a session's supervisor, until dropped.
@@ -155,10 +164,16 @@ impl Inbox {
     }
 
     /// Returns the prompts that wait, oldest first.
-    pub fn prompts(&self) -> Result<Vec<Ulid>> {
-        let is_prompt = |message: &Message| matches!(message, Message::Prompt { .. });
+    fn prompts(&self) -> Result<Vec<Ulid>> {
         let mut messages = self.list()?;
-        messages.retain(|(_, message)| is_prompt(message));
+        messages.retain(|(_, message)| matches!(message, Message::Prompt { .. }));
+        Ok(messages.into_iter().map(|(id, _)| id).collect())
+    }
+
+    /// Returns the messages for which a supervisor is started, oldest first.
+    pub fn requests(&self) -> Result<Vec<Ulid>> {
+        let mut messages = self.list()?;
+        messages.retain(|(_, message)| message.needs_supervisor());
         Ok(messages.into_iter().map(|(id, _)| id).collect())
     }
 

@@ -149,7 +149,7 @@ impl Held {
         let Some(lock) = Lock::try_acquire(context.env, path)? else {
             return Ok(None);
         };
-        let resting = inbox.prompts()?;
+        let resting = inbox.requests()?;
         fault::point("session.held").context(|| format!("cannot hold session {sid}"))?;
         Ok(Some(Held { sid, lock, resting }))
     }
@@ -159,7 +159,7 @@ impl Held {
         let inbox = Inbox::open(&context.store, self.sid)?;
         let _sending = inbox.begin_to_send()?;
         drop(self.lock);
-        let waiting = inbox.prompts()?;
+        let waiting = inbox.requests()?;
         if waiting.iter().any(|id| !self.resting.contains(id)) {
             launch(context, self.sid)?;
         }

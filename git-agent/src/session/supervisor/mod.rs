@@ -37,7 +37,7 @@ use crate::session::checks::dead_turns::{self, Occupancy};
 use crate::session::checks::read_only::Hold;
 use crate::session::checks::turn as turn_checks;
 use crate::session::supervisor::inbox::{Inbox, Sending};
-use crate::session::supervisor::launch::RunFile;
+use crate::session::supervisor::launch::{RunFile, Starting};
 use crate::session::supervisor::notify::Notifier;
 use crate::session::supervisor::turn::{Ending, Live, briefing, mcp_servers};
 use crate::session::worktree::restore::{self, Which};
@@ -101,15 +101,30 @@ fn watch_over(
     if let Err(error) = &result {
         supervisor.give_up(error);
     }
-    let goes_on = matches!(result, Ok(true)) && supervisor.live.ending.is_none();
+    let over = matches!(result, Ok(true)) && supervisor.live.ending.is_none();
+    let resting = supervisor.live.resting(over)?;
     supervisor.finish()?;
     let inbox = Inbox::open(store, sid)?;
     // Until this has hold of the session again: who takes hold in between finds no prompt at rest.
     *sending = Some(inbox.begin_to_send()?);
+    // Who waits for a prompt that came after the stop must not find the session at rest.
+    let starting = match (over, &resting) {
+        (false, Some(_)) => Some(Starting::announce(store, sid)?),
+        _ => None,
+    };
     drop(lock);
-    result?;
     // Otherwise a prompt that came after the last look and before the release of the lock would stay unread.
-    Ok(goes_on && inbox.has_prompt()?)
+    let came = match resting {
+        Some(resting) => inbox.requests()?.iter().any(|id| !resting.contains(id)),
+        None => false,
+    };
+    // Another process: the command that stopped this one waits for its end.
+    if came && !over {
+        launch::launch(context, sid)?;
+    }
+    drop(starting);
+    result?;
+    Ok(came && over && inbox.has_prompt()?)
 }
 
 /// Records why a session cannot even be begun; otherwise it would look as if its supervisor had died.
@@ -531,10 +546,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         })?;
         self.live.writer.flush()?;
         self.live.notify();
-        // A limit ended this turn, not the session: the next prompt may be given.
-        if matches!(self.live.ending, Some(Ending::Limit(_) | Ending::Stuck(_))) {
-            self.live.ending = None;
-        }
+        self.live.end_by_limit_is_over();
         Ok(())
     }
 

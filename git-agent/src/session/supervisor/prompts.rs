@@ -65,15 +65,30 @@ pub fn left(
     Ok(texts)
 }
 
+/// Removes a sender's prompts whose turn never began: another takes their place. The caller holds the session.
+pub fn withdraw(context: &Context<'_>, sid: SessionId, sender: &str) -> Result<()> {
+    let inbox = Inbox::open(&context.store, sid)?;
+    for (id, message) in inbox.list()? {
+        if matches!(&message, Message::Prompt { from, .. } if from == sender) {
+            inbox.remove(id)?;
+        }
+    }
+    Ok(())
+}
+
 /// Makes sure that a supervisor reads a prompt whose sender died before it started one. Returns `None` without such a
 /// prompt.
 pub fn deliver_left(context: &Context<'_>, sid: SessionId) -> Result<Option<Delivery>> {
-    let inbox = Inbox::open(&context.store, sid)?;
-    let _sending = inbox.begin_to_send()?;
-    match inbox.has_prompt()? {
-        true => deliver(context, sid).map(Some),
+    match Inbox::open(&context.store, sid)?.has_prompt()? {
+        true => begin_left(context, sid).map(Some),
         false => Ok(None),
     }
+}
+
+/// Makes sure that a supervisor begins the prompts that rest. A process that holds the session for a moment counts them as
+/// resting, so it is told by a message that came after them.
+pub fn begin_left(context: &Context<'_>, sid: SessionId) -> Result<Delivery> {
+    send(context, sid, &Message::Begin)
 }
 
 fn deliver(context: &Context<'_>, sid: SessionId) -> Result<Delivery> {

@@ -60,7 +60,16 @@ pub struct Live<'a> {
     told: Vec<u32>,
     /// Why the turn shall end, once a command or a limit wants that.
     pub ending: Option<Ending>,
+    /// The first stop that the user asked for.
+    stop: Option<Stop>,
     turn: Turn,
+}
+
+/// A stop by the user, and the messages that came before it: they rest with the session, later ones begin a new turn.
+#[derive(Debug)]
+struct Stop {
+    reason: String,
+    resting: Vec<Ulid>,
 }
 
 /// Why a turn shall end before the agent says so.
@@ -129,6 +138,7 @@ impl<'a> Live<'a> {
             requests: Vec::new(),
             told: Vec::new(),
             ending: None,
+            stop: None,
             turn: Turn::default(),
         })
     }
@@ -207,20 +217,49 @@ impl<'a> Live<'a> {
 
     /// Reads the messages that cannot wait: stops and answers. The rest stays until the turn is over.
     fn take_messages(&mut self) -> Result<()> {
-        for (id, message) in self.inbox.list()? {
+        let messages = self.inbox.list()?;
+        let requests = messages
+            .iter()
+            .filter(|(_, message)| message.needs_supervisor());
+        let resting: Vec<Ulid> = requests.map(|(id, _)| *id).collect();
+        for (id, message) in messages {
             match message {
                 Message::Prompt { .. } | Message::Leave => continue,
                 Message::Stop { reason } => {
-                    self.ending.get_or_insert(Ending::Stopped(reason));
+                    self.ending.get_or_insert(Ending::Stopped(reason.clone()));
+                    let resting = resting.clone();
+                    self.stop.get_or_insert(Stop { reason, resting });
                     self.cancel();
                 }
                 Message::Answer { request, choice } => {
                     self.answer(request, choice, AnsweredBy::User)?
                 }
+                // A supervisor that shall stop leaves it to the next one.
+                Message::Begin if self.ending.is_some() => continue,
+                Message::Begin => {}
             }
             self.inbox.remove(id)?;
         }
         Ok(())
+    }
+
+    /// Takes back the end of a turn by a limit: the next prompt may be given, unless the user stopped the session too.
+    pub fn end_by_limit_is_over(&mut self) {
+        if matches!(self.ending, Some(Ending::Limit(_) | Ending::Stuck(_))) {
+            let stopped = |stop: &Stop| Ending::Stopped(stop.reason.clone());
+            self.ending = self.stop.as_ref().map(stopped);
+        }
+    }
+
+    /// Returns the messages that start no supervisor when this one has ended; `None` when none may be started. `over` says
+    /// that it ended because there was nothing left to do.
+    pub fn resting(&self, over: bool) -> Result<Option<Vec<Ulid>>> {
+        match (&self.ending, &self.stop) {
+            (Some(Ending::Signal(_)), _) => Ok(None),
+            (Some(_), Some(stop)) => Ok(Some(stop.resting.clone())),
+            (None, _) if over => Ok(Some(Vec::new())),
+            _ => self.inbox.requests().map(Some),
+        }
     }
 
     /// Does something long with git, and gives it up when the session shall stop: that is then the ending.
