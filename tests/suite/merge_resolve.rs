@@ -226,6 +226,41 @@ fn a_failed_resolution_is_cleaned_with_its_session() {
 }
 
 #[test]
+fn a_resolution_that_was_killed_is_followed_by_one_that_lands() {
+    let resolve = |repo: &Repo<'_>| {
+        let words = ["merge", "resolve", "--auto", "--yes", "work"];
+        repo.agent_cmd(words).time_limit(Duration::from_secs(200))
+    };
+    let killed = |repo: &Repo<'_>, point: &str| {
+        let fault = format!("{point}:kill");
+        let command = resolve(repo).env("GIT_AGENT_TEST_FAULT", fault);
+        command.run().failure();
+    };
+    // While its session is created: the session may have no worktree, or half of one, and its prompt waits.
+    for point in ["worktree.registered", "worktree.filled"] {
+        let sandbox = Sandbox::new();
+        let repo = lab(&sandbox, BOTH);
+        killed(&repo, point);
+        resolve(&repo).run().success();
+        let text = String::from_utf8(repo.worktree_of("work").read("f")).expect("text");
+        assert!(
+            text.contains("session\n") && text.contains("main\n"),
+            "{text}"
+        );
+        repo.assert_nothing_left_over();
+    }
+    // When the agent of an earlier try has been asked again: it is not asked twice.
+    let sandbox = Sandbox::new();
+    let repo = lab(&sandbox, ONE_THEN_BOTH);
+    resolve(&repo).run().code(128);
+    std::fs::write(repo.path().join("../both"), "").expect("written");
+    let before = repo.texts("resolve-work", "prompt").len();
+    killed(&repo, "prompt.left");
+    resolve(&repo).run().success();
+    assert_eq!(repo.texts("resolve-work", "prompt").len(), before + 1);
+}
+
+#[test]
 fn where_nothing_conflicts_nothing_is_committed() {
     let sandbox = Sandbox::new();
     let repo = sandbox.repo("r").create();

@@ -199,7 +199,7 @@ fn unfinished(visit: &mut Visit<'_, '_>, session: &Session) -> Result<()> {
         let what = format!("the worktree of session '{}' is incomplete", session.name);
         let how = "remove it; its branch and its snapshots stay";
         visit.repair(("worktrees", Severity::Error), path, what, how, |context| {
-            while_still(context, session, || finish_restore::sweep(context, session))
+            while_still(context, session, || finish_restore::sweep(context, session)).map(drop)
         });
     }
     let repo = visit.context.repo;

@@ -24,6 +24,7 @@ use crate::session::control::state;
 use crate::session::create::{self, choose_agent, location, start};
 use crate::session::events::wait::{self, Wish};
 use crate::session::supervisor::inbox::Message;
+use crate::session::supervisor::launch;
 use crate::session::supervisor::prompts;
 use crate::session::worktree::hold::while_still;
 use crate::session::worktree::restore::{self, Which};
@@ -246,7 +247,7 @@ fn agent_of<'o>(case: &'o Case, options: &'o Options) -> &'o str {
 }
 
 /// Returns the session of an earlier try. A session of a different agent is discarded, because agents cannot continue
-/// each other's conversations.
+/// each other's conversations, and so is one that was killed before its first turn: perhaps only half of it is there.
 fn earlier(context: &Context<'_>, case: &Case, options: &Options) -> Result<Option<Session>> {
     let listing = selection::list(context, Scope::Mine)?.sessions.into_iter();
     let found = listing.map(|listed| listed.session).find(|session| {
@@ -255,16 +256,18 @@ fn earlier(context: &Context<'_>, case: &Case, options: &Options) -> Result<Opti
     let Some(session) = found else {
         return Ok(None);
     };
-    control::idle::require_idle(context, &session)?;
-    if session.agent == agent_of(case, options) {
-        return Ok(Some(session));
+    if launch::is_starting(&context.store, session.sid)? {
+        let name = &session.name;
+        return Err(Error::fatal(format!("session '{name}' is being created"))
+            .hint(format!("git agent wait {}", shell_word(name))));
     }
-    close(
-        context,
-        &session,
-        State::Discarded,
-        "another agent resolves the conflict",
-    )?;
+    control::idle::require_idle(context, &session)?;
+    let reason = match session.turns {
+        0 => "it was interrupted before its first turn",
+        _ if session.agent == agent_of(case, options) => return Ok(Some(session)),
+        _ => "another agent resolves the conflict",
+    };
+    close(context, &session, State::Discarded, reason)?;
     Ok(None)
 }
 
@@ -290,6 +293,8 @@ fn begin_again(
             value: case.place.tip.to_string().into(),
         })?;
         writer.close()?;
+        // The prompt of a try that was killed before its turn began: the agent would be asked twice.
+        prompts::withdraw(context, session.sid, &Sender::Merge)?;
         open_conflict(context, case, &at)
     })?;
     send(context, session.sid, prompt)?;

@@ -66,7 +66,7 @@ pub fn left(
 }
 
 /// Removes a sender's prompts whose turn never began: another takes their place. The caller holds the session.
-pub fn withdraw(context: &Context<'_>, sid: SessionId, sender: &str) -> Result<()> {
+pub fn withdraw(context: &Context<'_>, sid: SessionId, sender: &Sender) -> Result<()> {
     let inbox = Inbox::open(&context.store, sid)?;
     for (id, message) in inbox.list()? {
         if matches!(&message, Message::Prompt { from, .. } if from == sender) {

@@ -88,14 +88,15 @@ pub fn give_up(
     }
 }
 
-/// Removes the unfinished worktree of a dead process. The caller holds the session, so that no process makes it now.
-pub fn sweep(context: &Context<'_>, session: &Session) -> Result<()> {
+/// Removes the unfinished worktree of a dead process, or finishes it if it has files: returns whether it did that. The
+/// caller holds the session, so that no process makes the worktree now.
+pub fn sweep(context: &Context<'_>, session: &Session) -> Result<bool> {
     let Some(path) = session.worktree.as_deref().map(Path::new) else {
-        return Ok(());
+        return Ok(false);
     };
     let remains = worktree::remains(context.repo, path)?;
     if remains.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     if launch::is_starting(&context.store, session.sid)? {
         let name = &session.name;
@@ -103,7 +104,7 @@ pub fn sweep(context: &Context<'_>, session: &Session) -> Result<()> {
             .hint(format!("git agent wait {}", shell_word(name))));
     }
     if !remains.half {
-        return worktree::sweep(&remains, path);
+        return worktree::sweep(&remains, path).map(|()| false);
     }
     // Files of a checkout that died: it is ended, and then the newest snapshot is brought into it.
     let branch = session.branch.as_deref().unwrap_or_default();
@@ -112,7 +113,7 @@ pub fn sweep(context: &Context<'_>, session: &Session) -> Result<()> {
         worktree::admin_dir_of(context.repo, path)?,
         context.store.last_snapshot(session.sid)?,
     ) else {
-        return Ok(());
+        return Ok(true);
     };
     let at = Checkout {
         admin_dir,
@@ -123,7 +124,8 @@ pub fn sweep(context: &Context<'_>, session: &Session) -> Result<()> {
         done_at: None,
     };
     drop(context.repo.begin_restoring(&at, way)?);
-    finish(context, session, &at).map(drop)
+    finish(context, session, &at)?;
+    Ok(true)
 }
 
 /// Returns whether an unfinished worktree is left of a process that died.

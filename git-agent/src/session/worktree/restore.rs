@@ -101,8 +101,12 @@ pub fn bring_back(
     which: &Which,
 ) -> Result<(Checkout, Vec<String>)> {
     put_back(context, session)?;
-    finish_restore::sweep(context, session)?;
-    if work::checkout(context, session)?.is_some() {
+    let finished = finish_restore::sweep(context, session)?;
+    if let Some(checkout) = work::checkout(context, session)? {
+        if finished {
+            let text = "the worktree was half made, and is finished now".to_owned();
+            return Ok((checkout, vec![text]));
+        }
         return Err(Error::fatal(format!(
             "session '{}' already has its worktree",
             session.name
