@@ -144,7 +144,7 @@ impl Drop for RemovedOnDrop {
     }
 }
 
-/// Nobody but its writer needs a file that is to replace another for as long as this.
+/// A file that replaces another has its name long before this, unless its writer died.
 const WRITTEN_BY_NOW: Duration = Duration::from_secs(60);
 
 /// Returns the files in a directory that were to replace others when their writers died.
