@@ -241,20 +241,6 @@ impl Git {
             .map_err(|error| cannot_start(&name, error))
     }
 
-    /// Runs the call on the user's own terminal and returns its exit code.
-    pub fn interactive(mut self) -> Result<i32> {
-        let name = self.describe();
-        self.command
-            .env_remove("GIT_OPTIONAL_LOCKS")
-            .env_remove("LC_ALL");
-        self.complete();
-        let status = self
-            .command
-            .status()
-            .map_err(|error| cannot_start(&name, error))?;
-        Ok(status.code().unwrap_or(128))
-    }
-
     fn complete(&mut self) {
         if !self.hooks {
             self.settings.push("core.hooksPath=/dev/null".into());

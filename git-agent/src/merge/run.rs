@@ -122,15 +122,12 @@ pub type Tell<'a> = dyn FnMut(Told<'_>) + 'a;
 pub struct MergeOutcome {
     /// The target branch.
     pub branch: String,
-    /// The tip of the target before the merge.
-    pub before: ObjectId,
     /// The tip of the target now.
     pub after: ObjectId,
     /// The merged sessions, in order.
     pub landed: Vec<Part>,
     /// The sessions that were left out, each with its reason.
     pub left: Vec<LeftOut>,
-    pub style: Style,
     /// Whether the result was tested.
     pub tested: Tested,
     /// The branch that was prepared instead of moving the target.
@@ -373,11 +370,9 @@ pub fn execute(
 fn nothing(plan: &MergePlan) -> MergeOutcome {
     MergeOutcome {
         branch: plan.target.branch.clone(),
-        before: plan.target.tip,
         after: plan.target.tip,
         landed: Vec::new(),
         left: Vec::new(),
-        style: plan.style,
         tested: Tested::None,
         prepared: None,
         returned: Vec::new(),

@@ -239,11 +239,6 @@ impl Cgroup {
         self.directory.join("cgroup.procs")
     }
 
-    /// Kills all processes of the group at once, if the kernel supports it.
-    pub fn kill(&self) -> Result<()> {
-        self.set("cgroup.kill", "1")
-    }
-
     fn set(&self, file: &str, value: &str) -> Result<()> {
         let path = self.directory.join(file);
         std::fs::write(&path, value).context(|| format!("cannot write '{}'", path.display()))

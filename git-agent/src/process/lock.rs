@@ -82,11 +82,6 @@ impl Lock {
         Lock::acquire(env, path, Duration::MAX)
     }
 
-    /// Returns the path of the lock file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Removes the file and releases the lock. Other processes notice that their open file is no longer the lock.
     pub fn remove(self) -> Result<()> {
         std::fs::remove_file(&self.path)

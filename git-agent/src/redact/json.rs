@@ -75,7 +75,7 @@ impl Redactor {
                     } else {
                         return false;
                     };
-                *value = Value::String(self.replaced(rule));
+                *value = Value::String(format!("[REDACTED:{rule}]"));
                 true
             }
             Value::Array(items) => self.walk_array(items, name),
@@ -99,7 +99,7 @@ impl Redactor {
                 // A known shape gives a better name than the key.
                 return Some(match self.clean(text) {
                     Some(clean) if crate::redact::is_placeholder(clean.as_bytes()) => clean,
-                    _ => self.replaced(names::rule(name.as_bytes(), promise)),
+                    _ => format!("[REDACTED:{}]", names::rule(name.as_bytes(), promise)),
                 });
             }
             if name.eq_ignore_ascii_case("authorization")

@@ -30,7 +30,6 @@ mod tests;
 mod text;
 
 use crate::redact::detect::words;
-use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -141,11 +140,6 @@ impl Redactor {
         self.scanner.place_to_cut(bytes, at)
     }
 
-    /// Returns how many secrets each rule has replaced so far.
-    pub fn report(&self) -> BTreeMap<&'static str, u64> {
-        self.scanner.report()
-    }
-
     /// Returns the text without its secrets, or nothing if it has none.
     fn clean(&self, text: &str) -> Option<String> {
         let clean = self.scanner.clean(text.as_bytes())?;
@@ -160,12 +154,6 @@ impl Redactor {
     fn certain(&self, text: &str) -> Option<String> {
         let clean = self.scanner.clean_certain(text.as_bytes())?;
         String::from_utf8(clean).ok()
-    }
-
-    /// Counts a replacement and returns its placeholder.
-    fn replaced(&self, rule: &'static str) -> String {
-        self.scanner.count(rule);
-        format!("[REDACTED:{rule}]")
     }
 
     fn knows(&self, value: &[u8]) -> bool {

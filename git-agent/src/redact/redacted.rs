@@ -50,21 +50,6 @@ impl Redacted<String> {
         Redacted(pieces.into_iter().map(Redacted::as_str).collect())
     }
 
-    /// Joins redacted pieces with constant text.
-    pub fn join<'a>(
-        pieces: impl IntoIterator<Item = &'a Redacted<String>>,
-        separator: &'static str,
-    ) -> Self {
-        let mut joined = String::new();
-        for (index, piece) in pieces.into_iter().enumerate() {
-            if index > 0 {
-                joined.push_str(separator);
-            }
-            joined.push_str(&piece.0);
-        }
-        Redacted(joined)
-    }
-
     /// Returns the text as bytes.
     pub fn into_bytes(self) -> Redacted<Vec<u8>> {
         Redacted(self.0.into_bytes())

@@ -1,8 +1,6 @@
 //! Scans a text: examines every position that a word or a known value marks, and replaces the secrets.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
@@ -33,12 +31,11 @@ enum Layer {
     Entropy,
 }
 
-/// Finds, replaces and counts secrets.
+/// Finds and replaces secrets.
 pub(super) struct Scanner {
     values: KnownSecrets,
     known: Option<AhoCorasick>,
     forms: Vec<Vec<u8>>,
-    counts: Vec<AtomicU64>,
 }
 
 impl fmt::Debug for Scanner {
@@ -69,7 +66,6 @@ impl Scanner {
                     .expect("the values of an environment fit an automaton")
             }),
             forms,
-            counts: words().rules.iter().map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
@@ -82,26 +78,6 @@ impl Scanner {
             .as_ref()
             .and_then(|known| known.find(value))
             .is_some_and(|found| found.range() == (0..value.len()))
-    }
-
-    pub(super) fn count(&self, rule: &'static str) {
-        if let Ok(index) = words().rules.binary_search(&rule) {
-            self.counts[index].fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn report(&self) -> BTreeMap<&'static str, u64> {
-        let counts = self
-            .counts
-            .iter()
-            .map(|count| count.load(Ordering::Relaxed));
-        words()
-            .rules
-            .iter()
-            .copied()
-            .zip(counts)
-            .filter(|(_, count)| *count > 0)
-            .collect()
     }
 
     /// Returns the text without its secrets, or nothing if it has none.
@@ -194,7 +170,6 @@ impl Scanner {
             clean.extend_from_slice(OPENING);
             clean.extend_from_slice(span.rule.as_bytes());
             clean.push(b']');
-            self.count(span.rule);
             done = span.end;
         }
         clean.extend_from_slice(&text[done..]);

@@ -227,7 +227,6 @@ fn known_values_are_found_in_every_form() {
         .text("YXBpOnBsYWluIG9sZCB3b3JkcyBvZiBtaW5l")
         .into_inner();
     assert!(output.contains("[REDACTED:known-secret]"), "{output}");
-    assert_eq!(redactor.report().get("known-secret"), Some(&1));
 }
 
 #[test]
@@ -358,7 +357,6 @@ fn a_forged_placeholder_hides_nothing() {
 #[test]
 fn pieces_come_together_without_a_second_look() {
     let pieces = [redactor().text("a"), Redacted::trusted("b")];
-    assert_eq!(Redacted::join(&pieces, "\n").as_bytes(), b"a\nb");
     assert_eq!(Redacted::concat(&pieces).into_bytes().into_inner(), b"ab");
 }
 

@@ -67,11 +67,6 @@ impl<'a> Scratch<'a> {
         Ok(())
     }
 
-    /// Returns the top of the files.
-    pub fn top(&self) -> &Path {
-        &self.checkout.top
-    }
-
     /// Removes it.
     pub fn remove(mut self) -> Result<()> {
         self.gone = true;
