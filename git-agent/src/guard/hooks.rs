@@ -1,9 +1,9 @@
-//! The directory of hooks: a copy of this program, a script that starts it, and a link to the script for every hook that
-//! has something to do.
+//! The directory of hooks: a copy of this program, two scripts that start it, and a link to one of them for every hook
+//! that has something to do.
 //!
 //! git starts a process for every name that it finds here, and a commit looks for up to ten: so only the guard's own hooks
-//! and those that the repository has are there, and the program is started only for the phase of a transaction that it
-//! judges.
+//! and those that the repository has are there. A transaction has several phases, of which the guard judges one: unless the
+//! repository has such a hook of its own, the others end in a script of one line.
 //!
 //! It is a copy, so that replacing or removing the installed program does not disable the guard of running sessions,
 //! and so that changes to files in the repository cannot reach the installed program, as they would through a hard
@@ -62,42 +62,14 @@ pub const NAMES: [&str; 25] = [
 /// The copy of the program, inside the directory.
 const PROGRAM: &str = "git-agent";
 /// The script that the hooks are links to, inside their directory.
-const SCRIPT: &str = "hook";
-/// Starts the program for a hook that the guard judges by, and for one that the repository has of its own.
-///
-/// The program finds out where those are. The script only rules them out in the plain case: a linked worktree of this
-/// repository, and a short configuration that neither names a directory of hooks nor includes other files.
+const SCRIPT: &str = "start";
 const SCRIPT_TEXT: &str = r#"#!/bin/sh
-name=${0##*/}
-dir=${0%/*}
-common=${dir%/agents/hooks/*}
-start() {
-	exec "$dir/git-agent" __hook "$name" "$@"
-}
-case "$name $1" in
-"reference-transaction prepared" | "pre-push "* | "post-checkout "*) start "$@" ;;
-esac
-case ${GIT_COMMON_DIR+set}$GIT_DIR in
-"$common"/worktrees/*) ;;
-*) start "$@" ;;
-esac
-count=0
-plain=yes
-for file in "$common/config" "$GIT_DIR/config.worktree"; do
-	[ -r "$file" ] || continue
-	while IFS= read -r line || [ -n "$line" ]; do
-		count=$((count + 1))
-		case $count:$line in
-		100:* | *[Hh][Oo][Oo][Kk][Ss][Pp][Aa][Tt][Hh]* | *[Ii][Nn][Cc][Ll][Uu][Dd][Ee]*)
-			plain=
-			break 2
-			;;
-		esac
-	done <"$file"
-done
-if [ -z "$plain" ] || [ -x "${GIT_AGENT_GUARD_HOOKS:-$common/hooks}/$name" ]; then
-	start "$@"
-fi
+exec "${0%/*}/git-agent" __hook "${0##*/}" "$@"
+"#;
+/// The script for transactions of a repository without such a hook of its own.
+const JUDGE: &str = "judge";
+const JUDGE_TEXT: &str = r#"#!/bin/sh
+[ "$1" != prepared ] || exec "${0%/*}/git-agent" __hook reference-transaction "$@"
 "#;
 /// The configuration that brings the hooks in, inside their directory.
 const CONFIG: &str = "config";
@@ -122,11 +94,12 @@ pub fn install(common_dir: &Path, program: &Path, theirs: &Path) -> Result<Hooks
         .mode(0o700)
         .create(&dir)
         .context(cannot)?;
-    let script = dir.join(SCRIPT);
-    if !fs::read(&script).is_ok_and(|text| text == SCRIPT_TEXT.as_bytes())
-        || !is_executable(&script)
-    {
-        file::replace_with_mode(&script, SCRIPT_TEXT.as_bytes(), 0o700, Durability::Volatile)?;
+    for (name, text) in [(SCRIPT, SCRIPT_TEXT), (JUDGE, JUDGE_TEXT)] {
+        let script = dir.join(name);
+        if !fs::read(&script).is_ok_and(|found| found == text.as_bytes()) || !is_executable(&script)
+        {
+            file::replace_with_mode(&script, text.as_bytes(), 0o700, Durability::Volatile)?;
+        }
     }
     copy_program(&program, &dir.join(PROGRAM)).context(cannot)?;
     link(&dir, theirs).context(cannot)?;
@@ -158,18 +131,29 @@ pub fn install(common_dir: &Path, program: &Path, theirs: &Path) -> Result<Hooks
 /// husky does, so all names are there from the start.
 pub(super) fn link(dir: &Path, theirs: &Path) -> io::Result<Vec<&'static str>> {
     // Without execution in there the program is a link out of it, and tells the hook by the name it is started by.
-    let target = match is_executable(&dir.join(SCRIPT)) {
-        true => SCRIPT,
-        false => PROGRAM,
-    };
-    let usual = dir.ancestors().nth(3).map(|common| common.join("hooks"));
-    let is_usual = usual.is_some_and(|usual| usual == theirs || is_same_file(&usual, theirs));
+    let runs_scripts = is_executable(&dir.join(SCRIPT));
+    // The directory need not exist, and a hook sees another path to it.
+    let is_usual = theirs.file_name().is_some_and(|name| name == "hooks")
+        && theirs
+            .parent()
+            .zip(dir.ancestors().nth(3))
+            .is_some_and(|(one, other)| is_same_file(one, other));
     let mut added = Vec::new();
     for name in NAMES {
         let path = dir.join(name);
         let has = is_executable(&theirs.join(name));
-        let is_wanted = has || !is_usual || OWN.contains(&name);
-        if !is_wanted || fs::read_link(&path).is_ok_and(|found| found == Path::new(target)) {
+        let is_theirs = has || !is_usual;
+        if !is_theirs && !OWN.contains(&name) {
+            continue;
+        }
+        let target = match (runs_scripts, name) {
+            (false, _) => PROGRAM,
+            (true, REFERENCE_TRANSACTION) if !is_theirs => JUDGE,
+            (true, _) => SCRIPT,
+        };
+        let found = fs::read_link(&path).unwrap_or_default();
+        // Another session may need every phase.
+        if found == Path::new(target) || (target == JUDGE && found == Path::new(SCRIPT)) {
             continue;
         }
         placed(&path, |fresh| std::os::unix::fs::symlink(target, fresh))?;
@@ -253,7 +237,6 @@ pub(super) fn is_executable(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guard::HOOKS_VARIABLE;
 
     fn program(dir: &Path, name: &str) -> PathBuf {
         let path = dir.join(name);
@@ -308,14 +291,13 @@ mod tests {
             "the configuration is back"
         );
         let left = fs::read_dir(&hooks.dir).expect("readable").count();
-        assert_eq!(left, NAMES.len() + 3, "no file on its way is left");
+        assert_eq!(left, NAMES.len() + 4, "no file on its way is left");
     }
 
     #[test]
-    fn the_script_knows_the_names_of_the_program() {
-        for name in [PROGRAM, HOOKS_VARIABLE, REFERENCE_TRANSACTION, PRE_PUSH] {
-            assert!(SCRIPT_TEXT.contains(name), "{name}");
-        }
+    fn the_scripts_know_the_names_of_the_program() {
+        assert!(SCRIPT_TEXT.contains(PROGRAM) && JUDGE_TEXT.contains(PROGRAM));
+        assert!(JUDGE_TEXT.contains(REFERENCE_TRANSACTION));
     }
 
     #[test]
@@ -330,13 +312,24 @@ mod tests {
         });
         let hooks = install(dir.path(), &own, &theirs).expect("installed");
         let count = || fs::read_dir(&hooks.dir).expect("readable").count();
-        assert_eq!(count(), OWN.len() + 3);
-        // A hook that the repository gets.
+        assert_eq!(count(), OWN.len() + 4);
+        let another_path = hooks.dir.join("../../../hooks");
+        assert!(link(&hooks.dir, &another_path).expect("linked").is_empty());
+        assert_eq!(count(), OWN.len() + 4);
+        let target = || fs::read_link(hooks.dir.join(REFERENCE_TRANSACTION)).expect("a link");
+        assert_eq!(target(), Path::new(JUDGE));
+        // Hooks that the repository gets.
         fs::create_dir(&theirs).expect("a directory");
         program(&theirs, "pre-commit");
         fs::write(theirs.join("commit-msg"), "not executable").expect("a file");
         assert_eq!(link(&hooks.dir, &theirs).expect("linked"), ["pre-commit"]);
         assert!(link(&hooks.dir, &theirs).expect("linked").is_empty());
-        assert_eq!(count(), OWN.len() + 4);
+        assert_eq!(count(), OWN.len() + 5);
+        let own = program(&theirs, REFERENCE_TRANSACTION);
+        link(&hooks.dir, &theirs).expect("linked");
+        assert_eq!(target(), Path::new(SCRIPT));
+        fs::remove_file(own).expect("removed");
+        link(&hooks.dir, &theirs).expect("linked");
+        assert_eq!(target(), Path::new(SCRIPT), "another session may need it");
     }
 }
