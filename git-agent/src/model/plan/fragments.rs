@@ -1,4 +1,4 @@
-//! Reading loose JSON: fields are taken by name, and those that nobody took are kept.
+//! Reads loose JSON: fields are taken by name, and the fields that remain are kept.
 
 use serde_json::{Map, Value};
 

@@ -74,7 +74,7 @@ pub fn read_value(value: Value) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Keeps what is left of an object, if anything is.
+/// Keeps the remaining fields of an object, if there are any.
 fn keep(other: &mut Map<String, Value>, key: &str, rest: Map<String, Value>) {
     if !rest.is_empty() {
         other.insert(key.to_owned(), Value::Object(rest));

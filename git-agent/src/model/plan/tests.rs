@@ -1,3 +1,5 @@
+//! Tests of plans: their forms, their checks, and random ones.
+
 use proptest::prelude::*;
 use serde_json::json;
 
