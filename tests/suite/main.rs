@@ -28,6 +28,8 @@ mod hooks_configured;
 mod hostile;
 mod inside;
 mod invoke;
+mod looks_list;
+mod looks_merge;
 mod manual;
 mod manual_format;
 mod merge_apply;

@@ -71,10 +71,9 @@ fn end(error: &Error) -> u8 {
         Kind::Fatal | Kind::Signal(_) => "fatal: ",
     };
     output::report(&error.with_causes(), prefix);
+    let env = Env::from_process().ok();
     for hint in error.hints() {
-        for line in hint.lines() {
-            output::report(line, "hint: ");
-        }
+        output::report_hint(env.as_ref(), hint);
     }
     if let Kind::Signal(signal @ (SIGINT | SIGTERM | SIGHUP)) = error.kind() {
         // End by the same signal, so that a shell loop sees it; if that fails, the exit code tells it.

@@ -1,5 +1,6 @@
 //! Sessions as shown to users and scripts: one row each, one session in detail, and the origin of a line.
 
+pub mod calls;
 pub mod comparison;
 pub mod detail;
 pub mod list;
@@ -7,7 +8,9 @@ pub mod overview;
 pub mod review_columns;
 pub mod reviews;
 pub mod row;
+pub mod urgency;
 pub mod verdicts;
 pub mod wait;
+pub mod waits;
 pub mod watch;
 pub mod why;

@@ -13,6 +13,7 @@ use crate::git::diff::worktree_counts::Since;
 use crate::git::snapshot::capture::Checkout;
 use crate::git::worktree::{self, Worktree};
 use crate::git::{ObjectId, RefBackend, Repo};
+use crate::listing::waits;
 use crate::merge::conflicts;
 use crate::model::known::{Comments, Finding};
 use crate::model::review::authorship::Authorship;
@@ -118,6 +119,12 @@ pub struct Summary {
     /// The newest commit of its log.
     #[serde(skip)]
     pub tip: Option<ObjectId>,
+    /// Why it is queued, in words.
+    #[serde(skip)]
+    pub waits: Option<String>,
+    /// The number of sessions before it in the queue.
+    #[serde(skip)]
+    pub ahead_in_queue: Option<usize>,
 }
 
 fn moment<S: Serializer>(at: &Millis, serializer: S) -> Result<S::Ok, S::Error> {
@@ -188,6 +195,8 @@ impl Summary {
             archived: listed.archived,
             remote: listed.remote.clone(),
             tip: listed.tip,
+            waits: None,
+            ahead_in_queue: None,
             session,
         };
         summary.touch(now);
@@ -225,6 +234,8 @@ impl Summary {
         self.comments = before.comments;
         self.verdict.clone_from(&before.verdict);
         self.claim = before.claim;
+        self.waits.clone_from(&before.waits);
+        self.ahead_in_queue = before.ahead_in_queue;
         if !before.mine {
             self.disown();
         }
@@ -288,6 +299,7 @@ pub fn look(context: &Context<'_>, rows: &mut [&mut Summary]) {
             };
         }
     }
+    waits::explain(context, rows);
     let open: Vec<usize> = (0..rows.len())
         .filter(|index| rows[*index].mine && !rows[*index].state.is_closed())
         .collect();

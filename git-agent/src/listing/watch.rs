@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::listing::list;
 use crate::listing::row::{self, Summary};
+use crate::listing::waits;
 use crate::model::session::State;
 use crate::process::wait::{Change, Watch};
 use crate::selection::Selection;
@@ -170,6 +171,8 @@ impl<'c, 'a> Board<'c, 'a> {
         for row in wanted {
             self.looked.insert(row.id.clone(), now);
         }
+        // Places in the queue change without an event of the session itself.
+        waits::explain(context, &mut rows.iter_mut().collect::<Vec<_>>());
         self.rows = rows;
         Ok(called)
     }

@@ -45,6 +45,9 @@ pub fn judge(facts: &Facts<'_>) -> TurnOutcome {
     }
 }
 
+/// The reason of a failure that a login or another key can put right.
+pub const NOT_LOGGED_IN: &str = "not logged in, or a bad key";
+
 fn decide(facts: &Facts<'_>, exit: &Exit) -> (State, String) {
     let claim = facts.claim;
     if let Some(limit) = facts.over_limit {
@@ -59,7 +62,7 @@ fn decide(facts: &Facts<'_>, exit: &Exit) -> (State, String) {
     if let Some(trouble) = &claim.trouble {
         let what = match trouble.kind {
             TroubleKind::NotInstalled => "not installed",
-            TroubleKind::Auth => "not logged in, or a bad key",
+            TroubleKind::Auth => NOT_LOGGED_IN,
             TroubleKind::RateLimit => "rate limit",
             TroubleKind::Model => "the model's service failed",
             TroubleKind::Context => "the conversation is too long for the model",
@@ -72,6 +75,7 @@ fn decide(facts: &Facts<'_>, exit: &Exit) -> (State, String) {
             _ if text.is_empty() => what.to_owned(),
             // The text says so itself.
             TroubleKind::NotInstalled => text.to_owned(),
+            TroubleKind::Crash if text.starts_with("exit code ") => text.to_owned(),
             _ => format!("{what}: {text}"),
         };
         return (State::Failed, reason);

@@ -7,6 +7,7 @@ use crate::env::Env;
 use crate::error::{Context as _, Result};
 use crate::listing::detail::Detail;
 use crate::listing::row::{Changes, Summary};
+use crate::listing::urgency;
 use crate::model::event::Event;
 use crate::model::known::Finding;
 use crate::model::review::authorship;
@@ -92,7 +93,7 @@ pub fn write(env: &Env, ui: &Ui, detail: &Detail) -> Result<()> {
     }
     if let Some(files) = row.unshared {
         let files = human::count(files, "file");
-        sheet.line("missing", format!("{} ({files})", sessions::UNSHARED))?;
+        sheet.line("missing", format!("{} ({files})", urgency::UNSHARED))?;
     }
     if let Some(text) = review(row) {
         sheet.line("review", text)?;
@@ -153,8 +154,19 @@ pub fn write(env: &Env, ui: &Ui, detail: &Detail) -> Result<()> {
                 told.push(event.clone());
             }
         }
+        writer.introduce(
+            &row.name,
+            sessions::agent(row),
+            row.session.worktree.clone(),
+        );
         for event in &told {
             writer.event(&row.name, event)?;
+        }
+        writer.finish()?;
+    }
+    if ui.table_width().is_some() && detail.request.is_none() {
+        for command in urgency::commands(std::slice::from_ref(row)) {
+            ui.hint(command);
         }
     }
     Ok(())
@@ -162,6 +174,9 @@ pub fn write(env: &Env, ui: &Ui, detail: &Detail) -> Result<()> {
 
 /// Returns why a session is in its state, and how its agent ended.
 fn why(detail: &Detail) -> Option<String> {
+    if let Some(waits) = &detail.summary.waits {
+        return Some(waits.clone());
+    }
     let exit = detail.summary.exit.as_ref()?;
     let ended = match (exit.code, exit.signal) {
         (Some(code @ 1..), _) => format!("exit {code}"),
@@ -171,6 +186,9 @@ fn why(detail: &Detail) -> Option<String> {
     match (exit.reason.as_str(), ended.as_str()) {
         ("", "") => None,
         (reason, "") => Some(reason.to_owned()),
+        (reason, ended) if reason.contains(&ended.replace("exit ", "exit code ")) => {
+            Some(reason.to_owned())
+        }
         ("", ended) => Some(ended.to_owned()),
         (reason, ended) => Some(format!("{reason} ({ended})")),
     }

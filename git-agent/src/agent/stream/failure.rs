@@ -155,8 +155,8 @@ impl Trouble {
             return Trouble::new(TroubleKind::Protocol, exit.reason.as_str());
         }
         let how = match (exit.code, exit.signal) {
-            (_, Some(signal)) => format!("the agent was ended by signal {signal}"),
-            (Some(code), None) => format!("the agent ended with exit code {code}"),
+            (_, Some(signal)) => format!("signal {signal}"),
+            (Some(code), None) => format!("exit code {code}"),
             (None, None) => "the agent ended".to_owned(),
         };
         let printed = printed.trim();

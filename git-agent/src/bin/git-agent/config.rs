@@ -85,6 +85,13 @@ pub fn run(env: &Env, args: &Config) -> Result<u8> {
             Ok(0)
         }
         Some(What::Unset { key, global: true }) => settings::unset_global(key).map(|()| 0),
+        // A newcomer asks this before there is a repository.
+        Some(What::Agents { .. }) if !in_repo::is_in_repo(env) => {
+            let ui = Ui::new(env, options, &|_| None)?;
+            view::agents(&ui, &survey(env, &choose_agent::own_entries()?))?;
+            ui.finish()?;
+            Ok(0)
+        }
         what => in_repo::run(env, options, |context, ui| match what {
             None => view::settings(ui, &context.config.report()),
             Some(What::Get { key }) => get(context, ui, key),

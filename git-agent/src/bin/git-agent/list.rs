@@ -1,4 +1,7 @@
-//! `git agent list`: one row for each session, with its current state.
+//! `git agent list`: one row for each session, with its current state. The user sees the most urgent first; programs
+//! get the order of creation.
+
+use std::io::Write;
 
 use clap::Args;
 use git_agent::context::Context;
@@ -8,9 +11,10 @@ use git_agent::invoke::session_args::Choice;
 use git_agent::invoke::{OutputArgs, in_repo};
 use git_agent::listing::list;
 use git_agent::listing::row::Summary;
-use git_agent::output::sessions::{self, When};
+use git_agent::listing::urgency;
 use git_agent::output::terminal::sanitize::one_line;
-use git_agent::output::{Format, Ui, json, porcelain};
+use git_agent::output::terminal::style::Slot;
+use git_agent::output::{Format, Ui, json, porcelain, sessions};
 use git_agent::selection::Selection;
 
 use crate::watch;
@@ -42,8 +46,11 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
             ui.warning(format!("{}: {}", trouble.what, trouble.error));
         }
         write(context, ui, &listed.rows)?;
-        if listed.rows.is_empty() && ui.format() == Format::Human {
-            nothing(ui, listed.is_empty, &selection);
+        if ui.format() == Format::Human {
+            match listed.rows.is_empty() {
+                true => nothing(ui, listed.is_empty, &selection),
+                false => footer(ui, &listed.rows)?,
+            }
         }
         Ok(0)
     })
@@ -59,8 +66,26 @@ pub fn write(context: &Context<'_>, ui: &Ui, rows: &[Summary]) -> Result<()> {
             }
             Ok(())
         }
-        Format::Human => ui.table(&sessions::table(rows, &When::Ago(context.env.now()))),
+        Format::Human => {
+            let mut rows = rows.to_vec();
+            urgency::sort(&mut rows);
+            let now = context.env.now();
+            ui.table(&sessions::table(&rows, now, ui.table_width()))
+        }
     }
+}
+
+/// Writes the counts and the next steps, for a user who reads the table on a screen.
+fn footer(ui: &Ui, rows: &[Summary]) -> Result<()> {
+    if ui.table_width().is_none() {
+        return Ok(());
+    }
+    let counts = ui.palette().paint(Slot::Dim, urgency::counts(rows));
+    writeln!(ui.out(), "{counts}")?;
+    for command in urgency::commands(rows) {
+        ui.hint(command);
+    }
+    Ok(())
 }
 
 /// Says why the list is empty.

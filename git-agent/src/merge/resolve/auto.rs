@@ -151,8 +151,8 @@ fn make(
         None => begin(context, case, options, prompt)?,
     };
     tell(format!(
-        "session '{}' resolves the conflict",
-        resolver.session.name
+        "session '{name}' resolves the conflict; 'git agent log -f {name}' shows its work",
+        name = resolver.session.name
     ));
     let resolution = attempt(context, case, &resolver, options, tell);
     if let Err(error) = &resolution {

@@ -209,6 +209,28 @@ pub fn entries(config: &Config<'_>) -> Vec<AgentEntry> {
         .collect()
 }
 
+/// Returns the agents that the user's own configuration adds or changes, for use outside a repository.
+pub fn own_entries() -> Result<Vec<AgentEntry>> {
+    let settings = crate::git::config::global_settings("agent")?;
+    let mut names: Vec<&str> = Vec::new();
+    for (key, _) in &settings {
+        let mut parts = key.splitn(2, '.').skip(1);
+        let subsection = parts.next().and_then(|rest| rest.rsplit_once('.'));
+        if let Some((name, _)) = subsection.filter(|(name, _)| !names.contains(name)) {
+            names.push(name);
+        }
+    }
+    let read = |name: &&str| {
+        AgentEntry::read(name, |key| {
+            let full = format!("agent.{name}.{key}");
+            let same = |(known, _): &&(String, String)| known.eq_ignore_ascii_case(&full);
+            let values = settings.iter().filter(same);
+            values.map(|(_, value)| value.clone()).collect()
+        })
+    };
+    Ok(names.iter().map(read).collect())
+}
+
 /// Returns the first agent that is installed.
 fn first_found(config: &Config<'_>, env: &Env) -> Option<String> {
     let entries = entries(config);
