@@ -11,7 +11,8 @@ use git_agent::output::conflicts::Object;
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, conflicts as view, human, json, porcelain};
 use git_agent::selection;
-use git_agent::session::list::{Scope, find_in};
+use git_agent::session::list::Scope;
+use git_agent::session::recent;
 
 #[derive(Debug, Args)]
 pub struct Conflicts {
@@ -41,7 +42,9 @@ pub fn run(env: &Env, args: &Conflicts) -> Result<u8> {
             ..Options::default()
         };
         for name in &args.sessions {
-            options.only.push(find_in(&listing, name)?.session.sid);
+            options
+                .only
+                .push(recent::find(context, &listing, name)?.session.sid);
         }
         let matrix = conflicts::matrix(context, &listing.sessions, &options)?;
         for (name, why) in &matrix.left_out {

@@ -2,6 +2,7 @@
 
 mod apply;
 mod args;
+mod clean;
 mod conflicts;
 mod merge;
 mod queue;
@@ -30,7 +31,8 @@ fn main() -> ExitCode {
             Some(Verb::Conflicts(args)) => conflicts::run(env, args),
             Some(Verb::Resolve(args)) => resolve::run(env, args),
             Some(Verb::Queue(args)) => queue::run(env, args),
-            None => merge::run(env, &cli.merge),
+            None => merge::run(env, &cli.merge)
+                .map_err(|error| invoke::or_verb::<Cli>(&cli.merge.names, error)),
         }
     })
 }

@@ -5,6 +5,7 @@ use git_agent::context::Context;
 use git_agent::env::Env;
 use git_agent::error::{Error, Result};
 use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::merge::landing::approve::{self, Offer};
 use git_agent::merge::landing::journal::{Journal, MergeLock};
 use git_agent::merge::landing::recover::{self, UnfinishedMerge};
 use git_agent::merge::pick;
@@ -14,14 +15,14 @@ use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui};
 use git_agent::selection;
 
-use crate::{apply, undo, view};
+use crate::{apply, clean, undo, view};
 
 /// The options of a merge.
 #[derive(Debug, Args)]
 pub struct Merge {
-    /// Sessions: names, ids, or ends of ids (default: all approved sessions of the branch)
+    /// Sessions: names or their beginnings, ids, @3 of the last list, '-' the last (default: all approved sessions of the branch)
     #[arg(value_name = "SESSION")]
-    names: Vec<String>,
+    pub names: Vec<String>,
     /// The branch to merge into (default: the parent of the sessions, or the current branch)
     #[arg(long, value_name = "BRANCH")]
     into: Option<String>,
@@ -44,6 +45,9 @@ pub struct Merge {
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
+    /// Afterwards remove the worktrees and branches of the merged sessions
+    #[arg(long, conflicts_with_all = ["dry_run", "apply", "go_on", "abort", "undo"])]
+    clean: bool,
     /// Apply a session's changes to the files here, uncommitted
     #[arg(long, conflicts_with_all = ["into", "group", "pick", "dry_run"])]
     apply: bool,
@@ -127,7 +131,12 @@ pub fn run(env: &Env, args: &Merge) -> Result<u8> {
             return view::plan(ui, &plan).map(|()| 0);
         }
         let right = run::begin(context, &mut |told| view::told(ui, &told))?;
-        land(context, ui, &right, &request, args.yes)
+        let code = land(context, ui, &right, &request, args.yes)?;
+        drop(right);
+        if args.clean {
+            clean::run(context, ui, &request)?;
+        }
+        Ok(code)
     })
 }
 
@@ -143,6 +152,7 @@ impl Merge {
             again: self.retest,
             give_back: self.testing.give_back,
             look_only: self.dry_run,
+            approving: Vec::new(),
         }
     }
 }
@@ -155,12 +165,24 @@ fn land(
     request: &MergeRequest,
     yes: bool,
 ) -> Result<u8> {
-    let plan = run::plan(context, request)?;
+    let mut plan = run::plan(context, request)?;
     let named = !request.names.is_empty() || request.group.is_some();
     let asks = !yes && ui.may_ask() && ui.format() == Format::Human;
-    let agree = &mut |plan: &MergePlan| match asks {
-        true => ask(ui, plan),
-        false => {
+    let mut confirmed = None;
+    if asks && let Some(offer) = approve::offer(context, request, &plan)? {
+        if !ask_at_once(ui, &offer)? {
+            ui.narrate("nothing was approved or merged");
+            return Ok(1);
+        }
+        approve::approve(context, &offer)?;
+        plan = run::plan(context, request)?;
+        confirmed = Some(offer.plan);
+    }
+    let agree = &mut |plan: &MergePlan| match (asks, confirmed.take()) {
+        // The user has agreed to exactly this.
+        (true, Some(seen)) if approve::is_same(&seen, plan) => Ok(MergeAnswer::Yes),
+        (true, _) => ask(ui, plan),
+        (false, _) => {
             view::claims(ui, plan);
             view::left_out(ui, plan);
             Ok(MergeAnswer::Unasked)
@@ -191,6 +213,23 @@ fn ask(ui: &Ui, plan: &MergePlan) -> Result<MergeAnswer> {
         true => Ok(MergeAnswer::Yes),
         false => Ok(MergeAnswer::No),
     }
+}
+
+/// Shows a plan and the work that lacks an approval, and asks once for both.
+fn ask_at_once(ui: &Ui, offer: &Offer) -> Result<bool> {
+    view::claims(ui, &offer.plan);
+    view::left_out(ui, &offer.plan);
+    view::offer(ui, offer)?;
+    view::plan(ui, &offer.plan)?;
+    if offer.plan.candidates.is_empty() {
+        return Ok(false);
+    }
+    let branch = &offer.plan.target.branch;
+    let question = match offer.plan.candidates.len() {
+        1 => format!("Approve exactly this and merge it into '{branch}'?"),
+        many => format!("Approve exactly this and merge {many} sessions into '{branch}'?"),
+    };
+    ui.confirm(&question)
 }
 
 /// Merges one session of a group and closes the others.

@@ -1,11 +1,15 @@
 //! Shows plans, progress and results of merges.
 
+use std::io::Write;
+
 use git_agent::error::{Result, shell_word};
 use git_agent::merge::bisect::TestColour;
+use git_agent::merge::landing::approve::Offer;
 use git_agent::merge::landing::journal::Part;
 use git_agent::merge::landing::recover::UnfinishedMerge;
 use git_agent::merge::run::{MergeOutcome, MergePlan, Told};
 use git_agent::model::merge::{LeftOut, Strategy, Tested};
+use git_agent::output::review::verdicts;
 use git_agent::output::table::{Cell, Column, Table};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::terminal::style::Slot;
@@ -34,6 +38,35 @@ pub fn plan(ui: &Ui, plan: &MergePlan) -> Result<()> {
         ));
     }
     hints(ui, &plan.left);
+    Ok(())
+}
+
+/// How many files of a session are listed.
+const FILES: usize = 12;
+
+/// Shows the work that lacks an approval: its files, its open comments, and whether the result is tested.
+pub fn offer(ui: &Ui, offer: &Offer) -> Result<()> {
+    for (waiting, files) in offer.waiting.iter().zip(&offer.files) {
+        let mut out = ui.out();
+        writeln!(out, "{}", verdicts::waiting(waiting))?;
+        for (path, lines) in files.iter().take(FILES) {
+            let lines = match lines {
+                Some((added, deleted)) => format!("+{added} -{deleted}"),
+                None => "binary".to_owned(),
+            };
+            writeln!(out, "  {lines:<12} {}", one_line(path.as_str()))?;
+        }
+        if files.len() > FILES {
+            writeln!(out, "  … {} more files", files.len() - FILES)?;
+        }
+    }
+    match &offer.plan.test {
+        Some(test) => ui.narrate(format!(
+            "the result is tested before it lands: {}",
+            one_line(test.as_str())
+        )),
+        None => ui.narrate("no tests are configured (agent.test)"),
+    }
     Ok(())
 }
 

@@ -30,7 +30,8 @@ fn main() -> ExitCode {
         }
         let cli: Cli = invoke::parse(arguments)?;
         match cli.verb {
-            None => overview::run(env, &cli.overview),
+            None => overview::run(env, &cli.overview)
+                .map_err(|error| invoke::or_verb::<Cli>(cli.overview.names(), error)),
             Some(Verb::Diff(args)) => diff::run(env, &args),
             Some(Verb::List(args)) => list::run(env, &args),
             Some(Verb::Comment(args)) => comment::run(env, &args),

@@ -19,6 +19,13 @@ pub struct Overview {
     output: OutputArgs,
 }
 
+impl Overview {
+    /// Returns the names that were given.
+    pub fn names(&self) -> &[String] {
+        &self.choice.names
+    }
+}
+
 /// Runs it.
 pub fn run(env: &Env, args: &Overview) -> Result<u8> {
     in_repo::run(env, args.output.options(), |context, ui| {

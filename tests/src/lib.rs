@@ -2,6 +2,7 @@
 //!
 //! `tests/README.md` says how to run, name and write tests.
 
+pub mod asking;
 pub mod bench;
 pub mod binaries;
 pub mod faults;

@@ -11,13 +11,14 @@ use crate::process::detach;
 use crate::session::supervisor::launch;
 
 /// The names in our directory.
-const KNOWN: [&str; 29] = [
+const KNOWN: [&str; 31] = [
     "attach",
     "cache",
     "cooldown",
     "drafts",
     "env-files",
     "git-version",
+    "forgotten",
     "guard",
     "hooks",
     "ignored",
@@ -30,6 +31,7 @@ const KNOWN: [&str; 29] = [
     "moves.before",
     "own-before",
     "ports",
+    "recent",
     "resolve",
     "run",
     "scratch",

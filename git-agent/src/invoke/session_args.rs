@@ -7,11 +7,11 @@ use clap::Args;
 /// Which sessions
 #[derive(Debug, Clone, Args)]
 pub struct Choice {
-    /// Sessions: names, ids, or ends of ids (default: the session of this worktree)
+    /// Sessions: names or their beginnings, ids, @3 of the last list, '-' the last (default: the session of this worktree)
     #[arg(value_name = "SESSION")]
     pub names: Vec<String>,
     /// Every session of this clone; for 'list', also closed ones and those of teammates
-    #[arg(long, conflicts_with = "names")]
+    #[arg(short, long, conflicts_with = "names")]
     pub all: bool,
     /// The sessions of a group
     #[arg(long, value_name = "GROUP", conflicts_with = "names")]

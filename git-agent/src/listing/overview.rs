@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{Error, Result, shell_word};
+use crate::listing::list;
 use crate::listing::row::{self, Summary};
 use crate::merge::conflicts::{self, Pair, PairResult};
 use crate::model::session::State;
@@ -92,7 +93,9 @@ fn chosen(context: &Context<'_>, selection: &Selection) -> Result<Vec<Listed>> {
     if !selection.is_empty() {
         return selection::select(context, selection);
     }
-    let mut sessions = selection::list(context, Scope::All)?.sessions;
+    let mut listing = selection::list(context, Scope::All)?;
+    list::hide_forgotten(context, &mut listing);
+    let mut sessions = listing.sessions;
     sessions.retain(|listed| {
         let waits = matches!(
             listed.session.status,

@@ -203,8 +203,8 @@ impl Summary {
     pub fn touch(&mut self, now: Millis) {
         let session = &self.session;
         let current = session.turn_started.map_or(0, |started| {
-            // After its supervisor died, no agent works; use the time of the last event.
-            let end = if session.status.is_working() {
+            // After its supervisor died, no agent works; the time runs until that was noticed.
+            let end = if session.status.is_working() || session.status == State::Interrupted {
                 now
             } else {
                 session.updated

@@ -72,6 +72,7 @@ fn decide(facts: &Facts<'_>, exit: &Exit) -> (State, String) {
             _ if text.is_empty() => what.to_owned(),
             // The text says so itself.
             TroubleKind::NotInstalled => text.to_owned(),
+            TroubleKind::Crash if exit.code.is_some_and(|code| code != 0) => text.to_owned(),
             _ => format!("{what}: {text}"),
         };
         return (State::Failed, reason);

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
+use crate::context::inherited_variables;
 use crate::env::Env;
 use crate::error::{Context as _, Result};
 use crate::listing::detail::Detail;
@@ -73,6 +74,13 @@ pub fn write(env: &Env, ui: &Ui, detail: &Detail) -> Result<()> {
         sheet.line("waits", one_line(prompt))?;
     }
     sheet.line("agent", one_line(&sessions::agent(row)))?;
+    if let Some(names) = &detail.variables {
+        sheet.line("variables", inherited_variables::IN_WORDS)?;
+        if !names.is_empty() {
+            let names = names.join(", ");
+            sheet.line("", format!("and {}", one_line(&names)))?;
+        }
+    }
     sheet.maybe("role", row.role.as_deref())?;
     sheet.maybe("group", row.group.as_deref())?;
     if let Some(branch) = &row.branch {
@@ -215,6 +223,9 @@ fn request(ui: &Ui, sheet: &Sheet<'_>, detail: &Detail) -> Result<()> {
     };
     writeln!(ui.out()).context(cannot_write)?;
     sheet.block("asks", &request.title)?;
+    if !request.detail.is_empty() {
+        sheet.block("", &request.detail)?;
+    }
     let name = one_line(&detail.summary.name).to_text();
     for (index, option) in request.options.iter().enumerate() {
         let (number, label) = (index + 1, one_line(&option.label));

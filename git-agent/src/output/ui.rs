@@ -290,6 +290,28 @@ impl Ui {
         ))
     }
 
+    /// Asks for a line of text; `None` at the end of the input. Fails without a terminal.
+    pub fn ask_line(&self, question: &str) -> Result<Option<String>> {
+        let shown = sanitize::one_line(question);
+        if !self.may_ask {
+            return Err(Error::fatal(format!(
+                "cannot ask '{shown}' without a terminal"
+            )));
+        }
+        {
+            let mut streams = self.streams();
+            streams.clear_progress();
+            streams.out.flush().context(cannot_write)?;
+            write!(streams.err, "{shown} ").context(cannot_write)?;
+        }
+        let mut answer = String::new();
+        let read = io::stdin().lock().read_line(&mut answer);
+        match read.context(|| "cannot read the answer".into())? {
+            0 => Ok(None),
+            _ => Ok(Some(answer.trim().to_owned())),
+        }
+    }
+
     /// Returns whether [`Ui::confirm`] can ask the user.
     pub fn may_ask(&self) -> bool {
         self.may_ask

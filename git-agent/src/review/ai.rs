@@ -244,6 +244,7 @@ fn ask(
         model: reviewer.model,
         role: reviewer.role,
         command: reviewer.command,
+        later: false,
     };
     let chosen = choose_agent::choose(&context.config, context.env, &wish)?;
     // The files before and after, as two commits that any git command in the scratch worktree can name.
@@ -276,6 +277,7 @@ fn ask(
         &Wish {
             states: vec![State::Ready],
             any: false,
+            fail_fast: false,
             deadline: within.map(|within| Instant::now() + within),
         },
         &|_| {},

@@ -206,7 +206,12 @@ fn waits(state: State, verdict: Verdict) -> bool {
 }
 
 /// Counts the work that a session is about to be judged on.
-fn waiting(context: &Context<'_>, listed: Listed, work: Work, review: &Review) -> Result<Waiting> {
+pub fn waiting(
+    context: &Context<'_>,
+    listed: Listed,
+    work: Work,
+    review: &Review,
+) -> Result<Waiting> {
     let base = context.repo.tree_of(work.base)?;
     let counts = context.repo.numstat(base, work.tree)?;
     let lines = || counts.iter().filter_map(|counted| counted.lines);
@@ -239,6 +244,13 @@ fn decide_one(
         work,
         unseen,
     })
+}
+
+/// Approves a session's work exactly as the user was shown it; fails if it has changed meanwhile.
+pub fn approve_as_shown(context: &Context<'_>, listed: &Listed, seen: &Work) -> Result<()> {
+    let work = give(context, listed, Verdict::Approve, "", Some(seen))?;
+    last_seen::remember(context, listed.session.sid, &work)?;
+    git_notes::refresh(context)
 }
 
 /// Returns the files as they were when the work was last shown, and how many are not like that any more.

@@ -87,6 +87,8 @@ pub enum Verb {
     Recreate(Later<crate::restore::Recreate>),
     /// Remove worktrees of sessions that are merged or closed, and merged branches
     Clean(Later<crate::clean::Clean>),
+    /// Give up sessions: end them, remove their worktrees and branches; 'restore' brings them back
+    Discard(Later<crate::discard::Discard>),
     /// Find and repair problems, such as the remains of a crash
     Doctor(Later<crate::doctor::Doctor>),
     /// Show and change settings; list agents and roles

@@ -15,7 +15,7 @@ use git_agent::session::worktree::ignored_files;
 
 #[derive(Debug, Args)]
 #[command(mut_arg("names", |arg| arg.help(
-    "Sessions: names, ids, or ends of ids (default: all that are merged or closed)"
+    "Sessions: names or their beginnings, ids, @3 of the last list, '-' the last (default: all that are merged or closed)"
 )))]
 pub struct Clean {
     #[command(flatten)]
@@ -46,6 +46,7 @@ pub fn run(env: &Env, args: &Clean) -> Result<u8> {
             named,
             keep_failed: args.keep_failed,
             dry_run: args.dry_run,
+            ..Options::default()
         };
         let (cleaned, folded) = clean::clean(context, &chosen, options)?;
         if folded > 0 {

@@ -6,12 +6,14 @@ use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::session_args::Choice;
 use git_agent::invoke::{OutputArgs, in_repo};
-use git_agent::listing::list;
+use git_agent::listing::list::{self, Rows};
 use git_agent::listing::row::Summary;
+use git_agent::output::human::count;
 use git_agent::output::sessions::{self, When};
 use git_agent::output::terminal::sanitize::one_line;
 use git_agent::output::{Format, Ui, json, porcelain};
 use git_agent::selection::Selection;
+use git_agent::session::recent;
 
 use crate::watch;
 
@@ -29,10 +31,10 @@ pub struct List {
 /// Runs the verb.
 pub fn run(env: &Env, args: &List) -> Result<u8> {
     in_repo::run(env, args.output.options(), |context, ui| {
+        let selection = args.choice.selection().spelled_out(context)?;
         if args.watch {
-            return watch::watch(context, ui, args.choice.selection());
+            return watch::watch(context, ui, selection);
         }
-        let selection = args.choice.selection();
         let listed = list::list(context, &selection)?;
         for (name, reason) in &listed.unreadable {
             let (name, reason) = (one_line(name), one_line(reason));
@@ -43,7 +45,7 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
         }
         write(context, ui, &listed.rows)?;
         if listed.rows.is_empty() && ui.format() == Format::Human {
-            nothing(ui, listed.is_empty, &selection);
+            nothing(ui, &listed, &selection);
         }
         Ok(0)
     })
@@ -59,13 +61,23 @@ pub fn write(context: &Context<'_>, ui: &Ui, rows: &[Summary]) -> Result<()> {
             }
             Ok(())
         }
-        Format::Human => ui.table(&sessions::table(rows, &When::Ago(context.env.now()))),
+        Format::Human => {
+            recent::note_rows(context, rows.iter().map(|row| row.id.as_str()));
+            ui.table(&sessions::table(rows, &When::Ago(context.env.now())))
+        }
     }
 }
 
 /// Says why the list is empty.
-fn nothing(ui: &Ui, is_empty: bool, selection: &Selection) {
-    if is_empty {
+fn nothing(ui: &Ui, listed: &Rows, selection: &Selection) {
+    if listed.others > 0 {
+        let others = count(listed.others as u64, "session");
+        let own = if listed.is_empty { "" } else { "open " };
+        ui.narrate(format!(
+            "no {own}sessions of your own; {others} of teammates"
+        ));
+        ui.hint("git agent list --all");
+    } else if listed.is_empty {
         ui.narrate("no sessions yet");
         ui.hint("git agent new \"<task>\"");
     } else if selection.is_empty() {

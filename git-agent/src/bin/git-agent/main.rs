@@ -1,6 +1,7 @@
 //! `git agent`: the command line.
 
 mod answer;
+mod answer_view;
 mod args;
 mod attach;
 mod changed_sessions;
@@ -11,6 +12,7 @@ mod config;
 mod config_view;
 mod created_sessions;
 mod demo;
+mod discard;
 mod doctor;
 mod enter;
 mod event_format;
@@ -19,6 +21,7 @@ mod fetched_refs;
 mod forget;
 mod fork;
 mod install;
+mod intent;
 mod list;
 mod log;
 mod new;
@@ -69,9 +72,16 @@ fn main() -> ExitCode {
         match arguments.first().and_then(|first| first.to_str()) {
             Some(shim::VERB) => return Err(shim::exec_shim(arguments[1..].iter().cloned())),
             Some(launch::VERB) => return supervise(env, &arguments[1..]),
-            Some(complete::VERB) => return complete::run::<Cli>(env, &arguments[1..]),
+            Some(complete::VERB) => {
+                return complete::run::<Cli>(env, &intent::to_complete(&arguments[1..]));
+            }
+            _ => {}
+        }
+        let arguments = &*intent::meant(env, arguments)?;
+        match arguments.first().and_then(|first| first.to_str()) {
             // These programs parse their own arguments.
             Some("review" | "merge") => return Err(external(env, arguments)),
+            Some("--version") => return invoke::version("git-agent"),
             _ => {}
         }
         let cli: Cli = invoke::parse(arguments)?;
@@ -105,6 +115,7 @@ fn main() -> ExitCode {
             Verb::Rewind(args) => restore::rewind(env, &args),
             Verb::Recreate(args) => restore::recreate(env, &args),
             Verb::Clean(args) => clean::run(env, &args),
+            Verb::Discard(args) => discard::run(env, &args),
             Verb::Doctor(args) => doctor::run(env, &args),
             Verb::Config(args) => config::run(env, &args),
             Verb::Trust(args) => trust::run(env, &args),

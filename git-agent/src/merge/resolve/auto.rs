@@ -378,6 +378,7 @@ fn await_turn(context: &Context<'_>, resolver: &Session, options: &Options) -> R
     let wish = Wish {
         states: vec![State::Ready],
         any: false,
+        fail_fast: false,
         deadline: Instant::now().checked_add(options.timeout.unwrap_or(PATIENCE)),
     };
     match wait::wait(context, &[resolver.sid], &wish, &|_| {})? {

@@ -293,6 +293,7 @@ mod tests {
             kind: RequestKind::Permission,
             title: "rm x".into(),
             options: Vec::new(),
+            detail: String::new(),
         };
         assert_eq!(tell(8, call), "rm x");
         assert_eq!(tell(9, said("see")), "see");
@@ -306,6 +307,7 @@ mod tests {
             kind: RequestKind::Permission,
             title: title.into(),
             options: Vec::new(),
+            detail: String::new(),
         };
         let answer = |request: &str| Body::Answer {
             request: request.into(),

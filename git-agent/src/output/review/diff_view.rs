@@ -112,7 +112,11 @@ impl<'a> DiffView<'a> {
             ui.warning(format!("'{name}' {}", sessions::UNSHARED));
         }
         let work = if human && options.scope == Scope::Branch {
-            early_diff::show(self, listed, gathering)?
+            let work = early_diff::show(self, listed, gathering)?;
+            if options.paths.is_empty() && work.tree == context.repo.tree_of(work.base)? {
+                ui.narrate("no changes");
+            }
+            work
         } else {
             let (work, review) = self.look(listed, gathering)?;
             let compared = diff_scope::compared(context, listed, &work, options.scope)?;
@@ -130,6 +134,9 @@ impl<'a> DiffView<'a> {
                 attributes: context.repo.tree_of(work.base)?,
             };
             self.show(trees, self.program(trees, &[])?.stream()?, &placed)?;
+            if trees.old == trees.new {
+                ui.narrate("no changes");
+            }
             work
         };
         if options.shows_all_news() {

@@ -59,6 +59,7 @@ fn a_conversation_reads_well() {
             request: "r".into(),
             kind: "permission".into(),
             title: "Run rm?".into(),
+            detail: String::new(),
             options: vec![Choice {
                 id: "once".into(),
                 label: "Allow once".into(),
@@ -198,6 +199,7 @@ fn nothing_foreign_reaches_the_terminal() {
             request: text(),
             kind: evil.into(),
             title: text(),
+            detail: text(),
             options: vec![Choice {
                 id: text(),
                 label: text(),

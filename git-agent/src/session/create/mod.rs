@@ -4,6 +4,7 @@
 pub mod carry;
 pub mod choose_agent;
 pub mod fork;
+pub mod introduction;
 pub mod location;
 pub mod start;
 pub mod worktreeinclude;
@@ -22,10 +23,10 @@ use crate::model::event::Body;
 use crate::model::name;
 use crate::model::session::{Person, Session, SessionId};
 use crate::process::lock::Lock;
-use crate::session::caller;
 use crate::session::supervisor::launch::{self, Starting};
 use crate::session::worktree::{environment, setup, work};
-use crate::store::list::{Listing, Scope, find_in};
+use crate::session::{caller, recent};
+use crate::store::list::{Listed, Listing, Scope, candidates, find_in};
 use crate::store::log::writer::SessionWriter;
 use crate::store::refname::RefName;
 
@@ -107,12 +108,12 @@ pub fn create(context: &Context<'_>, options: &Options) -> Result<Created> {
     let after = options
         .after
         .iter()
-        .map(|wanted| find_in(&listing, wanted).map(|listed| listed.session.sid))
+        .map(|wanted| recent::find(context, &listing, wanted).map(|listed| listed.session.sid))
         .collect::<Result<Vec<_>>>()?;
     let host = options
         .shares
         .as_deref()
-        .map(|wanted| find_in(&listing, wanted))
+        .map(|wanted| recent::find(context, &listing, wanted))
         .transpose()?;
     let host = host.map(|listed| listed.session.clone());
     let start = find_start(context, options, &listing, host.as_ref())?;
@@ -176,9 +177,7 @@ fn find_start(
         return of_session(host, &host.name);
     }
     if let Some(from) = &options.from {
-        if let Ok(listed) = find_in(listing, from)
-            && repo.branch_tip(from)?.is_none()
-        {
+        if let Some(listed) = named_session(context, listing, from)? {
             let start = of_session(&listed.session, from)?;
             // One's own session may have more than it has committed.
             let commit = match listed.is_mine() {
@@ -201,13 +200,40 @@ fn find_start(
     }
     let head = repo.head()?;
     let commit = head.commit.ok_or_else(|| {
-        Error::fatal("this branch has no commit to start from")
-            .hint("git commit --allow-empty -m \"first commit\"")
+        let error = Error::fatal("this branch has no commit to start from");
+        match repo.work_tree() {
+            Some(_) => error.hint("git commit --allow-empty -m \"first commit\""),
+            None => error.hint("push a first commit to it"),
+        }
     })?;
     Ok(Start {
         commit,
         called: "HEAD".to_owned(),
         parent: head.branch,
+    })
+}
+
+/// Returns the session that a start is taken from. The whole name of a session comes before a revision, and the
+/// beginning of one after it.
+fn named_session<'l>(
+    context: &Context<'_>,
+    listing: &'l Listing,
+    from: &str,
+) -> Result<Option<&'l Listed>> {
+    if context.repo.branch_tip(from)?.is_some() {
+        return Ok(None);
+    }
+    let wanted = recent::spelled_out(context, from)?;
+    if let [one] = candidates(listing, &wanted).as_slice() {
+        return Ok(Some(one));
+    }
+    if context.repo.resolve_commit(from).is_ok() {
+        return Ok(None);
+    }
+    find_in(listing, &wanted).map(Some).map_err(|_| {
+        Error::fatal(format!("'{from}' is neither a revision nor a session"))
+            .hint("git branch -a")
+            .hint("git agent list --all")
     })
 }
 
