@@ -3,6 +3,7 @@
 mod apply;
 mod args;
 mod conflicts;
+mod group_verdict;
 mod merge;
 mod merge_args;
 mod queue;

@@ -10,7 +10,7 @@ use git_agent::output::merge::report;
 use git_agent::output::{Format, Ui};
 
 use crate::merge_args::Merge;
-use crate::{apply, undo};
+use crate::{apply, group_verdict, undo};
 
 /// Runs the verb. Exit code 1 means that a chosen session was not merged.
 pub fn run(env: &Env, args: &Merge) -> Result<u8> {
@@ -22,13 +22,23 @@ pub fn run(env: &Env, args: &Merge) -> Result<u8> {
             return apply::run(context, ui, &args.names);
         }
         let tell = &mut |told: run::Told<'_>| report::told(ui, &told);
-        let agree = &mut |plan: &MergePlan| agree(ui, plan, args.yes);
+        // An approval of the shown work is the confirmation.
+        let asked = args.yes || args.verdict.approve;
+        let agree = &mut |plan: &MergePlan| agree(ui, plan, asked);
         if args.go_on || args.abort {
             let agree = &mut |plan: &MergePlan| self::agree(ui, plan, true);
             return match recover::take_up(context, args.go_on, tell, agree)? {
                 Some((request, outcome)) => show(ui, outcome.as_ref(), &request),
                 None => Ok(0),
             };
+        }
+        if let Some(group) = &args.group
+            && (args.verdict.approve || args.verdict.of_part().is_some())
+        {
+            let all = group_verdict::decide(context, ui, group, &args.verdict, args.yes)?;
+            if !all || !args.verdict.approve {
+                return Ok(u8::from(!all));
+            }
         }
         let request = args.request();
         if args.dry_run {

@@ -5,6 +5,8 @@ use git_agent::invoke::OutputArgs;
 use git_agent::merge::run::MergeRequest;
 use git_agent::model::merge::Style;
 
+use crate::group_verdict::VerdictArgs;
+
 /// The options of a merge.
 #[derive(Debug, Args)]
 pub struct Merge {
@@ -16,7 +18,9 @@ pub struct Merge {
     into: Option<String>,
     /// Merge the sessions of a group
     #[arg(long, value_name = "GROUP", conflicts_with = "names")]
-    group: Option<String>,
+    pub group: Option<String>,
+    #[command(flatten)]
+    pub verdict: VerdictArgs,
     #[command(flatten)]
     style: StyleArgs,
     #[command(flatten)]

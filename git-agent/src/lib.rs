@@ -25,6 +25,7 @@
 //! | `session` | creating, running, stopping and removing sessions |
 //! | `review` | comments, verdicts, and sending a review back to the agent |
 //! | `selection` | which sessions a person means |
+//! | `plan` | tasks split into parts: plans from files, roles or an agent, and the sessions that carry them out |
 //! | `merge` | sessions on their way into a branch: planned, built in memory, tested, landed, undone |
 //! | `share` | pushing refs to a remote, and accepting the refs of teammates after a check |
 //! | `listing` | sessions as rows and in detail, and why a line exists |
@@ -122,6 +123,7 @@ pub mod listing;
 pub mod merge;
 pub mod model;
 pub mod output;
+pub mod plan;
 pub mod process;
 pub mod redact;
 pub mod review;

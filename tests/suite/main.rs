@@ -41,6 +41,7 @@ mod merge_locks;
 mod merge_obstacles;
 mod merge_plan;
 mod merge_resolve;
+mod plan_start;
 mod readme;
 mod review_ahead;
 mod review_anchors;

@@ -362,8 +362,9 @@ fn servers_and_skills_reach_the_agent() {
     let opened = fs::read(store(&sandbox).join("opened.json")).expect("it was opened");
     let opened: Value = serde_json::from_slice(&opened).expect("JSON");
     let servers = opened["mcpServers"].as_array().expect("a list");
-    assert_eq!(servers.len(), 1, "{opened}");
+    assert_eq!(servers.len(), 2, "{opened}");
     assert_eq!(servers[0]["name"], "docs");
+    assert_eq!(servers[1]["name"], "git-agent", "our own comes last");
     assert!(
         servers[0]["command"]
             .as_str()

@@ -207,6 +207,20 @@ pub const OF_ROLE: &[Key] = &[
         true,
         "The purpose of the role, in one line",
     ),
+    key(
+        "dependsOn",
+        "",
+        Kind::Names,
+        true,
+        "Roles whose parts of a plan must be done before this one starts, by name",
+    ),
+    key(
+        "directory",
+        "",
+        Kind::Text,
+        true,
+        "The directory that the role works in, relative to the repository",
+    ),
     key("maxCost", "", Kind::Money, true, "As agent.maxCost"),
     key("maxCpu", "", Kind::Number, true, "As agent.maxCpu"),
     key("maxMemory", "", Kind::Number, true, "As agent.maxMemory"),
@@ -227,6 +241,13 @@ pub const OF_ROLE: &[Key] = &[
         "Files with instructions for the role's agent, relative to the repository",
     ),
     key("stuckAfter", "", Kind::Span, true, "As agent.stuckAfter"),
+    key(
+        "task",
+        "",
+        Kind::Text,
+        true,
+        "The share of the role in a plan that names no task for it",
+    ),
     key("timeout", "", Kind::Span, true, "As agent.timeout"),
     key(
         "whenStuck",
@@ -234,6 +255,13 @@ pub const OF_ROLE: &[Key] = &[
         Kind::Word(&["wait", "restart", "stop"]),
         true,
         "As agent.whenStuck",
+    ),
+    key(
+        "worktreePrefix",
+        "",
+        Kind::Prefix,
+        true,
+        "The start of the folder names of its worktrees",
     ),
 ];
 

@@ -36,6 +36,9 @@ pub struct Choice {
     /// Short for --state failed
     #[arg(long, conflicts_with = "names")]
     pub failed: bool,
+    /// Short for --state blocked
+    #[arg(long, conflicts_with = "names", hide_short_help = true)]
+    pub blocked: bool,
     /// Short for --state draft
     #[arg(long, conflicts_with = "names", hide_short_help = true)]
     pub draft: bool,
@@ -80,6 +83,7 @@ impl Choice {
             (self.waiting, State::Waiting),
             (self.ready, State::Ready),
             (self.failed, State::Failed),
+            (self.blocked, State::Blocked),
             (self.draft, State::Draft),
             (self.queued, State::Queued),
             (self.preparing, State::Preparing),

@@ -10,13 +10,14 @@ use crate::listing::row::{self, Summary, timestamp};
 use crate::listing::verdicts::{self, Judgement};
 use crate::model::event::{Body, Event};
 use crate::model::known::Finding;
+use crate::model::session::settings::BasedOn;
 use crate::model::session::{SessionId, State};
 use crate::selection;
 use crate::session::control::recover;
 use crate::session::control::requests::{REQUEST, Request, open_requests};
 use crate::session::events;
 use crate::session::events::timeline;
-use crate::session::supervisor::prompts;
+use crate::session::supervisor::{dependencies, prompts};
 use crate::session::worktree::work;
 use crate::signature::{self, SignatureStatus};
 use crate::store::list::Listed;
@@ -42,6 +43,15 @@ pub struct Detail {
     /// The port reserved for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u64>,
+    /// The part of a plan that it carries out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// Why it has not started: the sessions that it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// The commit that it was cut from, with the work of other sessions in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub based_on: Option<BasedOn>,
     /// Its open question, while it waits for an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Request>,
@@ -131,6 +141,12 @@ fn gather(
         parent_session: session.parent_session,
         vendor_session: session.vendor_session.clone(),
         port: session.settings.port.map(u64::from),
+        part: session.settings.part.clone(),
+        waits: match listed.is_mine() {
+            true => dependencies::explain(context, session)?,
+            false => None,
+        },
+        based_on: session.settings.based_on.clone(),
         request: match session.status {
             State::Waiting => open_request(context, listed)?,
             _ => None,

@@ -2,7 +2,9 @@
 
 pub mod comparison;
 pub mod detail;
+pub mod group;
 pub mod list;
+pub mod mcp;
 pub mod overview;
 pub mod review_columns;
 pub mod reviews;

@@ -20,6 +20,7 @@ use crate::model::session::{Exit, Progress, Session, State, Usage};
 use crate::review::records;
 use crate::session::supervisor::launch;
 use crate::session::worktree::base::{self, Branches};
+use crate::session::worktree::work;
 use crate::signature::cache;
 use crate::store::list::Listed;
 
@@ -418,7 +419,9 @@ impl<'a> Facts<'a> {
             None => return recorded(),
         };
         match self.repo.merge_base(parent, head) {
-            Ok(Some(base)) => Some(base),
+            Ok(Some(base)) => work::past_dependencies(self.repo, session, Some(base))
+                .ok()
+                .flatten(),
             _ => recorded(),
         }
     }

@@ -177,6 +177,20 @@ pub enum Body {
         /// The notice, in words.
         text: String,
     },
+    /// A message between sessions, in the transcript of both.
+    Message {
+        /// The id that an answer names.
+        message: String,
+        /// The sender's name, or `user`.
+        from: String,
+        /// The receiver's name.
+        to: String,
+        /// The message that it answers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        re: Option<String>,
+        /// The text.
+        text: String,
+    },
     /// The branch was submitted for review.
     Submit {
         /// The tip of the branch.
@@ -258,6 +272,7 @@ impl Body {
             Body::Output { .. } => "output",
             Body::Error { .. } => "error",
             Body::Notice { .. } => "notice",
+            Body::Message { .. } => "message",
             Body::Submit { .. } => "submit",
             Body::Merged { .. } => "merged",
             Body::Raw { .. } => "raw",

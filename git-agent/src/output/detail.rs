@@ -69,6 +69,7 @@ pub fn write(env: &Env, ui: &Ui, detail: &Detail) -> Result<()> {
         };
         sheet.line(label, one_line(&reason))?;
     }
+    sheet.maybe("waits", detail.waits.as_deref())?;
     for prompt in &detail.waiting_prompts {
         sheet.line("waits", one_line(prompt))?;
     }
@@ -85,7 +86,19 @@ pub fn write(env: &Env, ui: &Ui, detail: &Detail) -> Result<()> {
         }
         sheet.line("branch", text)?;
     }
+    sheet.maybe("part", detail.part.as_deref())?;
     sheet.maybe("base", detail.base.as_deref())?;
+    for contained in detail
+        .based_on
+        .iter()
+        .flat_map(|based_on| &based_on.sessions)
+    {
+        let tip = contained.tip.get(..12).unwrap_or(&contained.tip);
+        sheet.line(
+            "contains",
+            format!("{} at {tip}", one_line(&contained.name)),
+        )?;
+    }
     sheet.maybe("worktree", row.worktree.as_deref())?;
     if let Some(text) = changes(&row.changes) {
         sheet.line("changes", text)?;

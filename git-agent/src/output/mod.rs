@@ -6,6 +6,7 @@
 //! themselves.
 
 pub mod detail;
+pub mod group;
 pub mod human;
 pub mod json;
 pub mod merge;

@@ -223,6 +223,21 @@ impl<'u> Writer<'u> {
                 block(Some(Slot::Bad), "! ", &text)
             }
             Body::Notice { text } => block(Some(Slot::Dim), "-- ", text),
+            Body::Message {
+                message,
+                from,
+                to,
+                text,
+                ..
+            } => {
+                let mut lines = one(
+                    Some(Slot::Tool),
+                    "-- ",
+                    &format!("message {message} from {from} to {to}"),
+                );
+                lines.extend(block(None, "   ", text));
+                lines
+            }
             Body::Submit { commit } => one(
                 Some(Slot::Good),
                 "-- ",

@@ -19,6 +19,7 @@ pub mod control;
 pub mod conversation;
 pub mod create;
 pub mod events;
+pub mod exchange;
 pub mod list;
 pub mod supervisor;
 pub mod task_text;

@@ -6,11 +6,13 @@ use git_agent::env::Env;
 use git_agent::error::Result;
 use git_agent::invoke::session_args::Choice;
 use git_agent::invoke::{OutputArgs, in_repo};
+use git_agent::listing::group::{self, GroupView};
 use git_agent::listing::list;
 use git_agent::listing::row::Summary;
+use git_agent::model::event::Event;
 use git_agent::output::sessions::{self, When};
 use git_agent::output::terminal::sanitize::one_line;
-use git_agent::output::{Format, Ui, json, porcelain};
+use git_agent::output::{Format, Ui, group as group_view, json, porcelain, transcript};
 use git_agent::selection::Selection;
 
 use crate::watch;
@@ -33,6 +35,11 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
             return watch::watch(context, ui, args.choice.selection());
         }
         let selection = args.choice.selection();
+        if let [name] = selection.names.as_slice()
+            && let Some(group) = find_group(context, ui, name)?
+        {
+            return write_group(env, ui, &group).map(|()| 0);
+        }
         let listed = list::list(context, &selection)?;
         for (name, reason) in &listed.unreadable {
             let (name, reason) = (one_line(name), one_line(reason));
@@ -47,6 +54,25 @@ pub fn run(env: &Env, args: &List) -> Result<u8> {
         }
         Ok(0)
     })
+}
+
+fn find_group(context: &Context<'_>, ui: &Ui, name: &str) -> Result<Option<GroupView>> {
+    let human = ui.format() == Format::Human;
+    let shown = |event: &Event| human && transcript::is_worth_showing(&event.body);
+    group::find(context, name, &shown)
+}
+
+fn write_group(env: &Env, ui: &Ui, group: &GroupView) -> Result<()> {
+    match ui.format() {
+        Format::Json => json::write_list(ui, "groups", [group]),
+        Format::Porcelain { nul } => {
+            for row in &group.sessions {
+                porcelain::write_record(&mut ui.out(), nul, sessions::record(&row.summary))?;
+            }
+            Ok(())
+        }
+        Format::Human => group_view::write(env, ui, group),
+    }
 }
 
 /// Writes rows in the form that was asked for.

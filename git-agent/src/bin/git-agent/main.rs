@@ -2,6 +2,8 @@
 
 mod answer;
 mod args;
+mod artifact;
+mod artifact_input;
 mod attach;
 mod changed_sessions;
 mod clean;
@@ -21,7 +23,10 @@ mod fork;
 mod install;
 mod list;
 mod log;
+mod mcp;
+mod message;
 mod new;
+mod plan_view;
 mod purge;
 mod push;
 mod remote_findings;
@@ -31,6 +36,7 @@ mod send;
 mod shared_refs;
 mod show;
 mod snapshot;
+mod start;
 mod stop;
 mod trust;
 mod update;
@@ -77,6 +83,7 @@ fn main() -> ExitCode {
         let cli: Cli = invoke::parse(arguments)?;
         match cli.verb {
             Verb::New(args) => new::run(env, &args),
+            Verb::Start(args) => start::run(env, &args),
             Verb::List(args) => list::run(env, &args),
             Verb::Show(args) => show::run(env, &args),
             Verb::Log(args) => log::run(env, &args),
@@ -92,6 +99,9 @@ fn main() -> ExitCode {
             Verb::Restart(args) => restart::restart(env, &args),
             Verb::Resume(args) => restart::resume(env, &args),
             Verb::Attach(args) => attach::run(env, &args),
+            Verb::Artifact(args) => artifact::run(env, &args),
+            Verb::Message(args) => message::run(env, &args),
+            Verb::Mcp(args) => mcp::run(env, &args),
             Verb::Commit(args) => commit::run(env, &args),
             Verb::Fork(args) => fork::run(env, &args),
             Verb::Update(args) => update::run(env, &args),

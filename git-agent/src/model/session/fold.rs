@@ -78,6 +78,7 @@ impl Session {
             | Body::ToolResult { .. }
             | Body::Edit { .. }
             | Body::Notice { .. }
+            | Body::Message { .. }
             | Body::Merged { .. }
             | Body::Raw { .. }
             | Body::Unknown(_) => {}

@@ -150,7 +150,11 @@ impl Slot {
             State::Queued | State::Preparing | State::Running => Slot::Running,
             State::Waiting | State::ChangesRequested => Slot::Waiting,
             State::Ready | State::Approved => Slot::Good,
-            State::Failed | State::Interrupted | State::Stuck | State::Rejected => Slot::Bad,
+            State::Failed
+            | State::Blocked
+            | State::Interrupted
+            | State::Stuck
+            | State::Rejected => Slot::Bad,
             State::Draft | State::Merged | State::Stopped | State::Discarded | State::Unknown => {
                 Slot::Dim
             }

@@ -8,6 +8,7 @@ pub mod location;
 pub mod start;
 pub mod worktreeinclude;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::git::snapshot::capture::Checkout;
 use crate::git::worktree::{self, AddOptions, ProvenSafe};
 use crate::model::event::Body;
 use crate::model::name;
+use crate::model::plan::Gate;
 use crate::model::session::{Person, Session, SessionId};
 use crate::process::lock::Lock;
 use crate::session::caller;
@@ -74,6 +76,29 @@ pub struct Options {
     pub conversation: Option<bool>,
     /// The session whose conflict it resolves.
     pub resolves: Option<SessionId>,
+    /// The part of a plan that it carries out.
+    pub part: Option<PartFacts>,
+}
+
+/// What a plan says about one of its parts.
+#[derive(Debug, Clone, Default)]
+pub struct PartFacts {
+    /// The part's name.
+    pub name: String,
+    /// Its share of the task, for lists: the prompt says more.
+    pub task: String,
+    /// The gate of its dependencies.
+    pub gate: Gate,
+    /// How many parts may run at once.
+    pub batch_size: Option<u32>,
+    /// The directory that it works in.
+    pub directory: Option<String>,
+    /// The artifacts that it must leave.
+    pub produces: Vec<String>,
+    /// Limits, by the name of their setting.
+    pub limits: BTreeMap<String, String>,
+    /// The name of its branch, if the plan gives one.
+    pub branch: Option<String>,
 }
 
 /// A session that was made.
@@ -257,8 +282,18 @@ fn reserve(
             host.worktree.clone().map(PathBuf::from),
         ),
         None => {
-            let branch = location::branch(context, options.role.as_deref(), &chosen)?;
-            let path = dir.join(&chosen);
+            let given = options.part.as_ref().and_then(|part| part.branch.clone());
+            let (branch, folder) = match given {
+                Some(branch) => {
+                    let branch = location::free_branch(context, &branch)?;
+                    (branch.clone(), branch.replace('/', "-"))
+                }
+                None => (
+                    location::branch(context, options.role.as_deref(), &chosen)?,
+                    location::folder(context, options.role.as_deref(), &chosen),
+                ),
+            };
+            let path = dir.join(folder);
             refuse_taken(context, &branch, &path)?;
             (Some(branch), Some(path))
         }
@@ -296,6 +331,10 @@ fn reserve(
     };
     let mut session = Session::new(sid, store.require_writer()?, chosen, author);
     session.task.clone_from(&options.task);
+    if let Some(part) = &options.part {
+        session.task.clone_from(&part.task);
+        keep_part(&mut session, part);
+    }
     session.agent.clone_from(&options.agent);
     session.model.clone_from(&options.model);
     session.role.clone_from(&options.role);
@@ -340,6 +379,19 @@ fn reserve(
     crate::session::supervisor::prompts::keep_first(context, sid, &options.task)?;
     crate::session::create::choose_agent::keep_command(store, sid, &options.command)?;
     Ok((writer.session().clone(), starting))
+}
+
+/// Records what a plan says about a session.
+fn keep_part(session: &mut Session, part: &PartFacts) {
+    let settings = &mut session.settings;
+    for (key, value) in &part.limits {
+        settings.set(key, &value.as_str().into());
+    }
+    settings.part = Some(part.name.clone());
+    settings.gate = Some(part.gate);
+    settings.batch_size = part.batch_size;
+    settings.directory.clone_from(&part.directory);
+    settings.produces = Some(part.produces.clone()).filter(|names| !names.is_empty());
 }
 
 fn refuse_taken(context: &Context<'_>, branch: &str, path: &Path) -> Result<()> {

@@ -7,7 +7,9 @@ pub mod dependencies;
 pub mod inbox;
 pub mod launch;
 pub mod limits;
+pub(crate) mod mend;
 pub mod notify;
+pub(crate) mod part;
 pub mod prompts;
 pub(crate) mod queue;
 pub mod rate_limit;
@@ -36,6 +38,7 @@ use crate::process::tree::{self, KillCare};
 use crate::session::checks::dead_turns::{self, Occupancy};
 use crate::session::checks::read_only::Hold;
 use crate::session::checks::turn as turn_checks;
+use crate::session::supervisor::dependencies::Base;
 use crate::session::supervisor::inbox::{Inbox, Sending};
 use crate::session::supervisor::launch::RunFile;
 use crate::session::supervisor::notify::Notifier;
@@ -141,13 +144,26 @@ fn end_leftovers(context: &Context<'_>, sid: SessionId) -> Result<()> {
     Ok(())
 }
 
+/// Whether a turn can begin.
+enum Readiness {
+    Ready,
+    /// A session that it depends on went back to work.
+    NotYet,
+    /// It was stopped, blocked or failed on the way.
+    Over,
+}
+
 struct Supervisor<'c, 'a> {
     context: &'c Context<'a>,
     live: Live<'a>,
     spec: AgentSpec,
     driver: Box<dyn Driver>,
     slot: Option<Lock>,
+    /// The slot of its group, where that limits how many run at once.
+    group_slot: Option<Lock>,
     worktree: Option<Hold>,
+    /// The prompt of the current turn, as it was sent.
+    last_prompt: String,
     /// When the last attempt at a turn began, and how long it took.
     began: Instant,
     worked: Duration,
@@ -180,7 +196,9 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             spec,
             driver,
             slot: None,
+            group_slot: None,
             worktree: None,
+            last_prompt: String::new(),
             began: Instant::now(),
             worked: Duration::ZERO,
         })
@@ -222,6 +240,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
                 return Ok(false);
             }
             self.live.writer.append(set::inbox_done(Some(id)))?;
+            self.live.record_notes(&prompt.notes)?;
             self.live.writer.append(Body::Prompt {
                 text: prompt.text.clone(),
                 from: prompt.from,
@@ -230,6 +249,9 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             // A message leaves the inbox only once it is recorded.
             self.live.writer.sync()?;
             self.live.inbox().remove(id)?;
+            for (note, _) in &prompt.notes {
+                self.live.inbox().remove(*note)?;
+            }
             self.turn(prompt.text, prompt.again)?;
         }
     }
@@ -246,7 +268,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         if linger.is_zero() || !self.driver.capabilities().stays {
             return Ok(false);
         }
-        self.slot = None;
+        self.free_slots();
         self.worktree = None;
         let until = Instant::now() + linger;
         while Instant::now() < until && !self.live.is_unwanted()? {
@@ -259,14 +281,28 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     /// Brings the session to the point where a turn may begin. `false` when it was stopped or failed on the way.
     fn get_ready(&mut self) -> Result<bool> {
-        if self.slot.is_none() {
-            if !self.session().status.is_working() {
-                self.live.writer.set_status(State::Queued, "")?;
+        loop {
+            if self.slot.is_none() {
+                if !self.session().status.is_working() {
+                    self.live.writer.set_status(State::Queued, "")?;
+                }
+                if !self.await_dependencies()? || !self.await_turn()? || !self.await_worktree()? {
+                    return Ok(false);
+                }
             }
-            if !self.await_dependencies()? || !self.await_turn()? || !self.await_worktree()? {
-                return Ok(false);
+            match self.make_ready()? {
+                Readiness::Ready => return Ok(true),
+                Readiness::Over => return Ok(false),
+                Readiness::NotYet => {
+                    self.free_slots();
+                    self.worktree = None;
+                }
             }
         }
+    }
+
+    /// Prepares the worktree for a turn.
+    fn make_ready(&mut self) -> Result<Readiness> {
         dead_turns::settle(self.context, &mut self.live, Occupancy::Held)?;
         if let Some(moved) = work::moved(self.context, self.session())? {
             work::record_move(&mut self.live.writer, &moved)?;
@@ -275,11 +311,9 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         if !self.has_worktree(&path)? || self.session().settings.set_up.is_none() {
             // Most preparations are over at once: this goes to git with the next thing that must, or by itself soon.
             self.live.writer.note_status(State::Preparing, "")?;
-            if !self.prepare(&path)? {
-                return Ok(false);
-            }
+            return self.prepare(&path);
         }
-        Ok(true)
+        Ok(Readiness::Ready)
     }
 
     /// Returns whether the worktree is there and was finished; a change of its files that was interrupted is ended.
@@ -326,38 +360,18 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         }
     }
 
-    /// Lets a worktree lead to this repository again after the repository was moved: an agent in one that leads nowhere
-    /// would work without git, and nothing that it does could be told.
-    fn mend_link(&mut self, path: &Path) -> Result<()> {
-        if !worktree::leads_nowhere(path) {
-            return Ok(());
-        }
-        let repaired = worktree::repair(self.context.repo, path);
-        if worktree::leads_nowhere(path) {
-            let message = format!(
-                "the '.git' file of worktree '{}' does not lead to a repository",
-                path.display()
-            );
-            let error = Error::fatal(message).hint("git worktree repair");
-            return Err(match repaired {
-                Ok(()) => error,
-                Err(cause) => error.hint(cause.with_causes()),
-            });
-        }
-        let text = "the repository was moved: the worktree was repaired".to_owned();
-        self.live.writer.append(Body::Notice { text })?;
-        Ok(())
-    }
-
     /// Makes the worktree if need be, and runs the setup command in it.
-    fn prepare(&mut self, path: &Path) -> Result<bool> {
+    fn prepare(&mut self, path: &Path) -> Result<Readiness> {
         if self.session().settings.set_up.is_none()
             && let Some(start) = create::finish(self.context, self.session())?
         {
             self.set_base(start)?;
         }
         if !self.has_worktree(path)? {
-            self.make_worktree()?;
+            match self.make_worktree()? {
+                Readiness::Ready => {}
+                other => return Ok(other),
+            }
         }
         // The worktree may have brought files with secrets.
         self.live.writer.look_for(secrets::known(self.context));
@@ -365,28 +379,35 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         let environment = setup::environment(self.context, &self.spec, self.session())?;
         if let Err(reason) = setup::run(self.context, &mut self.live, path, environment)? {
             if self.live.ending.is_some() {
-                return self.stopped();
+                self.stopped()?;
+                return Ok(Readiness::Over);
             }
             self.live.writer.set_status(State::Failed, &reason)?;
             self.live.notify();
-            return Ok(false);
+            return Ok(Readiness::Over);
         }
         self.live.writer.append(set::set_up(Some(true)))?;
-        Ok(true)
+        Ok(Readiness::Ready)
     }
 
     /// Makes the worktree. One that was removed after a turn is restored with its uncommitted work.
-    fn make_worktree(&mut self) -> Result<()> {
+    fn make_worktree(&mut self) -> Result<Readiness> {
         let (context, session) = (self.context, self.session().clone());
         let guest = session.settings.shares.is_some();
         let worked = !guest && context.store.last_snapshot(session.sid)?.is_some();
         let made = match worked {
             true => restore::bring_back(context, &session, &Which::Last)
                 .map(|(_, notices)| (notices, None)),
-            false => dependencies::starting_point(context, &session).and_then(|start| {
-                let notices = create::prepare(context, &session, start, None)?;
-                Ok((notices, Some(start)))
-            }),
+            false => match dependencies::base(context, &session) {
+                Ok(Base::NotYet) => return Ok(Readiness::NotYet),
+                Ok(Base::Conflict(words)) => {
+                    self.block(&words)?;
+                    return Ok(Readiness::Over);
+                }
+                Ok(Base::Made(start, proof)) => create::prepare(context, &session, start, None)
+                    .map(|notices| (notices, Some((start, proof)))),
+                Err(error) => Err(error),
+            },
         };
         let (notices, start) = made.inspect_err(|error| {
             let _ = self.live.writer.set_status(State::Failed, error.message());
@@ -394,28 +415,13 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         for text in notices {
             self.live.writer.append(Body::Notice { text })?;
         }
-        match start {
-            Some(start) => self.set_base(start),
-            None => Ok(()),
+        if let Some((start, proof)) = start {
+            self.set_base(start)?;
+            if let Some(proof) = proof {
+                self.live.writer.append(set::based_on(Some(proof)))?;
+            }
         }
-    }
-
-    /// Removes the locks that a killed git left in the session's worktree: the agent's own git would refuse to work.
-    fn clear_locks(&mut self) -> Result<()> {
-        let removed = work::clear_locks(self.context, self.session())?;
-        if removed.is_empty() {
-            return Ok(());
-        }
-        let names: Vec<String> = removed
-            .iter()
-            .map(|lock| lock.display().to_string())
-            .collect();
-        let text = format!(
-            "removed the locks of a git process that was killed: {}",
-            names.join(", ")
-        );
-        self.live.writer.append(Body::Notice { text })?;
-        Ok(())
+        Ok(Readiness::Ready)
     }
 
     fn set_base(&mut self, start: ObjectId) -> Result<()> {
@@ -429,11 +435,13 @@ impl<'c, 'a> Supervisor<'c, 'a> {
     /// Runs a turn. One that continues an earlier one, `again`, is judged by the work of both.
     fn turn(&mut self, prompt: String, again: bool) -> Result<()> {
         let context = self.context;
+        self.last_prompt.clone_from(&prompt);
         let worktree = self.place()?;
         self.mend_link(&worktree)?;
         self.live.writer.look_for(secrets::known(context));
         let session = self.session().clone();
         let mut environment = setup::environment(context, &self.spec, &session)?;
+        self.provide_artifacts(&session, &mut environment)?;
         let guard = setup::guard(context, &session, &mut environment)?;
         if guard.is_none() && session.turns == 1 {
             let text = "this session runs without the guard".to_owned();
@@ -467,6 +475,14 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             environment,
             used: session.usage,
         };
+        let named = turn
+            .mcp_servers
+            .iter()
+            .any(|server| server.name == "git-agent");
+        if self.spec.takes_servers && !named {
+            let own = mcp_servers::own(context, &turn.environment)?;
+            turn.mcp_servers.extend(own);
+        }
         self.tell_of_servers(&turn)?;
         self.find_conversation(&mut turn)?;
         let claim = self.try_turn(&mut turn)?;
@@ -522,6 +538,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             verdict.state = State::Interrupted;
             verdict.reason = "the supervisor was ended".to_owned();
         }
+        self.settle_part(&mut verdict)?;
         let from = self.session().status;
         self.live.writer.append(Body::Status {
             from,
@@ -531,6 +548,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         })?;
         self.live.writer.flush()?;
         self.live.notify();
+        self.wake_others();
         // A limit ended this turn, not the session: the next prompt may be given.
         if matches!(self.live.ending, Some(Ending::Limit(_) | Ending::Stuck(_))) {
             self.live.ending = None;
