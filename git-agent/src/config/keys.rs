@@ -201,18 +201,18 @@ pub const OF_ROLE: &[Key] = &[
         "As agent.branchPrefix",
     ),
     key(
-        "description",
-        "",
-        Kind::Text,
-        true,
-        "The purpose of the role, in one line",
-    ),
-    key(
         "dependsOn",
         "",
         Kind::Names,
         true,
         "Roles whose parts of a plan must be done before this one starts, by name",
+    ),
+    key(
+        "description",
+        "",
+        Kind::Text,
+        true,
+        "The purpose of the role, in one line",
     ),
     key(
         "directory",

@@ -271,7 +271,7 @@ pub fn carry_out(
     Ok(started)
 }
 
-/// Adds to an error what is running already.
+/// Adds the parts that run already to an error.
 fn incomplete(error: Error, prepared: &Prepared, started: &[Started]) -> Error {
     if started.is_empty() {
         return error;

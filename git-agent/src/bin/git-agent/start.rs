@@ -122,7 +122,7 @@ fn begin(context: &Context<'_>, ui: &Ui, args: &Start) -> Result<u8> {
 fn agrees(ui: &Ui, prepared: &Prepared) -> Result<bool> {
     if !ui.may_ask() {
         return Err(
-            Error::usage("nobody can be asked whether to start this plan")
+            Error::usage("the plan needs a confirmation, and this is not a terminal")
                 .hint("git agent start --yes …    start without a question")
                 .hint("git agent start --dry-run …    only show the plan"),
         );

@@ -1,4 +1,4 @@
-//! Reading loose JSON: fields are taken by name, and those that nobody took are kept.
+//! Reading loose JSON: fields are taken by name, and the others are kept.
 
 use serde_json::{Map, Value};
 

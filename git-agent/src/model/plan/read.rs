@@ -74,7 +74,7 @@ pub fn read_value(value: Value) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Keeps what is left of an object, if anything is.
+/// Keeps the rest of an object, unless it is empty.
 fn keep(other: &mut Map<String, Value>, key: &str, rest: Map<String, Value>) {
     if !rest.is_empty() {
         other.insert(key.to_owned(), Value::Object(rest));

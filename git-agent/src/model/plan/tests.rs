@@ -1,3 +1,5 @@
+//! Plans: the formats that are read, the problems that are found, waves and overlaps.
+
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -252,10 +252,10 @@ pub fn get(context: &Context<'_>, wanted: &str) -> Result<(Artifact, Vec<u8>)> {
         return Err(Error::fatal(format!("no artifact '{wanted}'")).hint("git agent artifact list"));
     };
     if of.is_none() && differ.len() > 1 {
-        let session = shell_word(&artifact.session);
+        let full = shell_word(format!("{}/{name}", artifact.session));
         return Err(
             Error::fatal(format!("several sessions have an artifact '{name}'"))
-                .hint(format!("git agent artifact get {session}/{name}")),
+                .hint(format!("git agent artifact get {full}")),
         );
     }
     let content = context.store.attached(listed, &artifact.sha256)?;

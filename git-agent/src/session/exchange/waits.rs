@@ -1,4 +1,4 @@
-//! Who waits for an answer of whom: a file for each wait, so that a circle is refused before it begins.
+//! The waits of sessions for answers: a file for each wait, so that a circle is refused before it begins.
 
 use std::fs;
 use std::path::PathBuf;
@@ -26,18 +26,18 @@ impl Drop for Waiting {
 }
 
 /// Registers that one session waits for another. Fails if that would close a circle, and names it.
-pub fn register(context: &Context<'_>, who: SessionId, whom: SessionId) -> Result<Waiting> {
+pub fn register(context: &Context<'_>, waiter: SessionId, awaited: SessionId) -> Result<Waiting> {
     let directory = context.store.require_dir("waits")?;
     let _order = Lock::acquire(context.env, directory.join("order.lock"), PATIENCE)?;
     let name = |sid: SessionId| -> Result<String> {
         let known = context.store.session(sid)?;
         Ok(known.map_or_else(|| sid.to_string(), |session| session.name))
     };
-    let mut way = vec![name(who)?];
-    let mut next = Some(whom);
+    let mut way = vec![name(waiter)?];
+    let mut next = Some(awaited);
     while let Some(sid) = next {
         way.push(name(sid)?);
-        if sid == who {
+        if sid == waiter {
             let message = format!("this wait would close a circle: {}", way.join(" -> "));
             return Err(Error::fatal(message).hint("send the message without --wait"));
         }
@@ -52,8 +52,12 @@ pub fn register(context: &Context<'_>, who: SessionId, whom: SessionId) -> Resul
             break;
         }
     }
-    let path = directory.join(who.as_str());
-    file::replace(&path, whom.to_string().into_bytes(), Durability::Volatile)
-        .context(|| "cannot register the wait".into())?;
+    let path = directory.join(waiter.as_str());
+    file::replace(
+        &path,
+        awaited.to_string().into_bytes(),
+        Durability::Volatile,
+    )
+    .context(|| "cannot register the wait".into())?;
     Ok(Waiting(path))
 }

@@ -145,7 +145,7 @@ impl Supervisor<'_, '_> {
         Ok(())
     }
 
-    /// Starts what was blocked by this session, if its turn ended well. Trouble with that is not this session's.
+    /// Starts the sessions that this one blocked, if its turn ended well. Trouble with that is not this session's.
     pub(crate) fn wake_others(&mut self) {
         let session = self.session();
         let passed = matches!(session.status, State::Ready);
