@@ -438,7 +438,10 @@ impl<'a> Facts<'a> {
                 _ => WorktreePlace::Lost,
             };
         }
-        let unmade = matches!(row.state, State::Draft | State::Queued | State::Preparing);
+        let unmade = matches!(
+            row.state,
+            State::Draft | State::Queued | State::Preparing | State::Blocked
+        );
         if unmade && row.turns == 0 {
             return WorktreePlace::Nowhere;
         }
