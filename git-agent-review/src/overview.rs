@@ -19,6 +19,19 @@ pub struct Overview {
     output: OutputArgs,
 }
 
+impl Overview {
+    /// Returns the session that alone is asked for, for a person rather than a program.
+    pub fn only_session(&self) -> Option<String> {
+        let options = self.output.options();
+        let selection = self.choice.selection();
+        let is_plain = selection.group.is_none() && selection.states.is_empty() && !selection.all;
+        match selection.names.as_slice() {
+            [only] if options.format == Format::Human && is_plain => Some(only.clone()),
+            _ => None,
+        }
+    }
+}
+
 /// Runs it.
 pub fn run(env: &Env, args: &Overview) -> Result<u8> {
     in_repo::run(env, args.output.options(), |context, ui| {

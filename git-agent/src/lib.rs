@@ -32,7 +32,7 @@
 //! | `output` | the only writer to stdout and stderr |
 //! | `invoke` | the `main` shared by the programs: arguments, errors, exit codes, completion |
 //!
-//! The programs (`bin/git-agent`, `git-agent-review`, `git-agent-merge`) are doors: a verb file parses, calls one
+//! The programs (`bin/git-agent`, `git-agent-review`, `git-agent-merge`, `board`) are doors: a verb file parses, calls one
 //! function of the library, and shows the result. Each check (who calls, budget, trust, consent, "exactly this was
 //! shown") is inside that function, so that every other door has it too.
 //!
@@ -88,6 +88,8 @@
 //! | change | file |
 //! |---|---|
 //! | a column in `list` | `listing/row.rs` (the value), `output/sessions.rs` (the table) |
+//! | a card, a key or a screen of the board | `board/src/view/`, `board/src/keys.rs`, `board/src/app/` |
+//! | what the board is told | `listing/live.rs`; the changes that it shows: `review/shown/` |
 //! | a redaction rule | `redact/detect/rules.rs` |
 //! | a retry rule | `session/supervisor/turn/retry.rs` |
 //! | a field of a comment | `model/review/mod.rs` (and `man/man5/gitformat-agent.5`) |

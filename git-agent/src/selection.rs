@@ -22,6 +22,11 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Returns whether only a group, or nothing, was selected.
+    pub fn is_plain(&self) -> bool {
+        self.names.is_empty() && !self.all && self.states.is_empty()
+    }
+
     /// Returns whether nothing was selected.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && !self.all && self.group.is_none() && self.states.is_empty()

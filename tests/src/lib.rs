@@ -8,12 +8,14 @@ pub mod faults;
 pub mod imported;
 pub mod link;
 pub mod output;
+pub mod picture;
 pub mod process;
 pub mod repo;
 pub mod sandbox;
 pub mod sessions;
 pub mod survivors;
 pub mod team;
+pub mod terminal;
 pub mod toolbox;
 pub mod trial;
 

@@ -1,7 +1,9 @@
 //! The sessions that a listing shows.
 
 use crate::context::Context;
+use crate::env::Env;
 use crate::error::Result;
+use crate::git::Repo;
 use crate::listing::row::{self, Summary};
 use crate::review::state;
 use crate::selection::{Selection, list_for};
@@ -36,6 +38,16 @@ pub fn list(context: &Context<'_>, selection: &Selection) -> Result<Rows> {
         troubles,
         is_empty: listing.sessions.is_empty(),
     })
+}
+
+/// Returns whether this is a repository with sessions. Whatever prevents an answer is a no.
+pub fn has_sessions(env: &Env) -> bool {
+    let listed = || -> Result<bool> {
+        let repo = Repo::discover(env)?;
+        let context = Context::new(env, &repo)?;
+        Ok(!sessions::list(&context, Scope::Mine)?.sessions.is_empty())
+    };
+    listed().unwrap_or(false)
 }
 
 /// Reads the sessions that a choice may be about.

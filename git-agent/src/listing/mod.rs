@@ -3,6 +3,7 @@
 pub mod comparison;
 pub mod detail;
 pub mod list;
+pub mod live;
 pub mod overview;
 pub mod review_columns;
 pub mod reviews;

@@ -47,6 +47,8 @@ use git_agent::error::{Error, Result};
 use git_agent::guard::hook::Hook;
 use git_agent::invoke;
 use git_agent::invoke::{complete, shim};
+use git_agent::listing::list as sessions;
+use git_agent::output::terminal::pager;
 use git_agent::session::supervisor;
 use git_agent::session::supervisor::launch;
 
@@ -67,11 +69,14 @@ fn main() -> ExitCode {
             return hook.run(env, rest);
         }
         match arguments.first().and_then(|first| first.to_str()) {
+            None if arguments.is_empty() && opens_board(env) => {
+                return Err(external(env, &["board".into()]));
+            }
             Some(shim::VERB) => return Err(shim::exec_shim(arguments[1..].iter().cloned())),
             Some(launch::VERB) => return supervise(env, &arguments[1..]),
             Some(complete::VERB) => return complete::run::<Cli>(env, &arguments[1..]),
             // These programs parse their own arguments.
-            Some("review" | "merge") => return Err(external(env, arguments)),
+            Some("board" | "review" | "merge") => return Err(external(env, arguments)),
             _ => {}
         }
         let cli: Cli = invoke::parse(arguments)?;
@@ -115,6 +120,13 @@ fn main() -> ExitCode {
             Verb::External(words) => Err(external(env, &words)),
         }
     })
+}
+
+/// Returns whether the board is shown where no verb is given: a person sees it, and there are sessions.
+fn opens_board(env: &Env) -> bool {
+    let is_seen = env.terminals.stdin && env.terminals.stdout && !pager::in_use(env);
+    let can_paint = env.var("TERM").is_some_and(|term| term != "dumb");
+    is_seen && can_paint && sessions::has_sessions(env)
 }
 
 /// Replaces this process by the program of an external verb. Returns only if it is missing or cannot run.

@@ -209,11 +209,18 @@ pub fn entries(config: &Config<'_>) -> Vec<AgentEntry> {
         .collect()
 }
 
-/// Returns the first agent that is installed.
-fn first_found(config: &Config<'_>, env: &Env) -> Option<String> {
+/// Returns the agents whose programs are installed, in the order in which they are chosen.
+pub fn found(config: &Config<'_>, env: &Env) -> Vec<String> {
     let entries = entries(config);
-    registry::names(&entries).into_iter().find(|name| {
+    let is_found = |name: &String| {
         registry::require(name, &entries)
             .is_ok_and(|spec| spec.find(env.var_os("PATH"), &env.cwd).is_some())
-    })
+    };
+    let names = registry::names(&entries).into_iter();
+    names.filter(is_found).collect()
+}
+
+/// Returns the first agent that is installed.
+fn first_found(config: &Config<'_>, env: &Env) -> Option<String> {
+    found(config, env).into_iter().next()
 }
