@@ -21,6 +21,8 @@ mod doctor_worktrees;
 mod faults;
 mod guard;
 mod guard_among;
+mod guard_cell;
+mod guard_escapes;
 mod guard_forged;
 mod guard_reflogs;
 mod hermetic;

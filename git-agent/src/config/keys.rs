@@ -207,6 +207,13 @@ pub const OF_ROLE: &[Key] = &[
         true,
         "The purpose of the role, in one line",
     ),
+    key(
+        "guard",
+        "",
+        Kind::Word(&["off", "refs", "cell"]),
+        false,
+        "As agent.guard; a session of the role does not start without it",
+    ),
     key("maxCost", "", Kind::Money, true, "As agent.maxCost"),
     key("maxCpu", "", Kind::Number, true, "As agent.maxCpu"),
     key("maxMemory", "", Kind::Number, true, "As agent.maxMemory"),

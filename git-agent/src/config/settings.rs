@@ -138,6 +138,10 @@ settings! {
         "groupTimeout", "", Kind::Span, true,
         "How long the sessions of a group may work in total"
     );
+    GUARD: String = parse_text(
+        "guard", "", Kind::Word(&["off", "refs", "cell"]), false,
+        "How agents are kept in their session; by default 'cell' where this machine can hold it, else 'refs'"
+    );
     KEEP_CONVERSATIONS: String = parse_text(
         "keepConversations", "files", Kind::Word(&["none", "files", "all"]), true,
         "Whether agents' own conversation files are kept with the log; all runs their export too"
@@ -195,6 +199,10 @@ settings! {
         "permissions", "auto", Kind::Word(&["auto", "ask"]), true,
         "Who answers permissions: the policy, or a person each time"
     );
+    READABLE: String = parse_text(
+        "readable", "", Kind::Files, false,
+        "Paths that agents may read although they are closed to them"
+    );
     REMOTE: String = parse_text(
         "remote", "", Kind::Text, false,
         "The remote that sessions are pushed to and fetched from; by default origin"
@@ -208,6 +216,10 @@ settings! {
         "How often a turn is tried again when the model fails, is rate limited or hangs"
     );
     RUN: String = parse_text("run", "", Kind::Command, false, "Runs the project, for 'git agent run'");
+    SECRET: String = parse_text(
+        "secret", "", Kind::Files, false,
+        "Paths that agents may not read, besides keys, logins and browsers"
+    );
     SETUP: String = parse_text("setup", "", Kind::Command, false, "Run in every new worktree before the agent");
     SHARE: String = parse_text(
         "share", "", Kind::Text, false,
@@ -238,6 +250,10 @@ settings! {
     WORKTREE_DIR: String = parse_text(
         "worktreeDir", "../{repo}-worktrees", Kind::Directory, false,
         "The directory of the worktrees, relative to the repository"
+    );
+    WRITABLE: String = parse_text(
+        "writable", "", Kind::Files, false,
+        "Paths that agents may write, besides their worktree and caches"
     );
     WRITER: String = parse_text(
         "writer", "", Kind::Text, false,

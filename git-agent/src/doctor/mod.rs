@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::error::Result;
 use crate::git::version::{self, MINIMUM_VERSION};
+use crate::guard::level;
 use crate::session::caller::{self, Act};
 
 /// How serious a finding is.
@@ -78,6 +79,8 @@ pub struct Report {
     pub git: String,
     /// The ref storage format.
     pub backend: &'static str,
+    /// The guard levels that this machine holds, and why not more, one line each.
+    pub guard: Vec<String>,
     /// The problems.
     pub findings: Vec<Finding>,
 }
@@ -139,6 +142,7 @@ pub fn examine(context: &Context<'_>, fix: bool) -> Result<Report> {
             crate::git::RefBackend::Files => "files",
             crate::git::RefBackend::Reftable => "reftable",
         },
+        guard: level::of_machine(),
         findings: visit.findings,
     })
 }

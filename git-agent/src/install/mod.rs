@@ -18,7 +18,7 @@ use crate::process::detach::own_program;
 
 pub const PROGRAMS: [&str; 3] = ["git-agent", "git-agent-merge", "git-agent-review"];
 /// The manual pages, by their path under `share/man`.
-pub const PAGES: [(&str, &str); 4] = [
+pub const PAGES: [(&str, &str); 5] = [
     (
         "man1/git-agent.1",
         include_str!("../../../man/man1/git-agent.1"),
@@ -34,6 +34,10 @@ pub const PAGES: [(&str, &str); 4] = [
     (
         "man5/gitformat-agent.5",
         include_str!("../../../man/man5/gitformat-agent.5"),
+    ),
+    (
+        "man7/git-agent-guard.7",
+        include_str!("../../../man/man7/git-agent-guard.7"),
     ),
 ];
 /// Completion for bash.

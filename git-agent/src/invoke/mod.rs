@@ -12,16 +12,19 @@ pub mod text_input;
 
 use std::any::Any;
 use std::ffi::OsString;
+use std::io::Read;
 use std::panic::{AssertUnwindSafe, PanicHookInfo};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::env::Env;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Context, Error, Kind, Result};
 use crate::output;
 use crate::process::lock;
+use crate::session::ask;
 
 /// The hidden verb by which a program becomes an agent.
 pub use crate::process::shim;
@@ -48,7 +51,11 @@ pub fn main(name: &str, run: impl FnOnce(&Env, &[OsString]) -> Result<u8>) -> Ex
             output::print(&format!("{name} version {VERSION}\n"), false)?;
             return Ok(0);
         }
-        run(&Env::from_process()?, &arguments)
+        let env = Env::from_process()?;
+        if let Some(socket) = ask::socket(&env).filter(|_| is_passed_on(&arguments)) {
+            return pass_on(&env, &socket, name, &arguments);
+        }
+        run(&env, &arguments)
     }));
     match result {
         Ok(Ok(code)) => code.into(),
@@ -59,6 +66,31 @@ pub fn main(name: &str, run: impl FnOnce(&Env, &[OsString]) -> Result<u8>) -> Ex
             Kind::Fatal.exit_code().into()
         }
     }
+}
+
+/// Returns whether a command in a cell goes to the supervisor: all but help, and those that begin another program.
+fn is_passed_on(arguments: &[OsString]) -> bool {
+    let verb = arguments.first().and_then(|first| first.to_str());
+    let own = ["help", "completion", "review", "merge"];
+    let help = |word: &OsString| word == "-h" || word == "--help";
+    verb.is_some_and(|verb| !verb.starts_with("__") && !own.contains(&verb))
+        && !arguments.iter().any(help)
+}
+
+/// Lets the supervisor of the session run a command, and shows the result.
+fn pass_on(env: &Env, socket: &Path, name: &str, arguments: &[OsString]) -> Result<u8> {
+    let mut input = String::new();
+    if arguments.iter().any(|word| word == "-") {
+        std::io::stdin()
+            .read_to_string(&mut input)
+            .context(|| "cannot read the standard input".into())?;
+    }
+    let told = ask::pass_on(env, socket, name, arguments, input)?;
+    for line in told.narration.lines() {
+        output::report(line, "");
+    }
+    output::print(&told.output, false)?;
+    Ok(told.code)
 }
 
 /// Prints an error like git and returns the exit code.

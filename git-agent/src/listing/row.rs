@@ -44,6 +44,9 @@ pub struct Summary {
     /// The role, if one was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
+    /// The guard level of its last turn; nothing before the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard: Option<String>,
     /// The group it was created in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
@@ -163,6 +166,7 @@ impl Summary {
             agent: session.agent.clone(),
             model: session.model.clone(),
             role: session.role.clone(),
+            guard: guard(&session),
             group: session.group.clone(),
             parent: session.parent.clone(),
             branch: session.branch.clone(),
@@ -461,4 +465,13 @@ impl<'a> Facts<'a> {
             }),
         }
     }
+}
+/// Returns the guard level of a session's last turn. One whose record says nothing had level `refs`.
+fn guard(session: &Session) -> Option<String> {
+    let usual = match session.settings.no_guard {
+        Some(true) => "off",
+        _ => "refs",
+    };
+    let guarded = session.settings.guarded.as_deref().unwrap_or(usual);
+    (session.turns > 0).then(|| guarded.to_owned())
 }

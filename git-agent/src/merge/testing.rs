@@ -344,6 +344,7 @@ fn run(context: &Context<'_>, fence: &Fence, command: &str, log: &File) -> Resul
         limits: plan_limits(context.env, &Limits::default()),
         name: "merge".to_owned(),
         death_signal: Signal::TERM,
+        room: None,
     };
     let mut interrupts = Interrupts::take_over()?;
     let mut spawned = spawn::spawn(context.env, &Shim::own(), spec)?;

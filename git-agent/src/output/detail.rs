@@ -74,6 +74,10 @@ pub fn write(env: &Env, ui: &Ui, detail: &Detail) -> Result<()> {
     }
     sheet.line("agent", one_line(&sessions::agent(row)))?;
     sheet.maybe("role", row.role.as_deref())?;
+    sheet.maybe(
+        "guard",
+        row.guard.as_deref().filter(|level| *level != "refs"),
+    )?;
     sheet.maybe("group", row.group.as_deref())?;
     if let Some(branch) = &row.branch {
         let mut text = one_line(branch).to_string();

@@ -2,6 +2,7 @@
 
 pub(crate) mod builtin;
 pub mod installed;
+pub mod places;
 pub mod registry;
 pub mod spec;
 pub mod template;

@@ -59,6 +59,9 @@ pub fn run(env: &Env, args: &Doctor) -> Result<u8> {
                 writeln!(out, "    not repaired: {}", one_line(trouble.as_str()))?;
             }
         }
+        for line in &report.guard {
+            ui.narrate(line);
+        }
         if left == 0 {
             ui.narrate(format!(
                 "no problems left (git {}, refs in {})",

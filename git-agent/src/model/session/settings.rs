@@ -82,6 +82,10 @@ settings! {
     command: Vec<String>;
     /// Whether a forked session may see the conversation it was forked from; absent for the user's own.
     conversation: bool;
+    /// The guard level that was asked for.
+    guard: String;
+    /// The guard level that the last turn had.
+    guarded: String;
     /// The last message of the inbox whose turn has begun.
     inbox_done: Ulid;
     /// The merge commit of its work.

@@ -1,5 +1,8 @@
-//! The attempts of one turn: the conversation that it continues, the agent's run, and whether another attempt follows.
+//! The attempts of one turn: the conversation that it continues, the agent's way to us, its run, and whether another
+//! attempt follows.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use crate::agent::catalog::spec::conversation_id;
@@ -13,15 +16,27 @@ use crate::session::control;
 use crate::session::conversation::copy;
 use crate::session::conversation::keep::{self, Origin};
 use crate::session::supervisor::limits::WhenStuck;
+use crate::session::supervisor::socket::Socket;
 use crate::session::supervisor::turn::Ending;
 use crate::session::supervisor::turn::retry::{self, Patience};
 use crate::session::supervisor::{Supervisor, rate_limit};
-use crate::session::worktree::setup;
+use crate::session::worktree::{setup, work};
 
 /// Tells the id of a branched-off conversation from those that drivers choose.
 const BRANCH: u8 = u8::MAX;
 
 impl Supervisor<'_, '_> {
+    /// Listens to the agent, which has no other way to our records from a cell.
+    pub(crate) fn listen(&mut self, environment: &BTreeMap<OsString, OsString>) -> Result<()> {
+        let session = self.session();
+        let at = work::checkout(self.context, session)?;
+        if let (None, Some(at)) = (&self.socket, at) {
+            let listening = Socket::listen(self.context, session.sid, &at, environment)?;
+            self.socket = Some(listening);
+        }
+        Ok(())
+    }
+
     /// Finds the conversation that a turn goes on with: its own, or the one it branches off from. One that is not on this
     /// machine any more, or never was, is put where the agent looks for it.
     pub(crate) fn find_conversation(&mut self, turn: &mut Turn) -> Result<()> {

@@ -11,6 +11,7 @@ pub mod notify;
 pub mod prompts;
 pub(crate) mod queue;
 pub mod rate_limit;
+pub mod socket;
 pub mod turn;
 
 use std::path::{Path, PathBuf};
@@ -39,6 +40,7 @@ use crate::session::checks::turn as turn_checks;
 use crate::session::supervisor::inbox::{Inbox, Sending};
 use crate::session::supervisor::launch::RunFile;
 use crate::session::supervisor::notify::Notifier;
+use crate::session::supervisor::socket::Socket;
 use crate::session::supervisor::turn::{Ending, Live, briefing, mcp_servers};
 use crate::session::worktree::restore::{self, Which};
 use crate::session::worktree::{setup, work};
@@ -148,6 +150,8 @@ struct Supervisor<'c, 'a> {
     driver: Box<dyn Driver>,
     slot: Option<Lock>,
     worktree: Option<Hold>,
+    /// The way of an agent in a cell to our records.
+    socket: Option<Socket>,
     /// When the last attempt at a turn began, and how long it took.
     began: Instant,
     worked: Duration,
@@ -181,6 +185,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             driver,
             slot: None,
             worktree: None,
+            socket: None,
             began: Instant::now(),
             worked: Duration::ZERO,
         })
@@ -363,7 +368,12 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         self.live.writer.look_for(secrets::known(self.context));
         setup::choose_port(self.context, &mut self.live)?;
         let environment = setup::environment(self.context, &self.spec, self.session())?;
-        if let Err(reason) = setup::run(self.context, &mut self.live, path, environment)? {
+        if let Err(reason) = setup::run(
+            self.context,
+            &mut self.live,
+            (path, &self.spec),
+            environment,
+        )? {
             if self.live.ending.is_some() {
                 return self.stopped();
             }
@@ -434,13 +444,21 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         self.live.writer.look_for(secrets::known(context));
         let session = self.session().clone();
         let mut environment = setup::environment(context, &self.spec, &session)?;
-        let guard = setup::guard(context, &session, &mut environment)?;
-        if guard.is_none() && session.turns == 1 {
-            let text = "this session runs without the guard".to_owned();
-            self.live.writer.append(Body::Notice { text })?;
+        self.listen(&environment)?;
+        let sockets: Vec<PathBuf> = self
+            .socket
+            .iter()
+            .map(|one| one.path().to_owned())
+            .collect();
+        let held = setup::hold(context, &self.spec, &session, &mut environment, sockets)?;
+        if let Some(socket) = self.socket.as_ref().filter(|_| held.room.is_some()) {
+            socket.announce(&mut environment);
+        }
+        for news in held.news(&session) {
+            self.live.writer.append(news)?;
         }
         self.clear_locks()?;
-        let looked = || turn_checks::before_turn(context, &session, guard.as_ref());
+        let looked = || turn_checks::before_turn(context, &session, held.guard.as_ref());
         let mut before = match self.live.unless_stopped(looked) {
             Err(_) if self.live.ending.is_some() => return self.stop_between_turns(),
             before => before?,
@@ -466,11 +484,16 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             instructions: briefing::instructions(context, &self.spec, &session)?,
             environment,
             used: session.usage,
+            room: held.room.clone(),
         };
+        held.enter(context, &session, &before)?;
         self.tell_of_servers(&turn)?;
         self.find_conversation(&mut turn)?;
         let claim = self.try_turn(&mut turn)?;
         leftover_files::hide(&turn.worktree)?;
+        for text in held.settings.put_back() {
+            self.live.writer.append(Body::Notice { text })?;
+        }
         self.end_turn(&claim, &before)
     }
 

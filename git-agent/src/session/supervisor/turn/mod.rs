@@ -432,6 +432,7 @@ impl Link for Live<'_> {
             limits: self.bounds.limits.clone(),
             name: self.writer.session().sid.to_string(),
             death_signal: rustix::process::Signal::KILL,
+            room: self.turn.room.clone(),
         };
         let spawned = spawn::spawn(self.env, &Shim::own(), spec)?;
         if self.ending.is_none() {
