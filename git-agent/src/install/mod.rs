@@ -17,12 +17,21 @@ use crate::git::sha256;
 use crate::process::detach::own_program;
 
 /// The programs.
-pub const PROGRAMS: [&str; 3] = ["git-agent", "git-agent-merge", "git-agent-review"];
+pub const PROGRAMS: [&str; 4] = [
+    "git-agent",
+    "git-agent-builtin",
+    "git-agent-merge",
+    "git-agent-review",
+];
 /// The manual pages, by their path under `share/man`.
-pub const PAGES: [(&str, &str); 4] = [
+pub const PAGES: [(&str, &str); 5] = [
     (
         "man1/git-agent.1",
         include_str!("../../../man/man1/git-agent.1"),
+    ),
+    (
+        "man1/git-agent-builtin.1",
+        include_str!("../../../man/man1/git-agent-builtin.1"),
     ),
     (
         "man1/git-agent-merge.1",

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::agent::catalog::builtin;
+use crate::agent::catalog::reachable;
 use crate::agent::catalog::registry::{self, AgentEntry};
 use crate::agent::driver::AgentSpec;
 use crate::env::Env;
@@ -111,6 +112,9 @@ fn missing(env: &Env, spec: &AgentSpec, found: bool) -> Vec<String> {
             "'{}' is not on PATH",
             spec.program().to_string_lossy()
         ));
+    }
+    if found && spec.name == builtin::OWN && reachable::model(env).is_none() {
+        missing.push(format!("no model can be reached: {}", reachable::ADVICE));
     }
     let unset = |variable: &String| env.var(variable).is_none();
     let ways: Vec<&String> = spec

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use crate::agent::catalog::builtin::OWN;
+use crate::agent::catalog::reachable;
 use crate::agent::catalog::registry::{self, AgentEntry};
 use crate::agent::catalog::spec::AgentSpec;
 use crate::config::Config;
@@ -73,6 +75,7 @@ pub fn choose(config: &Config<'_>, env: &Env, wish: &AgentChoice<'_>) -> Result<
         None => first_found(config, env).ok_or_else(|| {
             Error::fatal("no agent is chosen and none is installed")
                 .hint("any shell command is an agent: put it last, as in '-- ./my-agent.sh'")
+                .hint(format!("or use the built-in agent: {}", reachable::ADVICE))
                 .hint("or choose one: git config agent.default <agent>")
         })?,
     };
@@ -216,5 +219,6 @@ fn first_found(config: &Config<'_>, env: &Env) -> Option<String> {
     registry::names(&entries).into_iter().find(|name| {
         registry::require(name, &entries)
             .is_ok_and(|spec| spec.find(env.var_os("PATH"), &env.cwd).is_some())
+            && (name != OWN || reachable::model(env).is_some())
     })
 }

@@ -43,12 +43,22 @@ pub fn whole(ask: &Ask, plan: &Plan) -> Value {
         Form::Responses => response(ask, plan, &response_items(plan)),
         Form::Messages => message(ask, plan, &message_blocks(plan)),
         Form::Gemini => gemini(ask, plan, &gemini_parts(plan), true),
+        Form::Ollama => ollama(ask, plan, &plan.text, true),
     }
 }
 
 /// Returns the answer as a stream.
 pub fn streamed(ask: &Ask, plan: &Plan) -> Vec<Frame> {
     match ask.form {
+        Form::Ollama => {
+            let line = |value: Value| Frame::Event(None, value.to_string());
+            let mut frames: Vec<Frame> = pieces(&plan.text)
+                .map(|piece| line(ollama(ask, plan, piece, false)))
+                .collect();
+            frames.push(Frame::Pause);
+            frames.push(line(ollama(ask, plan, "", true)));
+            frames
+        }
         Form::Chat => chat_stream(ask, plan),
         Form::Responses => response_stream(ask, plan),
         Form::Messages => message_stream(ask, plan),
@@ -67,6 +77,21 @@ pub fn streamed(ask: &Ask, plan: &Plan) -> Vec<Frame> {
 
 fn chat_base(ask: &Ask, object: &str) -> Value {
     json!({"id": id("chatcmpl-"), "object": object, "created": 1_700_000_000, "model": ask.model})
+}
+
+fn ollama(ask: &Ask, plan: &Plan, text: &str, last: bool) -> Value {
+    let mut message = json!({"role": "assistant", "content": text});
+    if let Some(call) = plan.call.as_ref().filter(|_| last) {
+        message["tool_calls"] = json!([{"function": {"name": call.name, "arguments": call.input}}]);
+    }
+    let mut answer = json!({"model": ask.model, "created_at": "2025-01-01T00:00:00Z", "message": message,
+        "done": last});
+    if last {
+        answer["done_reason"] = "stop".into();
+        answer["prompt_eval_count"] = plan.usage.0.into();
+        answer["eval_count"] = plan.usage.1.into();
+    }
+    answer
 }
 
 fn chat_calls(plan: &Plan) -> Option<Value> {
