@@ -12,7 +12,7 @@ fn life(repo: &Repo<'_>) -> Vec<String> {
     for commit in log.success().lines() {
         let events = repo.git(["cat-file", "blob", &format!("{commit}:events.jsonl")]);
         for line in events.success().lines() {
-            let event: Value = serde_json::from_str(&line).expect("an event");
+            let event: Value = serde_json::from_str(line).expect("an event");
             let state = match event["type"].as_str() {
                 Some("created") => &event["session"]["status"],
                 Some("status") => &event["to"],
