@@ -34,9 +34,10 @@ pub fn run(env: &Env, args: &Conflicts) -> Result<u8> {
         let listing = selection::list(context, Scope::Mine)?;
         let mut options = Options {
             into: args.into.clone(),
-            look: match args.live {
-                true => Look::Live,
-                false => Look::Recorded,
+            look: if args.live {
+                Look::Live
+            } else {
+                Look::Recorded
             },
             ..Options::default()
         };

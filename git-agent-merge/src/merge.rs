@@ -67,8 +67,9 @@ fn agree(ui: &Ui, plan: &MergePlan, yes: bool) -> Result<MergeAnswer> {
     let many = plan.candidates.len();
     let what = if many == 1 { "session" } else { "sessions" };
     let branch = &plan.target.branch;
-    match ui.confirm(&format!("Merge {many} {what} into '{branch}'?"))? {
-        true => Ok(MergeAnswer::Yes),
-        false => Ok(MergeAnswer::No),
+    if ui.confirm(&format!("Merge {many} {what} into '{branch}'?"))? {
+        Ok(MergeAnswer::Yes)
+    } else {
+        Ok(MergeAnswer::No)
     }
 }

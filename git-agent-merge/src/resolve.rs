@@ -72,9 +72,10 @@ pub fn run(env: &Env, args: &Resolve) -> Result<u8> {
             Some(into) => into.as_str(),
             None => update::parent_of(&session)?,
         };
-        let done = match args.auto {
-            true => by_agent(context, ui, args, &session, target)?,
-            false => by_hand(context, ui, &session, target)?,
+        let done = if args.auto {
+            by_agent(context, ui, args, &session, target)?
+        } else {
+            by_hand(context, ui, &session, target)?
         };
         Ok(done.unwrap_or_else(|| {
             ui.narrate(format!(

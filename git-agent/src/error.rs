@@ -202,9 +202,10 @@ pub fn shell_word(text: impl AsRef<[u8]>) -> String {
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=./:@%,".contains(c);
     // zsh replaces '=name' with the path of a program.
-    match !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
+    if !text.is_empty() && !text.starts_with('=') && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
     }
 }
 

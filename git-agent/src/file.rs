@@ -84,9 +84,10 @@ fn sync_name(path: &Path, durability: Durability) -> io::Result<()> {
 
 fn parent(path: &Path) -> &Path {
     let parent = path.parent().unwrap_or(path);
-    match parent.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => parent,
+    if parent.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        parent
     }
 }
 

@@ -112,9 +112,10 @@ pub fn run(command: &mut Command) -> Result<Duration, Failure> {
     let since = Instant::now();
     let status = command.status()?;
     let took = since.elapsed();
-    match status.success() {
-        true => Ok(took),
-        false => Err(format!("{command:?} failed").into()),
+    if status.success() {
+        Ok(took)
+    } else {
+        Err(format!("{command:?} failed").into())
     }
 }
 

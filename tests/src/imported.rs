@@ -166,9 +166,10 @@ pub fn import_conversations(dir: &Path, made: &Conversations) -> Result<(), Fail
     }
     out.flush()?;
     drop(out);
-    match child.wait()?.success() {
-        true => Ok(()),
-        false => Err("the import failed".into()),
+    if child.wait()?.success() {
+        Ok(())
+    } else {
+        Err("the import failed".into())
     }
 }
 

@@ -6,14 +6,14 @@ use git_agent_tests::{Cmd, Repo, Sandbox};
 fn kept_out(repo: &Repo<'_>, args: &[&str]) -> Cmd {
     let caps = "-dac_override,-dac_read_search,-fowner";
     let program = std::path::Path::new("/usr/bin/setpriv");
-    match is_root() && program.exists() {
-        true => repo
-            .command(program)
+    if is_root() && program.exists() {
+        repo.command(program)
             .arg(format!("--bounding-set={caps}"))
             .arg(format!("--inh-caps={caps}"))
             .args(["git", "agent"])
-            .args(args),
-        false => repo.agent_cmd(args),
+            .args(args)
+    } else {
+        repo.agent_cmd(args)
     }
 }
 

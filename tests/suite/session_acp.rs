@@ -19,9 +19,12 @@ fn said(repo: &Repo<'_>, name: &str) -> String {
         .filter(|event| event["type"] != "prompt")
         .filter_map(|event| event["text"].as_str())
         // A piece of a message ends in a blank, and the rest follows.
-        .map(|text| match text.ends_with(' ') {
-            true => text.to_owned(),
-            false => format!("{text}\n"),
+        .map(|text| {
+            if text.ends_with(' ') {
+                text.to_owned()
+            } else {
+                format!("{text}\n")
+            }
         })
         .collect()
 }

@@ -16,13 +16,14 @@ fn manifest(top: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
         .filter(|path| path != &top.join(".git"))
         .map(|path| {
             let meta = path.symlink_metadata().expect("it is there");
-            let bytes = match meta.file_type().is_symlink() {
-                true => std::fs::read_link(&path)
+            let bytes = if meta.file_type().is_symlink() {
+                std::fs::read_link(&path)
                     .expect("a link")
                     .as_os_str()
                     .as_bytes()
-                    .to_vec(),
-                false => std::fs::read(&path).expect("readable"),
+                    .to_vec()
+            } else {
+                std::fs::read(&path).expect("readable")
             };
             let mode = meta.permissions().mode() & 0o111;
             let place = path.strip_prefix(top).expect("below").to_owned();

@@ -194,9 +194,10 @@ fn what_makes_no_sense_is_kept_and_passed_over() {
         repo.await_state(name, "ready");
         let told = texts(&repo, name);
         assert!(told.contains("plain words"), "{name}: {told}");
-        let kept = match name.ends_with("strange") {
-            true => "moonlight",
-            false => "}{][",
+        let kept = if name.ends_with("strange") {
+            "moonlight"
+        } else {
+            "}{]["
         };
         assert!(told.contains(kept), "{name}: {told}");
     }

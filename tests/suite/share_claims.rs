@@ -398,9 +398,10 @@ fn nobody_judges_in_the_name_of_this_clone() {
         eve.push().success();
         // By a fetch, and joined by a push.
         for join in [false, true] {
-            match join {
-                false => ada.fetch().success(),
-                true => ada.push().success(),
+            if join {
+                ada.push().success()
+            } else {
+                ada.fetch().success()
             };
             for (name, why) in [
                 ("judged", "changes are requested"),

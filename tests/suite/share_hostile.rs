@@ -407,9 +407,10 @@ fn nobody_writes_in_the_name_of_another_writer() {
             let sid = lair.sid();
             let state = lair.state(&sid, "forged").to_string();
             let plain = format!("\"writer\":\"{ada}\"");
-            let rest = match spelt.ends_with("u0061") {
-                true => &ada[1..],
-                false => &ada,
+            let rest = if spelt.ends_with("u0061") {
+                &ada[1..]
+            } else {
+                &ada
             };
             let forged = format!("\"{spelt}{rest}\",\"zz\":{{\"writer\":\"eve-1a2b\"}}");
             assert!(state.contains(&plain), "{state}");

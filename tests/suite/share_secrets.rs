@@ -109,9 +109,12 @@ fn a_secret_in_a_field_that_nobody_reads_does_not_go_either() {
         let tree: String = listed
             .stdout()
             .lines()
-            .map(|line| match line.ends_with("\tevents.jsonl") {
-                true => format!("100644 blob {written}\tevents.jsonl\n"),
-                false => format!("{line}\n"),
+            .map(|line| {
+                if line.ends_with("\tevents.jsonl") {
+                    format!("100644 blob {written}\tevents.jsonl\n")
+                } else {
+                    format!("{line}\n")
+                }
             })
             .collect();
         let tree = ada.repo.command("git").arg("mktree").stdin(tree).run();

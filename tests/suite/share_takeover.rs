@@ -452,9 +452,10 @@ fn two_that_say_different_things_of_one_session_settle() {
                 assert_eq!(shown["sessions"][0]["mine"], true);
                 shown["sessions"][0]["model"].clone()
             };
-            match copied {
-                true => assert_eq!(model(&ada), model(&twin)),
-                false => assert_eq!([model(&ada), model(&twin)], ["one", "two"]),
+            if copied {
+                assert_eq!(model(&ada), model(&twin))
+            } else {
+                assert_eq!([model(&ada), model(&twin)], ["one", "two"])
             }
             for (member, word) in [(&ada, "left"), (&twin, "right")] {
                 member.hammer(["append", &sid, "1", word]);
@@ -487,9 +488,10 @@ fn an_archive_written_anew_by_others_and_fetched_by_hand_runs_nothing() {
                 let on_top = !parents.is_empty() && called == "good";
                 assert_eq!(shown["sessions"][0]["mine"], on_top, "{called}: {shown}");
                 let run = ada.agent(["send", called, "go on"]);
-                match on_top {
-                    true => drop(run.whatever()),
-                    false => drop(run.failure()),
+                if on_top {
+                    drop(run.whatever())
+                } else {
+                    drop(run.failure())
                 }
             }
             assert!(!pwned.exists());

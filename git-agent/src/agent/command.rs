@@ -99,15 +99,16 @@ impl Command {
                     stderr => stderr,
                 };
                 let trouble = Trouble::from_exit(&exit, last_line(said));
-                Some(match self.spec.name == COMMAND {
+                Some(if self.spec.name == COMMAND {
                     // A command of the user has no provider: a test that fails with "rate limit" in its output is not
                     // retried.
-                    true => Trouble {
+                    Trouble {
                         kind: TroubleKind::Crash,
                         retry_after: None,
                         ..trouble
-                    },
-                    false => trouble,
+                    }
+                } else {
+                    trouble
                 })
             }
         };
@@ -139,15 +140,14 @@ impl Driver for Command {
             })?;
         }
         let retold;
-        let turn = match self.spec.retold {
-            true => {
-                retold = Turn {
-                    prompt: opening(turn, link)?,
-                    ..turn.clone()
-                };
-                &retold
-            }
-            false => turn,
+        let turn = if self.spec.retold {
+            retold = Turn {
+                prompt: opening(turn, link)?,
+                ..turn.clone()
+            };
+            &retold
+        } else {
+            turn
         };
         let prompt_file = turn.scratch.join(format!("prompt-{}.txt", turn.number));
         std::fs::write(&prompt_file, &turn.prompt)

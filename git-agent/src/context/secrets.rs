@@ -153,9 +153,10 @@ pub fn remember_objects(context: &Context<'_>, before: Moment, now: Moment) -> R
             holds |= redactor.known_in_code(part).is_some();
             !holds
         };
-        match kind == ObjectKind::Blob && size > LARGE {
-            true => context.repo.stream_blob(id, &mut look)?,
-            false => drop(look(&context.repo.read_object(id, kind, size)?)),
+        if kind == ObjectKind::Blob && size > LARGE {
+            context.repo.stream_blob(id, &mut look)?;
+        } else {
+            look(&context.repo.read_object(id, kind, size)?);
         }
         if holds {
             found += &format!("{id}\n");

@@ -51,9 +51,10 @@ pub(super) fn stale(visit: &mut Visit<'_, '_>) -> Result<()> {
                 // Check again: it may be a new lock by now.
                 let lock = Pinned::at(&path).filter(|lock| is_old(&path) && lock.is_abandoned());
                 let removed = lock.map_or(Ok(false), |lock| lock.remove());
-                match removed.context(|| "cannot remove it".into())? {
-                    true => Ok(()),
-                    false => Err(Error::fatal("a process holds it again")),
+                if removed.context(|| "cannot remove it".into())? {
+                    Ok(())
+                } else {
+                    Err(Error::fatal("a process holds it again"))
                 }
             },
         );

@@ -468,9 +468,10 @@ impl Repo {
     fn beside(&self, mut git: Git) -> Git {
         let hooks = self.config_subsections("hook").into_iter();
         git.known_hooks = hooks.map(OsString::from).collect();
-        match self.is_read_only() {
-            true => git.env("GIT_OBJECT_DIRECTORY", self.objects_dir()),
-            false => git,
+        if self.is_read_only() {
+            git.env("GIT_OBJECT_DIRECTORY", self.objects_dir())
+        } else {
+            git
         }
     }
 }

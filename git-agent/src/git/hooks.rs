@@ -102,9 +102,10 @@ impl Surroundings {
             return Ok(None);
         };
         let per_worktree = matches!(shared.boolean("extensions.worktreeConfig"), Ok(Some(true)));
-        let own = match per_worktree {
-            true => load(&self.git_dir.join("config.worktree"))?,
-            false => None,
+        let own = if per_worktree {
+            load(&self.git_dir.join("config.worktree"))?
+        } else {
+            None
         };
         let path = own
             .and_then(|own| own.string("core.hooksPath").map(|path| path.to_vec()))
@@ -182,9 +183,10 @@ fn load(path: &Path) -> Result<Option<gix::config::File>, NeedsGit> {
         file.sections_by_name(name)
             .is_some_and(|mut found| found.next().is_some())
     };
-    match includes("include") || includes("includeIf") {
-        true => Err(NeedsGit),
-        false => Ok(Some(file)),
+    if includes("include") || includes("includeIf") {
+        Err(NeedsGit)
+    } else {
+        Ok(Some(file))
     }
 }
 

@@ -184,12 +184,13 @@ pub fn leave(variables: &mut Variables) {
     let log = take(LOG_VARIABLE).map(PathBuf::from);
     let own_trace = log.as_deref().and_then(Path::parent).map(trace);
     if let Some(traced) = take(command_log::VARIABLE) {
-        match own_trace.is_some_and(|own| own.as_os_str() == traced) {
-            true => command_log::SETTINGS
+        if own_trace.is_some_and(|own| own.as_os_str() == traced) {
+            command_log::SETTINGS
                 .map(|(name, _)| take(name))
                 .into_iter()
-                .for_each(drop),
-            false => drop(variables.insert(command_log::VARIABLE.into(), traced)),
+                .for_each(drop)
+        } else {
+            drop(variables.insert(command_log::VARIABLE.into(), traced))
         }
     }
     let mut take = |name: &str| variables.remove(OsStr::new(name));

@@ -31,9 +31,12 @@ pub fn allows(own: &Own, update: &Update) -> bool {
 pub fn refuse(own: &Own, refused: &[Update]) -> Error {
     let names: Vec<String> = refused
         .iter()
-        .map(|update| match update.is_deletion() {
-            true => format!("the deletion of '{}'", short(&update.name)),
-            false => format!("'{}'", short(&update.name)),
+        .map(|update| {
+            if update.is_deletion() {
+                format!("the deletion of '{}'", short(&update.name))
+            } else {
+                format!("'{}'", short(&update.name))
+            }
         })
         .collect();
     let names = names.join(", ");

@@ -217,9 +217,10 @@ impl Refs {
                 subject: Subject::Head(top.clone()),
                 before: Some(before.clone()),
                 after: now.cloned(),
-                evidence: match is_own {
-                    true => Evidence::OwnWorktree,
-                    false => Evidence::None,
+                evidence: if is_own {
+                    Evidence::OwnWorktree
+                } else {
+                    Evidence::None
                 },
             });
         }

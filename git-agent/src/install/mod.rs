@@ -141,9 +141,10 @@ pub fn uninstall(prefix: &Path, force: bool) -> Result<Vec<File>> {
         let Some(bytes) = present(&path)? else {
             continue;
         };
-        let done = match force || sha256(&bytes) == hash {
-            true => Done::Removed,
-            false => Done::Kept,
+        let done = if force || sha256(&bytes) == hash {
+            Done::Removed
+        } else {
+            Done::Kept
         };
         if done == Done::Removed {
             fs::remove_file(&path).context(|| format!("cannot remove '{}'", path.display()))?;

@@ -63,9 +63,10 @@ pub fn show_notes(env: &Env, shown: bool) -> Result<bool> {
 
 /// Returns a setting's full name: `maxParallel` is short for `agent.maxParallel`.
 pub fn full_name(name: &str) -> String {
-    match name.contains('.') {
-        true => name.to_owned(),
-        false => format!("agent.{name}"),
+    if name.contains('.') {
+        name.to_owned()
+    } else {
+        format!("agent.{name}")
     }
 }
 
@@ -95,9 +96,10 @@ fn refuse_bad(key: &Key, name: &str, value: &str) -> Result<()> {
 }
 
 fn require_set(name: &str, was_set: bool) -> Result<()> {
-    match was_set {
-        true => Ok(()),
-        false => Err(Error::negative(format!("'{name}' is not set there"))
-            .hint("git agent config    see where it is set")),
+    if was_set {
+        Ok(())
+    } else {
+        Err(Error::negative(format!("'{name}' is not set there"))
+            .hint("git agent config    see where it is set"))
     }
 }

@@ -48,9 +48,10 @@ impl OutputArgs {
     pub fn options(&self) -> Options {
         Options {
             format: self.format(),
-            color: match self.no_color {
-                true => Some(When::Never),
-                false => self.color,
+            color: if self.no_color {
+                Some(When::Never)
+            } else {
+                self.color
             },
             ..Options::default()
         }

@@ -106,9 +106,12 @@ fn similar(typed: &str, known: BTreeSet<String>) -> Vec<String> {
     let allowed = (length / 3).max(1);
     let mut scored: Vec<(usize, String)> = known
         .into_iter()
-        .filter_map(|word| match word.starts_with(typed) {
-            true => Some((0, word)),
-            false => Some((distance(typed, &word), word)).filter(|(score, _)| *score <= allowed),
+        .filter_map(|word| {
+            if word.starts_with(typed) {
+                Some((0, word))
+            } else {
+                Some((distance(typed, &word), word)).filter(|(score, _)| *score <= allowed)
+            }
         })
         .collect();
     scored.sort();

@@ -59,8 +59,9 @@ pub fn typed(
 /// Refuses text with a NUL byte.
 pub fn require_usable(what: &str, text: &str) -> Result<()> {
     // Arguments and variables of a program cannot contain one.
-    match text.contains('\0') {
-        true => Err(Error::usage(format!("the {what} contains a NUL byte"))),
-        false => Ok(()),
+    if text.contains('\0') {
+        Err(Error::usage(format!("the {what} contains a NUL byte")))
+    } else {
+        Ok(())
     }
 }

@@ -135,10 +135,11 @@ fn gather(
             State::Waiting => open_request(context, listed)?,
             _ => None,
         },
-        waiting_prompts: match summary.mine {
-            // The first prompt is the task, so it is left out.
-            true if session.turns > 0 => prompts::left(context, session.sid, Some(session))?,
-            _ => Vec::new(),
+        // The first prompt is the task, so it is left out.
+        waiting_prompts: if summary.mine && session.turns > 0 {
+            prompts::left(context, session.sid, Some(session))?
+        } else {
+            Vec::new()
         },
         verdicts: verdicts::of(context, listed),
         signature: signature(context, listed, summary.mine),

@@ -43,9 +43,10 @@ pub fn read(context: &Context<'_>, selection: &Selection) -> Result<Listing> {
     if !selection.names.is_empty() {
         return list_for(context, &selection.names);
     }
-    let scope = match selection.all {
-        true => Scope::Archived,
-        false => Scope::Mine,
+    let scope = if selection.all {
+        Scope::Archived
+    } else {
+        Scope::Mine
     };
     let mut listing = sessions::list(context, scope)?;
     if !selection.states.is_empty() {

@@ -349,9 +349,10 @@ impl<'a> Facts<'a> {
     fn gather(context: &Context<'a>, rows: &[&mut Summary]) -> Self {
         let repo = context.repo;
         let open = rows.iter().any(|row| row.mine && !row.state.is_closed());
-        let listed = match open {
-            true => worktree::list(repo).unwrap_or_default(),
-            false => Vec::new(),
+        let listed = if open {
+            worktree::list(repo).unwrap_or_default()
+        } else {
+            Vec::new()
         };
         let worktrees = listed
             .into_iter()

@@ -155,9 +155,10 @@ fn of_line(context: &Context<'_>, file: &Path, number: u64) -> Result<Answer> {
     let path = absolute
         .strip_prefix(top)
         .map_err(|_| Error::fatal(format!("'{}' is outside this work tree", file.display())))?;
-    let blamed = match is_committed(context, path)? {
-        true => repo.blame_line(path, number, None)?,
-        false => new_line(&absolute, path, number)?,
+    let blamed = if is_committed(context, path)? {
+        repo.blame_line(path, number, None)?
+    } else {
+        new_line(&absolute, path, number)?
     };
     let line = Line {
         path: path.to_string_lossy().into_owned(),

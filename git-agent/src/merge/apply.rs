@@ -40,12 +40,11 @@ pub fn apply(context: &Context<'_>, right: &MergeLock, listed: &Listed) -> Resul
             "'{name}' shares no history with HEAD"
         )));
     }
-    let commit = match work.is_committed() {
-        true => work.tip,
-        false => {
-            let message = message::of_work(session, task_text(context)?);
-            repo.commit_tree(work.tree, &[work.tip], &message)?
-        }
+    let commit = if work.is_committed() {
+        work.tip
+    } else {
+        let message = message::of_work(session, task_text(context)?);
+        repo.commit_tree(work.tree, &[work.tip], &message)?
     };
     let tree = match repo.merge_commits(head, commit)? {
         Merged::Clean(tree) => tree,

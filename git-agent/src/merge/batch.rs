@@ -43,9 +43,10 @@ impl<'a, 't> Batch<'a, 't> {
 impl Bisection for Batch<'_, '_> {
     fn build(&mut self, order: &[usize]) -> Result<Chain> {
         let built = self.built.links.iter().map(|link| &link.index);
-        match !order.is_empty() && built.eq(order) {
-            true => Ok(self.built.clone()),
-            false => self.builder.build(self.base, order),
+        if !order.is_empty() && built.eq(order) {
+            Ok(self.built.clone())
+        } else {
+            self.builder.build(self.base, order)
         }
     }
 

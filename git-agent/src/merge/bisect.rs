@@ -181,9 +181,10 @@ mod tests {
 
         fn test(&mut self, _: ObjectId, holds: &[usize]) -> Result<TestColour> {
             self.tests += 1;
-            Ok(match (self.red)(holds) {
-                true => TestColour::Red("log".to_owned()),
-                false => TestColour::Green,
+            Ok(if (self.red)(holds) {
+                TestColour::Red("log".to_owned())
+            } else {
+                TestColour::Green
             })
         }
 

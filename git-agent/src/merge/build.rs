@@ -105,15 +105,16 @@ impl<'a> Builder<'a> {
         }
         let candidate = &self.candidates[index];
         let work = &candidate.work;
-        let commit = match work.is_committed() {
-            true => work.tip,
-            false => self.repo.make_commit(&NewCommit {
+        let commit = if work.is_committed() {
+            work.tip
+        } else {
+            self.repo.make_commit(&NewCommit {
                 tree: work.tree,
                 parents: &[work.tip],
                 message: &message::of_work(&candidate.session, self.text),
                 author: None,
                 sign: true,
-            })?,
+            })?
         };
         fault::point("merge.work.committed").context(|| "cannot merge".into())?;
         self.works.insert(index, commit);
@@ -265,9 +266,10 @@ impl<'a> Builder<'a> {
             made.push(tip);
             fault::point("merge.replayed").context(|| "cannot rebase".into())?;
         }
-        match made.is_empty() {
-            true => Ok(Err(Why::Nothing)),
-            false => Ok(Ok(made)),
+        if made.is_empty() {
+            Ok(Err(Why::Nothing))
+        } else {
+            Ok(Ok(made))
         }
     }
 }

@@ -78,9 +78,10 @@ pub fn target(context: &Context<'_>, wanted: Option<&str>, choice: &Choice) -> R
     };
     let short = branch.strip_prefix("refs/heads/").unwrap_or(&branch);
     let name = format!("refs/heads/{short}");
-    let tip = match repo.is_valid_branch(short) {
-        true => repo.find_ref(&name)?,
-        false => None,
+    let tip = if repo.is_valid_branch(short) {
+        repo.find_ref(&name)?
+    } else {
+        None
     };
     let Some(tip) = tip else {
         return Err(no_branch(repo, short)?);
@@ -155,9 +156,10 @@ pub fn gather(
 ) -> Result<(Vec<Candidate>, Vec<LeftOut>)> {
     let reviews = records::load(context)?;
     let named = !choice.names.is_empty() || choice.group.is_some();
-    let sessions = match named {
-        true => chosen(context, choice)?,
-        false => of_target(context, target, &reviews)?,
+    let sessions = if named {
+        chosen(context, choice)?
+    } else {
+        of_target(context, target, &reviews)?
     };
     let (mut goes, mut stays) = (Vec::new(), Vec::new());
     for listed in sessions {
@@ -264,9 +266,10 @@ fn examine(
         return Ok(Err(Why::Resolves(name)));
     }
     // A read-only look must not end an agent that waits for the next prompt.
-    let idle = match choice.look_only {
-        true => control::idle::is_idle(context, session)?,
-        false => control::idle::require_idle(context, session).is_ok(),
+    let idle = if choice.look_only {
+        control::idle::is_idle(context, session)?
+    } else {
+        control::idle::require_idle(context, session).is_ok()
     };
     if state.needs_supervisor() || !idle {
         return Ok(Err(Why::AtWork(state)));
@@ -356,9 +359,10 @@ fn objection(opinion: &Opinion, state: State, strategy: Strategy) -> Option<Why>
 
 /// Returns a session's work as it is now. Unless `look_only` is set, a snapshot keeps it.
 pub fn look(context: &Context<'_>, listed: &Listed, look_only: bool) -> Result<Result<Work, Why>> {
-    let keep = match look_only {
-        true => Keep::Nothing,
-        false => Keep::Snapshot,
+    let keep = if look_only {
+        Keep::Nothing
+    } else {
+        Keep::Snapshot
     };
     let work = match work::look(context, listed, keep) {
         Ok(work) => work,
@@ -366,9 +370,10 @@ pub fn look(context: &Context<'_>, listed: &Listed, look_only: bool) -> Result<R
     };
     let branch = listed.session.branch.as_deref();
     let tip = branch.map_or(Ok(None), |branch| context.repo.branch_tip(branch))?;
-    match work.checkout.is_some() && tip != Some(work.tip) {
-        true => Ok(Err(Why::OffBranch)),
-        false => Ok(Ok(work)),
+    if work.checkout.is_some() && tip != Some(work.tip) {
+        Ok(Err(Why::OffBranch))
+    } else {
+        Ok(Ok(work))
     }
 }
 
@@ -385,9 +390,10 @@ pub fn needed(context: &Context<'_>, target: &Target, sid: SessionId) -> Needed 
     towards.parent = Some(target.branch.clone());
     let landed = session.status == State::Merged
         || is_integrated(context.repo, &towards, tip).unwrap_or(false);
-    match landed {
-        true => Needed::Landed,
-        false => Needed::Missing(session.name),
+    if landed {
+        Needed::Landed
+    } else {
+        Needed::Missing(session.name)
     }
 }
 

@@ -37,9 +37,10 @@ pub fn pick(
     let outcome = run::merge(context, request, tell, agree)?;
     show(outcome.as_ref())?;
     let merged = outcome.is_some_and(|outcome| outcome.is_complete(request));
-    let closed = match merged {
-        true => close(context, &winner, &others)?,
-        false => Vec::new(),
+    let closed = if merged {
+        close(context, &winner, &others)?
+    } else {
+        Vec::new()
     };
     Ok(Picked { merged, closed })
 }

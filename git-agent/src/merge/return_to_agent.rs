@@ -55,9 +55,10 @@ fn prompt(branch: &str, landed: &[&str], updated: bool, test: &str, log: &str) -
             names.join(", ")
         ),
     };
-    let bring = match updated {
-        true => format!("Your branch already contains the newest '{branch}'."),
-        false => format!("First merge '{branch}' into your branch: git merge {branch}"),
+    let bring = if updated {
+        format!("Your branch already contains the newest '{branch}'.")
+    } else {
+        format!("First merge '{branch}' into your branch: git merge {branch}")
     };
     format!(
         "Your work was not merged into '{branch}': the tests fail with it and pass without it.{others}\n\

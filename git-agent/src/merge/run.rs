@@ -210,9 +210,10 @@ fn draft(context: &Context<'_>, request: &MergeRequest) -> Result<MergePlan> {
         look_only: request.look_only,
     };
     let configured = || context.config.text(&settings::TEST);
-    let test = match request.no_test {
-        true => None,
-        false => request.test.clone().or_else(configured),
+    let test = if request.no_test {
+        None
+    } else {
+        request.test.clone().or_else(configured)
     };
     if strategy == Strategy::Auto && test.is_none() {
         return Err(

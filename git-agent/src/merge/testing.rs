@@ -243,9 +243,10 @@ pub fn known(context: &Context<'_>, tree: ObjectId) -> Option<TestColour> {
 }
 
 fn colour(passed: bool, log: &Path) -> TestColour {
-    match passed {
-        true => TestColour::Green,
-        false => TestColour::Red(log.display().to_string()),
+    if passed {
+        TestColour::Green
+    } else {
+        TestColour::Red(log.display().to_string())
     }
 }
 

@@ -126,9 +126,10 @@ pub fn write(env: &Env, ui: &Ui, detail: &Detail) -> Result<()> {
     if let Some(port) = detail.port {
         sheet.line("port", port)?;
     }
-    let mut author = match row.mine {
-        true => one_line(&row.author).to_string(),
-        false => one_line(&authorship::person(&row.session.author)).to_string(),
+    let mut author = if row.mine {
+        one_line(&row.author).to_string()
+    } else {
+        one_line(&authorship::person(&row.session.author)).to_string()
     };
     if let Some(standing) = &detail.signature {
         author += &format!(" ({})", one_line(&standing.words()));

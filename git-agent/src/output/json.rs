@@ -27,9 +27,10 @@ impl<'a> List<'a> {
     /// Begins an envelope whose list has this key.
     pub fn begin(out: &'a mut dyn Write, key: &str, pretty: bool) -> Result<Self> {
         let key = text(&key, false)?;
-        match pretty {
-            true => write!(out, "{{\n  \"version\": {VERSION},\n  {key}: ["),
-            false => write!(out, "{{\"version\":{VERSION},{key}:["),
+        if pretty {
+            write!(out, "{{\n  \"version\": {VERSION},\n  {key}: [")
+        } else {
+            write!(out, "{{\"version\":{VERSION},{key}:[")
         }
         .context(cannot_write)?;
         Ok(List {
@@ -44,9 +45,10 @@ impl<'a> List<'a> {
         let item = text(item, self.pretty)?;
         let comma = if self.empty { "" } else { "," };
         self.empty = false;
-        match self.pretty {
-            true => write!(self.out, "{comma}\n    {}", item.replace('\n', "\n    ")),
-            false => write!(self.out, "{comma}{item}"),
+        if self.pretty {
+            write!(self.out, "{comma}\n    {}", item.replace('\n', "\n    "))
+        } else {
+            write!(self.out, "{comma}{item}")
         }
         .context(cannot_write)
     }
@@ -95,9 +97,10 @@ pub fn write_line(out: &mut dyn Write, value: &impl Serialize) -> Result<()> {
 
 /// Returns a value as JSON that is safe for a terminal.
 fn text(value: &impl Serialize, pretty: bool) -> Result<String> {
-    let json = match pretty {
-        true => serde_json::to_string_pretty(value),
-        false => serde_json::to_string(value),
+    let json = if pretty {
+        serde_json::to_string_pretty(value)
+    } else {
+        serde_json::to_string(value)
     }
     .context(|| "cannot write a value as JSON".into())?;
     Ok(escaped(&json).into_owned())

@@ -46,13 +46,14 @@ pub fn write_record<F: AsRef<[u8]>>(
     let mut fields = fields.into_iter().peekable();
     while let Some(field) = fields.next() {
         let is_last = fields.peek().is_none();
-        match nul {
-            true => record.extend(field.as_ref().iter().map(|byte| match byte {
+        if nul {
+            record.extend(field.as_ref().iter().map(|byte| match byte {
                 b'\t' if !is_last => b' ',
                 b'\0' => b' ',
                 byte => *byte,
-            })),
-            false => record.extend_from_slice(&quote(field.as_ref())),
+            }))
+        } else {
+            record.extend_from_slice(&quote(field.as_ref()))
         }
         if !is_last {
             record.push(b'\t');

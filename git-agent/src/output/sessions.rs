@@ -175,9 +175,10 @@ pub fn author(row: &Summary) -> String {
         "" => row.session.author.email.as_str(),
         name => name,
     };
-    match row.mine {
-        true => String::new(),
-        false => shown(name, row.claim.or(Some(Authorship::Claimed))),
+    if row.mine {
+        String::new()
+    } else {
+        shown(name, row.claim.or(Some(Authorship::Claimed)))
     }
 }
 

@@ -34,9 +34,10 @@ pub(super) enum Sink {
 impl Sink {
     pub(super) fn stdout(is_terminal: bool) -> Result<Self> {
         let stream = Stream::of(rustix::stdio::stdout())?;
-        Ok(match is_terminal {
-            true => Sink::Terminal(LineWriter::new(stream)),
-            false => Sink::Piped(Pieces::new(stream)),
+        Ok(if is_terminal {
+            Sink::Terminal(LineWriter::new(stream))
+        } else {
+            Sink::Piped(Pieces::new(stream))
         })
     }
 

@@ -258,10 +258,12 @@ impl Table {
                 owed += GAP;
             }
             first = false;
-            let text = match sanitize::width(&cell.text) > width {
-                true if column.keeps_end => cut_within(&cell.text, width),
-                true => sanitize::one_line(&cell.text).max_width(width).to_text(),
-                false => cell.text.as_str().into(),
+            let text = if sanitize::width(&cell.text) <= width {
+                cell.text.as_str().into()
+            } else if column.keeps_end {
+                cut_within(&cell.text, width)
+            } else {
+                sanitize::one_line(&cell.text).max_width(width).to_text()
             };
             let text = text.trim_end();
             let padding = width.saturating_sub(sanitize::width(text));

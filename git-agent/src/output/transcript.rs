@@ -92,9 +92,10 @@ impl<'u> Writer<'u> {
             self.used.entry(name.to_owned()).or_default().update(usage);
             return Ok(());
         }
-        let mut lines = match self.is_said(name, &event.body) {
-            true => Vec::new(),
-            false => self.lines(&event.body),
+        let mut lines = if self.is_said(name, &event.body) {
+            Vec::new()
+        } else {
+            self.lines(&event.body)
         };
         if let Body::Status { to, .. } = &event.body
             && !to.is_working()
@@ -399,9 +400,12 @@ fn arguments(input: &Value) -> String {
         }
         _ => None,
     });
-    telling.unwrap_or_else(|| match fields.is_empty() {
-        true => String::new(),
-        false => inline(input),
+    telling.unwrap_or_else(|| {
+        if fields.is_empty() {
+            String::new()
+        } else {
+            inline(input)
+        }
     })
 }
 

@@ -77,16 +77,18 @@ impl Ui {
         let when = options
             .color
             .unwrap_or_else(|| When::configured(config, "color.agent"));
-        let palette = match options.format == Format::Human && when.decide(env, shown) {
-            true => Palette::load(config)?,
-            false => Palette::plain(),
+        let palette = if options.format == Format::Human && when.decide(env, shown) {
+            Palette::load(config)?
+        } else {
+            Palette::plain()
         };
         let hint_color =
-            match When::configured(config, "color.advice").decide(env, env.terminals.stderr) {
-                true => config("color.advice.hint")
+            if When::configured(config, "color.advice").decide(env, env.terminals.stderr) {
+                config("color.advice.hint")
                     .and_then(|words| words.parse().ok())
-                    .map_or_else(|| "yellow".parse(), Ok)?,
-                false => Color::default(),
+                    .map_or_else(|| "yellow".parse(), Ok)?
+            } else {
+                Color::default()
             };
         Ok(Ui {
             options,
@@ -209,14 +211,13 @@ impl Ui {
     fn put(&self, lines: &str) {
         let mut streams = self.streams();
         streams.clear_progress();
-        let target = match streams.paging && self.terminals.stderr {
-            true => &mut streams.out,
-            false => {
-                if self.terminals.stdout {
-                    let _ = streams.out.flush();
-                }
-                &mut streams.err
+        let target = if streams.paging && self.terminals.stderr {
+            &mut streams.out
+        } else {
+            if self.terminals.stdout {
+                let _ = streams.out.flush();
             }
+            &mut streams.err
         };
         let _ = target.write_all(lines.as_bytes());
     }

@@ -141,9 +141,10 @@ impl Lines {
             Stream::Out => &self.out,
             Stream::Err => &self.err,
         };
-        match unfinished.begun {
-            true => &[],
-            false => &unfinished.bytes,
+        if unfinished.begun {
+            &[]
+        } else {
+            &unfinished.bytes
         }
     }
 
@@ -264,9 +265,10 @@ impl<F: AsFd> Reader<F> {
         let mut small = [0; SMALL];
         for _ in 0..READS {
             // Most reads return a line or two, for which a large buffer would cost more than the read.
-            let buffer = match self.buffer.is_empty() {
-                true => &mut small[..],
-                false => &mut self.buffer[..],
+            let buffer = if self.buffer.is_empty() {
+                &mut small[..]
+            } else {
+                &mut self.buffer[..]
             };
             match rustix::io::read(&self.pipe, &mut *buffer) {
                 Ok(0) => return Ok(self.rest(Fill::Ended)),

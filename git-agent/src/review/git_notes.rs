@@ -19,9 +19,10 @@ pub const KEY: &str = "agent.displayNotes";
 
 /// Renders all reviews anew, if that is asked for.
 pub fn refresh(context: &Context<'_>) -> Result<()> {
-    match context.config.require(&settings::DISPLAY_NOTES)? {
-        true => render(context),
-        false => Ok(()),
+    if context.config.require(&settings::DISPLAY_NOTES)? {
+        render(context)
+    } else {
+        Ok(())
     }
 }
 

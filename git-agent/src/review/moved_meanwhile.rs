@@ -75,9 +75,10 @@ impl Meanwhile {
                     Verdict::Reject => "rejected",
                 };
                 let name = names.get(&sid).map_or(sid.as_str(), String::as_str);
-                let end = match is_unnamed(&review, given) {
-                    true => "; it does not count: it was given inside a session",
-                    false => "",
+                let end = if is_unnamed(&review, given) {
+                    "; it does not count: it was given inside a session"
+                } else {
+                    ""
                 };
                 told.push(format!("'{}' {did} '{name}' {when}{end}", given.who.name));
             }

@@ -81,9 +81,10 @@ impl Reviews {
                 let mut error = Error::fatal(format!("'{wanted}' names {count} comments"));
                 for found in found.iter().take(5) {
                     let comment = found.comment;
-                    error = error.hint(match shared {
-                        true => format!("{}@{}    by '{}'", id, comment.writer, comment.who.name),
-                        false => comment.id.to_string(),
+                    error = error.hint(if shared {
+                        format!("{}@{}    by '{}'", id, comment.writer, comment.who.name)
+                    } else {
+                        comment.id.to_string()
                     });
                 }
                 Err(error)

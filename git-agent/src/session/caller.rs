@@ -215,10 +215,11 @@ pub fn permit<'s>(
             (false, _) => return refused(format!(" of session '{}'", session.name)),
         }
     }
-    match known {
-        true => Ok(()),
+    if known {
+        Ok(())
+    } else {
         // It belongs to a teammate's clone.
-        false => refused(String::new()),
+        refused(String::new())
     }
 }
 

@@ -69,9 +69,10 @@ pub fn forget(
             }
         }
     }
-    forgotten.kept = match listed.is_mine() {
-        true => drop_own(context, listed)?,
-        false => keep_copies(context, sid)?,
+    forgotten.kept = if listed.is_mine() {
+        drop_own(context, listed)?
+    } else {
+        keep_copies(context, sid)?
     };
     if listed.archived || everywhere {
         context.store.record_forgotten(sid, &context.redactor())?;

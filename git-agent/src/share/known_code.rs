@@ -101,10 +101,12 @@ impl Published {
     }
 
     fn listen(&self, repo: &Repo, remote: &str) -> Result<Heard> {
-        let interest = |name: &str| match name.starts_with(BRANCHES) {
-            true => Interest::Wanted,
-            false if RefName::parse(name).is_some() => Interest::Wanted,
-            false => Interest::None,
+        let interest = |name: &str| {
+            if name.starts_with(BRANCHES) || RefName::parse(name).is_some() {
+                Interest::Wanted
+            } else {
+                Interest::None
+            }
         };
         let there = repo.ask_remote(remote)?.finish(&interest, MOST)?;
         let mut heard = Heard {
@@ -126,9 +128,10 @@ impl Heard {
     /// Fetches the new tips of branches that contained a part of this code's history: one branch for each part, or
     /// `every` one. A tip that cannot be fetched is ignored.
     fn catch_up(&mut self, repo: &Repo, remote: &str, code: &[ObjectId], every: bool) {
-        let wanted = match self.moved.is_empty() {
-            true => return,
-            false => self.wanted(repo, code, every).unwrap_or_default(),
+        let wanted = if self.moved.is_empty() {
+            return;
+        } else {
+            self.wanted(repo, code, every).unwrap_or_default()
         };
         if wanted.is_empty() {
             return;

@@ -309,9 +309,10 @@ fn found(what: &str, before: &str, after: &Redacted<Value>) -> Error {
 }
 
 fn same(before: &[u8], after: &[u8], what: &str) -> Result<()> {
-    match before == after {
-        true => Ok(()),
-        false => Err(secret(what, &rule_between(before, after))),
+    if before == after {
+        Ok(())
+    } else {
+        Err(secret(what, &rule_between(before, after)))
     }
 }
 

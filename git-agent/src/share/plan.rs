@@ -217,9 +217,10 @@ pub(super) fn refuse_others(context: &Context<'_>, items: &mut [Item]) -> Result
     }
     let own = context.store.own_writers()?;
     let is_session = |item: &Item| matches!(item.name, RefName::Session(_));
-    let forgotten = match items.iter().any(is_session) {
-        true => context.store.forgotten()?,
-        false => BTreeMap::new(),
+    let forgotten = if items.iter().any(is_session) {
+        context.store.forgotten()?
+    } else {
+        BTreeMap::new()
     };
     for item in items {
         let deleted = |sid: &SessionId| {

@@ -122,9 +122,12 @@ pub fn probe(context: &Context<'_>, remote: &Remote) -> Result<Probed> {
         });
         return Ok(probed);
     }
-    let wanted = |found: &str| match found == name {
-        true => Interest::Wanted,
-        false => Interest::None,
+    let wanted = |found: &str| {
+        if found == name {
+            Interest::Wanted
+        } else {
+            Interest::None
+        }
     };
     let found = repo.ask_remote(&remote.name)?;
     let found = found.finish(&wanted, 1)?;

@@ -115,9 +115,10 @@ impl Remote {
             let known = selection::list_for(context, std::slice::from_ref(first))?;
             !candidates(&known, first).is_empty()
         };
-        Ok(match is_session {
-            true => (None, words.to_vec()),
-            false => (Some(first.clone()), rest.to_vec()),
+        Ok(if is_session {
+            (None, words.to_vec())
+        } else {
+            (Some(first.clone()), rest.to_vec())
         })
     }
 
@@ -145,9 +146,10 @@ impl Remote {
             .hint(format!("git agent push --yes {}", shell_word(&self.name)))
             .hint(FEWER_READERS));
         };
-        match ask(self)? {
-            true => self.agree(context),
-            false => Err(Error::negative("nothing was pushed").hint(FEWER_READERS)),
+        if ask(self)? {
+            self.agree(context)
+        } else {
+            Err(Error::negative("nothing was pushed").hint(FEWER_READERS))
         }
     }
 

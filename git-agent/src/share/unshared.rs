@@ -28,10 +28,11 @@ pub fn note(
         if !wanted || !is_known || session.status.needs_supervisor() {
             continue;
         }
-        let files = match session.status.is_closed() {
-            true => 0,
+        let files = if session.status.is_closed() {
+            0
+        } else {
             // A worktree that cannot be read must not stop the push.
-            false => count(context, &listed).unwrap_or(0),
+            count(context, &listed).unwrap_or(0)
         };
         if session.unshared().unwrap_or(0) != files && !record(context, session, files)? {
             continue;

@@ -247,11 +247,10 @@ impl Bench {
 
     fn git_in(&self, top: &Path, words: &[&str]) -> Result<String, Failure> {
         let output = self.command(top, words).stdout(Stdio::piped()).output()?;
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => {
-                Err(format!("git {words:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
-            }
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(format!("git {words:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
         }
     }
 

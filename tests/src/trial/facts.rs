@@ -42,9 +42,10 @@ impl Facts {
             let branch = session["branch"].as_str().unwrap_or("none");
             add(&format!("{name} branch"), tree(world, branch));
             // Once the work has landed, a verdict on it says nothing any more.
-            let verdict = match session["state"] == "merged" {
-                true => "merged",
-                false => session["verdict"].as_str().unwrap_or("none"),
+            let verdict = if session["state"] == "merged" {
+                "merged"
+            } else {
+                session["verdict"].as_str().unwrap_or("none")
             };
             add(&format!("{name} verdict"), verdict.to_owned());
         }
@@ -77,11 +78,12 @@ impl Facts {
 
 fn said(world: &World, words: &[&str]) -> String {
     let done = world.command(words).run().whatever();
-    match done.status().success() {
-        true => String::from_utf8_lossy(done.stdout_bytes())
+    if done.status().success() {
+        String::from_utf8_lossy(done.stdout_bytes())
             .trim()
-            .to_owned(),
-        false => "none".to_owned(),
+            .to_owned()
+    } else {
+        "none".to_owned()
     }
 }
 

@@ -72,9 +72,10 @@ fn strike(
     usual: &super::round::Usual,
     mut dice: Dice,
 ) -> Result<Duration, String> {
-    let victims = match verb.supervised {
-        true => &VICTIMS[..],
-        false => &VICTIMS[..3],
+    let victims = if verb.supervised {
+        &VICTIMS[..]
+    } else {
+        &VICTIMS[..3]
     };
     let victim = victims[dice.roll(victims.len())];
     let part = dice.part() * 1.05;
@@ -88,9 +89,10 @@ fn strike(
     let done = world.tell(running.wait().whatever());
     let missed = hit == 0 || !verb.supervised;
     if missed && done.status().success() {
-        let took = match verb.supervised && verb.until.is_none() {
-            true => started.elapsed(),
-            false => done.elapsed(),
+        let took = if verb.supervised && verb.until.is_none() {
+            started.elapsed()
+        } else {
+            done.elapsed()
         };
         world.go();
         world.idle(Duration::from_secs(40))?;

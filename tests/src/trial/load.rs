@@ -94,9 +94,10 @@ fn run(what: &str, load: impl FnOnce(&World) -> Result<String, String>) -> Load 
 fn limit(world: &World, parallel: usize) -> Result<(), String> {
     let parallel = parallel.to_string();
     let done = world.run(&["config", "agent.maxParallel", &parallel]);
-    match done.status().success() {
-        true => Ok(()),
-        false => Err(one_line(&done)),
+    if done.status().success() {
+        Ok(())
+    } else {
+        Err(one_line(&done))
     }
 }
 
@@ -107,16 +108,15 @@ fn all_ready(world: &World, count: usize) -> Result<String, String> {
     let is = |state: &str| listed.iter().filter(|one| one["state"] == state).count();
     let files: std::collections::BTreeSet<String> = listed.iter().map(files_of).collect();
     let (ready, failed) = (is("ready"), is("failed"));
-    match ready == count && files.len() == 1 {
-        true => Ok(format!("{ready} of {count} ready")),
-        false => {
-            let why = listed.iter().find(|one| one["state"] != "ready");
-            let why = why.map_or(String::new(), |one| one["exit"].to_string());
-            Err(format!(
-                "{ready} of {count} ready, {failed} failed, {} listed, {} kinds of files; {why}",
-                listed.len(),
-                files.len()
-            ))
-        }
+    if ready == count && files.len() == 1 {
+        Ok(format!("{ready} of {count} ready"))
+    } else {
+        let why = listed.iter().find(|one| one["state"] != "ready");
+        let why = why.map_or(String::new(), |one| one["exit"].to_string());
+        Err(format!(
+            "{ready} of {count} ready, {failed} failed, {} listed, {} kinds of files; {why}",
+            listed.len(),
+            files.len()
+        ))
     }
 }

@@ -182,9 +182,10 @@ impl Round<'_> {
             self.world.run(&["agent", "doctor"]);
         }
         let lands = self.verb.land && self.dice.roll(3) == 0;
-        match lands {
-            true => self.land_next()?,
-            false => self.again()?,
+        if lands {
+            self.land_next()?
+        } else {
+            self.again()?
         }
         self.brought_back()?;
         let gc = self.dice.roll(4) == 0;
@@ -205,10 +206,11 @@ impl Round<'_> {
         }
         let refused = done.iter().any(|one| !one.status().success());
         self.users_work()?;
-        match refused {
+        if refused {
             // What stopped it may be what was left half: then the command itself finishes it.
-            true => self.again(),
-            false => Ok(()),
+            self.again()
+        } else {
+            Ok(())
         }
     }
 
@@ -294,9 +296,10 @@ impl Round<'_> {
             || known
                 .iter()
                 .all(|one| one.is_none_or(|files| files == "none"));
-        match whole {
-            true => Ok(()),
-            false => Err(format!("restored {now}, had {known:?}")),
+        if whole {
+            Ok(())
+        } else {
+            Err(format!("restored {now}, had {known:?}"))
         }
     }
 }

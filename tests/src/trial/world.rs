@@ -188,9 +188,10 @@ impl World {
         let entries = fs::read_dir(&self.base).map_err(|error| error.to_string())?;
         for entry in entries.flatten() {
             let path = entry.path();
-            let gone = match path.is_dir() && !path.is_symlink() {
-                true => fs::remove_dir_all(&path),
-                false => fs::remove_file(&path),
+            let gone = if path.is_dir() && !path.is_symlink() {
+                fs::remove_dir_all(&path)
+            } else {
+                fs::remove_file(&path)
             };
             gone.map_err(|error| format!("cannot empty {}: {error}", path.display()))?;
         }
@@ -225,9 +226,10 @@ impl World {
 
     fn must(&self, words: &[&str]) -> Result<(), String> {
         let done = self.run(words);
-        match done.status().success() {
-            true => Ok(()),
-            false => Err(format!("the scene can't be made: {done}")),
+        if done.status().success() {
+            Ok(())
+        } else {
+            Err(format!("the scene can't be made: {done}"))
         }
     }
 
@@ -378,13 +380,14 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
         .arg(to)
         .output()
         .map_err(|error| error.to_string())?;
-    match done.status.success() {
-        true => Ok(()),
-        false => Err(format!(
+    if done.status.success() {
+        Ok(())
+    } else {
+        Err(format!(
             "cannot copy {} to {}: {}",
             from.display(),
             to.display(),
             String::from_utf8_lossy(&done.stderr)
-        )),
+        ))
     }
 }

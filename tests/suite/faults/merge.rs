@@ -95,9 +95,10 @@ fn a_merge_survives_its_death_at_every_step() {
 
 /// Returns death, and in a long run also errors.
 fn actions() -> &'static [Action] {
-    match faults::rounds() > 1 {
-        true => &[Action::Kill, Action::Eio, Action::Enospc],
-        false => &[Action::Kill],
+    if faults::rounds() > 1 {
+        &[Action::Kill, Action::Eio, Action::Enospc]
+    } else {
+        &[Action::Kill]
     }
 }
 

@@ -213,9 +213,10 @@ impl Call {
         self.told = Some((named, self.kind.clone(), input));
         link.event(Body::ToolCall {
             call: id.to_owned(),
-            name: match named {
-                true => self.title.clone(),
-                false => NAMELESS.to_owned(),
+            name: if named {
+                self.title.clone()
+            } else {
+                NAMELESS.to_owned()
             },
             kind: self.kind.clone(),
             input: self.input.clone(),

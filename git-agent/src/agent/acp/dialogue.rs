@@ -133,12 +133,13 @@ impl<'a> Dialogue<'a> {
                 let claim = self.conclude(&result)?;
                 self.settle()?;
                 self.take_noted(noted)?;
-                match claim.ok && self.is_unanswered(&result) {
-                    true => TurnClaim::failed(Trouble::new(
+                if claim.ok && self.is_unanswered(&result) {
+                    TurnClaim::failed(Trouble::new(
                         TroubleKind::Context,
                         "the agent shortened the conversation and got no answer",
-                    )),
-                    false => claim,
+                    ))
+                } else {
+                    claim
                 }
             }
             // The process can be asked again: a failed request does not end it.
@@ -420,9 +421,10 @@ impl<'a> Dialogue<'a> {
             cancelled,
             trouble: trouble.map(|text| {
                 let known = ["max_tokens", "refusal", "max_turn_requests", "cancelled"];
-                let text = match known.contains(&reason) {
-                    true => text.to_owned(),
-                    false => format!("{text}: {reason}"),
+                let text = if known.contains(&reason) {
+                    text.to_owned()
+                } else {
+                    format!("{text}: {reason}")
                 };
                 Trouble::new(TroubleKind::Other, text)
             }),

@@ -41,9 +41,10 @@ impl Dialogue<'_> {
         let opened = match &self.turn.resume {
             Some(wanted) if wanted == self.conversation() => Opened::TakenUp,
             Some(wanted) => {
-                let taken = match self.turn.fork {
-                    true => self.branch_off(wanted, clock)?,
-                    false => self.take_up(wanted, clock)?,
+                let taken = if self.turn.fork {
+                    self.branch_off(wanted, clock)?
+                } else {
+                    self.take_up(wanted, clock)?
                 };
                 match taken {
                     Ok(()) => Opened::TakenUp,
@@ -73,9 +74,10 @@ impl Dialogue<'_> {
         self.peer.forget();
         self.peer.used_before = self.turn.used;
         let model = self.spec.model_of(self.turn).map(std::ffi::OsStr::new);
-        let servers = match self.takes_servers_by_file() {
-            true => mcp_config::write(self.turn)?,
-            false => None,
+        let servers = if self.takes_servers_by_file() {
+            mcp_config::write(self.turn)?
+        } else {
+            None
         };
         let values = [
             ("model", model),

@@ -84,9 +84,10 @@ impl Peer {
             .iter()
             .filter_map(|method| method.get("name")?.as_str())
             .collect();
-        match ways.is_empty() {
-            true => String::new(),
-            false => format!(" (ways to log in: {})", ways.join(", ")),
+        if ways.is_empty() {
+            String::new()
+        } else {
+            format!(" (ways to log in: {})", ways.join(", "))
         }
     }
 }

@@ -328,9 +328,10 @@ impl AgentSpec {
         }
         let program = Path::new(self.program());
         let is_there = program.components().count() > 1 && cwd.join(program).exists();
-        let mut text = match is_there {
-            true => format!("'{}' is not an executable program", program.display()),
-            false => format!("'{}' is not installed", program.display()),
+        let mut text = if is_there {
+            format!("'{}' is not an executable program", program.display())
+        } else {
+            format!("'{}' is not installed", program.display())
         };
         if !self.install.is_empty() {
             text.push_str(&format!(": {}", self.install));

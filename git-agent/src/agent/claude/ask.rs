@@ -132,9 +132,10 @@ impl Request {
 
     /// Returns the message that refuses the request.
     pub fn denied(&self) -> Value {
-        let words = match self.is_question() {
-            true => "The user is not available: decide yourself.",
-            false => "This is not allowed here.",
+        let words = if self.is_question() {
+            "The user is not available: decide yourself."
+        } else {
+            "This is not allowed here."
         };
         self.response(json!({"behavior": "deny", "message": words}))
     }

@@ -120,9 +120,10 @@ impl Claude {
             words.extend(["--append-system-prompt", "{instructions}"].map(OsString::from));
             words.extend(["--mcp-config", "{mcp_file}"].map(OsString::from));
         }
-        let servers = match template::has(&words, "mcp_file") {
-            true => mcp_config::write(turn)?,
-            false => None,
+        let servers = if template::has(&words, "mcp_file") {
+            mcp_config::write(turn)?
+        } else {
+            None
         };
         let careful = turn.ask || turn.read_only;
         let instructions = Some(turn.instructions.as_str()).filter(|text| !text.is_empty());

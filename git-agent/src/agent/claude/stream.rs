@@ -234,9 +234,10 @@ impl Stream {
         if message["is_api_error_message"] == true {
             return Ok(());
         }
-        let voice = match is_of_helper(message) {
-            true => Voice::Reasoning,
-            false => Voice::Assistant,
+        let voice = if is_of_helper(message) {
+            Voice::Reasoning
+        } else {
+            Voice::Assistant
         };
         let content = &message["message"]["content"];
         if content.is_string() {

@@ -49,9 +49,10 @@ impl Spending {
     pub fn message(&mut self, message: &Value, used: Usage) -> Option<Usage> {
         let id = message["id"].as_str()?;
         self.note(id, &message["usage"]);
-        match self.begun.as_deref() == Some(id) {
-            true => None,
-            false => self.news(used),
+        if self.begun.as_deref() == Some(id) {
+            None
+        } else {
+            self.news(used)
         }
     }
 

@@ -49,9 +49,10 @@ pub fn project(home: &Path, worktree: &Path) -> Option<PathBuf> {
 /// Marks a project directory as that of a worktree, so that Gemini looks for conversations there.
 pub fn mark(dir: &Path, worktree: &Path) -> std::io::Result<()> {
     let marker = dir.join(MARKER);
-    match marker.exists() {
-        true => Ok(()),
-        false => std::fs::write(marker, worktree.to_string_lossy().as_bytes()),
+    if marker.exists() {
+        Ok(())
+    } else {
+        std::fs::write(marker, worktree.to_string_lossy().as_bytes())
     }
 }
 
@@ -68,9 +69,10 @@ fn slug(name: &str) -> String {
     };
     let plain: String = name.chars().map(plain).collect();
     let parts: Vec<&str> = plain.split('-').filter(|part| !part.is_empty()).collect();
-    match parts.is_empty() {
-        true => "project".to_owned(),
-        false => parts.join("-"),
+    if parts.is_empty() {
+        "project".to_owned()
+    } else {
+        parts.join("-")
     }
 }
 

@@ -23,9 +23,10 @@ pub(crate) fn place(text: &str, limit: usize, link: &dyn Link) -> usize {
 pub(crate) fn half(text: &str, link: &dyn Link) -> usize {
     let known = begun(text, link);
     let word = word(text);
-    match known < text.len() && text.len() - word <= HELD {
-        true => known.min(word),
-        false => token(text).map_or(known, |token| token.min(known)),
+    if known < text.len() && text.len() - word <= HELD {
+        known.min(word)
+    } else {
+        token(text).map_or(known, |token| token.min(known))
     }
 }
 

@@ -137,9 +137,10 @@ impl Streamed {
         let said = lead.clone() + &self.text;
         let begun = said.split_at(split::begun(&said, link)).1;
         let few = begun.len() < HIDDEN;
-        let end = match few {
-            true => end,
-            false => end.min(self.text.len().saturating_sub(begun.len())),
+        let end = if few {
+            end
+        } else {
+            end.min(self.text.len().saturating_sub(begun.len()))
         };
         let half = self.text.split_off(end);
         // Remember the characters before the held text, or else the last recorded ones.

@@ -63,9 +63,10 @@ pub fn path(env: &Env, args: &Path) -> Result<u8> {
         let listed = selection::select_mine(context, args.session.as_deref())?;
         let top = enter::require_worktree(context, &listed.session)?;
         let bytes = top.as_os_str().as_encoded_bytes();
-        match env.terminals.stdout {
-            true => writeln!(ui.out(), "{}", one_line(bytes)),
-            false => ui.out().write_all(&[bytes, b"\n"].concat()),
+        if env.terminals.stdout {
+            writeln!(ui.out(), "{}", one_line(bytes))
+        } else {
+            ui.out().write_all(&[bytes, b"\n"].concat())
         }
         .context(cannot_write)?;
         Ok(0)

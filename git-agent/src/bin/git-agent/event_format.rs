@@ -125,9 +125,10 @@ impl Show<'_, '_> {
 
 impl Audience for Show<'_, '_> {
     fn event(&mut self, listed: &Listed, event: Event) -> Result<()> {
-        match self.shows(&event) {
-            true => self.write(listed, event),
-            false => Ok(()),
+        if self.shows(&event) {
+            self.write(listed, event)
+        } else {
+            Ok(())
         }
     }
 

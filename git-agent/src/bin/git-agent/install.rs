@@ -34,9 +34,10 @@ pub fn run(env: &Env, args: &Install) -> Result<u8> {
         Some(prefix) => env.absolute(prefix),
         None => install::default_prefix(env)?,
     };
-    let files = match args.uninstall {
-        true => install::uninstall(&prefix, args.force)?,
-        false => install::install(&prefix, args.force)?,
+    let files = if args.uninstall {
+        install::uninstall(&prefix, args.force)?
+    } else {
+        install::install(&prefix, args.force)?
     };
     for File { path, done } in &files {
         let verb = match done {
@@ -53,9 +54,10 @@ pub fn run(env: &Env, args: &Install) -> Result<u8> {
     }
     if !args.uninstall {
         advise(env, &ui, &prefix);
-        let command = match args.display_notes {
-            true => "git log --notes=agents/review    read reviews beside the commits",
-            false => "git agent install --display-notes    show reviews in 'git log' too",
+        let command = if args.display_notes {
+            "git log --notes=agents/review    read reviews beside the commits"
+        } else {
+            "git agent install --display-notes    show reviews in 'git log' too"
         };
         ui.hint(command);
     }

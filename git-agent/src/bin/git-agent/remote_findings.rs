@@ -30,19 +30,21 @@ pub fn lines(probed: &Probed) -> Vec<String> {
         }
     }
     if probed.accepts {
-        match probed.shows {
-            true => say("ok", "it shows them to its readers".to_owned()),
-            false => say(
+        if probed.shows {
+            say("ok", "it shows them to its readers".to_owned())
+        } else {
+            say(
                 "error",
                 "it hides them: teammates cannot fetch them".to_owned(),
-            ),
+            )
         }
-        match probed.deletes {
-            true => say("ok", "it allows their deletion".to_owned()),
-            false => say(
+        if probed.deletes {
+            say("ok", "it allows their deletion".to_owned())
+        } else {
+            say(
                 "warning",
                 "it keeps deleted refs: a small ref of this test stays there".to_owned(),
-            ),
+            )
         }
         if !probed.atomic {
             say(

@@ -37,9 +37,10 @@ pub fn run(env: &Env, args: &Stop) -> Result<u8> {
             &args.message,
             &mut |session, was_running| {
                 let name = one_line(session.name.as_str());
-                match was_running {
-                    true => ui.narrate(format!("stopped '{name}'")),
-                    false => ui.narrate(format!("'{name}' was not running")),
+                if was_running {
+                    ui.narrate(format!("stopped '{name}'"))
+                } else {
+                    ui.narrate(format!("'{name}' was not running"))
                 }
             },
         )?;

@@ -50,9 +50,10 @@ pub fn run(env: &Env, args: &Trust) -> Result<u8> {
 
 fn show(ui: &Ui, team: &Team) -> Result<()> {
     let mut out = ui.out();
-    let state = match team.trusted {
-        true => ui.palette().paint(Slot::Good, "trusted"),
-        false => ui.palette().paint(Slot::Waiting, "not trusted"),
+    let state = if team.trusted {
+        ui.palette().paint(Slot::Good, "trusted")
+    } else {
+        ui.palette().paint(Slot::Waiting, "not trusted")
     };
     let path = team.path.to_string_lossy();
     writeln!(out, "{} ({state})\n", one_line(path.as_bytes()))?;

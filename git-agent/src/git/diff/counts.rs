@@ -139,9 +139,10 @@ impl Repo {
         }
         let fit = pairs.iter().zip(&few).filter(|(_, few)| **few);
         let fit: Vec<(ObjectId, ObjectId)> = fit.map(|(pair, _)| *pair).collect();
-        let mut counted = match fit.is_empty() {
-            true => Vec::new(),
-            false => records_of(self.git_common().without_big_files(), &fit)?,
+        let mut counted = if fit.is_empty() {
+            Vec::new()
+        } else {
+            records_of(self.git_common().without_big_files(), &fit)?
         }
         .into_iter();
         Ok(few
@@ -281,9 +282,10 @@ pub(in crate::git) fn lines_of(path: &Path, room: &mut u64) -> u64 {
         return 0;
     }
     *room -= bytes.len() as u64;
-    match is_binary(&bytes) {
-        true => 0,
-        false => count_lines(&bytes),
+    if is_binary(&bytes) {
+        0
+    } else {
+        count_lines(&bytes)
     }
 }
 

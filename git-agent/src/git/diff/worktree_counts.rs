@@ -75,9 +75,10 @@ impl Repo {
         let pair =
             |partial: &Result<Partial>| partial.as_ref().ok().and_then(|known| known.committed);
         let pairs: Vec<(ObjectId, ObjectId)> = looked.iter().filter_map(pair).collect();
-        let mut counts = match pairs.is_empty() {
-            true => Vec::new(),
-            false => self.pairs_of(&pairs)?,
+        let mut counts = if pairs.is_empty() {
+            Vec::new()
+        } else {
+            self.pairs_of(&pairs)?
         }
         .into_iter();
         looked

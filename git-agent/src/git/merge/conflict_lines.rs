@@ -113,9 +113,10 @@ fn three_way(base: &[u8], ours: &[u8], theirs: &[u8]) -> Vec<Clash> {
             one.start <= other.end && other.start <= one.end
         };
         if !touch(&ours[our].base, &theirs[their].base) {
-            match ours[our].base.end < theirs[their].base.end {
-                true => our += 1,
-                false => their += 1,
+            if ours[our].base.end < theirs[their].base.end {
+                our += 1
+            } else {
+                their += 1
             }
             continue;
         }

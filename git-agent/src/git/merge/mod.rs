@@ -117,9 +117,10 @@ impl Repo {
                 let said = String::from_utf8_lossy(&answer.stderr).trim().to_owned();
                 let error = Error::fatal(format!("cannot merge {ours} and {theirs}: {said}"));
                 // git's exit code for an unknown option.
-                Err(match answer.code == Some(USAGE) {
-                    true => error.hint("git 2.38 or newer is needed to merge"),
-                    false => error,
+                Err(if answer.code == Some(USAGE) {
+                    error.hint("git 2.38 or newer is needed to merge")
+                } else {
+                    error
                 })
             }
         }

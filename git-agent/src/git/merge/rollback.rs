@@ -88,9 +88,10 @@ impl Repo {
             let in_the_way = found
                 .is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
                 || disk.is_blocked(&change.path).context(cannot)?;
-            match in_the_way {
-                true => stays.push(change.path.to_str_lossy().into_owned()),
-                false => wanted.push((change, change.before)),
+            if in_the_way {
+                stays.push(change.path.to_str_lossy().into_owned())
+            } else {
+                wanted.push((change, change.before))
             }
         }
         if let Some(scratch) = self.index_of_leaves(wanted.into_iter())? {

@@ -34,9 +34,10 @@ impl Repo {
             let _ = child.kill();
         }
         let status = child.wait().context(cannot)?;
-        match read? && !status.success() {
-            true => Err(Error::fatal(cannot())),
-            false => Ok(()),
+        if read? && !status.success() {
+            Err(Error::fatal(cannot()))
+        } else {
+            Ok(())
         }
     }
 }
@@ -88,9 +89,12 @@ mod tests {
     #[test]
     fn what_lies_across_two_parts_is_in_one_of_them() {
         for lines in [0, 5, 20] {
-            let fill = |at: usize| match lines > 0 && at.is_multiple_of(lines) {
-                true => b'\n',
-                false => b'.',
+            let fill = |at: usize| {
+                if lines > 0 && at.is_multiple_of(lines) {
+                    b'\n'
+                } else {
+                    b'.'
+                }
             };
             for at in 0..200 {
                 let mut text: Vec<u8> = (0..208).map(fill).collect();

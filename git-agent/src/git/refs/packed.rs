@@ -81,9 +81,10 @@ impl Repo {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     // Only we are active, so a lock of ours is from a dead process. A lock of git is waited for.
-                    match self.is_own_lock(&lock) {
-                        true => fs::remove_file(&lock).context(cannot)?,
-                        false => std::thread::sleep(pause(attempt)),
+                    if self.is_own_lock(&lock) {
+                        fs::remove_file(&lock).context(cannot)?
+                    } else {
+                        std::thread::sleep(pause(attempt))
                     }
                     continue;
                 }

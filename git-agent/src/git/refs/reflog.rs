@@ -292,9 +292,10 @@ impl Repo {
             RefBackend::Reftable if name == STASH => self.stash_again(before),
             RefBackend::Reftable => {
                 let lost = missing(before, self.reflogs()?.of(name));
-                Ok(match lost.is_empty() {
-                    true => PutBack::Nothing,
-                    false => PutBack::Unable(lost),
+                Ok(if lost.is_empty() {
+                    PutBack::Nothing
+                } else {
+                    PutBack::Unable(lost)
                 })
             }
         }
@@ -367,9 +368,10 @@ impl Repo {
             let now = self.reflogs()?;
             let lost = missing(before, now.of(STASH));
             if lost.is_empty() {
-                return Ok(match back.is_empty() {
-                    true => PutBack::Nothing,
-                    false => PutBack::Done(back),
+                return Ok(if back.is_empty() {
+                    PutBack::Nothing
+                } else {
+                    PutBack::Done(back)
                 });
             }
             if back.is_empty() {

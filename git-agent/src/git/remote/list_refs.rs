@@ -239,9 +239,10 @@ impl Patient {
 
 impl Read for Patient {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match is_ready(&self.from, self.patience)? {
-            true => self.from.read(buffer),
-            false => Err(ErrorKind::TimedOut.into()),
+        if is_ready(&self.from, self.patience)? {
+            self.from.read(buffer)
+        } else {
+            Err(ErrorKind::TimedOut.into())
         }
     }
 }

@@ -118,9 +118,10 @@ impl Repo {
     fn depends_on_place(&self) -> bool {
         let conditions = self.config_subsections("includeIf");
         let own = || self.config_bool("extensions.worktreeConfig");
-        match self.is_linked_worktree() {
-            true => !conditions.is_empty() || !matches!(own(), Ok(None | Some(false))),
-            false => conditions.iter().any(|one| one.starts_with("hasconfig:")),
+        if self.is_linked_worktree() {
+            !conditions.is_empty() || !matches!(own(), Ok(None | Some(false)))
+        } else {
+            conditions.iter().any(|one| one.starts_with("hasconfig:"))
         }
     }
 
@@ -149,16 +150,13 @@ impl Repo {
             && !names
                 .iter()
                 .any(|name| name != remote && self.may_fetch_into(name, &place));
-        match certain {
-            true => {
-                let known = self.refs_under(&place)?.refs.into_iter();
-                Ok(known
-                    .filter_map(|found| {
-                        Some((found.name.strip_prefix(&place)?.to_owned(), found.id))
-                    })
-                    .collect())
-            }
-            false => Ok(Vec::new()),
+        if certain {
+            let known = self.refs_under(&place)?.refs.into_iter();
+            Ok(known
+                .filter_map(|found| Some((found.name.strip_prefix(&place)?.to_owned(), found.id)))
+                .collect())
+        } else {
+            Ok(Vec::new())
         }
     }
 
@@ -430,12 +428,13 @@ fn refused(what: &str, remote: &str, said: &str) -> Error {
 pub(super) fn not_listed(remote: &str, said: &str) -> Error {
     let error = refused("list", remote, said);
     // A user who gave an address knows it.
-    match remote.contains(['/', ':']) {
-        true => error,
-        false => error.hint(format!(
+    if remote.contains(['/', ':']) {
+        error
+    } else {
+        error.hint(format!(
             "git remote get-url --all -- {}",
             shell_word(remote)
-        )),
+        ))
     }
 }
 

@@ -36,9 +36,10 @@ impl std::fmt::Debug for Audience<'_> {
 impl<'a> Audience<'a> {
     /// Returns a listener if the user watches.
     pub fn of(watching: bool, tell: &'a mut dyn FnMut(&str)) -> Self {
-        match watching {
-            true => Audience::Listener(tell),
-            false => Audience::Silent,
+        if watching {
+            Audience::Listener(tell)
+        } else {
+            Audience::Silent
         }
     }
 
@@ -56,9 +57,10 @@ impl<'a> Audience<'a> {
     /// Returns git's option for progress. If the system does not report what a process reads and writes, progress is
     /// the only sign of life.
     pub(in crate::git) fn wish(&self) -> &'static str {
-        match self.is_there() || tree::traffic(std::process::id()) == 0 {
-            true => "--progress",
-            false => "--no-progress",
+        if self.is_there() || tree::traffic(std::process::id()) == 0 {
+            "--progress"
+        } else {
+            "--no-progress"
         }
     }
 }

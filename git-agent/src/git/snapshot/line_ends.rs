@@ -19,10 +19,7 @@ impl Ends {
             Ends::Crlf => true,
             Ends::CrlfIfText => !stored.contains(&b'\r') && !is_binary(stored),
         };
-        let added = match converts {
-            true => lone_line_feeds(stored),
-            false => 0,
-        };
+        let added = if converts { lone_line_feeds(stored) } else { 0 };
         (stored.len() + added) as u64
     }
 }

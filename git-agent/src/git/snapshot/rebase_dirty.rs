@@ -40,12 +40,13 @@ impl Repo {
             Merged::Clean(tree) => tree,
             Merged::Conflict(paths) => return Ok(Taken::Conflict(paths)),
         };
-        let index_tree = match now.index_tree == now.tree {
-            true => tree,
-            false => match self.replay_files(from, to, now.index_tree)? {
+        let index_tree = if now.index_tree == now.tree {
+            tree
+        } else {
+            match self.replay_files(from, to, now.index_tree)? {
                 Merged::Clean(tree) => tree,
                 Merged::Conflict(paths) => return Ok(Taken::Conflict(paths)),
-            },
+            }
         };
         let target = self.target_onto(now, tree, index_tree)?;
         fault::point("onto.merged").context(|| "cannot update the worktree".into())?;

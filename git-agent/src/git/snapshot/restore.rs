@@ -223,9 +223,10 @@ impl Repo {
         }
         let sparse = is_sparse(at);
         // Only unchanged files outside the cone keep their skip-worktree mark: a changed one exists on disk.
-        let wanted = match sparse {
-            true => self.index_of_tree(to)?,
-            false => gix::index::State::new(self.hash_kind()),
+        let wanted = if sparse {
+            self.index_of_tree(to)?
+        } else {
+            gix::index::State::new(self.hash_kind())
         };
         for (entry, path) in state.entries_mut_with_paths() {
             let stays = wanted

@@ -78,9 +78,10 @@ impl Repo {
 
     /// Fails if a restore of a worktree's files is unfinished.
     pub(in crate::git) fn refuse_half(&self, at: &Checkout) -> Result<()> {
-        match self.is_half(at) {
-            false => Ok(()),
-            true => Err(half(&at.top)),
+        if self.is_half(at) {
+            Err(half(&at.top))
+        } else {
+            Ok(())
         }
     }
 

@@ -86,9 +86,10 @@ impl Repo {
         while let Some(dir) = dirs.pop() {
             for (name, is_dir) in disk.list(&dir).context(cannot)? {
                 let top = dir.is_empty();
-                let path = match top {
-                    true => name.clone(),
-                    false => [&dir, &b"/"[..], &name].concat(),
+                let path = if top {
+                    name.clone()
+                } else {
+                    [&dir, &b"/"[..], &name].concat()
                 };
                 let is_link = !is_dir
                     && name.eq_ignore_ascii_case(b".gitmodules")
@@ -180,9 +181,10 @@ impl Walk<'_> {
             };
             self.path.truncate(above);
             self.path.extend_from_slice(name.to_bytes());
-            let known = match is_dir {
-                true => self.is_tracked_dir(dir, name, entries)?,
-                false => self.exactly(entries).is_some(),
+            let known = if is_dir {
+                self.is_tracked_dir(dir, name, entries)?
+            } else {
+                self.exactly(entries).is_some()
             };
             if !known {
                 return Ok(false);

@@ -220,9 +220,10 @@ pub(super) fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
 /// Removes the record of a worktree in one step: git must not find a part of it.
 pub(super) fn remove_record(admin_dir: &Path) -> io::Result<()> {
     let base = admin_dir.parent().unwrap_or(admin_dir);
-    let staged = match base.file_name() == Some(OsStr::new("worktrees")) {
-        true => base.parent().and_then(|common| staging_place(common).ok()),
-        false => None,
+    let staged = if base.file_name() == Some(OsStr::new("worktrees")) {
+        base.parent().and_then(|common| staging_place(common).ok())
+    } else {
+        None
     };
     match staged {
         Some(staged) if fs::rename(admin_dir, &staged).is_ok() => fs::remove_dir_all(staged)?,

@@ -126,9 +126,10 @@ impl Repo {
     /// Removes one of those.
     pub fn remove_dead_scratch(&self, path: &Path) -> Result<()> {
         let is_dir = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
-        let removed = match is_dir {
-            true => fs::remove_dir_all(path),
-            false => fs::remove_file(path),
+        let removed = if is_dir {
+            fs::remove_dir_all(path)
+        } else {
+            fs::remove_file(path)
         };
         removed.context(|| format!("cannot remove '{}'", path.display()))
     }

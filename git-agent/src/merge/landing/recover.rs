@@ -90,9 +90,10 @@ pub fn take_up(
     };
     tell(Told::Recovered(&found));
     if let UnfinishedMerge::Finished(_) = found {
-        return match go_on {
-            true => Ok(None),
-            false => Err(Error::fatal("already merged").hint("git agent merge --undo")),
+        return if go_on {
+            Ok(None)
+        } else {
+            Err(Error::fatal("already merged").hint("git agent merge --undo"))
         };
     }
     if !go_on || journal.asked.sessions.is_empty() {

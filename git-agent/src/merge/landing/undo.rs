@@ -189,10 +189,11 @@ fn conclude(
         Err(error) => {
             // The failure may have come after the target moved.
             let after = context.repo.parse_id(&landing.after)?;
-            match context.repo.branch_tip(&landing.branch)? == Some(after) {
-                true => finish(context, right, undone.id, landing)?,
+            if context.repo.branch_tip(&landing.branch)? == Some(after) {
+                finish(context, right, undone.id, landing)?
+            } else {
                 // A refused undo has no journal any more; a failed one is rolled back now or by the next merge.
-                false => drop(recover::recover(context, right)),
+                drop(recover::recover(context, right))
             }
             Err(error)
         }

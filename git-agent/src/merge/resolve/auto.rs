@@ -382,9 +382,10 @@ fn free_name(context: &Context<'_>, name: &str) -> Result<String> {
 
 /// Opens the conflict in the resolver's worktree. Returns the tree of the files with conflict markers.
 fn open_conflict(context: &Context<'_>, case: &Case, at: &Checkout) -> Result<ObjectId> {
-    match hand::start_merge(context, at, case.theirs, &case.target)? {
-        true => Err(Error::fatal("the conflict no longer exists")),
-        false => context.repo.snapshot_tree(at),
+    if hand::start_merge(context, at, case.theirs, &case.target)? {
+        Err(Error::fatal("the conflict no longer exists"))
+    } else {
+        context.repo.snapshot_tree(at)
     }
 }
 

@@ -85,25 +85,25 @@ pub fn of_logged_merge(
 ) -> String {
     let task = subject(session, text);
     let named = format!("Merge session '{}'", session.name);
-    let (title, mut text) = match task == session.name {
-        true => (named, body(session, text)),
-        false => {
-            let title = shorten(&format!("{named}: {task}"), SUBJECT);
-            let text = match text {
-                TaskText::Full => session.task.trim().to_owned(),
-                _ => String::new(),
-            };
-            (title, text)
-        }
+    let (title, mut text) = if task == session.name {
+        (named, body(session, text))
+    } else {
+        let title = shorten(&format!("{named}: {task}"), SUBJECT);
+        let text = match text {
+            TaskText::Full => session.task.trim().to_owned(),
+            _ => String::new(),
+        };
+        (title, text)
     };
     if title.ends_with(&format!(": {text}")) {
         text.clear();
     }
     if limit > 0 && !commits.is_empty() {
         let branch = session.branch.as_deref().unwrap_or(&session.name);
-        let count = match commits.len() > limit {
-            true => format!(" ({} commits)", commits.len()),
-            false => String::new(),
+        let count = if commits.len() > limit {
+            format!(" ({} commits)", commits.len())
+        } else {
+            String::new()
         };
         text.push_str(&format!("\n\n* {branch}:{count}"));
         let newest_first = commits.iter().rev();
@@ -162,9 +162,10 @@ pub fn with_trailer(message: &str, session: &Session) -> String {
         return message.to_owned();
     }
     let trimmed = message.trim_end();
-    let gap = match trailers_of(message).is_empty() {
-        true => "\n\n",
-        false => "\n",
+    let gap = if trailers_of(message).is_empty() {
+        "\n\n"
+    } else {
+        "\n"
     };
     format!("{trimmed}{gap}{line}\n")
 }
@@ -176,9 +177,10 @@ fn trailer(session: &Session) -> String {
 /// Returns the task if the message shall contain all of it and the subject does not.
 fn body(session: &Session, text: TaskText) -> String {
     let task = session.task.trim();
-    match text == TaskText::Full && task != subject(session, text) {
-        true => task.to_owned(),
-        false => String::new(),
+    if text == TaskText::Full && task != subject(session, text) {
+        task.to_owned()
+    } else {
+        String::new()
     }
 }
 
@@ -207,9 +209,10 @@ fn trailers_of(message: &str) -> Vec<&str> {
         })
     };
     let lines: Vec<&str> = last.lines().collect();
-    match !is_only && lines.iter().all(is_trailer) {
-        true => lines,
-        false => Vec::new(),
+    if !is_only && lines.iter().all(is_trailer) {
+        lines
+    } else {
+        Vec::new()
     }
 }
 

@@ -66,9 +66,10 @@ impl Session {
                 }
                 if exit.is_some() || !reason.is_empty() || to.is_working() {
                     let mut exit = exit.clone().unwrap_or_default();
-                    let words = match exit.reason.is_empty() {
-                        true => reason,
-                        false => &exit.reason,
+                    let words = if exit.reason.is_empty() {
+                        reason
+                    } else {
+                        &exit.reason
                     };
                     exit.reason = shorten(words, SHORT);
                     self.exit = (exit != crate::model::session::Exit::default()).then_some(exit);
@@ -117,9 +118,10 @@ impl Session {
             return;
         }
         let goes_on = text.ends_with(' ') && !text.trim().is_empty();
-        match self.activity.ends_with(' ') {
-            true => self.note_activity(&(self.activity.clone() + text)),
-            false => self.note_activity(text),
+        if self.activity.ends_with(' ') {
+            self.note_activity(&(self.activity.clone() + text))
+        } else {
+            self.note_activity(text)
         }
         if goes_on {
             self.activity.push(' ');

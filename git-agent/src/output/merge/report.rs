@@ -78,9 +78,10 @@ fn detail(plan: &MergePlan, committed: bool) -> String {
         Strategy::Manual => "prepared on a branch",
         _ => plan.style.as_str(),
     };
-    match committed {
-        true => how.to_owned(),
-        false => format!("{how}, uncommitted work is committed"),
+    if committed {
+        how.to_owned()
+    } else {
+        format!("{how}, uncommitted work is committed")
     }
 }
 
@@ -96,9 +97,10 @@ pub fn told(ui: &Ui, told: &Told<'_>) {
             ui.narrate(format!("testing {}", one_line(names.as_str())));
         }
         Told::Tested { colour, remembered } => {
-            let (passed, failed) = match remembered {
-                true => (" (remembered)", " (remembered; '--retest' runs them again)"),
-                false => ("", ""),
+            let (passed, failed) = if *remembered {
+                (" (remembered)", " (remembered; '--retest' runs them again)")
+            } else {
+                ("", "")
             };
             match colour {
                 TestColour::Green => ui.narrate(format!("the tests pass{passed}")),
@@ -133,9 +135,10 @@ pub fn recovered(ui: &Ui, found: &UnfinishedMerge) {
         }
         UnfinishedMerge::TakenBack { names, .. } => (names, "was rolled back"),
     };
-    let names = match names.is_empty() {
-        true => String::new(),
-        false => format!(" of {}", names.join(", ")),
+    let names = if names.is_empty() {
+        String::new()
+    } else {
+        format!(" of {}", names.join(", "))
     };
     ui.narrate(format!(
         "an interrupted merge{} {what}",
@@ -253,9 +256,10 @@ fn table(ui: &Ui, rows: &[Row]) -> Result<()> {
             Some(_) => Slot::Waiting,
             None => Slot::Good,
         };
-        let detail = match row.commit.is_empty() {
-            true => row.detail.clone(),
-            false => row.commit.chars().take(10).collect(),
+        let detail = if row.commit.is_empty() {
+            row.detail.clone()
+        } else {
+            row.commit.chars().take(10).collect()
         };
         table.row([
             Cell::new(&row.name),

@@ -225,21 +225,24 @@ pub fn write_diffs(
         return Ok(());
     };
     for other in others {
-        let old = match interdiff {
-            false => first.work.tree,
-            true => moved(context, ui, first, other)?,
+        let old = if interdiff {
+            moved(context, ui, first, other)?
+        } else {
+            first.work.tree
         };
         let heading = format!("{} → {}", name(first), name(other));
         writeln!(ui.out(), "{}", ui.palette().paint(Slot::Header, heading))
             .context(cannot_write)?;
-        let color = match ui.palette().is_colored() {
-            true => "--color=always",
-            false => "--color=never",
+        let color = if ui.palette().is_colored() {
+            "--color=always"
+        } else {
+            "--color=never"
         };
         let mut options = vec![color.to_owned(), "-M".to_owned()];
-        match stat {
-            true => options.push(format!("--stat={}", ui.width())),
-            false => options.push("--patch-with-raw".to_owned()),
+        if stat {
+            options.push(format!("--stat={}", ui.width()))
+        } else {
+            options.push("--patch-with-raw".to_owned())
         }
         let manner = Manner {
             on_screen: ui.table_width().is_some(),
@@ -251,14 +254,16 @@ pub fn write_diffs(
         let attributes = context.repo.tree_of(first.work.base)?;
         let mut weaver = Weaver::new(context, ui, &[], manner);
         let program = (context.repo).diff_program(attributes, (old, new), &options, &[])?;
-        let program = match ui.palette().is_colored() {
-            true => marked(program),
-            false => program,
+        let program = if ui.palette().is_colored() {
+            marked(program)
+        } else {
+            program
         };
         program.lines(&mut |line| {
-            match stat {
-                true => weaver.plain(line)?,
-                false => weaver.line(line)?,
+            if stat {
+                weaver.plain(line)?
+            } else {
+                weaver.line(line)?
             }
             Ok(true)
         })?;

@@ -155,9 +155,10 @@ impl<'a> DiffView<'a> {
     /// Returns git's diff of two trees, as it is asked for, without some files that were shown already.
     pub fn program(&self, trees: Trees, shown: &[&[u8]]) -> Result<Git> {
         let (options, ui) = (self.options, self.ui);
-        let mut arguments = vec![match self.is_colored() {
-            true => "--color=always",
-            false => "--color=never",
+        let mut arguments = vec![if self.is_colored() {
+            "--color=always"
+        } else {
+            "--color=never"
         }];
         let stat = format!("--stat={}", ui.width());
         if options.stat {
@@ -192,14 +193,12 @@ impl<'a> DiffView<'a> {
         );
         let pair = (trees.old, trees.new);
         let git = repo.diff_program(trees.attributes, pair, &options, &paths)?;
-        let git = match self.is_colored() {
-            true => marked(git),
-            false => git,
-        };
-        Ok(match shown.is_empty() {
-            true => git,
+        let git = if self.is_colored() { marked(git) } else { git };
+        Ok(if shown.is_empty() {
+            git
+        } else {
             // Otherwise these exclusions would be names of files.
-            false => git.env_remove("GIT_LITERAL_PATHSPECS"),
+            git.env_remove("GIT_LITERAL_PATHSPECS")
         })
     }
 
@@ -280,9 +279,10 @@ impl<'a> DiffView<'a> {
 
     /// Shows the next line of git's diff.
     pub fn line(&self, weaver: &mut Weaver<'_, '_>, line: &[u8]) -> Result<()> {
-        match self.is_summary() {
-            true => weaver.plain(line),
-            false => weaver.line(line),
+        if self.is_summary() {
+            weaver.plain(line)
+        } else {
+            weaver.line(line)
         }
     }
 

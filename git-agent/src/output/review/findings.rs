@@ -82,9 +82,10 @@ pub fn write(ui: &Ui, format: Option<ReportFormat>, agent: &str, found: &[Findin
 /// Shows an answer that holds no findings that can be read. A report does not hold it.
 pub fn unreadable(ui: &Ui, answered: &Answered, report: bool) -> Result<Error> {
     let text = block(&answered.text).to_text();
-    match report {
-        true => text.lines().for_each(|line| ui.narrate(line)),
-        false => writeln!(ui.out(), "{}", text.trim_end()).context(cannot_write)?,
+    if report {
+        text.lines().for_each(|line| ui.narrate(line))
+    } else {
+        writeln!(ui.out(), "{}", text.trim_end()).context(cannot_write)?
     }
     Ok(
         Error::fatal("cannot read findings in the agent's answer, shown above").hint(format!(

@@ -132,9 +132,10 @@ impl<'a, 'r> Weaver<'a, 'r> {
                 now: context.env.now(),
             },
             manner,
-            escapes: match manner.colored {
-                true => Escapes::of(&config),
-                false => Escapes::default(),
+            escapes: if manner.colored {
+                Escapes::of(&config)
+            } else {
+                Escapes::default()
             },
             prefixes: outline::prefixes(&config),
             converted: HashSet::new(),
@@ -425,9 +426,10 @@ impl<'a, 'r> Weaver<'a, 'r> {
                 self.waiting.remove(&delta.old_path);
             }
         }
-        let texts = match waiting.is_empty() || self.converted.contains(&delta.path) {
-            true => (None, None),
-            false => (self.text(delta.old_id), self.text(delta.new_id)),
+        let texts = if waiting.is_empty() || self.converted.contains(&delta.path) {
+            (None, None)
+        } else {
+            (self.text(delta.old_id), self.text(delta.new_id))
         };
         self.file = Some(File {
             path: delta.path,
@@ -509,16 +511,18 @@ impl<'a, 'r> Weaver<'a, 'r> {
     }
 
     fn put(&self, line: &[u8]) -> Result<()> {
-        match self.manner.on_screen {
-            true => self.put_clean(&self.escapes.clean(line)),
-            false => self.put_clean(&self.escapes.colored(line)),
+        if self.manner.on_screen {
+            self.put_clean(&self.escapes.clean(line))
+        } else {
+            self.put_clean(&self.escapes.colored(line))
         }
     }
 
     fn clean(&self, line: &[u8]) -> Vec<u8> {
-        match self.manner.on_screen {
-            true => self.escapes.clean(line),
-            false => self.escapes.colored(line),
+        if self.manner.on_screen {
+            self.escapes.clean(line)
+        } else {
+            self.escapes.colored(line)
         }
     }
 

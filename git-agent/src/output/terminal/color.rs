@@ -45,9 +45,10 @@ impl FromStr for Color {
                 .map(|n| n.to_string()),
         );
         codes.extend(colors.into_iter().filter(|code| !code.is_empty()));
-        Ok(Color(match codes.is_empty() {
-            true => String::new(),
-            false => format!("\x1b[{}m", codes.join(";")),
+        Ok(Color(if codes.is_empty() {
+            String::new()
+        } else {
+            format!("\x1b[{}m", codes.join(";"))
         }))
     }
 }

@@ -73,9 +73,10 @@ impl Waiter {
         if ready.contains(&Ready::Signal) && self.is_interrupted(screen)? {
             return Ok(Wake::Leave);
         }
-        Ok(match ready.contains(&Ready::Change) {
-            true => Wake::Change,
-            false => Wake::Paint,
+        Ok(if ready.contains(&Ready::Change) {
+            Wake::Change
+        } else {
+            Wake::Paint
         })
     }
 

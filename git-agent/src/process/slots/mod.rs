@@ -261,10 +261,7 @@ impl Queued {
         let slot = self.slots.take(env)?;
         let pause = LOOK_AGAIN.get(self.looked).copied();
         self.looked += 1;
-        self.news.within(match is_told {
-            true => pause,
-            false => Some(LOOK),
-        })?;
+        self.news.within(if is_told { pause } else { Some(LOOK) })?;
         Ok(slot)
     }
 
@@ -281,9 +278,10 @@ impl Queued {
         self.news.until_ended(process.into_iter().collect())?;
         self.news.within((!is_told).then_some(LOOK_BEHIND))?;
         // The predecessor may have left, and rung, before we held on to it.
-        match is_held(&ticket)? {
-            true => Ok(None),
-            false => self.news.within(Some(LOOK_AGAIN[0])).map(|()| None),
+        if is_held(&ticket)? {
+            Ok(None)
+        } else {
+            self.news.within(Some(LOOK_AGAIN[0])).map(|()| None)
         }
     }
 

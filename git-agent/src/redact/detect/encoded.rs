@@ -30,9 +30,10 @@ pub(crate) fn armour(text: &[u8], start: usize) -> Option<(usize, usize)> {
 
 /// Examines the encoded start of an OpenSSH key and returns its body.
 pub(crate) fn openssh(text: &[u8], start: usize) -> Option<(usize, usize)> {
-    match text[start..].starts_with(OPENSSH.as_bytes()) {
-        true => body(text, start),
-        false => None,
+    if text[start..].starts_with(OPENSSH.as_bytes()) {
+        body(text, start)
+    } else {
+        None
     }
 }
 

@@ -73,9 +73,10 @@ fn try_settle(context: &Context<'_>, sid: SessionId) -> Result<Vec<Body>> {
     };
     let before = Reflogs::parse(&text);
     let trace = guard::environment::trace(&dir);
-    let told = match guard::command_log::dropped_entries(&trace)? {
-        true => put_back(context, &before)?,
-        false => name_missing(context, &before)?,
+    let told = if guard::command_log::dropped_entries(&trace)? {
+        put_back(context, &before)?
+    } else {
+        name_missing(context, &before)?
     };
     hold(context, sid, &[])?;
     remove(&path)?;

@@ -59,9 +59,10 @@ fn give(context: &Context<'_>, session: &Session, choice: &str, inbox: &Inbox) -
     let asked = !open.is_empty();
     let Some(request) = open.into_iter().find(|request| !is_given(&request.id)) else {
         let name = &session.name;
-        return Err(Error::fatal(match asked {
-            true => format!("session '{name}' has no open question"),
-            false => format!("cannot find the question of session '{name}'"),
+        return Err(Error::fatal(if asked {
+            format!("session '{name}' has no open question")
+        } else {
+            format!("cannot find the question of session '{name}'")
         }));
     };
     let Some(choice) = choose(&request, choice) else {
@@ -108,10 +109,13 @@ fn choose(request: &requests::Request, answer: &str) -> Option<String> {
             options.get(number)
         })
         .or_else(|| {
-            options.iter().find(|option| match refuses {
-                // "Notify me" does not mean "no".
-                true => is_refusal(option),
-                false => !wanted.is_empty() && option.label.to_lowercase().starts_with(&wanted),
+            options.iter().find(|option| {
+                if refuses {
+                    // "Notify me" does not mean "no".
+                    is_refusal(option)
+                } else {
+                    !wanted.is_empty() && option.label.to_lowercase().starts_with(&wanted)
+                }
             })
         });
     let refused = || refuses.then(|| NOBODY.to_owned());

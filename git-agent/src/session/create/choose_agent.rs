@@ -104,10 +104,12 @@ fn of_words(words: Vec<String>, name: &str) -> Result<AgentSpec> {
 
 /// Makes sure that a session with this agent, or this command, can go on from the session with a name.
 pub fn check(config: &Config<'_>, agent: &str, command: &[String], name: &str) -> Result<()> {
-    match agent == COMMAND {
-        true if command.is_empty() => Err(no_command()),
-        true => of_words(command.to_vec(), name).map(|_| ()),
-        false => require(config, agent).map(|_| ()),
+    if agent != COMMAND {
+        require(config, agent).map(|_| ())
+    } else if command.is_empty() {
+        Err(no_command())
+    } else {
+        of_words(command.to_vec(), name).map(|_| ())
     }
 }
 

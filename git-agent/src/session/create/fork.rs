@@ -34,12 +34,11 @@ pub fn fork(
     may_read: &mut dyn FnMut(&Session) -> Result<bool>,
 ) -> Result<Created> {
     let session = &listed.session;
-    let options = match listed.is_mine() {
-        true => of_own(context, session, changes)?,
-        false => {
-            let conversation = may_read(session)?;
-            of_teammate(context, session, changes, conversation)?
-        }
+    let options = if listed.is_mine() {
+        of_own(context, session, changes)?
+    } else {
+        let conversation = may_read(session)?;
+        of_teammate(context, session, changes, conversation)?
     };
     start::start(context, &options)
 }
@@ -89,14 +88,16 @@ fn of_teammate(
 /// Returns the options for a fork of a session of this clone, which starts from all of its work; its agent gets the
 /// conversation so far.
 fn of_own(context: &Context<'_>, session: &Session, changes: &Changes) -> Result<Options> {
-    let another = match changes.command.is_empty() {
-        true => changes.agent.clone(),
-        false => Some(choose_agent::COMMAND.to_owned()),
+    let another = if changes.command.is_empty() {
+        changes.agent.clone()
+    } else {
+        Some(choose_agent::COMMAND.to_owned())
     };
     let same_agent = another.is_none();
-    let command = match same_agent {
-        true => choose_agent::command_of(&context.store, session),
-        false => Some(changes.command.clone()),
+    let command = if same_agent {
+        choose_agent::command_of(&context.store, session)
+    } else {
+        Some(changes.command.clone())
     };
     if session.agent == choose_agent::COMMAND && command.is_none() {
         return Err(Error::fatal(format!(

@@ -100,9 +100,10 @@ struct Start {
 pub fn create(context: &Context<'_>, options: &Options) -> Result<Created> {
     caller::forbid_making(context)?;
     // Beside many sessions a listing takes longer than all the rest.
-    let listing = match names_session(context, options)? {
-        true => context.store.list(Scope::All)?,
-        false => Listing::default(),
+    let listing = if names_session(context, options)? {
+        context.store.list(Scope::All)?
+    } else {
+        Listing::default()
     };
     let after = options
         .after
@@ -181,9 +182,10 @@ fn find_start(
         {
             let start = of_session(&listed.session, from)?;
             // One's own session may have more than it has committed.
-            let commit = match listed.is_mine() {
-                true => work::as_commit(context, &listed.session)?,
-                false => start.commit,
+            let commit = if listed.is_mine() {
+                work::as_commit(context, &listed.session)?
+            } else {
+                start.commit
             };
             return Ok(Start { commit, ..start });
         }

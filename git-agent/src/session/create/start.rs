@@ -105,9 +105,10 @@ pub fn start_after<T>(
     options: &Options,
     before: impl FnOnce(&Session) -> Result<T>,
 ) -> Result<(Created, T)> {
-    let mut created = match options.carry {
-        true => carry::create(context, options)?,
-        false => create::create(context, options)?,
+    let mut created = if options.carry {
+        carry::create(context, options)?
+    } else {
+        create::create(context, options)?
     };
     let begun = before(&created.session).and_then(|made| {
         if !options.draft {
@@ -131,9 +132,10 @@ fn undo(context: &Context<'_>, options: &Options, session: &Session, error: Erro
     let Ok(Some(lock)) = Lock::try_acquire(context.env, lock) else {
         return error;
     };
-    let undone = match options.carry {
-        true => carry::take_back(context, session),
-        false => Ok(()),
+    let undone = if options.carry {
+        carry::take_back(context, session)
+    } else {
+        Ok(())
     };
     let undone = undone.and_then(|()| create::undo(context, session));
     // Its file has no meaning any more.

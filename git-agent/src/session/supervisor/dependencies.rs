@@ -43,9 +43,10 @@ pub fn look(context: &Context<'_>, session: &Session) -> Result<Look> {
             }
         }
     }
-    Ok(match waiting.is_empty() {
-        true => Look::Ready,
-        false => Look::Waiting(waiting),
+    Ok(if waiting.is_empty() {
+        Look::Ready
+    } else {
+        Look::Waiting(waiting)
     })
 }
 

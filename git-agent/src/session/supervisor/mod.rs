@@ -395,13 +395,13 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         let (context, session) = (self.context, self.session().clone());
         let guest = session.settings.shares.is_some();
         let worked = !guest && context.store.last_snapshot(session.sid)?.is_some();
-        let made = match worked {
-            true => restore::bring_back(context, &session, &Which::Last)
-                .map(|(_, notices)| (notices, None)),
-            false => dependencies::starting_point(context, &session).and_then(|start| {
+        let made = if worked {
+            restore::bring_back(context, &session, &Which::Last).map(|(_, notices)| (notices, None))
+        } else {
+            dependencies::starting_point(context, &session).and_then(|start| {
                 let notices = create::prepare(context, &session, start, None)?;
                 Ok((notices, Some(start)))
-            }),
+            })
         };
         let (notices, start) = made.inspect_err(|error| {
             let _ = self.live.writer.set_status(State::Failed, error.message());

@@ -79,9 +79,10 @@ pub fn withdraw(context: &Context<'_>, sid: SessionId, sender: &Sender) -> Resul
 /// Makes sure that a supervisor reads a prompt whose sender died before it started one. Returns `None` without such a
 /// prompt.
 pub fn deliver_left(context: &Context<'_>, sid: SessionId) -> Result<Option<Delivery>> {
-    match Inbox::open(&context.store, sid)?.has_prompt()? {
-        true => begin_left(context, sid).map(Some),
-        false => Ok(None),
+    if Inbox::open(&context.store, sid)?.has_prompt()? {
+        begin_left(context, sid).map(Some)
+    } else {
+        Ok(None)
     }
 }
 

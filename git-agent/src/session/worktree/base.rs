@@ -42,9 +42,10 @@ impl<'a> Branches<'a> {
             return Ok(shared);
         };
         // Merged work is part of the parent: only the record still tells it apart.
-        let counts = match landed {
-            true => self.repo.is_ancestor(recorded, tip)?,
-            false => self.is_published(session, recorded)?,
+        let counts = if landed {
+            self.repo.is_ancestor(recorded, tip)?
+        } else {
+            self.is_published(session, recorded)?
         };
         Ok(if counts { Some(recorded) } else { shared })
     }

@@ -70,9 +70,10 @@ pub fn clean(
     // The worktree that this was started in may be gone before all is done.
     from_outside(context, |context| {
         let cleaned = put_away(context, chosen, options)?;
-        let archived = match options.named || options.dry_run {
-            true => 0,
-            false => archive::fold_old(context)?.sessions.len(),
+        let archived = if options.named || options.dry_run {
+            0
+        } else {
+            archive::fold_old(context)?.sessions.len()
         };
         Ok((cleaned, archived))
     })

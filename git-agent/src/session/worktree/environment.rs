@@ -101,9 +101,10 @@ pub fn compose_project(repo: &Path, name: &str, sid: SessionId) -> String {
     let mut project = format!("{}-{}", slug(repo.trim_end_matches(".git")), slug(name));
     project.truncate(LONGEST_PROJECT - tail.len() - 1);
     let stem = project.trim_matches(['-', '_']);
-    match stem.is_empty() {
-        true => tail.to_owned(),
-        false => format!("{stem}-{tail}"),
+    if stem.is_empty() {
+        tail.to_owned()
+    } else {
+        format!("{stem}-{tail}")
     }
 }
 

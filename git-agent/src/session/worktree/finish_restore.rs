@@ -82,9 +82,10 @@ pub fn give_up(
     before: &Snapshot,
 ) -> Result<()> {
     let there = context.repo.record_half(at, &context.store.signature())?;
-    match context.repo.read_snapshot(there)?.is_same_state(before) {
-        true => mark.end(),
-        false => Ok(()),
+    if context.repo.read_snapshot(there)?.is_same_state(before) {
+        mark.end()
+    } else {
+        Ok(())
     }
 }
 

@@ -66,9 +66,10 @@ pub fn who(sid: SessionId) -> String {
         .collect();
     found.truncate(NAMED);
     let words = "a command of 'git agent exec', 'shell' or 'run' is in its worktree";
-    match found.is_empty() {
-        true => words.to_owned(),
-        false => format!("{words}: {}", found.join(", ")),
+    if found.is_empty() {
+        words.to_owned()
+    } else {
+        format!("{words}: {}", found.join(", "))
     }
 }
 

@@ -233,9 +233,10 @@ fn go_to(
     };
     let branch = session.branch.as_deref().unwrap_or_default();
     let mark = context.repo.begin_restoring(checkout, way)?;
-    let moved = match now.head == to.head {
-        true => Ok(()),
-        false => move_branch(context, branch, to.head),
+    let moved = if now.head == to.head {
+        Ok(())
+    } else {
+        move_branch(context, branch, to.head)
     };
     let gone = moved.and_then(|()| context.repo.restore(checkout, to, Some(now)));
     match gone {

@@ -80,9 +80,10 @@ pub fn require_started(context: &Context<'_>, session: &Session) -> Result<()> {
     let name = &session.name;
     Err(
         Error::fatal(format!("session '{name}' has not started")).hint(
-            match session.status.needs_supervisor() {
-                true => format!("git agent log -f {name}"),
-                false => format!("git agent resume {name}"),
+            if session.status.needs_supervisor() {
+                format!("git agent log -f {name}")
+            } else {
+                format!("git agent resume {name}")
             },
         ),
     )
@@ -124,9 +125,10 @@ pub fn record_move(writer: &mut SessionWriter<'_>, moved: &Worktree) -> Result<(
 
 /// Returns the worktree in which a listed session's work is to be found; `None` when that is not here.
 pub fn place(context: &Context<'_>, listed: &Listed) -> Result<Option<Checkout>> {
-    match listed.is_mine() {
-        true => checkout(context, &listed.session),
-        false => Ok(None),
+    if listed.is_mine() {
+        checkout(context, &listed.session)
+    } else {
+        Ok(None)
     }
 }
 
@@ -285,9 +287,10 @@ pub fn tip(context: &Context<'_>, listed: &Listed) -> Result<ObjectId> {
 /// Returns the last commit of a session without a worktree here.
 fn last_commit(context: &Context<'_>, listed: &Listed) -> Result<ObjectId> {
     let (repo, session) = (context.repo, &listed.session);
-    let tip = match listed.is_mine() {
-        true => branch_or_code(repo, session)?,
-        false => code(repo, session),
+    let tip = if listed.is_mine() {
+        branch_or_code(repo, session)?
+    } else {
+        code(repo, session)
     };
     let tip =
         tip.ok_or_else(|| Error::fatal(format!("session '{}' has no commit", session.name)))?;
@@ -317,9 +320,10 @@ fn code(repo: &Repo, session: &Session) -> Option<ObjectId> {
 /// of others are not believed.
 fn base(context: &Context<'_>, listed: &Listed, tip: ObjectId) -> Result<ObjectId> {
     let (repo, session) = (context.repo, &listed.session);
-    let found = match listed.is_mine() {
-        true => own_base(repo, session, tip)?,
-        false => Branches::of(repo).base(session, tip)?,
+    let found = if listed.is_mine() {
+        own_base(repo, session, tip)?
+    } else {
+        Branches::of(repo).base(session, tip)?
     };
     found.ok_or_else(|| {
         let parent = match session.parent.as_deref() {

@@ -346,9 +346,12 @@ impl Given<'_, '_> {
         let repo = self.context.repo;
         let names: Vec<String> = items.iter().map(|item| item.name.to_string()).collect();
         let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        let interest = |name: &str| match wanted.contains(name) {
-            true => Interest::Wanted,
-            false => Interest::None,
+        let interest = |name: &str| {
+            if wanted.contains(name) {
+                Interest::Wanted
+            } else {
+                Interest::None
+            }
         };
         let asking = repo.ask_remote(&self.remote.name)?;
         let there = asking.finish(&interest, items.len())?;
@@ -437,10 +440,11 @@ impl Given<'_, '_> {
         let own_word = signs && store.is_own_word(&item.name, &is_users)?;
         let purged_here = store.is_purged_beyond(new, theirs)?;
         let purged_there = store.is_purged_beyond(theirs, new)?;
-        let joined = match purged_here == purged_there {
-            true => store.join(&item.name, theirs, self.looker.redactor)?,
+        let joined = if purged_here == purged_there {
+            store.join(&item.name, theirs, self.looker.redactor)?
+        } else {
             // Joining would bring back the secrets that one side has purged.
-            false => store.graft(&item.name, theirs, purged_there, self.looker.redactor)?,
+            store.graft(&item.name, theirs, purged_there, self.looker.redactor)?
         };
         match joined {
             Joined::Busy => Err(Error::fatal(
@@ -537,9 +541,10 @@ impl Given<'_, '_> {
             self.note(item, kind(item));
         }
         self.there.extend_from_slice(items);
-        match self.there.len() < AT_ONCE {
-            true => Ok(()),
-            false => self.write_down(),
+        if self.there.len() < AT_ONCE {
+            Ok(())
+        } else {
+            self.write_down()
         }
     }
 

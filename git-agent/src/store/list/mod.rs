@@ -221,9 +221,10 @@ impl Store<'_> {
     /// read only without another match.
     pub fn find_session(&self, wanted: &str) -> Result<Listed> {
         let listing = self.list(Scope::All)?;
-        match self.is_known(&listing, wanted) {
-            true => find_in(&listing, wanted).cloned(),
-            false => find_in(&self.list(Scope::Archived)?, wanted).cloned(),
+        if self.is_known(&listing, wanted) {
+            find_in(&listing, wanted).cloned()
+        } else {
+            find_in(&self.list(Scope::Archived)?, wanted).cloned()
         }
     }
 

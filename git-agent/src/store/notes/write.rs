@@ -87,9 +87,10 @@ impl Store<'_> {
         let (tree, mut batch) = notes.build()?;
         fault::point("notes.tree.built").context(|| "cannot build notes".into())?;
         let parents = tip.as_slice();
-        let message = match kind == Kind::Review && self.is_all_own(tip)? {
-            true => self.marked(tree, parents, &format!("{ADDED}\n"))?,
-            false => ADDED.to_owned(),
+        let message = if kind == Kind::Review && self.is_all_own(tip)? {
+            self.marked(tree, parents, &format!("{ADDED}\n"))?
+        } else {
+            ADDED.to_owned()
         };
         let commit = batch.commit(tree, parents, &self.notes_signature()?, &message);
         Ok(Some(Version { commit, batch }))
@@ -143,9 +144,10 @@ impl Store<'_> {
             }
             let (tree, mut batch) = notes.build()?;
             let parents = tip.as_slice();
-            let message = match self.is_all_own(tip)? {
-                true => self.marked(tree, parents, &format!("{TAKEN_OUT}\n"))?,
-                false => TAKEN_OUT.to_owned(),
+            let message = if self.is_all_own(tip)? {
+                self.marked(tree, parents, &format!("{TAKEN_OUT}\n"))?
+            } else {
+                TAKEN_OUT.to_owned()
             };
             let commit = batch.commit(tree, parents, &self.notes_signature()?, &message);
             Ok(Some(Version { commit, batch }))
@@ -268,13 +270,12 @@ impl Store<'_> {
                     notes.set_lines(on, lines)?;
                 }
             }
-            let (commit, batch) = match changed {
-                false => (base, self.repo.batch()),
-                true => {
-                    let (tree, mut batch) = notes.build()?;
-                    let who = self.notes_signature()?;
-                    (batch.commit(tree, &[base], &who, ADDED), batch)
-                }
+            let (commit, batch) = if changed {
+                let (tree, mut batch) = notes.build()?;
+                let who = self.notes_signature()?;
+                (batch.commit(tree, &[base], &who, ADDED), batch)
+            } else {
+                (base, self.repo.batch())
             };
             Ok((Some(commit) != tip).then_some(Version { commit, batch }))
         })

@@ -168,10 +168,7 @@ impl Own<'_, '_> {
         };
         // A jump would use up the numbers of this clone's own events.
         let jumps = told.seq > own.seq.saturating_add(CLOCK_JUMP);
-        let session = match jumps {
-            true => own,
-            false => own.with_news_of(told),
-        };
+        let session = if jumps { own } else { own.with_news_of(told) };
         Ok(Some(View {
             session,
             is_deep: walked > NEAR,

@@ -118,9 +118,10 @@ impl Store<'_> {
         let Some(ours) = self.repo.find_ref(&name.to_string())? else {
             return Err(Error::fatal(format!("ref '{name}' is gone")));
         };
-        let sides = match onto_theirs {
-            true => (theirs, ours),
-            false => (ours, theirs),
+        let sides = if onto_theirs {
+            (theirs, ours)
+        } else {
+            (ours, theirs)
         };
         let version = match name {
             RefName::Session(sid) => self.join_logs(*sid, sides, Second::News)?,
@@ -353,9 +354,10 @@ impl Store<'_> {
         let mut batch = self.repo.batch();
         let mut parents = vec![one];
         parents.extend(kept.then_some(other));
-        let mut trailer = match kept {
-            true => format!("{JOINED}: {other}\n"),
-            false => String::new(),
+        let mut trailer = if kept {
+            format!("{JOINED}: {other}\n")
+        } else {
+            String::new()
         };
         let mut groups: Vec<_> = newer.chunks(PARENTS - 2).collect();
         if groups.is_empty() && kept {

@@ -289,9 +289,10 @@ impl Store<'_> {
                         Event::from_line(line).context(|| "an event is malformed".into())?;
                     let redacted = redactor.event(&event);
                     // Lines without a secret stay byte for byte.
-                    match *redacted.get() == event {
-                        true => clean.extend_from_slice(line),
-                        false => clean.extend_from_slice(redacted.to_line().as_bytes()),
+                    if *redacted.get() == event {
+                        clean.extend_from_slice(line)
+                    } else {
+                        clean.extend_from_slice(redacted.to_line().as_bytes())
                     }
                     clean.push(b'\n');
                 }
@@ -330,12 +331,11 @@ impl Store<'_> {
         let mut changed = false;
         read_archive(self.repo, tip, month, &mut |archived| {
             let sid = archived.session.sid;
-            match drop.contains(&sid) {
-                true => changed = true,
+            if drop.contains(&sid) {
+                changed = true
+            } else {
                 // The newest comes first, and counts.
-                false => {
-                    sessions.entry(sid).or_insert(archived);
-                }
+                sessions.entry(sid).or_insert(archived);
             }
             true
         })?;

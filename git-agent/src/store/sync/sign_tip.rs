@@ -65,9 +65,10 @@ impl Store<'_> {
             seconds: self.env.now().seconds().max(before.time),
         };
         let (tree, message) = self.seal_content(name, before.tree)?;
-        let message = match self.own().wrote_at(tip)? {
-            true => self.marked(tree, &[tip], &message)?,
-            false => message,
+        let message = if self.own().wrote_at(tip)? {
+            self.marked(tree, &[tip], &message)?
+        } else {
+            message
         };
         let id = self.repo.signed_commit(tree, &[tip], &who, &message)?;
         let change = RefChange {

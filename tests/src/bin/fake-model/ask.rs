@@ -167,9 +167,10 @@ impl Ask {
 
     fn read_tools(&mut self, tools: &Value) {
         for tool in list(tools) {
-            match tool["type"] == "namespace" {
-                true => self.read_tools(&tool["tools"]),
-                false => self.offer(tool, &tool["parameters"]),
+            if tool["type"] == "namespace" {
+                self.read_tools(&tool["tools"])
+            } else {
+                self.offer(tool, &tool["parameters"])
             }
         }
     }

@@ -162,13 +162,14 @@ fn serve(connection: &TcpStream) -> io::Result<()> {
     };
     if request.method != "POST" {
         log(&json!({"get": request.path}));
-        return match request.path.trim_end_matches('/').ends_with("/models") {
-            true => send(&mut out, 200, &models()),
-            false => send(
+        return if request.path.trim_end_matches('/').ends_with("/models") {
+            send(&mut out, 200, &models())
+        } else {
+            send(
                 &mut out,
                 404,
                 &json!({"error": {"message": "no such place"}}),
-            ),
+            )
         };
     }
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();

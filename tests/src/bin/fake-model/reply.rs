@@ -189,17 +189,18 @@ fn response_stream(ask: &Ask, plan: &Plan) -> Vec<Frame> {
                 of(json!({"content_index": 0, "part": part})),
             );
         } else {
-            let (key, delta, end) = match item["type"] == "custom_tool_call" {
-                true => (
+            let (key, delta, end) = if item["type"] == "custom_tool_call" {
+                (
                     "input",
                     "response.custom_tool_call_input.delta",
                     "response.custom_tool_call_input.done",
-                ),
-                false => (
+                )
+            } else {
+                (
                     "arguments",
                     "response.function_call_arguments.delta",
                     "response.function_call_arguments.done",
-                ),
+                )
             };
             opened[key] = "".into();
             tell(
@@ -259,9 +260,10 @@ fn message_stream(ask: &Ask, plan: &Plan) -> Vec<Frame> {
     for (index, block) in blocks.iter().enumerate() {
         let mut opened = block.clone();
         let said = block["type"] == "text";
-        match said {
-            true => opened["text"] = "".into(),
-            false => opened["input"] = json!({}),
+        if said {
+            opened["text"] = "".into()
+        } else {
+            opened["input"] = json!({})
         }
         frames.push(tell(
             "content_block_start",

@@ -354,9 +354,10 @@ fn arguments(schema: &Value, wanted: &[(&[&str], Value)]) -> Value {
             let kinds = schema["properties"][*name]["type"]
                 .to_string()
                 .to_lowercase();
-            let value = match kinds.contains("array") {
-                true => json!([value]),
-                false => value.clone(),
+            let value = if kinds.contains("array") {
+                json!([value])
+            } else {
+                value.clone()
             };
             given.insert((*name).to_owned(), value);
         }

@@ -120,9 +120,10 @@ impl History {
         let mut ends = [one, other];
         for side in 0..2 {
             for files in &self.sides[side][1..] {
-                let parents = match self.criss_cross {
-                    true => vec![[one, other][side], [one, other][1 - side]],
-                    false => vec![ends[side]],
+                let parents = if self.criss_cross {
+                    vec![[one, other][side], [one, other][1 - side]]
+                } else {
+                    vec![ends[side]]
                 };
                 ends[side] = commit(files, &parents)?;
             }
@@ -167,10 +168,11 @@ fn change(random: &mut Random, files: &mut Files) {
         }
         6 | 7 => {
             let name = format!("{}{}", random.pick(&DIRS), random.pick(&NAMES));
-            let text = match random.one_in(3) {
+            let text = if random.one_in(3) {
                 // The same on both sides, sometimes.
-                true => "the same\nfor all\n".to_owned(),
-                false => new_text(random),
+                "the same\nfor all\n".to_owned()
+            } else {
+                new_text(random)
             };
             put(files, name, (FILE, text));
         }
@@ -212,9 +214,10 @@ fn change(random: &mut Random, files: &mut Files) {
         }
         14 => {
             if let Some((FILE | RUN, text)) = files.get_mut(&path) {
-                *text = match text.contains("\r\n") {
-                    true => text.replace("\r\n", "\n"),
-                    false => text.replace('\n', "\r\n"),
+                *text = if text.contains("\r\n") {
+                    text.replace("\r\n", "\n")
+                } else {
+                    text.replace('\n', "\r\n")
                 };
             }
         }

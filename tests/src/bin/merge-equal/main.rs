@@ -226,9 +226,10 @@ impl Judge<'_> {
     }
 
     fn compare(&mut self, case: &Case, preview: &Preview, truth: &Truth) {
-        self.count(match truth.clean {
-            true => "asked_clean",
-            false => "asked_conflict",
+        self.count(if truth.clean {
+            "asked_clean"
+        } else {
+            "asked_conflict"
         });
         if preview.clean != truth.clean {
             self.differs(case, "not the same verdict");

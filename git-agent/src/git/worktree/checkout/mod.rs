@@ -81,9 +81,10 @@ pub fn check_out(repo: &Repo, job: &Job<'_>) -> Result<Report, Refusal> {
         .donor
         .and_then(|donor| Source::open_worktree(&donor.root, &donor.index, repo.hash_kind()))
         .filter(|source| !obstacle::converts(repo, &source.index));
-    let names = match job.recorded {
-        true => Names::OfThisSystem,
-        false => Names::OfAnySystem,
+    let names = if job.recorded {
+        Names::OfThisSystem
+    } else {
+        Names::OfAnySystem
     };
     let from_index = source
         .as_ref()
