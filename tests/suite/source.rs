@@ -276,6 +276,36 @@ fn nothing_is_unwrapped() {
     );
 }
 
+/// Returns whether a line begins an arm of a `match` on a truth value, for which `if` is the word.
+fn matches_bool(line: &str) -> bool {
+    let line = line.trim_start();
+    ["true", "false"].iter().any(|word| {
+        let rest = line.strip_prefix(word).unwrap_or_default();
+        rest.starts_with(" =>") || rest.starts_with(" if ")
+    })
+}
+
+/// Returns whether a line names a result within a result: an enum says what the inner one means.
+fn nests_results(line: &str) -> bool {
+    let plain = line.replace("std::result::", "").replace("io::", "");
+    plain.contains("Result<Result<")
+}
+
+#[test]
+fn truth_values_are_not_matched_and_results_are_not_nested() {
+    assert!(matches_bool("    true => 1,") && matches_bool("false if late => {"));
+    assert!(!matches_bool("(true, _) => 1,") && !matches_bool("trueish => 1"));
+    assert!(nests_results(
+        "-> Result<std::result::Result<(), String>> {"
+    ));
+    assert!(nests_results("-> io::Result<Result<()>> {") && !nests_results("Result<Option<u8>>"));
+    let is_other = |source: &Source| source.is_rust() && source.path != "tests/suite/source.rs";
+    none(
+        "'if' for a truth value, an enum for an answer within a result",
+        offending_text(is_other, |line| matches_bool(line) || nests_results(line)),
+    );
+}
+
 #[test]
 fn every_file_says_what_it_owns() {
     let silent = sources()

@@ -14,7 +14,7 @@ use crate::git::merge::Merged;
 use crate::git::snapshot::capture::Checkout;
 use crate::merge::candidates;
 use crate::merge::landing::journal::{Applied, Asked, Journal, MergeLock};
-use crate::model::merge::message;
+use crate::model::merge::{Attempt, message};
 use crate::session::control;
 use crate::session::task_text::task_text;
 use crate::store::list::Listed;
@@ -28,8 +28,12 @@ pub fn apply(context: &Context<'_>, right: &MergeLock, listed: &Listed) -> Resul
         .head_of(&at)?
         .ok_or_else(|| Error::fatal("this branch has no commits yet"))?;
     let name = &session.name;
-    let work = candidates::look(context, listed, false)?
-        .map_err(|why| Error::fatal(format!("cannot apply '{name}': {why}")))?;
+    let work = match candidates::look(context, listed, false)? {
+        Attempt::Made(work) => work,
+        Attempt::Refused(why) => {
+            return Err(Error::fatal(format!("cannot apply '{name}': {why}")));
+        }
+    };
     if work.checkout.as_ref().is_some_and(|own| own.top == at.top) {
         return Err(Error::fatal(format!(
             "cannot apply '{name}' to its own worktree"

@@ -8,7 +8,7 @@ use crate::git::merge::{Merged, NewCommit};
 use crate::git::{ObjectId, Repo};
 use crate::merge::candidates::Candidate;
 use crate::model::merge::message::{self, Squashed, TaskText};
-use crate::model::merge::{Style, Why};
+use crate::model::merge::{Attempt, Style, Why};
 
 /// One merged session in a chain.
 #[derive(Debug, Clone)]
@@ -90,8 +90,8 @@ impl<'a> Builder<'a> {
         };
         for index in order {
             match self.link(*index, chain.tip())? {
-                Ok(link) => chain.links.push(link),
-                Err(why) => chain.left.push((*index, why)),
+                Attempt::Made(link) => chain.links.push(link),
+                Attempt::Refused(why) => chain.left.push((*index, why)),
             }
             fault::point("merge.linked").context(|| "cannot merge".into())?;
         }
@@ -121,13 +121,13 @@ impl<'a> Builder<'a> {
         Ok(commit)
     }
 
-    fn link(&mut self, index: usize, onto: ObjectId) -> Result<Result<Link, Why>> {
+    fn link(&mut self, index: usize, onto: ObjectId) -> Result<Attempt<Link>> {
         if let Some(path) = self.bad_path(index, onto)? {
-            return Ok(Err(Why::BadPath(path)));
+            return Ok(Attempt::Refused(Why::BadPath(path)));
         }
         let work = self.work(index)?;
         let link = |commit, made| {
-            Ok(Ok(Link {
+            Ok(Attempt::Made(Link {
                 index,
                 work,
                 onto,
@@ -136,30 +136,32 @@ impl<'a> Builder<'a> {
             }))
         };
         if self.repo.is_ancestor(work, onto)? {
-            return Ok(Err(Why::Nothing));
+            return Ok(Attempt::Refused(Why::Nothing));
         }
         // Like git, verify signatures only for merges: a rebase creates new commits of the user.
         if self.style != Style::Rebase
             && self.repo.verifies_merges()?
             && !self.repo.has_good_signature(work)?
         {
-            return Ok(Err(Why::Unsigned));
+            return Ok(Attempt::Refused(Why::Unsigned));
         }
         match self.style {
-            Style::FfOnly if !self.repo.is_ancestor(onto, work)? => Ok(Err(Why::NotFastForward)),
+            Style::FfOnly if !self.repo.is_ancestor(onto, work)? => {
+                Ok(Attempt::Refused(Why::NotFastForward))
+            }
             Style::FfOnly => link(work, Vec::new()),
             Style::Rebase if self.repo.is_ancestor(onto, work)? => link(work, Vec::new()),
             Style::Rebase => match self.replay(index, onto, work)? {
-                Ok(made) => link(made.last().copied().unwrap_or(onto), made),
-                Err(why) => Ok(Err(why)),
+                Attempt::Made(made) => link(made.last().copied().unwrap_or(onto), made),
+                Attempt::Refused(why) => Ok(Attempt::Refused(why)),
             },
             Style::NoFf | Style::Squash => {
                 let tree = match self.repo.merge_commits(onto, work)? {
                     Merged::Clean(tree) => tree,
-                    Merged::Conflict(paths) => return Ok(Err(Why::Conflict(paths))),
+                    Merged::Conflict(paths) => return Ok(Attempt::Refused(Why::Conflict(paths))),
                 };
                 if self.style == Style::Squash && tree == self.repo.tree_of(onto)? {
-                    return Ok(Err(Why::Nothing));
+                    return Ok(Attempt::Refused(Why::Nothing));
                 }
                 let message = self.message(index, onto, work)?;
                 let commit = self.commit(tree, onto, work, &message)?;
@@ -241,7 +243,7 @@ impl<'a> Builder<'a> {
         index: usize,
         onto: ObjectId,
         work: ObjectId,
-    ) -> Result<Result<Vec<ObjectId>, Why>> {
+    ) -> Result<Attempt<Vec<ObjectId>>> {
         let session = &self.candidates[index].session;
         let mut made = Vec::new();
         let mut tip = onto;
@@ -251,7 +253,7 @@ impl<'a> Builder<'a> {
             };
             let tree = match self.repo.merge_with_base(*parent, tip, picked.id)? {
                 Merged::Clean(tree) => tree,
-                Merged::Conflict(paths) => return Ok(Err(Why::Conflict(paths))),
+                Merged::Conflict(paths) => return Ok(Attempt::Refused(Why::Conflict(paths))),
             };
             if tree == self.repo.tree_of(tip)? {
                 continue;
@@ -267,9 +269,9 @@ impl<'a> Builder<'a> {
             fault::point("merge.replayed").context(|| "cannot rebase".into())?;
         }
         if made.is_empty() {
-            Ok(Err(Why::Nothing))
+            Ok(Attempt::Refused(Why::Nothing))
         } else {
-            Ok(Ok(made))
+            Ok(Attempt::Made(made))
         }
     }
 }

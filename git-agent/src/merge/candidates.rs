@@ -8,7 +8,7 @@ use crate::git::{ObjectId, Repo};
 use crate::merge::conflicts;
 use crate::merge::coverage::{self, Approved};
 use crate::model::merge::plan::{self, Conflicts, Needed};
-use crate::model::merge::{LeftOut, Strategy, Why};
+use crate::model::merge::{Attempt, LeftOut, Strategy, Why};
 use crate::model::review::authorship::{self, Authorship};
 use crate::model::review::standing::{Judged, Opinion, Standing};
 use crate::model::review::{Review, Verdict};
@@ -167,7 +167,7 @@ pub fn gather(
         let found = examine(context, target, &listed, &review, choice)?;
         let session = listed.session;
         match found {
-            Ok(FoundSessions {
+            Attempt::Made(FoundSessions {
                 work,
                 against,
                 claimed,
@@ -181,7 +181,7 @@ pub fn gather(
                 };
                 goes.push(Approved { candidate, against });
             }
-            Err(why) => stays.push(LeftOut {
+            Attempt::Refused(why) => stays.push(LeftOut {
                 sid: session.sid,
                 name: session.name,
                 why,
@@ -257,13 +257,13 @@ fn examine(
     listed: &Listed,
     review: &Review,
     choice: &Choice,
-) -> Result<Result<FoundSessions, Why>> {
+) -> Result<Attempt<FoundSessions>> {
     let session = &listed.session;
     let state = session.status;
     if let Some(resolved) = session.resolves() {
         let name = context.store.session(resolved)?;
         let name = name.map_or_else(|| resolved.to_string(), |session| session.name);
-        return Ok(Err(Why::Resolves(name)));
+        return Ok(Attempt::Refused(Why::Resolves(name)));
     }
     // A read-only look must not end an agent that waits for the next prompt.
     let idle = if choice.look_only {
@@ -272,35 +272,37 @@ fn examine(
         control::idle::require_idle(context, session).is_ok()
     };
     if state.needs_supervisor() || !idle {
-        return Ok(Err(Why::AtWork(state)));
+        return Ok(Attempt::Refused(Why::AtWork(state)));
     }
     match state {
-        State::Draft | State::Merged | State::Discarded => return Ok(Err(Why::State(state))),
-        State::Rejected => return Ok(Err(Why::Rejected)),
+        State::Draft | State::Merged | State::Discarded => {
+            return Ok(Attempt::Refused(Why::State(state)));
+        }
+        State::Rejected => return Ok(Attempt::Refused(Why::Rejected)),
         _ => {}
     }
     if session.branch.as_deref() == Some(target.branch.as_str()) {
-        return Ok(Err(Why::Nothing));
+        return Ok(Attempt::Refused(Why::Nothing));
     }
     if choice.strategy == Strategy::OrchestratorReview && review.verdicts.is_empty() {
-        return Ok(Err(Why::NotApproved));
+        return Ok(Attempt::Refused(Why::NotApproved));
     }
     let work = match look(context, listed, choice.look_only)? {
-        Ok(work) => work,
-        Err(why) => return Ok(Err(why)),
+        Attempt::Made(work) => work,
+        Attempt::Refused(why) => return Ok(Attempt::Refused(why)),
     };
     let Regard { state, opinion } = Regard::of_work(context.repo, session, review, &work);
     if let Some(why) = objection(&opinion, state, choice.strategy) {
-        return Ok(Err(match why {
+        return Ok(Attempt::Refused(match why {
             Why::NotApproved => no_approval(review, &opinion),
             why => why,
         }));
     }
     if context.repo.merge_base(target.tip, work.tip)?.is_none() {
-        return Ok(Err(Why::Unrelated));
+        return Ok(Attempt::Refused(Why::Unrelated));
     }
     if work.is_committed() && context.repo.is_ancestor(work.tip, target.tip)? {
-        return Ok(Err(Why::Nothing));
+        return Ok(Attempt::Refused(Why::Nothing));
     }
     // Older records lack the base; those reviews were compared with the parent.
     let against = |base: Option<String>| base.unwrap_or_else(|| work.base.to_string());
@@ -312,7 +314,7 @@ fn examine(
     let is_claimed = |judged: &Judged| judged.given.claim == Some(Authorship::Claimed);
     let claimed = (approvals.next()).filter(|first| is_claimed(first) && approvals.all(is_claimed));
     let claimed = claimed.map(shown);
-    Ok(Ok(FoundSessions {
+    Ok(Attempt::Made(FoundSessions {
         work,
         against,
         claimed,
@@ -358,7 +360,7 @@ fn objection(opinion: &Opinion, state: State, strategy: Strategy) -> Option<Why>
 }
 
 /// Returns a session's work as it is now. Unless `look_only` is set, a snapshot keeps it.
-pub fn look(context: &Context<'_>, listed: &Listed, look_only: bool) -> Result<Result<Work, Why>> {
+pub fn look(context: &Context<'_>, listed: &Listed, look_only: bool) -> Result<Attempt<Work>> {
     let keep = if look_only {
         Keep::Nothing
     } else {
@@ -366,14 +368,14 @@ pub fn look(context: &Context<'_>, listed: &Listed, look_only: bool) -> Result<R
     };
     let work = match work::look(context, listed, keep) {
         Ok(work) => work,
-        Err(error) => return Ok(Err(Why::Lost(error.message().to_owned()))),
+        Err(error) => return Ok(Attempt::Refused(Why::Lost(error.message().to_owned()))),
     };
     let branch = listed.session.branch.as_deref();
     let tip = branch.map_or(Ok(None), |branch| context.repo.branch_tip(branch))?;
     if work.checkout.is_some() && tip != Some(work.tip) {
-        Ok(Err(Why::OffBranch))
+        Ok(Attempt::Refused(Why::OffBranch))
     } else {
-        Ok(Ok(work))
+        Ok(Attempt::Made(work))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::git::worktree::temporary::Scratch;
 use crate::git::{ObjectId, Repo};
 use crate::merge::build::{Builder, Chain};
 use crate::merge::testing;
-use crate::model::merge::{Style, Why};
+use crate::model::merge::{Attempt, Style, Why};
 
 /// Returns the hooks that a merge style runs before its commit, in order.
 fn wanted(style: Style) -> &'static [&'static str] {
@@ -24,21 +24,21 @@ fn wanted(style: Style) -> &'static [&'static str] {
     }
 }
 
-/// Runs the hooks for every commit of a chain, and makes the commits again whose message they changed. The inner error
-/// names the candidate that a hook refused.
+/// Runs the hooks for every commit of a chain, and makes the commits again whose message they changed. If a hook
+/// refuses, names the candidate.
 pub fn seal(
     context: &Context<'_>,
     builder: &Builder<'_>,
     chain: Chain,
     style: Style,
-) -> Result<Result<Chain, (usize, Why)>> {
+) -> Result<Attempt<Chain, (usize, Why)>> {
     let hooks: Vec<&str> = wanted(style)
         .iter()
         .copied()
         .filter(|name| is_there(context.repo, name))
         .collect();
     if hooks.is_empty() || chain.links.is_empty() {
-        return Ok(Ok(chain));
+        return Ok(Attempt::Made(chain));
     }
     let scratch = testing::scratch(context, chain.base)?;
     let squashing = style == Style::Squash;
@@ -53,7 +53,7 @@ fn seal_in(
     mut chain: Chain,
     hooks: (&[&str], bool),
     scratch: &Scratch<'_>,
-) -> Result<Result<Chain, (usize, Why)>> {
+) -> Result<Attempt<Chain, (usize, Why)>> {
     let mut onto = chain.base;
     for link in &mut chain.links {
         let tree = repo.tree_of(link.commit)?;
@@ -65,8 +65,8 @@ fn seal_in(
             .args([onto.to_string(), tree.to_string()])
             .run()?;
         let said = match run_all(repo, at, hooks, link.work, &message)? {
-            Ok(said) => said,
-            Err(why) => return Ok(Err((link.index, Why::Hook(why)))),
+            Attempt::Made(said) => said,
+            Attempt::Refused(why) => return Ok(Attempt::Refused((link.index, Why::Hook(why)))),
         };
         if said != message || onto != link.onto {
             link.commit = builder.commit(tree, onto, link.work, &said)?;
@@ -76,7 +76,7 @@ fn seal_in(
         onto = link.commit;
         fault::point("merge.sealed").context(|| "cannot run hooks".into())?;
     }
-    Ok(Ok(chain))
+    Ok(Attempt::Made(chain))
 }
 
 /// Runs hooks in a worktree with the merged files. Returns the message they leave, or the output of the hook that
@@ -87,7 +87,7 @@ fn run_all(
     (hooks, squashing): (&[&str], bool),
     work: ObjectId,
     message: &str,
-) -> Result<Result<String, String>> {
+) -> Result<Attempt<String, String>> {
     let file = at.admin_dir.join("MERGE_MSG");
     let cannot = || format!("cannot write '{}'", file.display());
     fs::write(&file, message).context(cannot)?;
@@ -122,8 +122,8 @@ fn run_all(
     let _ = fs::remove_file(&head);
     let _ = fs::remove_file(&file);
     match refused {
-        Some(said) => Ok(Err(said)),
-        None => Ok(Ok(String::from_utf8_lossy(&said).into_owned())),
+        Some(said) => Ok(Attempt::Refused(said)),
+        None => Ok(Attempt::Made(String::from_utf8_lossy(&said).into_owned())),
     }
 }
 

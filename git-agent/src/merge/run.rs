@@ -17,7 +17,7 @@ use crate::merge::testing::{self, Tester};
 use crate::merge::{hooks, return_to_agent};
 use crate::model::merge::message::TaskText;
 use crate::model::merge::plan::{self, MergeEntry, Needed};
-use crate::model::merge::{LeftOut, Strategy, Style, Tested, Why};
+use crate::model::merge::{Attempt, LeftOut, Strategy, Style, Tested, Why};
 use crate::model::session::SessionId;
 use crate::session::task_text::task_text;
 
@@ -495,8 +495,8 @@ fn sifted(
         left.extend(out);
         order.retain(|index| !left.iter().any(|(gone, _)| gone == index));
         match hooks::seal(context, &batch.builder, chain, plan.style)? {
-            Ok(sealed) => return Ok((sealed, left)),
-            Err(refused) => {
+            Attempt::Made(sealed) => return Ok((sealed, left)),
+            Attempt::Refused(refused) => {
                 order.retain(|index| *index != refused.0);
                 left.push(refused);
             }

@@ -128,8 +128,8 @@ fn update_still(
             Merged::Conflict(paths) => return Ok(UpdateOutcome::Conflict(paths)),
         },
         How::Rebase => match rebase(context, place.tip, theirs)? {
-            Ok(after) => after,
-            Err(paths) => return Ok(UpdateOutcome::Conflict(paths)),
+            Merged::Clean(after) => after,
+            Merged::Conflict(paths) => return Ok(UpdateOutcome::Conflict(paths)),
         },
     };
     let (_, commits) = repo.ahead_behind(place.tip, theirs)?;
@@ -162,12 +162,8 @@ pub fn message(session: &Session, from: &str, place: &SessionPlace) -> String {
     )
 }
 
-/// Rebases the commits that `onto` lacks. Merges and changes that are there already are left out.
-fn rebase(
-    context: &Context<'_>,
-    tip: ObjectId,
-    onto: ObjectId,
-) -> Result<std::result::Result<ObjectId, Vec<String>>> {
+/// Rebases the commits that `onto` lacks, and returns the new tip. Merges and changes that are there already are left out.
+fn rebase(context: &Context<'_>, tip: ObjectId, onto: ObjectId) -> Result<Merged> {
     let repo = context.repo;
     let mut now = onto;
     for picked in repo.commits_between(onto, tip)? {
@@ -176,7 +172,7 @@ fn rebase(
         };
         let tree = match repo.merge_with_base(*parent, now, picked.id)? {
             Merged::Clean(tree) => tree,
-            Merged::Conflict(paths) => return Ok(Err(paths)),
+            Merged::Conflict(paths) => return Ok(Merged::Conflict(paths)),
         };
         if tree == repo.tree_of(now)? {
             continue;
@@ -189,7 +185,7 @@ fn rebase(
             sign: true,
         })?;
     }
-    Ok(Ok(now))
+    Ok(Merged::Clean(now))
 }
 
 /// Records that a session's branch contains the other branch, so that its commits do not count as the session's work.

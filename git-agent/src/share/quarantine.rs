@@ -152,7 +152,7 @@ impl Sorting<'_> {
             return Ok(());
         };
         self.attempts = left;
-        let Err(failure) = self.repo.try_fetch(self.remote, ids, audience)? else {
+        let Some(failure) = self.repo.try_fetch(self.remote, ids, audience)? else {
             return Ok(());
         };
         // If the remote cannot be reached, no ref is at fault.

@@ -47,8 +47,8 @@ impl Dialogue<'_> {
                     self.take_up(wanted, clock)?
                 };
                 match taken {
-                    Ok(()) => Opened::TakenUp,
-                    Err(why) => {
+                    None => Opened::TakenUp,
+                    Some(why) => {
                         self.link.event(Body::Notice {
                             text: format!(
                                 "the agent could not load its conversation {wanted} ({why}): a new one begins, \
@@ -150,14 +150,14 @@ impl Dialogue<'_> {
             .is_some_and(|value| !value.is_null() && value != &Value::Bool(false))
     }
 
-    /// Forks an earlier conversation; the inner error says why that is not possible.
+    /// Forks an earlier conversation. Returns the reason if that is not possible.
     fn branch_off(
         &mut self,
         wanted: &str,
         clock: fn() -> SystemTime,
-    ) -> Result<Result<(), String>, Halt> {
+    ) -> Result<Option<String>, Halt> {
         if !self.offers("/sessionCapabilities/fork") {
-            return Ok(Err("it cannot fork conversations".to_owned()));
+            return Ok(Some("it cannot fork conversations".to_owned()));
         }
         let mut params = self.place();
         params["sessionId"] = wanted.into();
@@ -168,20 +168,16 @@ impl Dialogue<'_> {
         }
         self.replaying = false;
         match answer {
-            Ok(made) => self.enter(made, clock).map(Ok),
+            Ok(made) => self.enter(made, clock).map(|()| None),
             Err(Halt::Fault(fault)) if fault.trouble().kind != TroubleKind::Auth => {
-                Ok(Err(fault.text()))
+                Ok(Some(fault.text()))
             }
             Err(halt) => Err(halt),
         }
     }
 
-    /// Loads an earlier conversation; the inner error says why that is not possible.
-    fn take_up(
-        &mut self,
-        wanted: &str,
-        clock: fn() -> SystemTime,
-    ) -> Result<Result<(), String>, Halt> {
+    /// Loads an earlier conversation. Returns the reason if that is not possible.
+    fn take_up(&mut self, wanted: &str, clock: fn() -> SystemTime) -> Result<Option<String>, Halt> {
         let can_resume = self.offers("/sessionCapabilities/resume");
         let can_load = self.offers("/loadSession");
         let mut params = self.place();
@@ -205,7 +201,7 @@ impl Dialogue<'_> {
                     self.note_minute(wanted, clock);
                     self.peer.cost_before = 0.0;
                     self.peer.conversation = Some((wanted.to_owned(), settings));
-                    return Ok(Ok(()));
+                    return Ok(None);
                 }
                 Err(Halt::Fault(fault)) if fault.trouble().kind != TroubleKind::Auth => {
                     why = fault.text();
@@ -213,7 +209,7 @@ impl Dialogue<'_> {
                 Err(halt) => return Err(halt),
             }
         }
-        Ok(Err(why))
+        Ok(Some(why))
     }
 
     /// Returns whether the agent gets MCP servers at its start, and not with a conversation.

@@ -323,11 +323,11 @@ impl Repo {
             .context(cannot)
             .and_then(|()| transaction.commit());
         // The failure may have come after the branch moved.
-        if !matches!(moved, Ok(Ok(()))) && self.find_ref(landing.branch)? != Some(landing.new) {
+        if !matches!(moved, Ok(None)) && self.find_ref(landing.branch)? != Some(landing.new) {
             self.take_all_back(landing.checkouts, landing.old, landing.new)?;
             return match moved? {
-                Ok(()) => Ok(Landed::Moved),
-                Err(said) => self.why_not(landing, said),
+                None => Ok(Landed::Moved),
+                Some(said) => self.why_not(landing, said),
             };
         }
         fault::point("land.committed").context(cannot)?;
@@ -496,8 +496,8 @@ impl Transaction {
         self.answers.read_line(&mut line).is_ok() && line.trim_end() == wanted
     }
 
-    /// Locks and compares the refs, lets hooks object, and moves them. The inner error is git's objection.
-    fn commit(&mut self) -> Result<std::result::Result<(), String>> {
+    /// Locks and compares the refs, lets hooks object, and moves them. Returns git's objection, if it has one.
+    fn commit(&mut self) -> Result<Option<String>> {
         let locked = self.say(b"prepare\0") && self.hears("start: ok") && self.hears("prepare: ok");
         let done = locked && {
             fault::point("land.locked").context(|| "cannot move the branch".into())?;
@@ -505,9 +505,9 @@ impl Transaction {
         };
         let said = self.end();
         Ok(match (done, said.trim()) {
-            (true, _) => Ok(()),
-            (false, "") => Err("the branch cannot be locked".to_owned()),
-            (false, _) => Err(objection(said.as_bytes())),
+            (true, _) => None,
+            (false, "") => Some("the branch cannot be locked".to_owned()),
+            (false, _) => Some(objection(said.as_bytes())),
         })
     }
 

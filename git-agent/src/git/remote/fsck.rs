@@ -31,7 +31,7 @@ impl Repo {
         let quarantine = Quarantine::new(self)?;
         if self
             .fetch_into(&quarantine, remote, ids, false, audience)?
-            .is_err()
+            .is_some()
         {
             // Objects that did not arrive cannot be examined.
             return Ok(BTreeMap::new());

@@ -121,14 +121,15 @@ impl Listener<'_> {
                 let reader = BufReader::new(Patient::new(stdout, patience));
                 self.read(reader, LONGEST_ANSWER, &mut advertised)
             }
-            None => Ok(Ok(())),
+            None => Ok(None),
         };
-        if advertised.cut || !matches!(read, Ok(Ok(()))) {
+        if advertised.cut || !matches!(read, Ok(None)) {
             // Enough was read, and the rest is not needed. Children of git may continue to write errors.
             let _ = child.kill();
             let _ = child.wait();
             return match read {
-                Ok(heard) => heard.map(|()| advertised),
+                Ok(None) => Ok(advertised),
+                Ok(Some(fault)) => Err(fault),
                 Err(error) => Err(match given_up(&error, patience) {
                     Some(reason) => not_listed(self.remote, &reason),
                     None => Error::fatal(self.cannot()).because(error),
@@ -144,13 +145,13 @@ impl Listener<'_> {
         Ok(advertised)
     }
 
-    /// Reads lines up to a number of bytes. The inner result is that of handling them.
+    /// Reads lines up to a number of bytes. Returns the error of handling one of them, if there is one.
     fn read(
         &self,
         reader: impl BufRead,
         most: u64,
         advertised: &mut Advertisement,
-    ) -> io::Result<Result<()>> {
+    ) -> io::Result<Option<Error>> {
         let mut reader = reader.take(most);
         let mut line = Vec::new();
         loop {
@@ -159,20 +160,20 @@ impl Listener<'_> {
             if length == 0 || reader.limit() == 0 {
                 return match reader.limit() {
                     0 => Err(ErrorKind::FileTooLarge.into()),
-                    _ => Ok(Ok(())),
+                    _ => Ok(None),
                 };
             }
             let text = String::from_utf8_lossy(&line);
             let Some((id, name)) = text.trim_end_matches('\n').split_once('\t') else {
                 let error = Error::fatal(self.cannot());
-                return Ok(Err(
-                    error.because("cannot parse the output of 'git ls-remote'")
+                return Ok(Some(
+                    error.because("cannot parse the output of 'git ls-remote'"),
                 ));
             };
             match self.hear(id.as_bytes(), name, advertised) {
                 Ok(true) => {}
-                Ok(false) => return Ok(Ok(())),
-                Err(error) => return Ok(Err(error)),
+                Ok(false) => return Ok(None),
+                Err(error) => return Ok(Some(error)),
             }
         }
     }
@@ -325,6 +326,6 @@ mod tests {
         assert_eq!(read.expect_err("it ends").kind(), ErrorKind::FileTooLarge);
         let mut advertised = Advertisement::default();
         let read = listener().read(text.as_bytes(), length + 1, &mut advertised);
-        assert!(matches!(read, Ok(Ok(()))) && advertised.total == 1000);
+        assert!(matches!(read, Ok(None)) && advertised.total == 1000);
     }
 }

@@ -199,25 +199,27 @@ impl Repo {
         ids: &[ObjectId],
         audience: &mut Audience<'_>,
     ) -> Result<()> {
-        self.try_fetch(remote, ids, audience)?
-            .map_err(|failure| refused("fetch from", remote, &failure.said))
+        match self.try_fetch(remote, ids, audience)? {
+            None => Ok(()),
+            Some(failure) => Err(refused("fetch from", remote, &failure.said)),
+        }
     }
 
-    /// Does the same, and separates a failed fetch from other errors.
+    /// Does the same. Returns the failure of the fetch, as distinct from other errors.
     pub fn try_fetch(
         &self,
         remote: &str,
         ids: &[ObjectId],
         audience: &mut Audience<'_>,
-    ) -> Result<Result<(), FetchFailure>> {
+    ) -> Result<Option<FetchFailure>> {
         let quarantine = Quarantine::new(self)?;
         match self.fetch_into(&quarantine, remote, ids, true, audience)? {
-            Ok(()) => quarantine.release().map(Ok),
-            Err(failure) => Ok(Err(failure)),
+            None => quarantine.release().map(|()| None),
+            failure => Ok(failure),
         }
     }
 
-    /// Fetches the same into a quarantine, checked or not.
+    /// Fetches the same into a quarantine, checked or not. Returns the failure of the fetch.
     pub(super) fn fetch_into(
         &self,
         quarantine: &Quarantine,
@@ -225,7 +227,7 @@ impl Repo {
         ids: &[ObjectId],
         checked: bool,
         audience: &mut Audience<'_>,
-    ) -> Result<Result<(), FetchFailure>> {
+    ) -> Result<Option<FetchFailure>> {
         let wanted: String = ids.iter().map(|id| format!("{id}\n")).collect();
         let mut git = self.remote_git();
         if self.remote_names().iter().any(|name| name == remote) {
@@ -258,8 +260,8 @@ impl Repo {
             .spawn(Stdio::piped(), Stdio::null(), Stdio::piped())?;
         let (code, _, said) = converse(child, wanted.into_bytes(), audience)?;
         Ok(match code {
-            Some(0) => Ok(()),
-            _ => Err(FetchFailure {
+            Some(0) => None,
+            _ => Some(FetchFailure {
                 fault: fetch_fault(&said),
                 said: summary(&said),
             }),

@@ -105,6 +105,15 @@ impl FromStr for Strategy {
     }
 }
 
+/// A step of a merge: it was made, or it was refused for a reason that is not an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Attempt<T, R = Why> {
+    /// The result of the step.
+    Made(T),
+    /// The reason against it.
+    Refused(R),
+}
+
 /// The reason why a session is left out of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {

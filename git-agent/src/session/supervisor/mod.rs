@@ -378,7 +378,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         self.live.writer.look_for(secrets::known(self.context));
         setup::choose_port(self.context, &mut self.live)?;
         let environment = setup::environment(self.context, &self.spec, self.session())?;
-        if let Err(reason) = setup::run(self.context, &mut self.live, path, environment)? {
+        if let Some(reason) = setup::run(self.context, &mut self.live, path, environment)? {
             if self.live.ending.is_some() {
                 return self.stopped();
             }

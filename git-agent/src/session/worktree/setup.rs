@@ -156,16 +156,16 @@ pub fn asks(context: &Context<'_>, session: &Session) -> Result<bool> {
     }
 }
 
-/// Runs the setup command in a fresh worktree, under the same guard as the agent: it is code of the branch. The inner
-/// error says in words why it failed.
+/// Runs the setup command in a fresh worktree, under the same guard as the agent: it is code of the
+/// branch. Returns the reason in words if it failed.
 pub fn run(
     context: &Context<'_>,
     live: &mut Live<'_>,
     path: &Path,
     mut environment: BTreeMap<OsString, OsString>,
-) -> Result<Result<(), String>> {
+) -> Result<Option<String>> {
     let Some(command) = context.config.text(&settings::SETUP) else {
-        return Ok(Ok(()));
+        return Ok(None);
     };
     let session = live.writer.session().clone();
     let guard = guard(context, &session, &mut environment)?;
@@ -180,7 +180,7 @@ fn run_command(
     path: &Path,
     environment: BTreeMap<OsString, OsString>,
     command: &str,
-) -> Result<Result<(), String>> {
+) -> Result<Option<String>> {
     let turn = Turn {
         worktree: path.to_owned(),
         environment,
@@ -200,14 +200,14 @@ fn run_command(
             Input::Exited(exit) => {
                 live.sweep()?;
                 return Ok(match (exit.code, exit.signal) {
-                    (Some(0), _) => Ok(()),
-                    (Some(code), _) => Err(format!("the setup command exited with {code}")),
-                    _ => Err("the setup command was ended by a signal".to_owned()),
+                    (Some(0), _) => None,
+                    (Some(code), _) => Some(format!("the setup command exited with {code}")),
+                    _ => Some("the setup command was ended by a signal".to_owned()),
                 });
             }
             Input::Cancel => {
                 live.end()?;
-                return Ok(Err("stopped during setup".to_owned()));
+                return Ok(Some("stopped during setup".to_owned()));
             }
             Input::Answer { .. } | Input::Woken => {}
         }
