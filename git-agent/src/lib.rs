@@ -41,6 +41,8 @@
 //! | word | meaning |
 //! |---|---|
 //! | session | one conversation with one agent about one task |
+//! | record | the shared state of a session, in git; its settings are a part of it |
+//! | local | the facts about a session that hold in this clone alone, in a file: worktree, port |
 //! | turn | one prompt and everything the agent does until it stops |
 //! | event | one line of a transcript |
 //! | snapshot | a commit of the whole worktree, untracked files included |
@@ -60,8 +62,9 @@
 //! 2. `invoke::in_repo` opens the repository and makes the `context::Context`.
 //! 3. `session::create::start` is the door: it checks the caller, creates and launches, and undoes both if one fails.
 //!    `session::create` chooses the agent (`choose_agent`), the name, branch and worktree (`location`), writes the
-//!    first log commit (`store::log::writer` → `redact` → `store::log::flush` → `git::object`, `git::refs`) and adds
-//!    the worktree (`git::worktree::add`).
+//!    facts of this clone (`store::local`) and then the first log commit, a draft that is queued
+//!    (`store::log::writer` → `redact` → `store::log::flush` → `git::object`, `git::refs`), and adds the worktree
+//!    (`git::worktree::add`).
 //! 4. `session::supervisor::launch` starts `git-agent __supervise`, detached.
 //! 5. `session::supervisor` waits for dependencies and a slot (`queue`), prepares the worktree
 //!    (`session::worktree::setup`), and runs turn after turn (`attempt`, `turn`).
@@ -98,8 +101,10 @@
 //! | a merge style or strategy | `model/merge/mod.rs`, then `merge/build.rs` |
 //! | a state of a session | `model/session/mod.rs`; the compiler leads on |
 //! | a kind of event | `model/event.rs`; the compiler leads to `model/session/fold.rs` and `output/transcript.rs` |
+//! | a word in an event (a sender, a kind of tool or error) | `model/event_words.rs` |
 //! | a setting | `config/settings.rs`; those of an agent, a role or an MCP server: `config/keys.rs` |
 //! | a fact that a session's record keeps | `model/session/settings.rs` |
+//! | a fact about a session in this clone: a path, a port | `model/session/local.rs` (the value), `store/local.rs` (the file) |
 //! | a verb | `bin/git-agent/<verb>.rs`, its function in the room it is about, `man/man1`, `tests/suite/agent_<verb>.rs` |
 //! | a repair | `doctor/` |
 //! | a ref or file name of ours | `store/refname.rs` |

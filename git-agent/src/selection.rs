@@ -160,7 +160,12 @@ fn here<'l>(context: &Context<'_>, listing: &'l Listing) -> Option<&'l Listed> {
         .work_tree()
         .filter(|_| context.repo.is_linked_worktree())?;
     let works_here = |listed: &&Listed| {
-        let path = listed.session.worktree.as_deref().map(std::path::Path::new);
+        let path = listed
+            .session
+            .local
+            .worktree
+            .as_deref()
+            .map(std::path::Path::new);
         listed.is_mine() && path.is_some_and(|path| path == top)
     };
     let own = context.env.var(caller::MARK);

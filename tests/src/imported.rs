@@ -28,9 +28,8 @@ pub fn import_sessions(dir: &Path, count: usize, state: State) -> Result<(), Fai
         session.task = format!("Do the {index}th thing that has to be done in this repository");
         session.status = state;
         session.branch = Some(format!("agent/task-{index}"));
-        session.worktree = Some(format!("/home/ada/app-worktrees/task-{index}"));
         session.seq = 1;
-        let record = to_ascii_json(&session) + "\n";
+        let record = to_ascii_json(&session.record) + "\n";
         let event = format!("{{\"n\":{index}}}\n");
         write!(
             import,
@@ -143,7 +142,7 @@ pub fn import_conversations(dir: &Path, made: &Conversations) -> Result<(), Fail
                 }
             }
             session.turns = u32::try_from(turn)?;
-            let state = to_ascii_json(&session) + "\n";
+            let state = to_ascii_json(&session.record) + "\n";
             let message = format!("agent-log v1\n\nAgent-Session: {sid}\n");
             write!(
                 out,

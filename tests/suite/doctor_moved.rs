@@ -52,7 +52,7 @@ fn a_turn_goes_on_where_the_worktree_was_moved_to() {
     assert_eq!(repo.worktree_of("m").path(), new);
     assert!(!old.exists());
     let noted = repo.texts("m", "notice");
-    assert!(noted.iter().any(|text| text.contains("was moved to")));
+    assert!(noted.iter().any(|text| text.contains("was moved")));
 }
 
 /// Moves a repository, once the supervisor of its session, which has done its work, is on its way no longer.

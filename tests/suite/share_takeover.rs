@@ -56,10 +56,15 @@ fn append_to(lair: &Lair<'_>, name: &str, changes: &Value) -> String {
     id
 }
 
-/// Returns the state at the tip of a ref.
+/// Returns the state at the tip of a ref, and the worktree that this clone has for it.
 fn state_of(member: &Member<'_>, name: &str) -> Value {
     let state = ["cat-file", "-p", &format!("{name}:state.json")];
-    member.git(state).success().json()
+    let mut state = member.git(state).success().json();
+    let listed = member.agent(["list", "--all", "--json"]).success().json();
+    let sessions = listed["sessions"].as_array().expect("a list");
+    let found = sessions.iter().find(|one| one["id"] == state["sid"]);
+    state["worktree"] = found.map_or(Value::Null, |one| one["worktree"].clone());
+    state
 }
 
 /// Returns the ref of the session with a name.

@@ -3,6 +3,7 @@
 //! Each check is a function that reports findings and, with `--fix`, repairs them. Removed data is kept as files in
 //! `agents/lost/`, where git does not look.
 
+mod local;
 mod locks;
 mod merges;
 mod objects;
@@ -92,7 +93,7 @@ struct Visit<'c, 'a> {
 type Check = fn(&mut Visit<'_, '_>) -> Result<()>;
 
 /// The checks, in the order that repairs need: refs before the objects they reach, records before processes.
-const CHECKS: [(&str, Check); 14] = [
+const CHECKS: [(&str, Check); 15] = [
     ("git", git_version),
     ("directories", places::permissions),
     ("writer", places::writer),
@@ -101,6 +102,7 @@ const CHECKS: [(&str, Check); 14] = [
     ("refs", refs::broken),
     ("objects", objects::damaged),
     ("spools", sessions::spools),
+    ("local", local::lost),
     ("sessions", sessions::interrupted),
     ("processes", sessions::orphans),
     ("worktrees", sessions::worktrees),

@@ -13,7 +13,7 @@ use crate::process::detach;
 use crate::session::supervisor::launch;
 
 /// The names in our directory.
-const KNOWN: [&str; 29] = [
+const KNOWN: [&str; 30] = [
     "attach",
     "cache",
     "cooldown",
@@ -25,6 +25,7 @@ const KNOWN: [&str; 29] = [
     "ignored",
     "inbox",
     "key",
+    "local",
     "locks",
     "lost",
     "merge",

@@ -30,11 +30,9 @@ pub(super) fn spools(visit: &mut Visit<'_, '_>) -> Result<()> {
             // The check of the refs reports it; the spool stays until that is settled.
             Err(_) => continue,
         };
-        let (seq, hint) = tip
-            .as_ref()
-            .map_or((0, 0), |tip| (tip.session.seq, tip.session.spool.bytes));
-        let whole = spool::read_tail(&dir, 0, 0, u64::MAX)?;
-        let waiting = spool::read_tail(&dir, seq, hint, u64::MAX)?.events.len();
+        let seq = tip.as_ref().map_or(0, |tip| tip.session.seq);
+        let whole = spool::read_tail(&dir, 0, None, u64::MAX)?;
+        let waiting = spool::read_tail(&dir, seq, None, u64::MAX)?.events.len();
         let torn = whole.damaged > 0 || whole.torn > 0;
         if waiting == 0 && !torn && tip.is_some() {
             // Everything is in git; the next writer reuses the file.
@@ -66,7 +64,10 @@ pub(super) fn spools(visit: &mut Visit<'_, '_>) -> Result<()> {
             |context| {
                 context.store.recover(&context.redactor())?;
                 let seq = context.store.log_tip(sid)?.map_or(0, |tip| tip.session.seq);
-                if !spool::read_tail(&dir, seq, 0, u64::MAX)?.events.is_empty() {
+                if !spool::read_tail(&dir, seq, None, u64::MAX)?
+                    .events
+                    .is_empty()
+                {
                     return Err(Error::fatal("some events could not be written to git"));
                 }
                 if torn || seq == 0 {
@@ -165,7 +166,7 @@ pub(super) fn worktrees(visit: &mut Visit<'_, '_>) -> Result<()> {
     let sessions = visit.context.store.list(Scope::Mine)?.sessions;
     let ours = |path: &std::path::Path| {
         sessions.iter().find(|listed| {
-            let worktree = listed.session.worktree.as_deref();
+            let worktree = listed.session.local.worktree.as_deref();
             worktree.is_some_and(|known| std::path::Path::new(known) == path)
         })
     };
@@ -192,7 +193,7 @@ pub(super) fn worktrees(visit: &mut Visit<'_, '_>) -> Result<()> {
 
 /// Finds worktrees that were never finished and restores that were interrupted by a crash.
 fn unfinished(visit: &mut Visit<'_, '_>, session: &Session) -> Result<()> {
-    let Some(path) = session.worktree.as_deref() else {
+    let Some(path) = session.local.worktree.as_deref() else {
         return Ok(());
     };
     if finish_restore::is_left(visit.context, session)? {
@@ -350,7 +351,7 @@ fn moved(visit: &mut Visit<'_, '_>, session: &Session) -> Result<()> {
         format!(
             "the worktree of session '{}' was moved here from '{}'",
             session.name,
-            session.worktree.as_deref().unwrap_or_default()
+            session.local.worktree.as_deref().unwrap_or_default()
         ),
         "record the new path; an agent that finds its conversations by directory may lose them",
         |context| {

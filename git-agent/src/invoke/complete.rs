@@ -316,11 +316,15 @@ fn known(env: &Env, wanted: Wanted<'_>) -> Vec<Candidate> {
             };
             let sessions = listing.sessions.into_iter().map(|listed| listed.session);
             match wanted {
-                "GROUP" => plain(sessions.filter_map(|session| session.group).collect()),
+                "GROUP" => plain(
+                    sessions
+                        .filter_map(|session| session.record.group)
+                        .collect(),
+                ),
                 _ => sessions
                     .map(|session| Candidate {
                         meaning: format!("{}: {}", session.status.as_str(), session.task),
-                        word: session.name,
+                        word: session.record.name,
                     })
                     .collect(),
             }

@@ -130,7 +130,7 @@ fn gather(
         base: session.base.clone(),
         parent_session: session.parent_session,
         vendor_session: session.vendor_session.clone(),
-        port: session.settings.port.map(u64::from),
+        port: session.local.port.map(u64::from),
         request: match session.status {
             State::Waiting => open_request(context, listed)?,
             _ => None,

@@ -166,7 +166,7 @@ impl Summary {
             group: session.group.clone(),
             parent: session.parent.clone(),
             branch: session.branch.clone(),
-            worktree: session.worktree.clone().filter(|_| listed.is_mine()),
+            worktree: session.local.worktree.clone(),
             author,
             claim: None,
             mine: listed.is_mine(),
@@ -386,7 +386,7 @@ impl<'a> Facts<'a> {
 
     fn worktree(&self, session: &Session) -> Option<&Worktree> {
         self.worktrees
-            .get(session.worktree.as_deref()?)
+            .get(session.local.worktree.as_deref()?)
             .filter(|worktree| !worktree.is_initializing() && worktree.path.is_dir())
     }
 

@@ -384,7 +384,7 @@ fn of_worktree(context: &Context<'_>, line: Option<&Wanted>) -> Result<Vec<Origi
     let top = context.repo.require_work_tree()?;
     let listing = context.store.list(Scope::Mine)?;
     let here = |listed: &&Listed| {
-        listed.session.worktree.as_deref().map(Path::new) == Some(top)
+        listed.session.local.worktree.as_deref().map(Path::new) == Some(top)
             && context.repo.is_linked_worktree()
     };
     let Some(listed) = listing.sessions.iter().rev().find(here) else {

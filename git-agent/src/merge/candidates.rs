@@ -183,7 +183,7 @@ pub fn gather(
             }
             Attempt::Refused(why) => stays.push(LeftOut {
                 sid: session.sid,
-                name: session.name,
+                name: session.record.name,
                 why,
             }),
         }
@@ -206,7 +206,7 @@ pub fn gather(
 fn of_others(context: &Context<'_>, target: &Target) -> Result<Vec<LeftOut>> {
     let listing = selection::list(context, Scope::Mine)?;
     let other = |listed: Listed| {
-        let session = listed.session;
+        let session = listed.session.record;
         let done = matches!(session.status, State::Ready | State::Approved)
             && session.resolves().is_none();
         let parent = session.parent.filter(|parent| *parent != target.branch)?;
@@ -262,7 +262,7 @@ fn examine(
     let state = session.status;
     if let Some(resolved) = session.resolves() {
         let name = context.store.session(resolved)?;
-        let name = name.map_or_else(|| resolved.to_string(), |session| session.name);
+        let name = name.map_or_else(|| resolved.to_string(), |session| session.record.name);
         return Ok(Attempt::Refused(Why::Resolves(name)));
     }
     // A read-only look must not end an agent that waits for the next prompt.
@@ -395,7 +395,7 @@ pub fn needed(context: &Context<'_>, target: &Target, sid: SessionId) -> Needed 
     if landed {
         Needed::Landed
     } else {
-        Needed::Missing(session.name)
+        Needed::Missing(session.record.name)
     }
 }
 

@@ -60,7 +60,7 @@ pub fn sift(
         stays.push(LeftOut {
             why: unseen(&mut known, &one)?,
             sid: one.candidate.session.sid,
-            name: one.candidate.session.name,
+            name: one.candidate.session.record.name,
         });
     }
     Ok((goes, stays))

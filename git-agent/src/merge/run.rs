@@ -179,7 +179,7 @@ pub fn plan(context: &Context<'_>, request: &MergeRequest) -> Result<MergePlan> 
         if let Some(candidate) = found[index].take() {
             plan.left.push(LeftOut {
                 sid: candidate.session.sid,
-                name: candidate.session.name,
+                name: candidate.session.record.name,
                 why,
             });
         }

@@ -285,7 +285,7 @@ fn ask(
     }
     let text = answer(context, sid)?;
     let session = context.store.session(sid)?.unwrap_or(created.session);
-    let home = session.worktree.as_deref().unwrap_or_default();
+    let home = session.local.worktree.as_deref().unwrap_or_default();
     let told = watched.end(context, Path::new(home), "meanwhile")?;
     told.into_iter().for_each(tell);
     put_away(context, &session, after)?;

@@ -108,6 +108,6 @@ fn names(context: &Context<'_>) -> Result<BTreeMap<SessionId, String>> {
     let all = context.store.list(list::Scope::Mine)?.sessions;
     let names = all
         .into_iter()
-        .map(|listed| (listed.session.sid, listed.session.name));
+        .map(|listed| (listed.session.sid, listed.session.record.name));
     Ok(names.collect())
 }

@@ -254,7 +254,7 @@ pub fn bias(context: &Context<'_>, judged: &Session) -> Result<Option<Biased>> {
         return biased(judged, None);
     }
     for own in sessions(context)? {
-        let together = own.worktree.is_some() && own.worktree == judged.worktree
+        let together = own.local.worktree.is_some() && own.local.worktree == judged.local.worktree
             || own.branch.is_some() && own.branch == judged.branch;
         if together && !setup::is_read_only(&own) {
             return biased(&own, Some("both work in one worktree"));

@@ -9,7 +9,7 @@ use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::remote::transfer::Audience;
 use crate::git::{ObjectId, Repo};
 use crate::model::review::authorship;
-use crate::model::session::{Session, SessionId, WriterId};
+use crate::model::session::{Record, SessionId, WriterId};
 use crate::share::fetch::{Copies, own_refs};
 use crate::share::outcome::{Change, What};
 use crate::share::quarantine::Quarantine;
@@ -30,7 +30,7 @@ pub(super) struct Wanted {
     folded_by: Vec<WriterId>,
     /// Why it is refused.
     refused: Option<String>,
-    session: Option<Session>,
+    session: Option<Record>,
     standing: Option<SignatureStatus>,
 }
 
@@ -182,7 +182,7 @@ fn refuse_rewound(repo: &Repo, wanted: &mut [Wanted]) -> Result<()> {
 }
 
 /// Checks one ref. Returns its session, if it is one.
-fn check_one(repo: &Repo, wanted: &Wanted) -> Result<Option<Session>> {
+fn check_one(repo: &Repo, wanted: &Wanted) -> Result<Option<Record>> {
     let known: Vec<ObjectId> = wanted.copy.into_iter().chain(wanted.own).collect();
     validate::check(repo, &wanted.name, wanted.id, &known)?;
     let RefName::Session(sid) = &wanted.name else {

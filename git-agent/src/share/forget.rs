@@ -171,7 +171,7 @@ fn drop_own(context: &Context<'_>, listed: &Listed) -> Result<Vec<String>> {
                 .hint(format!("git agent stop {}", shell_word(&session.name))),
         );
     };
-    let worktree = session.worktree.as_deref().map(Path::new);
+    let worktree = session.local.worktree.as_deref().map(Path::new);
     if worktree.is_some_and(Path::exists) && !listed.archived {
         return Err(
             Error::fatal(format!("session '{}' still has a worktree", session.name))
@@ -202,6 +202,7 @@ fn drop_own(context: &Context<'_>, listed: &Listed) -> Result<Vec<String>> {
         let _ = fs::remove_dir_all(store.dir().join(name).join(session.sid.as_str()));
     }
     let _ = fs::remove_file(store.run_file(session.sid));
+    store.remove_local(session.sid);
     let _ = lock.remove();
     Ok(kept)
 }

@@ -137,7 +137,7 @@ fn code_with(context: &Context<'_>, redactor: &Redactor) -> Result<Vec<(String, 
         if let Some(tip) = listed.tip
             && let Some(code) = context.store.submitted(tip)?
         {
-            carried.push((listed.session.name, code));
+            carried.push((listed.session.record.name, code));
         }
     }
     look_ahead(context.repo, looker, carried.iter().map(|(_, code)| *code));

@@ -7,6 +7,7 @@ pub mod archive;
 pub mod identity;
 pub mod limits;
 pub mod list;
+pub mod local;
 pub mod log;
 pub mod notes;
 pub mod refname;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use git_agent::git::sha256;
 use git_agent::model::event::Event;
 use git_agent::model::review::Record;
-use git_agent::model::session::{Session, Ulid, WriterId};
+use git_agent::model::session::{self, Session, Ulid, WriterId};
 use git_agent::output::terminal::sanitize;
 use git_agent::store::log::spool;
 use git_agent::store::refname::RefName;
@@ -212,11 +212,11 @@ fn fresh_session() -> Session {
 }
 
 fn state(bytes: &[u8]) -> Result<(), String> {
-    let Ok(session) = serde_json::from_slice::<Session>(bytes) else {
+    let Ok(session) = serde_json::from_slice::<session::Record>(bytes) else {
         return Ok(());
     };
     let text = git_agent::model::event::to_ascii_json(&session);
-    let again: Session =
+    let again: session::Record =
         serde_json::from_str(&text).map_err(|error| format!("own state: {error}"))?;
     // Compared as text: a state may hold a number that is equal to nothing.
     if git_agent::model::event::to_ascii_json(&again) != text {

@@ -28,7 +28,7 @@ pub fn answer(ui: &Ui, made: &[Created], draft: bool) -> Result<()> {
                     session.sid.as_str(),
                     &session.name,
                     session.branch.as_deref().unwrap_or(""),
-                    session.worktree.as_deref().unwrap_or(""),
+                    session.local.worktree.as_deref().unwrap_or(""),
                 ];
                 porcelain::write_record(&mut ui.out(), nul, fields)?;
             }
@@ -42,7 +42,7 @@ pub fn answer(ui: &Ui, made: &[Created], draft: bool) -> Result<()> {
         if let Some(branch) = &session.branch {
             writeln!(out, "  branch    {}", sanitize::one_line(branch.as_str()))?;
         }
-        if let Some(path) = &session.worktree {
+        if let Some(path) = &session.local.worktree {
             writeln!(out, "  worktree  {}", sanitize::one_line(path.as_str()))?;
         }
     }

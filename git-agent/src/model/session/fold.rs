@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::model::event::{Body, Event};
-use crate::model::session::{Asked, Progress, Session, State, Usage};
+use crate::model::session::{Asked, Progress, Record, State, Usage};
 
 /// The longest activity line and task in the state; the transcript holds the whole text.
 const SHORT: usize = 200;
@@ -11,7 +11,7 @@ const TASK: usize = 2_000;
 /// How many open requests the state holds at most, to stay small.
 const ASKS: usize = 16;
 
-impl Session {
+impl Record {
     /// Applies the next event. An event that was applied before changes nothing.
     pub fn apply(&mut self, event: &Event) {
         if event.seq <= self.seq {
@@ -19,11 +19,9 @@ impl Session {
         }
         match &event.body {
             Body::Created { session } => {
-                if let Ok(mut made) =
-                    serde_json::from_value::<Session>(Value::Object(session.clone()))
+                if let Ok(made) = serde_json::from_value::<Record>(Value::Object(session.clone()))
                     && made.sid == self.sid
                 {
-                    made.spool = self.spool;
                     *self = made;
                     self.task = shorten(&self.task, TASK);
                 }
@@ -33,6 +31,7 @@ impl Session {
             Body::Prompt { text, .. } => {
                 self.turns = self.turns.max(event.turn);
                 self.turn_started = Some(event.ts);
+                self.prompt = Some(event.id);
                 self.asks.clear();
                 self.note_activity(text);
             }
@@ -90,10 +89,12 @@ impl Session {
 
     /// Sets a field by name. An unknown field, or a value of the wrong type, goes to the settings.
     fn set(&mut self, key: &str, value: &Value) {
-        const FIXED: [&str; 9] = [
-            "v", "sid", "writer", "seq", "lc", "spool", "created", "updated", "more",
+        const FIXED: [&str; 8] = [
+            "v", "sid", "writer", "seq", "lc", "created", "updated", "more",
         ];
-        if FIXED.contains(&key) {
+        // An earlier version recorded facts of its clone; they are not part of the record.
+        const LOCAL: [&str; 4] = ["worktree", "port", "set_up", "spool"];
+        if FIXED.contains(&key) || LOCAL.contains(&key) {
             return;
         }
         if let Ok(Value::Object(mut fields)) = serde_json::to_value(&*self) {
@@ -103,7 +104,7 @@ impl Session {
                 value => fields.insert(key.to_owned(), value.clone()),
             };
             let known = is_field(key) || before.contains_key(key);
-            if known && let Ok(changed) = serde_json::from_value::<Session>(Value::Object(fields)) {
+            if known && let Ok(changed) = serde_json::from_value::<Record>(Value::Object(fields)) {
                 *self = changed;
                 return;
             }
@@ -182,8 +183,8 @@ fn is_field(key: &str) -> bool {
         "parent",
         "base",
         "branch",
-        "worktree",
         "parent_session",
+        "prompt",
         "vendor_session",
         "code",
         "asks",
@@ -225,10 +226,10 @@ mod tests {
     use crate::model::event_words::{AnsweredBy, RequestKind, Sender};
     use crate::model::session::{Person, SessionId, WriterId};
 
-    fn session() -> Session {
+    fn session() -> Record {
         let sid = SessionId::from_parts(Millis(1), [1; 10]);
         let writer: WriterId = "ada-1a2b".parse().expect("a writer");
-        Session::new(sid, writer, "fix", Person::default())
+        Record::new(sid, writer, "fix", Person::default())
     }
 
     fn event(seq: u64, ts: u64, body: Body) -> Event {

@@ -1,10 +1,13 @@
-//! A session: its identity, its state, and the permitted changes of state. Pure: no I/O, no clock, no git.
+//! A session: its record, which is shared, its facts of this clone, its state, and the permitted changes of state. Pure: no
+//! I/O, no clock, no git.
 
 pub mod fold;
+pub mod local;
 pub mod settings;
 pub mod untrusted;
 
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::env::Millis;
 use crate::error::{Error, Result};
 pub use crate::model::id::{SessionId, Ulid, WriterId};
+pub use local::Local;
 pub use settings::SessionSettings;
 
 /// The state of a session.
@@ -225,13 +229,6 @@ pub struct Exit {
     pub reason: String,
 }
 
-/// How much of the spool was in git when this state was written. The tip of the ref is the only cursor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
-pub struct SpoolCursor {
-    /// Bytes of the spool that are in git.
-    pub bytes: u64,
-}
-
 /// A request that waits for an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
@@ -241,9 +238,40 @@ pub struct Asked {
     pub title: String,
 }
 
-/// The materialised state of a session: `state.json` at the tip of its log. At most 64 KiB, no unbounded lists.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A session as this clone sees it: the shared record, and the facts of this clone. Only the record can be written to
+/// git: this type has no serial form.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Session {
+    /// The shared part.
+    pub record: Record,
+    /// The part of this clone; empty for the sessions of others.
+    pub local: Local,
+}
+
+impl From<Record> for Session {
+    fn from(mut record: Record) -> Self {
+        let local = record.take_earlier();
+        Session { record, local }
+    }
+}
+
+impl Deref for Session {
+    type Target = Record;
+
+    fn deref(&self) -> &Record {
+        &self.record
+    }
+}
+
+impl DerefMut for Session {
+    fn deref_mut(&mut self) -> &mut Record {
+        &mut self.record
+    }
+}
+
+/// The shared state of a session: `state.json` at the tip of its log. At most 64 KiB, no unbounded lists.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
     /// Format version of this file.
     pub v: u32,
     /// The session's id; equals the last part of its ref name.
@@ -279,9 +307,9 @@ pub struct Session {
     /// Its own branch (a short name).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub branch: Option<String>,
-    /// Its worktree, an absolute path in this clone; meaningless elsewhere.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub worktree: Option<String>,
+    /// Its worktree, in records of an earlier version. Read, never written: see [`Local`].
+    #[serde(skip_serializing, default)]
+    worktree: Option<String>,
     /// The session whose conversation or work this one continues.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub parent_session: Option<SessionId>,
@@ -303,6 +331,9 @@ pub struct Session {
     /// The number of prompts so far.
     #[serde(default)]
     pub turns: u32,
+    /// The id of the last prompt, which is the id of the message that brought it: a message is delivered once.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub prompt: Option<Ulid>,
     /// The progress of the agent's own plan, if it gave one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub progress: Option<Progress>,
@@ -330,9 +361,6 @@ pub struct Session {
     /// Lamport clock of the last event in git.
     #[serde(default)]
     pub lc: u64,
-    /// How far the spool is in git.
-    #[serde(default)]
-    pub spool: SpoolCursor,
     /// Its settings, and the facts that features keep.
     #[serde(
         rename = "more",
@@ -342,7 +370,7 @@ pub struct Session {
     pub settings: SessionSettings,
 }
 
-impl Session {
+impl Record {
     /// Returns the id of the session in whose worktree it works: its own, unless it shares another session's worktree.
     pub fn host(&self) -> &str {
         self.settings.shares.as_ref().unwrap_or(&self.sid).as_str()
@@ -354,14 +382,29 @@ impl Session {
         self.settings.resolves
     }
 
+    /// Returns whether the turn of a message has begun: its prompt is in the transcript.
+    pub fn has_begun(&self, message: Ulid) -> bool {
+        self.prompt == Some(message) || self.settings.inbox_done == Some(message)
+    }
+
     /// Returns how many uncommitted files its owner had at the last push. Only the owner has them.
     pub fn unshared(&self) -> Option<u64> {
         self.settings.unshared.filter(|files| *files > 0)
     }
 
+    /// Takes out the facts of this clone that an earlier version kept in the record.
+    fn take_earlier(&mut self) -> Local {
+        let (port, set_up) = self.settings.take_earlier();
+        Local {
+            worktree: self.worktree.take(),
+            port,
+            set_up,
+        }
+    }
+
     /// Returns a new draft.
     pub fn new(sid: SessionId, writer: WriterId, name: impl Into<String>, author: Person) -> Self {
-        Session {
+        Record {
             v: 1,
             sid,
             writer,
@@ -383,6 +426,7 @@ impl Session {
             turn_started: None,
             worked_ms: 0,
             turns: 0,
+            prompt: None,
             progress: None,
             usage: Usage::default(),
             exit: None,
@@ -392,8 +436,14 @@ impl Session {
             asks: Vec::new(),
             seq: 0,
             lc: 0,
-            spool: SpoolCursor::default(),
             settings: SessionSettings::default(),
         }
+    }
+}
+
+impl Session {
+    /// Returns a new draft.
+    pub fn new(sid: SessionId, writer: WriterId, name: impl Into<String>, author: Person) -> Self {
+        Record::new(sid, writer, name, author).into()
     }
 }

@@ -28,6 +28,9 @@ pub struct KeptConversation {
     pub bytes: u64,
 }
 
+/// The facts of one clone that an earlier version kept among the settings.
+const EARLIER: [&str; 2] = ["port", "set_up"];
+
 macro_rules! settings {
     ($($(#[$doc:meta])* $field:ident: $type:ty;)*) => {
         /// Settings and facts of one session beyond the fields of its record.
@@ -37,13 +40,20 @@ macro_rules! settings {
             $($(#[$doc])* pub $field: Option<$type>,)*
             /// Keys that this version does not know, and values of another type.
             other: Map,
+            /// Facts of one clone that an earlier version kept here. Never written.
+            earlier: Map,
         }
 
         impl From<Map> for SessionSettings {
             fn from(mut map: Map) -> Self {
+                let mut earlier = Map::new();
+                for key in EARLIER {
+                    earlier.extend(map.remove_entry(key));
+                }
                 SessionSettings {
                     $($field: take(&mut map, stringify!($field)),)*
                     other: map,
+                    earlier,
                 }
             }
         }
@@ -82,7 +92,7 @@ settings! {
     command: Vec<String>;
     /// Whether a forked session may see the conversation it was forked from; absent for the user's own.
     conversation: bool;
-    /// The last message of the inbox whose turn has begun.
+    /// The last message of the inbox whose turn has begun, in records of an earlier version: see `Record::prompt`.
     inbox_done: Ulid;
     /// The merge commit of its work.
     merged: String;
@@ -90,16 +100,12 @@ settings! {
     native: KeptConversation;
     /// Whether it runs without the guard.
     no_guard: bool;
-    /// The port of its worktree.
-    port: u16;
     /// Its priority in the queue: a higher number goes first.
     priority: i32;
     /// Whether it is read-only.
     read_only: bool;
     /// The session whose conflict it resolves.
     resolves: SessionId;
-    /// Whether the setup command has run in its worktree.
-    set_up: bool;
     /// The session whose worktree it uses.
     shares: SessionId;
     /// How many uncommitted, and thus unshared, files it had at the last push.
@@ -110,6 +116,17 @@ impl SessionSettings {
     /// Returns whether nothing is set.
     pub fn is_empty(&self) -> bool {
         *self == SessionSettings::default()
+    }
+
+    /// Takes out the port and whether the setup command has run, as an earlier version recorded them.
+    pub(super) fn take_earlier(&mut self) -> (Option<u16>, bool) {
+        let earlier = std::mem::take(&mut self.earlier);
+        let port = earlier.get("port").and_then(Value::as_u64);
+        let set_up = earlier.get("set_up").and_then(Value::as_bool);
+        (
+            port.and_then(|port| port.try_into().ok()),
+            set_up.unwrap_or(false),
+        )
     }
 
     /// Returns a limit that was chosen for this session alone, by the name of its setting.
@@ -167,10 +184,9 @@ mod tests {
 
     #[test]
     fn unknown_keys_and_odd_values_are_written_as_they_were_read() {
-        let text = r#"{"ask":"perhaps","novel":[1],"port":70000,"priority":2,"read_only":true,"timeout":"10m"}"#;
+        let text = r#"{"ask":"perhaps","novel":[1],"priority":2,"read_only":true,"timeout":"10m"}"#;
         let settings: SessionSettings = serde_json::from_str(text).expect("an object");
         assert_eq!(settings.ask, None);
-        assert_eq!(settings.port, None);
         assert_eq!(settings.priority, Some(2));
         assert_eq!(settings.read_only, Some(true));
         assert_eq!(settings.limit("timeout"), Some("10m"));
@@ -180,10 +196,10 @@ mod tests {
     #[test]
     fn a_setting_is_changed_and_removed_by_its_key() {
         let mut settings = SessionSettings::default();
-        settings.set("port", &Value::from(3100));
+        settings.set("priority", &Value::from(3));
         settings.set("novel", &Value::from("x"));
-        assert_eq!(settings.port, Some(3100));
-        settings.set("port", &Value::Null);
+        assert_eq!(settings.priority, Some(3));
+        settings.set("priority", &Value::Null);
         settings.set("novel", &Value::Null);
         assert!(settings.is_empty());
     }

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::model::event::Body;
-use crate::model::session::Session;
+use crate::model::session::Record;
 
-impl Session {
+impl Record {
     /// Returns this state with the news of a later, fetched one. Takes over only the fields named here.
-    pub fn with_news_of(&self, later: &Session) -> Session {
-        let mut session = Session {
+    pub fn with_news_of(&self, later: &Record) -> Record {
+        let mut session = Record {
             seq: self.seq.max(later.seq),
             lc: self.lc.max(later.lc),
             updated: self.updated.max(later.updated),
@@ -25,8 +25,7 @@ impl Session {
             ..self.clone()
         };
         // A fetched `merged` or `approved` must not decide about work that exists here.
-        let has_work = self.branch.is_some() || self.worktree.is_some();
-        if !has_work && !later.status.needs_supervisor() {
+        if self.branch.is_none() && !later.status.needs_supervisor() {
             session.status = later.status;
             session.exit.clone_from(&later.exit);
         }
@@ -34,19 +33,18 @@ impl Session {
     }
 
     /// Returns whether both states agree in these fields.
-    pub fn says_the_same(&self, other: &Session, names: &[String]) -> bool {
+    pub fn says_the_same(&self, other: &Record, names: &[String]) -> bool {
         let (mine, theirs) = (fields(self), fields(other));
         names.iter().all(|name| mine.get(name) == theirs.get(name))
     }
 
     /// Returns the names of the fields in which another state differs, and the events that turn it into this one.
-    pub fn put_back(&self, other: &Session) -> (Vec<String>, Vec<Body>) {
+    pub fn put_back(&self, other: &Record) -> (Vec<String>, Vec<Body>) {
         let (mine, theirs) = (fields(self), fields(other));
         let mut names = Vec::new();
         let mut events = Vec::new();
         for key in keys(&mine, &theirs) {
-            // A position in one clone's spool is meaningless in another.
-            if key == "spool" || mine.get(&key) == theirs.get(&key) {
+            if mine.get(&key) == theirs.get(&key) {
                 continue;
             }
             match key.as_str() {
@@ -65,7 +63,7 @@ impl Session {
     }
 }
 
-fn fields(session: &Session) -> Map<String, Value> {
+fn fields(session: &Record) -> Map<String, Value> {
     match serde_json::to_value(session) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
@@ -101,20 +99,19 @@ mod tests {
     use crate::env::Millis;
     use crate::model::session::{Person, SessionId, State, WriterId};
 
-    fn session() -> Session {
+    fn session() -> Record {
         let sid = SessionId::from_parts(Millis(1), [1; 10]);
         let writer: WriterId = "ada-1a2b".parse().expect("a writer");
-        let mut session = Session::new(sid, writer, "fix", Person::default());
+        let mut session = Record::new(sid, writer, "fix", Person::default());
         session.agent = "mine".into();
         session.seq = 7;
         session
     }
 
-    fn evil(session: &Session) -> Session {
+    fn evil(session: &Record) -> Record {
         let mut evil = session.clone();
         evil.agent = "command".into();
         evil.model = Some("theirs".into());
-        evil.worktree = Some("/home".into());
         evil.branch = Some("main".into());
         evil.vendor_session = Some("v".into());
         evil.status = State::Merged;
@@ -129,7 +126,7 @@ mod tests {
         let mut own = session();
         own.branch = Some("agent/fix".into());
         let kept = own.with_news_of(&evil(&own));
-        let expected = Session { turns: 4, ..own };
+        let expected = Record { turns: 4, ..own };
         assert_eq!(kept, expected);
     }
 

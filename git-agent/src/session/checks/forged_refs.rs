@@ -126,7 +126,7 @@ fn take_out(
     let mut told = Vec::new();
     for record in lines.iter().filter_map(|line| approval(line)) {
         let judged = context.store.session(record.sid)?;
-        let judged = judged.map_or_else(|| record.sid.to_string(), |judged| judged.name);
+        let judged = judged.map_or_else(|| record.sid.to_string(), |judged| judged.record.name);
         let text = format!(
             "an approval of '{judged}' in the name of '{}' appeared during a turn of '{}', and no command of git-agent wrote \
              it: it was taken out and does not count; if it was meant: git agent review approve {}",

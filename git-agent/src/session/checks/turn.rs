@@ -459,7 +459,7 @@ fn look_at_refs(
     };
     let own = own_refs(&session);
     let nowhere = Path::new("");
-    let place = session.worktree.as_deref().map_or(nowhere, Path::new);
+    let place = session.local.worktree.as_deref().map_or(nowhere, Path::new);
     let scope = guard::watch::Scope {
         own: &own,
         worktree: checkout.map_or(place, |checkout| &checkout.top),

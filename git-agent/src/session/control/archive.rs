@@ -25,7 +25,7 @@ pub fn fold_old(context: &Context<'_>) -> Result<Folded> {
     }
     let now = context.env.now().0;
     let is_left = |session: &Session| {
-        let worktree = session.worktree.as_deref().map(Path::new);
+        let worktree = session.local.worktree.as_deref().map(Path::new);
         !worktree.is_some_and(Path::exists)
     };
     let alone =

@@ -66,7 +66,7 @@ fn finish_halves(context: &Context<'_>, listing: &Listing, troubles: &mut Vec<Tr
     }
     for listed in listing.sessions.iter().filter(|listed| listed.is_mine()) {
         let session = &listed.session;
-        let path = session.worktree.as_deref().map(Path::new);
+        let path = session.local.worktree.as_deref().map(Path::new);
         let known = path.and_then(|path| worktree::admin_dir_of(context.repo, path).ok()?);
         if !known.is_some_and(|admin_dir| halves.contains(&admin_dir)) {
             continue;

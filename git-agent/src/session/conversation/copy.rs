@@ -12,9 +12,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::model::session::Session;
 use crate::session::conversation::keep::{self, Origin};
-
-/// The texts that may follow a path: without one of them, the path is the start of a longer one.
-const ENDS: [&str; 9] = ["/", "\"", "\\n", " ", "`", "'", ")", ",", "."];
+use crate::session::conversation::places;
 
 /// Returns the conversation that a session's first turn branches off from, where its agent can do that.
 pub fn origin(
@@ -61,7 +59,7 @@ pub fn copy(
     let copy = Copy {
         native,
         ids: (old, id),
-        places: (from.session.worktree.as_deref(), &turn.worktree),
+        places: (from.session.local.worktree.as_deref(), &turn.worktree),
     };
     let id = native.copied_id(old, id);
     let bytes = copy.made_of(&String::from_utf8_lossy(&bytes));
@@ -93,7 +91,7 @@ fn found(
     let (Some(native), Some(old)) = (spec.native, from.session.vendor_session.as_deref()) else {
         return Ok(None);
     };
-    let old_place = from.session.worktree.as_deref().unwrap_or_default();
+    let old_place = from.session.local.worktree.as_deref().unwrap_or_default();
     let mine = match native {
         _ if !from.mine => None,
         Native::Exported => keep::export(spec, &turn.environment, &turn.worktree, old)?,
@@ -104,7 +102,7 @@ fn found(
     };
     match mine {
         Some(bytes) => Ok(Some(bytes)),
-        None => keep::kept(context, native, from),
+        None => keep::kept(context, native, from, &turn.worktree),
     }
 }
 
@@ -140,13 +138,7 @@ impl Copy<'_> {
             line = line.replace(old, new);
         }
         let (old_place, new_place) = (self.places.0.unwrap_or_default(), self.places.1);
-        for end in ENDS.iter().filter(|_| !old_place.is_empty()) {
-            let (from, to) = (
-                format!("{old_place}{end}"),
-                format!("{}{end}", new_place.display()),
-            );
-            line = line.replace(&from, &to);
-        }
+        line = places::replace(&line, old_place, &new_place.to_string_lossy());
         line.push('\n');
         line
     }

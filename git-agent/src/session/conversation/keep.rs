@@ -26,6 +26,7 @@ use crate::model::event::Body;
 use crate::model::session::settings::{KeptConversation, set};
 use crate::model::session::{Session, SessionId};
 use crate::redact::{Redacted, Redactor};
+use crate::session::conversation::places;
 use crate::store::limits;
 use crate::store::list::{Listed, Scope};
 use crate::store::log::writer::SessionWriter;
@@ -54,7 +55,7 @@ pub fn keep(
     let (Some(native), Some(id)) = (spec.native, session.vendor_session.clone()) else {
         return Ok(());
     };
-    let worktree = session.worktree.clone().unwrap_or_default();
+    let worktree = session.local.worktree.clone().unwrap_or_default();
     let worktree = Path::new(&worktree);
     native.tidy(environment, &id);
     if native == Native::Exported {
@@ -71,6 +72,7 @@ pub fn keep(
         },
     };
     let Some(bytes) = bytes else { return Ok(()) };
+    let bytes = places::hide(&bytes, worktree);
     let kept = redact(&context.redactor(), native, &bytes);
     if kept.as_bytes().len() > limits::ATTACHMENT {
         // An earlier, shorter state of the same conversation is better than none: it stays.
@@ -116,7 +118,7 @@ pub fn bring_back(
     if native.find(environment, worktree, id).is_some() || is_here(environment, &dir, id) {
         return Ok(false);
     }
-    let Some(bytes) = kept(context, native, from)? else {
+    let Some(bytes) = kept(context, native, from, worktree)? else {
         return Ok(false);
     };
     if native == Native::Exported {
@@ -150,21 +152,23 @@ pub(crate) fn settle(
     Ok(())
 }
 
-/// Returns the kept conversation of a session.
+/// Returns the kept conversation of a session, to be continued in a worktree.
 pub(crate) fn kept(
     context: &Context<'_>,
     native: Native,
     from: &Origin,
+    worktree: &Path,
 ) -> Result<Option<Vec<u8>>> {
     let id = from.session.vendor_session.as_deref();
     let record = from.session.settings.native.as_ref();
     let fits = |record: &&KeptConversation| {
         record.kind == native.as_str() && Some(record.id.as_str()) == id
     };
-    match (record.filter(fits), from.tip) {
-        (Some(record), Some(tip)) => context.store.attachment(tip, &record.attachment),
-        _ => Ok(None),
-    }
+    let (Some(record), Some(tip)) = (record.filter(fits), from.tip) else {
+        return Ok(None);
+    };
+    let bytes = context.store.attachment(tip, &record.attachment)?;
+    Ok(bytes.map(|bytes| places::show(&bytes, worktree)))
 }
 
 /// Puts a file where there is none.

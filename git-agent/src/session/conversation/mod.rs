@@ -3,3 +3,4 @@
 pub mod attach;
 pub mod copy;
 pub mod keep;
+pub(crate) mod places;

@@ -29,6 +29,16 @@ pub fn worktree_dir(context: &Context<'_>) -> Result<PathBuf> {
     Ok(normalize(&path))
 }
 
+/// Returns the path of the worktree of a session with this name.
+pub fn worktree_path(context: &Context<'_>, name: &str) -> Result<String> {
+    let path = worktree_dir(context)?.join(name).into_os_string();
+    path.into_string().map_err(|path| {
+        let shown = path.to_string_lossy().into_owned();
+        Error::fatal(format!("worktree path '{shown}' is not UTF-8"))
+            .hint("git config agent.worktreeDir <a path in UTF-8>")
+    })
+}
+
 /// Returns a repository's name: its directory's, without `.git`. Bytes that are not UTF-8 cannot be kept in a record.
 fn repository_name(anchor: &Path) -> String {
     let name = anchor

@@ -8,7 +8,7 @@ pub mod location;
 pub mod start;
 pub mod worktreeinclude;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -254,26 +254,14 @@ fn reserve(
             None => name::make_unique(&name::from_task(&options.task), taken),
         };
     let (branch, path) = match host {
-        Some(host) => (
-            host.branch.clone(),
-            host.worktree.clone().map(PathBuf::from),
-        ),
+        Some(host) => (host.branch.clone(), host.local.worktree.clone()),
         None => {
             let branch = location::branch(context, options.role.as_deref(), &chosen)?;
-            let path = dir.join(&chosen);
-            refuse_taken(context, &branch, &path)?;
+            let path = location::worktree_path(context, &chosen)?;
+            refuse_taken(context, &branch, Path::new(&path))?;
             (Some(branch), Some(path))
         }
     };
-    let path = path
-        .map(|path| {
-            path.into_os_string().into_string().map_err(|path| {
-                let shown = path.to_string_lossy().into_owned();
-                Error::fatal(format!("worktree path '{shown}' is not UTF-8"))
-                    .hint("git config agent.worktreeDir <a path in UTF-8>")
-            })
-        })
-        .transpose()?;
 
     // The record is redacted; a place that changed on the way would be another place.
     let redactor = context.redactor();
@@ -305,14 +293,11 @@ fn reserve(
     session.parent.clone_from(&start.parent);
     session.base = Some(start.commit.to_string());
     session.branch = branch;
-    session.worktree = path;
+    session.local.worktree = path;
     session.parent_session = options.parent_session;
+    // The other sessions are listed now. Without a port here, the session chooses one at its start, and reports an error.
+    session.local.port = environment::choose_port(sid, &setup::taken_ports(&listing)).ok();
     let settings = &mut session.settings;
-    // The other sessions are listed now. Without a port here, the session chooses one at its start, and reports an
-    // error.
-    if let Ok(port) = environment::choose_port(sid, &setup::taken_ports(&listing)) {
-        settings.port = Some(port);
-    }
     if !options.command.is_empty() {
         settings.command = Some(options.command.clone());
     }
@@ -371,7 +356,7 @@ pub fn prepare(
     called: Option<&str>,
 ) -> Result<Vec<String>> {
     let missing = || Error::fatal(format!("session '{}' has no worktree path", session.name));
-    let path = session.worktree.as_deref().ok_or_else(missing)?;
+    let path = session.local.worktree.as_deref().ok_or_else(missing)?;
     let branch = session.branch.as_deref().ok_or_else(missing)?;
     let interrupt = AtomicBool::new(false);
     let added = worktree::add(
@@ -405,7 +390,7 @@ pub fn prepare(
 /// Takes up a worktree whose maker died before it was whole. Returns the commit it starts from if it is whole now;
 /// otherwise it can be prepared anew.
 pub fn finish(context: &Context<'_>, session: &Session) -> Result<Option<ObjectId>> {
-    let (Some(path), Some(branch)) = (&session.worktree, &session.branch) else {
+    let (Some(path), Some(branch)) = (&session.local.worktree, &session.branch) else {
         return Ok(None);
     };
     // A worktree of another session is that one's to finish.
@@ -428,7 +413,7 @@ pub fn undo(context: &Context<'_>, session: &Session) -> Result<()> {
         .base
         .as_deref()
         .and_then(|hex| context.repo.parse_id(hex).ok());
-    let path = session.worktree.as_deref().map(Path::new);
+    let path = session.local.worktree.as_deref().map(Path::new);
     let all = worktree::list(context.repo)?;
     if let Some(known) = all
         .into_iter()
@@ -469,5 +454,6 @@ fn forget(context: &Context<'_>, sid: SessionId) {
     for place in ["inbox", "scratch"] {
         let _ = std::fs::remove_dir_all(context.store.dir().join(place).join(sid.as_str()));
     }
+    context.store.remove_local(sid);
     let _ = std::fs::remove_file(context.store.write_lock(sid));
 }

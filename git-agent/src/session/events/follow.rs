@@ -23,8 +23,8 @@ pub struct Follow {
     sid: SessionId,
     spool: PathBuf,
     last: u64,
-    /// Where in the spool the last event ended.
-    offset: u64,
+    /// Where in the spool the last event ended, if it was read there.
+    offset: Option<u64>,
 }
 
 impl Follow {
@@ -34,7 +34,7 @@ impl Follow {
             sid,
             spool: store.spool_dir(sid),
             last,
-            offset: 0,
+            offset: None,
         }
     }
 
@@ -59,7 +59,7 @@ impl Follow {
             let mut earlier = self.in_git(store)?;
             if let Some(event) = earlier.last() {
                 self.last = event.seq;
-                self.offset = 0;
+                self.offset = None;
                 events = self.spooled()?;
             }
             earlier.append(&mut events);
@@ -73,7 +73,7 @@ impl Follow {
 
     fn spooled(&mut self) -> Result<Vec<Event>> {
         let tail = spool::read_tail(&self.spool, self.last, self.offset, u64::MAX)?;
-        self.offset = tail.end;
+        self.offset = Some(tail.end);
         Ok(tail.events)
     }
 

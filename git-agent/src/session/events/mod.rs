@@ -49,10 +49,8 @@ pub fn for_each(
 pub fn tail(context: &Context<'_>, sid: SessionId, count: usize) -> Result<Vec<Event>> {
     let mut tip = context.store.log_tip(sid)?;
     let spooled = loop {
-        let (seq, hint) = tip
-            .as_ref()
-            .map_or((0, 0), |tip| (tip.session.seq, tip.session.spool.bytes));
-        let spooled = spool::read_tail(&context.store.spool_dir(sid), seq, hint, u64::MAX)?.events;
+        let seq = tip.as_ref().map_or(0, |tip| tip.session.seq);
+        let spooled = spool::read_tail(&context.store.spool_dir(sid), seq, None, u64::MAX)?.events;
         // The events of a spool that moved to git between the two reads would be missed.
         let now = context.store.log_tip(sid)?;
         if now.as_ref().map(|tip| tip.id) == tip.as_ref().map(|tip| tip.id) {

@@ -26,7 +26,6 @@ use crate::error::{Context as _, Error, Result};
 use crate::git::{ObjectId, Repo, worktree};
 use crate::model::event::Body;
 use crate::model::event_words::ErrorKind;
-use crate::model::session::settings::set;
 use crate::model::session::{Session, SessionId, State};
 use crate::model::turn_outcome::{Facts, judge};
 use crate::process::detach;
@@ -95,6 +94,7 @@ fn watch_over(
         Supervisor::begin(context, sid).inspect_err(|error| cannot_begin(context, sid, error))?;
     // Before anything is waited for: others wait for this. Trouble is met again once the worktree is held.
     let _ = dead_turns::settle(context, &mut supervisor.live, Occupancy::Take);
+    supervisor.drop_begun()?;
     supervisor.queue()?;
     say(ready, "");
     let result = supervisor.run();
@@ -182,7 +182,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         let run = RunFile {
             supervisor: ProcessId::current(context.env)?,
             agent: None,
-            worktree: writer.session().worktree.clone(),
+            worktree: writer.session().local.worktree.clone(),
         };
         launch::write_run_file(&context.store, sid, &run)?;
         let provider = spec.provider(writer.session().model.as_deref());
@@ -205,12 +205,23 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         self.live.writer.session()
     }
 
+    /// Removes a message whose turn began before a crash, before another one can come first and hide that.
+    fn drop_begun(&self) -> Result<()> {
+        let inbox = self.live.inbox();
+        for (id, _) in inbox.list()? {
+            if self.session().has_begun(id) {
+                inbox.remove(id)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Records that a prompt waits, so that the starter no longer sees the session at rest.
     fn queue(&mut self) -> Result<()> {
         let Some((id, ..)) = self.live.next_prompt()? else {
             return Ok(());
         };
-        if self.is_done_already(id) || self.session().status.is_working() {
+        if self.session().has_begun(id) || self.session().status.is_working() {
             return Ok(());
         }
         self.live.writer.set_status(State::Queued, "")
@@ -229,29 +240,25 @@ impl<'c, 'a> Supervisor<'c, 'a> {
                 }
                 return Ok(true);
             };
-            if self.is_done_already(id) {
+            if self.session().has_begun(id) {
                 self.live.inbox().remove(id)?;
                 continue;
             }
             if !self.get_ready()? {
                 return Ok(false);
             }
-            self.live.writer.append(set::inbox_done(Some(id)))?;
-            self.live.writer.append(Body::Prompt {
-                text: prompt.text.clone(),
-                from: prompt.from,
-            })?;
+            // One event says both that the message is delivered and what it says.
+            let text = prompt.text.clone();
+            let from = prompt.from;
+            self.live
+                .writer
+                .append_as(id, Body::Prompt { text, from })?;
             self.live.writer.note_status(State::Running, "")?;
             // A message leaves the inbox only once it is recorded.
             self.live.writer.sync()?;
             self.live.inbox().remove(id)?;
             self.turn(prompt.text, prompt.again)?;
         }
-    }
-
-    /// A prompt whose turn began before a crash is in the transcript already.
-    fn is_done_already(&self, id: crate::model::session::Ulid) -> bool {
-        self.session().settings.inbox_done == Some(id)
     }
 
     /// Keeps an agent that is slow to start alive for a while after a turn, unless a command needs the session idle. Returns
@@ -286,8 +293,10 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         if let Some(moved) = work::moved(self.context, self.session())? {
             work::record_move(&mut self.live.writer, &moved)?;
         }
+        work::choose_place(self.context, &mut self.live.writer)?;
+        setup::choose_port(self.context, &mut self.live)?;
         let path = self.place()?;
-        if !self.has_worktree(&path)? || self.session().settings.set_up.is_none() {
+        if !self.has_worktree(&path)? || !self.session().local.set_up {
             // Most preparations are over at once: this goes to git with the next thing that must, or by itself soon.
             self.live.writer.note_status(State::Preparing, "")?;
             if !self.prepare(&path)? {
@@ -309,7 +318,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
     }
 
     fn place(&self) -> Result<PathBuf> {
-        let path = self.session().worktree.as_deref();
+        let path = self.session().local.worktree.as_deref();
         path.map(PathBuf::from)
             .ok_or_else(|| Error::fatal("the session has no worktree"))
     }
@@ -366,7 +375,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
 
     /// Makes the worktree if need be, and runs the setup command in it.
     fn prepare(&mut self, path: &Path) -> Result<bool> {
-        if self.session().settings.set_up.is_none()
+        if !self.session().local.set_up
             && let Some(start) = create::finish(self.context, self.session())?
         {
             self.set_base(start)?;
@@ -376,7 +385,6 @@ impl<'c, 'a> Supervisor<'c, 'a> {
         }
         // The worktree may have brought files with secrets.
         self.live.writer.look_for(secrets::known(self.context));
-        setup::choose_port(self.context, &mut self.live)?;
         let environment = setup::environment(self.context, &self.spec, self.session())?;
         if let Some(reason) = setup::run(self.context, &mut self.live, path, environment)? {
             if self.live.ending.is_some() {
@@ -386,7 +394,7 @@ impl<'c, 'a> Supervisor<'c, 'a> {
             self.live.notify();
             return Ok(false);
         }
-        self.live.writer.append(set::set_up(Some(true)))?;
+        self.live.writer.set_local(|local| local.set_up = true)?;
         Ok(true)
     }
 

@@ -53,11 +53,10 @@ pub fn left(
     {
         return Ok(Vec::new());
     }
-    let done = recorded.and_then(|session| session.settings.inbox_done);
     let mut texts = Vec::new();
     for (id, message) in Inbox::open(&context.store, sid)?.list()? {
         if let Message::Prompt { text, .. } = message
-            && done != Some(id)
+            && !recorded.is_some_and(|session| session.has_begun(id))
         {
             texts.push(text);
         }

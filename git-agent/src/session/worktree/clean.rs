@@ -193,7 +193,9 @@ impl<'c> Call<'c> {
     fn sharers(&self, session: &Session) -> Vec<&'c Session> {
         let others = self.everyone.iter().map(|listed| &listed.session);
         others
-            .filter(|other| other.sid != session.sid && other.worktree == session.worktree)
+            .filter(|other| {
+                other.sid != session.sid && other.local.worktree == session.local.worktree
+            })
             .filter(|other| !other.status.is_closed())
             .collect()
     }
@@ -216,7 +218,7 @@ fn clean_one(
     one: &mut Cleaned,
 ) -> Result<()> {
     let options = call.options;
-    if let Some(path) = session.worktree.as_ref()
+    if let Some(path) = session.local.worktree.as_ref()
         && !is_own_branch(session)
         && call.gone.contains(path)
     {
@@ -338,7 +340,7 @@ fn is_own_branch(session: &Session) -> bool {
 }
 
 fn worktree_of(repo: &Repo, session: &Session) -> Result<Option<Worktree>> {
-    let Some(path) = session.worktree.as_deref() else {
+    let Some(path) = session.local.worktree.as_deref() else {
         return Ok(None);
     };
     let all = worktree::list(repo)?;
@@ -548,7 +550,8 @@ fn remove_branch(
     let full = format!("refs/heads/{branch}");
     let elsewhere = worktree::list(context.repo)?.into_iter().find(|known| {
         known.branch.as_deref() == Some(full.as_str())
-            && session.worktree.as_deref().map(std::path::Path::new) != Some(known.path.as_path())
+            && session.local.worktree.as_deref().map(std::path::Path::new)
+                != Some(known.path.as_path())
     });
     if let Some(elsewhere) = elsewhere {
         let place = elsewhere.path.display();

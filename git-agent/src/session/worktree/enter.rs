@@ -59,7 +59,7 @@ pub fn require_worktree(context: &Context<'_>, session: &Session) -> Result<Path
 
 fn certain(context: &Context<'_>, session: &Session) -> Result<Worktree> {
     let missing = || work::no_worktree(context, session);
-    let path = session.worktree.as_deref().map(Path::new);
+    let path = session.local.worktree.as_deref().map(Path::new);
     let path = path.ok_or_else(missing)?;
     let known = worktree::list(context.repo)?;
     let at_its_place = known

@@ -92,7 +92,7 @@ pub fn give_up(
 /// Removes the unfinished worktree of a dead process, or finishes it if it has files: returns whether it did that. The
 /// caller holds the session, so that no process makes the worktree now.
 pub fn sweep(context: &Context<'_>, session: &Session) -> Result<bool> {
-    let Some(path) = session.worktree.as_deref().map(Path::new) else {
+    let Some(path) = session.local.worktree.as_deref().map(Path::new) else {
         return Ok(false);
     };
     let remains = worktree::remains(context.repo, path)?;
@@ -131,7 +131,7 @@ pub fn sweep(context: &Context<'_>, session: &Session) -> Result<bool> {
 
 /// Returns whether an unfinished worktree is left of a process that died.
 pub fn is_left(context: &Context<'_>, session: &Session) -> Result<bool> {
-    let Some(path) = session.worktree.as_deref().map(Path::new) else {
+    let Some(path) = session.local.worktree.as_deref().map(Path::new) else {
         return Ok(false);
     };
     if worktree::remains(context.repo, path)?.is_empty() {

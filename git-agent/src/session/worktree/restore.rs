@@ -11,7 +11,6 @@ use crate::git::snapshot::capture::Checkout;
 use crate::git::snapshot::restore_mark::Way;
 use crate::git::worktree::{self, Again, Finding, Worktree};
 use crate::model::event::Body;
-use crate::model::session::settings::set;
 use crate::model::session::{Session, SessionId, State};
 use crate::session::caller::{self, Act};
 use crate::session::control::state;
@@ -82,6 +81,7 @@ pub fn restore_for_command(
     session: &Session,
     which: &Which,
 ) -> Result<Checkout> {
+    let session = &placed(context, session)?;
     let (checkout, notices) =
         while_still(context, session, || bring_back(context, session, which))?;
     for text in notices {
@@ -138,7 +138,7 @@ fn make_again(
 ) -> Result<Again> {
     let repo = context.repo;
     let nowhere = || Error::fatal(format!("session '{}' never had a worktree", session.name));
-    let path = session.worktree.as_deref().ok_or_else(nowhere)?;
+    let path = session.local.worktree.as_deref().ok_or_else(nowhere)?;
     let branch = session.branch.as_deref().ok_or_else(nowhere)?;
     if repo.branch_tip(branch)?.is_none() {
         let head = head.ok_or_else(|| Error::fatal(format!("branch '{branch}' is gone")))?;
@@ -335,13 +335,14 @@ fn recreate_still(
     session: &Session,
     drop_ignored: bool,
 ) -> Result<Recreated> {
+    let session = &placed(context, session)?;
     let name = &session.name;
     put_back(context, session)?;
     finish_restore::sweep(context, session)?;
     let mut head = None;
     let mut ignored = Ignored::default();
     if let Some(checkout) = work::checkout(context, session)? {
-        if Some(checkout.top.as_path()) != session.worktree.as_deref().map(Path::new) {
+        if Some(checkout.top.as_path()) != session.local.worktree.as_deref().map(Path::new) {
             let place = checkout.top.display();
             return Err(Error::fatal(format!(
                 "the worktree of session '{name}' was moved to '{place}'"
@@ -382,7 +383,7 @@ fn recreate_still(
     let copied = worktreeinclude::copy(context, again.checkout());
     let checkout = again.put_in_place()?;
     let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
-    writer.append(set::set_up(None))?;
+    writer.set_local(|local| local.set_up = false)?;
     writer.append(Body::Notice {
         text: "the worktree was created again".to_owned(),
     })?;
@@ -393,9 +394,22 @@ fn recreate_still(
     Ok(Recreated { checkout, ignored })
 }
 
+/// Returns a session that has a place in this clone. If its place is lost, the usual one is chosen.
+fn placed(context: &Context<'_>, session: &Session) -> Result<Session> {
+    if session.local.worktree.is_some() {
+        return Ok(session.clone());
+    }
+    let mut writer = SessionWriter::open(&context.store, session.sid, context.redactor())?;
+    work::choose_place(context, &mut writer)?;
+    let mut placed = session.clone();
+    placed.local = writer.session().local.clone();
+    writer.close()?;
+    Ok(placed)
+}
+
 /// Gives a session its folder back that an interrupted removal had set aside.
 fn put_back(context: &Context<'_>, session: &Session) -> Result<()> {
-    let path = session.worktree.as_deref().map(Path::new);
+    let path = session.local.worktree.as_deref().map(Path::new);
     for known in worktree::list(context.repo)? {
         if Some(known.path.as_path()) == path {
             worktree::put_back(&known)?;

@@ -16,7 +16,6 @@ use crate::guard::policy::Own;
 use crate::model::event::Body;
 use crate::model::event_words::OutputStream;
 use crate::model::session::Session;
-use crate::model::session::settings::set;
 use crate::process::detach::own_program;
 use crate::process::lock::Lock;
 use crate::session::checks::turn;
@@ -37,6 +36,7 @@ pub fn environment(
     session: &Session,
 ) -> Result<BTreeMap<OsString, OsString>> {
     let worktree = session
+        .local
         .worktree
         .as_deref()
         .map(Path::new)
@@ -45,7 +45,7 @@ pub fn environment(
     let programs = own_program();
     let mut inherited = spec.env_names.clone();
     inherited.extend(context.config.list(&settings::ENV));
-    let port = session.settings.port;
+    let port = session.local.port;
     let mut environment = environment::environment(
         context.env,
         &Particulars {
@@ -86,23 +86,22 @@ fn add_identity(context: &Context<'_>, environment: &mut BTreeMap<OsString, OsSt
 pub fn taken_ports(listing: &Listing) -> BTreeSet<u16> {
     let open = listing.sessions.iter().map(|listed| &listed.session);
     open.filter(|session| !session.status.is_closed())
-        .filter_map(|session| session.settings.port)
+        .filter_map(|session| session.local.port)
         .collect()
 }
 
 /// Chooses a session's port, if it got none when it was made.
 pub fn choose_port(context: &Context<'_>, live: &mut Live<'_>) -> Result<()> {
-    if live.writer.session().settings.port.is_some() {
+    if live.writer.session().local.port.is_some() {
         return Ok(());
     }
     let sid = live.writer.session().sid;
-    // Other sessions choose at the same time. A port is seen by them once it is appended to the log.
+    // Other sessions choose at the same time, and see a port once it is in its file.
     let locks = context.store.require_dir("locks")?;
     let _lock = Lock::acquire(context.env, locks.join("ports"), PATIENCE)?;
     let taken = taken_ports(&context.store.list(Scope::Mine)?);
     let port = environment::choose_port(sid, &taken)?;
-    live.writer.append(set::port(Some(port)))?;
-    Ok(())
+    live.writer.set_local(|local| local.port = Some(port))
 }
 
 /// Puts the agent's environment under guard, unless the session was made without.

@@ -11,6 +11,7 @@ use crate::git::{ObjectId, Repo};
 use crate::model::event::Body;
 use crate::model::merge::message;
 use crate::model::session::Session;
+use crate::session::create::location;
 use crate::session::task_text::task_text;
 use crate::session::worktree::base::{self, Branches};
 use crate::session::worktree::finish_restore;
@@ -20,7 +21,7 @@ use crate::store::log::writer::SessionWriter;
 /// Returns a session's worktree as git knows it; `None` when it has none (any more). A restore that a process began
 /// before it died is finished first.
 pub fn checkout(context: &Context<'_>, session: &Session) -> Result<Option<Checkout>> {
-    let Some(path) = session.worktree.as_deref().map(Path::new) else {
+    let Some(path) = session.local.worktree.as_deref().map(Path::new) else {
         return Ok(None);
     };
     let found = match worktree::admin_dir_of(context.repo, path)? {
@@ -91,7 +92,7 @@ pub fn require_started(context: &Context<'_>, session: &Session) -> Result<()> {
 
 /// Returns a session's worktree that was moved from where its record says, still on the session's branch.
 pub fn moved(context: &Context<'_>, session: &Session) -> Result<Option<Worktree>> {
-    let (Some(path), Some(branch)) = (session.worktree.as_deref(), session.branch.as_deref())
+    let (Some(path), Some(branch)) = (session.local.worktree.as_deref(), session.branch.as_deref())
     else {
         return Ok(None);
     };
@@ -103,6 +104,24 @@ pub fn moved(context: &Context<'_>, session: &Session) -> Result<Option<Worktree
     Ok(known.filter(|known| known.branch.as_deref() == Some(full.as_str())))
 }
 
+/// Chooses the usual place for a session whose place in this clone is lost: that of its host, or the one for its name.
+pub fn choose_place(context: &Context<'_>, writer: &mut SessionWriter<'_>) -> Result<()> {
+    let session = writer.session();
+    if session.local.worktree.is_some() {
+        return Ok(());
+    }
+    let host = session
+        .settings
+        .shares
+        .map(|host| context.store.session(host));
+    let host = host.transpose()?.flatten();
+    let place = match host.and_then(|host| host.local.worktree) {
+        Some(place) => place,
+        None => location::worktree_path(context, &session.name)?,
+    };
+    writer.set_local(|local| local.worktree = Some(place))
+}
+
 /// Records where a session's worktree was moved to. The session is one whose writer is at hand.
 pub fn record_move(writer: &mut SessionWriter<'_>, moved: &Worktree) -> Result<()> {
     let place = moved.path.to_str().ok_or_else(|| {
@@ -111,15 +130,9 @@ pub fn record_move(writer: &mut SessionWriter<'_>, moved: &Worktree) -> Result<(
             moved.path.display()
         ))
     })?;
-    writer.append(Body::Set {
-        key: "worktree".to_owned(),
-        value: place.into(),
-    })?;
-    writer.append(Body::Notice {
-        text: format!(
-            "the worktree was moved to '{place}'; an agent that finds its conversations by directory may have lost this one"
-        ),
-    })?;
+    writer.set_local(|local| local.worktree = Some(place.to_owned()))?;
+    let text = "the worktree was moved; an agent that finds its conversations by directory may have lost this one";
+    writer.append(Body::Notice { text: text.into() })?;
     Ok(())
 }
 

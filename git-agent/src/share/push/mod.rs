@@ -223,7 +223,7 @@ impl Given<'_, '_> {
             if why != AT_WORK && !told.contains(&name.to_string()) {
                 let session = self.context.store.session(*sid)?;
                 self.changes.push(Change {
-                    session: session.map(|session| session.name),
+                    session: session.map(|session| session.record.name),
                     without_code: Some(why.clone()),
                     uncommitted: self.uncommitted.get(sid).copied(),
                     ..Change::new(name, What::Unchanged)
@@ -236,7 +236,7 @@ impl Given<'_, '_> {
             if !told.contains(&name.to_string()) {
                 let session = self.context.store.session(*sid)?;
                 self.changes.push(Change {
-                    session: session.map(|session| session.name),
+                    session: session.map(|session| session.record.name),
                     uncommitted: Some(*files),
                     ..Change::new(name, What::Unchanged)
                 });

@@ -19,7 +19,7 @@ use crate::fault;
 use crate::git::object::{self, Commit, Signature, TreeEntry};
 use crate::git::refs::{Expected, Ref, RefChange, Swap};
 use crate::git::{ObjectId, ObjectKind, Repo};
-use crate::model::session::{Session, SessionId, WriterId};
+use crate::model::session::{Record, Session, SessionId, WriterId};
 use crate::process::lock::Lock;
 use crate::redact::{Redacted, Redactor};
 use crate::store::list::{Listed, Listing, Scope, Unreadable};
@@ -51,7 +51,7 @@ pub struct Archived {
     /// The newest commit of its log.
     pub tip: ObjectId,
     /// Its last state.
-    pub session: Session,
+    pub session: Record,
 }
 
 /// Selects the closed sessions to archive.
@@ -185,7 +185,7 @@ impl Store<'_> {
         let Some(tip) = self.flush_spool(sid, redactor)? else {
             return Ok(None);
         };
-        let rest = spool::read_tail(&dir, tip.session.seq, 0, u64::MAX)?;
+        let rest = spool::read_tail(&dir, tip.session.seq, None, u64::MAX)?;
         if !rest.events.is_empty() || rest.damaged > 0 || rest.torn > 0 {
             return Ok(None);
         }
@@ -203,7 +203,8 @@ impl Store<'_> {
         let mut lines = Vec::new();
         let mut newest = 0;
         for tip in tips {
-            let mut line = serde_json::to_value(&tip.session).context(cannot)?;
+            self.keep_local(&tip.session)?;
+            let mut line = serde_json::to_value(&tip.session.record).context(cannot)?;
             if let Value::Object(fields) = &mut line {
                 fields.insert(TIP.to_owned(), tip.id.to_string().into());
             }
@@ -363,7 +364,7 @@ impl Store<'_> {
             }
             let mut listed = Listed {
                 tip: Some(archived.tip),
-                session: archived.session,
+                session: archived.session.into(),
                 remote: remote.clone(),
                 by_hand: false,
                 archived: true,

@@ -48,7 +48,7 @@ fn many(store: &Store<'_>, count: usize) -> Vec<SessionId> {
         let mut made = session(store, &format!("session-{number}"));
         made.status = State::Merged;
         made.seq = 1;
-        let state = serde_json::to_vec(&made).expect("encodes");
+        let state = serde_json::to_vec(&made.record).expect("encodes");
         let entry = |name: &str, id| TreeEntry {
             name: name.into(),
             kind: BLOB,

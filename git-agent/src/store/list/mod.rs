@@ -8,7 +8,7 @@ use crate::cores;
 use crate::error::{Error, Result};
 use crate::git::refs::Ref;
 use crate::git::{ObjectId, Repo};
-use crate::model::session::{Session, SessionId};
+use crate::model::session::{Local, Session, SessionId};
 use crate::store::Store;
 use crate::store::list::tip_cache::{Kept, States};
 use crate::store::log::{Tip, parse_state, read_state_bytes};
@@ -140,6 +140,7 @@ impl Store<'_> {
             listing.sessions.retain(Listed::is_mine);
         }
         self.take_in_spools(&mut listing)?;
+        self.attach_locals(&mut listing);
         if scope != Scope::Mine {
             self.hide_forgotten(&mut listing)?;
         }
@@ -159,7 +160,7 @@ impl Store<'_> {
                 match tip.map(view).transpose().ok() {
                     Some(None) => listed.by_hand = false,
                     Some(Some(Some(view))) => {
-                        listed.session = view.session;
+                        listed.session = view.record.into();
                         listed.by_hand = false;
                     }
                     Some(Some(None)) | None => {}
@@ -185,6 +186,18 @@ impl Store<'_> {
         Ok(())
     }
 
+    /// Adds the facts of this clone to its own sessions, and takes those of other clones away.
+    fn attach_locals(&self, listing: &mut Listing) {
+        let locals = self.locals();
+        for listed in &mut listing.sessions {
+            if listed.is_mine() {
+                locals.attach(&mut listed.session);
+            } else {
+                listed.session.local = Local::default();
+            }
+        }
+    }
+
     fn take_in_spools(&self, listing: &mut Listing) -> Result<()> {
         for sid in self.spooled_sessions()? {
             let unreadable = RefName::Session(sid).to_string();
@@ -200,7 +213,7 @@ impl Store<'_> {
                     let tail = crate::store::log::spool::read_tail(
                         &self.spool_dir(sid),
                         listed.session.seq,
-                        listed.session.spool.bytes,
+                        None,
                         u64::MAX,
                     )?;
                     tail.events
@@ -358,7 +371,7 @@ fn read_part(repo: &Repo, wanted: &[Wanted], states: &States, key: Option<&Key>)
         match session {
             Ok((session, marked)) => part.sessions.push(Listed {
                 tip: Some(found.id),
-                session,
+                session: session.into(),
                 remote: remote.clone(),
                 // A session without a mark is examined more closely.
                 by_hand: remote.is_none() && key.is_some() && !marked,

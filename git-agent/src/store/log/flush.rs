@@ -9,7 +9,7 @@ use crate::git::object::{self, Batch, Signature, TreeEntry};
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::model::event::Body;
 use crate::model::session::fold::shorten;
-use crate::model::session::{Session, SessionId};
+use crate::model::session::{Record, Session, SessionId};
 use crate::redact::{Redacted, Redactor};
 use crate::store::log::writer::to_value;
 use crate::store::log::{ATTACHMENTS, EVENTS, STATE, Tip, VERSION, spool};
@@ -25,17 +25,16 @@ impl Store<'_> {
     pub(crate) fn flush_spool(&self, sid: SessionId, redactor: &Redactor) -> Result<Option<Tip>> {
         let mut tip = self.log_tip(sid)?;
         let mut lost_races = 0;
+        // A large backlog goes to git in chunks; the next chunk begins where the last one ended.
+        let mut hint = None;
         loop {
             let base = match &tip {
                 Some(tip) => tip.session.clone(),
                 None => self.unborn(sid)?,
             };
-            let tail = spool::read_tail(
-                &self.spool_dir(sid),
-                base.seq,
-                base.spool.bytes,
-                limits::CHUNK as u64,
-            )?;
+            let tail =
+                spool::read_tail(&self.spool_dir(sid), base.seq, hint, limits::CHUNK as u64)?;
+            hint = Some(tail.end);
             if tail.events.is_empty() {
                 return Ok(tip);
             }
@@ -89,10 +88,12 @@ impl Store<'_> {
                 _ => {}
             }
         }
-        session.spool.bytes = tail.end;
         code.dedup();
         code.retain(|id| tip.is_none_or(|tip| tip.id != *id));
         fault::point("flush.read").context(cannot)?;
+        if tip.is_none_or(|tip| tip.own) {
+            self.keep_local(&session)?;
+        }
 
         let mut batch = self.repo.batch();
         let mut entries = vec![
@@ -197,9 +198,9 @@ fn join_lines(lines: &[Redacted<String>]) -> Redacted<Vec<u8>> {
 const SMALL: usize = 500;
 
 /// Returns `state.json`, small enough for every reader.
-fn state_line(session: &Session, redactor: &Redactor) -> Result<Redacted<Vec<u8>>> {
+fn state_line(session: &Record, redactor: &Redactor) -> Result<Redacted<Vec<u8>>> {
     let newline = Redacted::trusted("\n");
-    let encode = |session: &Session| -> Result<Redacted<String>> {
+    let encode = |session: &Record| -> Result<Redacted<String>> {
         Ok(redactor.json(to_value(session)?).to_line())
     };
     let mut line = encode(session)?;
@@ -220,7 +221,7 @@ fn state_line(session: &Session, redactor: &Redactor) -> Result<Redacted<Vec<u8>
     Ok(Redacted::concat([&line, &newline]).into_bytes())
 }
 
-fn message(session: &Session, first: u64, code: &[ObjectId]) -> String {
+fn message(session: &Record, first: u64, code: &[ObjectId]) -> String {
     let mut message = format!(
         "agent-log v1\n\n{}: {}, events {first}-{}\n\nAgent-Session: {}\n",
         session.name, session.status, session.seq, session.sid

@@ -10,7 +10,7 @@ use crate::error::{Context, Error, Result};
 use crate::git::object::{Commit, TreeEntry};
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::model::event::Event;
-use crate::model::session::{Session, SessionId};
+use crate::model::session::{Local, Record, Session, SessionId};
 use crate::store::list::Listed;
 use crate::store::refname::RefName;
 use crate::store::sync::authorship::Own;
@@ -69,21 +69,26 @@ impl Store<'_> {
     pub(super) fn tip_by(&self, own: &Own<'_, '_>, id: ObjectId, sid: SessionId) -> Result<Tip> {
         let mut tip = Tip {
             id,
-            session: read_state(self.repo, id, sid)?,
+            session: read_state(self.repo, id, sid)?.into(),
             archived: false,
             own: true,
         };
         if own.key.is_some() && !own.wrote_at(id)? {
             match own.view(id, &tip.session)? {
-                Some(view) => tip.session = view.session,
+                Some(view) => tip.session = view.record.into(),
                 None => tip.own = false,
             }
+        }
+        if tip.own {
+            self.locals().attach(&mut tip.session);
+        } else {
+            tip.session.local = Local::default();
         }
         Ok(tip)
     }
 
     /// Returns the state at a commit of a session's log, after checking that it belongs to that session.
-    pub fn state_at(&self, id: ObjectId, sid: SessionId) -> Result<Session> {
+    pub fn state_at(&self, id: ObjectId, sid: SessionId) -> Result<Record> {
         read_state(self.repo, id, sid)
     }
 
@@ -185,7 +190,7 @@ impl Store<'_> {
 }
 
 /// Reads the state at a log commit, and checks that it belongs to this session.
-pub(crate) fn read_state(repo: &Repo, id: ObjectId, sid: SessionId) -> Result<Session> {
+pub(crate) fn read_state(repo: &Repo, id: ObjectId, sid: SessionId) -> Result<Record> {
     parse_state(&read_state_bytes(repo, id)?.0, id, sid)
 }
 
@@ -200,8 +205,8 @@ pub(super) fn read_state_bytes(repo: &Repo, id: ObjectId) -> Result<(Vec<u8>, Co
 }
 
 /// Parses the state at a log commit, and checks that it belongs to this session.
-pub(super) fn parse_state(bytes: &[u8], id: ObjectId, sid: SessionId) -> Result<Session> {
-    let session: Session =
+pub(super) fn parse_state(bytes: &[u8], id: ObjectId, sid: SessionId) -> Result<Record> {
+    let session: Record =
         serde_json::from_slice(bytes).context(|| format!("{STATE} of {id} is malformed"))?;
     if session.v != 1 {
         return Err(newer(&format!("v{}", session.v)));

@@ -113,9 +113,10 @@ pub struct Tail {
     pub torn: u64,
 }
 
-/// Reads the events with a sequence number above `after`. `hint` is their probable offset. Stops after `limit` bytes of
-/// records, so that a large backlog goes to git in chunks.
-pub fn read_tail(dir: &Path, after: u64, hint: u64, limit: u64) -> Result<Tail> {
+/// Reads the events with a sequence number above `after`. `hint` is their probable offset; without one, the file is
+/// searched from its end, because all of it but the tail is in git. Stops after `limit` bytes of records, so that a large
+/// backlog goes to git in chunks.
+pub fn read_tail(dir: &Path, after: u64, hint: Option<u64>, limit: u64) -> Result<Tail> {
     let path = dir.join(FILE);
     let mut file = match File::open(&path) {
         Ok(file) => file,
@@ -124,6 +125,11 @@ pub fn read_tail(dir: &Path, after: u64, hint: u64, limit: u64) -> Result<Tail> 
     };
     let cannot = || format!("cannot read '{}'", path.display());
     let length = file.metadata().context(cannot)?.len();
+    let Some(hint) = hint else {
+        let start = start_of_tail(&mut file, length, after).context(cannot)?;
+        file.seek(SeekFrom::Start(start)).context(cannot)?;
+        return read_from(&mut file, start, after, limit).context(cannot);
+    };
     if hint > 0 && hint <= length {
         let mut before = [0];
         file.seek(SeekFrom::Start(hint - 1)).context(cannot)?;
@@ -147,6 +153,39 @@ pub fn read_tail(dir: &Path, after: u64, hint: u64, limit: u64) -> Result<Tail> 
         file.seek(SeekFrom::Start(0)).context(cannot)?;
     }
     read_from(&mut file, 0, after, limit).context(cannot)
+}
+
+/// Returns the end of the last line whose event is not above `after`, or 0: every event above it comes later.
+fn start_of_tail(file: &mut File, length: u64, after: u64) -> io::Result<u64> {
+    // The first block is as large as the spool usually is between two flushes.
+    let (mut end, mut block) = (length, 64 << 10);
+    while after > 0 && end > 0 {
+        let start = end.saturating_sub(block);
+        let mut bytes = vec![0; usize::try_from(end - start).unwrap_or(0)];
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(&mut bytes)?;
+        // A block begins in the middle of a line, unless it is the first one.
+        let first = bytes
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .map(|at| at + 1);
+        let whole = if start == 0 { Some(0) } else { first };
+        let Some(whole) = whole else {
+            block *= 4;
+            continue;
+        };
+        let mut at = bytes.len();
+        for line in bytes[whole..].split_inclusive(|byte| *byte == b'\n').rev() {
+            let text = line.strip_suffix(b"\n").unwrap_or(line);
+            if parse_line(text).is_some_and(|event| event.seq <= after) {
+                return Ok(start + at as u64);
+            }
+            at -= line.len();
+        }
+        end = start + whole as u64;
+        block *= 2;
+    }
+    Ok(0)
 }
 
 /// Returns the number of the event whose line ends at an offset; `None` if no complete line does.
@@ -288,15 +327,38 @@ mod tests {
         }
         for (after, cursor) in cursors.iter().enumerate() {
             let after = after as u64;
-            for hint in [*cursor, 0, 7, 1 << 30] {
+            for hint in [Some(*cursor), Some(0), Some(7), Some(1 << 30), None] {
                 let tail = read_tail(dir.path(), after, hint, u64::MAX).expect("reads");
                 assert_eq!(
                     seqs(&tail),
                     (after + 1..=20).collect::<Vec<_>>(),
-                    "{after} {hint}"
+                    "{after} {hint:?}"
                 );
                 assert_eq!(tail.end, spool.length());
             }
+        }
+    }
+
+    #[test]
+    fn a_long_spool_is_searched_from_its_end() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut spool = Spool::open(dir.path()).expect("a spool");
+        let long = "y".repeat(100 << 10);
+        for seq in 1..=40 {
+            let mut event = event(seq);
+            if seq % 10 == 0 {
+                event.body = Body::Assistant { text: long.clone() };
+            }
+            spool.append(&event.to_line()).expect("appends");
+        }
+        let mut file = File::open(dir.path().join(FILE)).expect("opens");
+        for after in 0..=41 {
+            let tail = read_tail(dir.path(), after, None, u64::MAX).expect("reads");
+            assert_eq!(seqs(&tail), (after + 1..=40).collect::<Vec<_>>(), "{after}");
+            let start = start_of_tail(&mut file, spool.length(), after).expect("reads");
+            let expected = last_before(&mut file, start).expect("reads");
+            assert_eq!(start == 0, after == 0, "{after}");
+            assert_eq!(expected.unwrap_or(0), after.min(40));
         }
     }
 
@@ -312,10 +374,10 @@ mod tests {
         next.seq = 2;
         spool.append(&next.to_line()).expect("appends");
         assert_eq!(spool.length(), old, "the lengths must agree to test this");
-        let tail = read_tail(dir.path(), 1, old, u64::MAX).expect("reads");
+        let tail = read_tail(dir.path(), 1, Some(old), u64::MAX).expect("reads");
         assert_eq!(seqs(&tail), [2]);
         assert!(
-            read_tail(dir.path(), 2, old, u64::MAX)
+            read_tail(dir.path(), 2, Some(old), u64::MAX)
                 .expect("reads")
                 .events
                 .is_empty()
@@ -340,7 +402,7 @@ mod tests {
             fs::write(dir.path().join(FILE), &whole.0[..cut]).expect("writes");
             let mut spool = Spool::open(dir.path()).expect("opens");
             spool.append(&event(3).to_line()).expect("appends");
-            let tail = read_tail(dir.path(), 0, 0, u64::MAX).expect("reads");
+            let tail = read_tail(dir.path(), 0, None, u64::MAX).expect("reads");
             // A line that lacks only its newline is complete: the next append adds it.
             let mut expected = Vec::new();
             if cut + 1 >= whole.1 {
@@ -362,7 +424,7 @@ mod tests {
         fs::write(dir.path().join(FILE), &bytes).expect("writes");
         let mut spool = Spool::open(dir.path()).expect("opens");
         spool.append(&event(5).to_line()).expect("appends");
-        let tail = read_tail(dir.path(), 0, 0, u64::MAX).expect("reads");
+        let tail = read_tail(dir.path(), 0, None, u64::MAX).expect("reads");
         assert_eq!((seqs(&tail), tail.damaged), (vec![5], 3));
     }
 }

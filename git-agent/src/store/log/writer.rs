@@ -13,7 +13,7 @@ use crate::error::{Context, Error, Result};
 use crate::git::sha256;
 use crate::model::event::{Body, Event};
 use crate::model::session::fold::shorten;
-use crate::model::session::{Session, SessionId, State, Ulid};
+use crate::model::session::{Local, Record, Session, SessionId, State, Ulid};
 use crate::process::lock::Lock;
 use crate::redact::{KnownSecrets, Redacted, Redactor};
 use crate::store::log::ATTACHMENTS;
@@ -75,9 +75,12 @@ impl<'a> SessionWriter<'a> {
                 session.sid
             )));
         }
-        let Value::Object(fields) = to_value(&session)? else {
+        let Value::Object(fields) = to_value(&session.record)? else {
             return Err(Error::fatal("a session is not an object"));
         };
+        // Before the record: a session that is in git has its file.
+        store.write_local(session.sid, &session.local)?;
+        writer.session.local = session.local;
         writer.append(Body::Created { session: fields })?;
         Ok(writer)
     }
@@ -140,13 +143,27 @@ impl<'a> SessionWriter<'a> {
         }
     }
 
+    /// Changes the facts of this clone. They are durable when this returns.
+    pub fn set_local(&mut self, change: impl FnOnce(&mut Local)) -> Result<()> {
+        let mut local = self.session.local.clone();
+        change(&mut local);
+        self.store.write_local(self.session.sid, &local)?;
+        self.session.local = local;
+        Ok(())
+    }
+
     /// Appends an event to the spool and returns it as recorded.
     pub fn append(&mut self, body: Body) -> Result<Event> {
+        self.append_as(Ulid::new(self.store.env), body)
+    }
+
+    /// Appends an event whose id is known: that of the message which brought it.
+    pub fn append_as(&mut self, id: Ulid, body: Body) -> Result<Event> {
         // A failed append uses up its number: a part of it may be on disk, and numbers must be unique.
         self.last_seq = self.last_seq.max(self.session.seq) + 1;
         let prompt = matches!(body, Body::Prompt { .. });
         let event = Event {
-            id: Ulid::new(self.store.env),
+            id,
             seq: self.last_seq,
             lc: self.session.lc.max(self.last_seq - 1) + 1,
             ts: self.store.env.now(),
@@ -277,9 +294,7 @@ impl<'a> SessionWriter<'a> {
             return Ok(());
         }
         self.spool.sync()?;
-        if let Some(tip) = self.store.flush_spool(self.session.sid, &self.redactor)? {
-            self.session.spool = tip.session.spool;
-        }
+        self.store.flush_spool(self.session.sid, &self.redactor)?;
         self.pending = Pending::default();
         Ok(())
     }
@@ -294,9 +309,9 @@ impl<'a> SessionWriter<'a> {
     }
 }
 
-/// Returns a session as JSON for its records.
-pub(crate) fn to_value(session: &Session) -> Result<Value> {
-    serde_json::to_value(session).context(|| "cannot encode the session".into())
+/// Returns a record as JSON.
+pub(crate) fn to_value(record: &Record) -> Result<Value> {
+    serde_json::to_value(record).context(|| "cannot encode the session".into())
 }
 
 impl Pending {
@@ -358,17 +373,13 @@ impl<'a> Store<'a> {
             Some(tip) => tip.session,
             None => self.unborn(sid)?,
         };
-        let tail = spool::read_tail(
-            &self.spool_dir(sid),
-            session.seq,
-            session.spool.bytes,
-            u64::MAX,
-        )?;
+        let tail = spool::read_tail(&self.spool_dir(sid), session.seq, None, u64::MAX)?;
         let mut pending = Pending::default();
         for event in &tail.events {
             session.apply(event);
             pending.add(event, event.to_line().len() as u64);
         }
+        self.locals().attach(&mut session);
         Ok((session, pending))
     }
 

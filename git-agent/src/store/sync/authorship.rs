@@ -20,7 +20,7 @@ use crate::file::{self, Durability};
 use crate::git::object::Commit;
 use crate::git::{ObjectId, sha256};
 use crate::model::review::fold::CLOCK_JUMP;
-use crate::model::session::{Session, SessionId};
+use crate::model::session::{Record, SessionId};
 use crate::redact::Redacted;
 use crate::store::Store;
 use crate::store::list::Scope;
@@ -102,7 +102,7 @@ impl Key {
 /// This clone's view of a session with other writers' versions on top.
 pub(crate) struct View {
     /// The state.
-    pub(crate) session: Session,
+    pub(crate) record: Record,
     /// Whether the search was so long that a commit of this clone should be added on top.
     pub(crate) is_deep: bool,
 }
@@ -138,8 +138,8 @@ impl Own<'_, '_> {
 
     /// Returns the last state that this clone wrote in a log with other versions on top, and how many commits were
     /// read. Returns `None` if it wrote none, or too long ago to search for it each time.
-    fn last(&self, tip: ObjectId, sid: SessionId) -> Result<Option<(Session, usize)>> {
-        let mut found: Option<Session> = None;
+    fn last(&self, tip: ObjectId, sid: SessionId) -> Result<Option<(Record, usize)>> {
+        let mut found: Option<Record> = None;
         let mut seen = BTreeSet::new();
         let mut next = vec![tip];
         while let Some(id) = next.pop() {
@@ -162,15 +162,15 @@ impl Own<'_, '_> {
 
     /// Returns this clone's view of a session whose newest commit is not this clone's; `None` if this clone wrote
     /// nothing of it.
-    pub(crate) fn view(&self, tip: ObjectId, told: &Session) -> Result<Option<View>> {
+    pub(crate) fn view(&self, tip: ObjectId, told: &Record) -> Result<Option<View>> {
         let Some((own, walked)) = self.last(tip, told.sid)? else {
             return Ok(None);
         };
         // A jump would use up the numbers of this clone's own events.
         let jumps = told.seq > own.seq.saturating_add(CLOCK_JUMP);
-        let session = if jumps { own } else { own.with_news_of(told) };
+        let record = if jumps { own } else { own.with_news_of(told) };
         Ok(Some(View {
-            session,
+            record,
             is_deep: walked > NEAR,
         }))
     }

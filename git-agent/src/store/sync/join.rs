@@ -20,7 +20,7 @@ use crate::git::ObjectId;
 use crate::git::object::{self, Batch, Signature, TreeEntry};
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::model::event::{Body, Event, to_ascii_json};
-use crate::model::session::{Session, SessionId, Ulid};
+use crate::model::session::{Record, SessionId, Ulid};
 use crate::process::lock::Lock;
 use crate::redact::Redactor;
 use crate::store::archive::{PARENTS, SESSIONS, TIP, read_archive};
@@ -113,7 +113,10 @@ impl Store<'_> {
             return Ok(Joined::Busy);
         };
         if let RefName::Session(sid) = name {
-            self.flush_spool(*sid, redactor)?;
+            let tip = self.flush_spool(*sid, redactor)?;
+            if let Some(tip) = tip.filter(|tip| tip.own) {
+                self.keep_local(&tip.session)?;
+            }
         }
         let Some(ours) = self.repo.find_ref(&name.to_string())? else {
             return Err(Error::fatal(format!("ref '{name}' is gone")));
@@ -185,7 +188,7 @@ impl Store<'_> {
         };
         let known = own.key.is_none() || view.as_ref().is_some_and(|view| !view.is_deep);
         let mut session = match view {
-            Some(view) => view.session,
+            Some(view) => view.record,
             None => self.tip_at(ours, *sid)?.session.with_news_of(&told),
         };
         let (fields, mut bodies) = session.put_back(&told);
@@ -199,7 +202,6 @@ impl Store<'_> {
             );
             bodies.push(Body::Notice { text });
         }
-        session.spool.bytes = 0;
         let mut chunk = Chunk::default();
         for body in bodies {
             session.seq += 1;
@@ -223,7 +225,7 @@ impl Store<'_> {
     }
 
     /// Returns whether the last foreign version in a log had the same values in these fields.
-    fn was_told(&self, ours: ObjectId, fields: &[String], told: &Session) -> Result<bool> {
+    fn was_told(&self, ours: ObjectId, fields: &[String], told: &Record) -> Result<bool> {
         let own = self.own();
         let mut next = Some(ours);
         for _ in 0..limits::CHAIN {
@@ -244,8 +246,6 @@ impl Store<'_> {
         second: Second,
     ) -> Result<Version> {
         let mut session = self.state_at(one, sid)?;
-        // A position in one clone's spool is meaningless in another.
-        session.spool.bytes = 0;
         let mut known = HashSet::new();
         for event in self.transcript(one)? {
             known.insert(event?.id);
@@ -284,7 +284,7 @@ impl Store<'_> {
     fn log_chunk(
         &self,
         batch: &mut Batch,
-        session: &Session,
+        session: &Record,
         chunk: &Chunk,
         (parents, joined, own): (&[ObjectId], Option<ObjectId>, bool),
         signature: &Signature,

@@ -12,10 +12,11 @@ use crate::git::object::{self, Batch, Commit, Signature, TreeEntry};
 use crate::git::refs::{Expected, RefChange, Swap};
 use crate::git::{ObjectId, ObjectKind};
 use crate::model::event::Event;
-use crate::model::session::{Session, SessionId};
+use crate::model::session::SessionId;
 use crate::process::lock::Lock;
 use crate::redact::{Redacted, Redactor};
 use crate::store::archive::{Archived, PARENTS, SESSIONS, TIP, read_archive};
+use crate::store::log::writer::to_value;
 use crate::store::log::{ATTACHMENTS, EVENTS, STATE, VERSION};
 use crate::store::refname::{self, Month, RefName};
 use crate::store::trash::Lost;
@@ -434,10 +435,6 @@ fn code_parents(commit: &Commit) -> Vec<ObjectId> {
         .filter(|parent| code.contains(&parent.to_string().as_str()))
         .copied()
         .collect()
-}
-
-fn to_value(session: &Session) -> Result<Value> {
-    serde_json::to_value(session).context(|| "cannot encode the session".into())
 }
 
 fn line_of(value: &Redacted<Value>) -> Vec<u8> {

@@ -12,7 +12,7 @@ use crate::error::{Context, Error, Result};
 use crate::git::object::{Commit, EntryKind, TreeEntry};
 use crate::git::{ObjectId, ObjectKind, Repo};
 use crate::model::event::Header;
-use crate::model::session::{Session, SessionId, WriterId};
+use crate::model::session::{Record, SessionId, WriterId};
 use crate::store::archive::{SESSIONS, read_line};
 use crate::store::limits;
 use crate::store::log::{ATTACHMENTS, EVENTS, JOINED, STATE, VERSION, require_version};
@@ -27,7 +27,7 @@ const LARGEST: u64 = 1 << 53;
 /// work.
 pub(crate) enum Part<'a> {
     /// A commit of a log, with the session's state.
-    Log(&'a Commit, &'a Session),
+    Log(&'a Commit, &'a Record),
     /// An event: its line, and its record.
     Event(&'a str, Value),
     /// A state, or a line of an archive.
@@ -119,14 +119,14 @@ impl Check<'_> {
             .repo
             .read_object(state, ObjectKind::Blob, limits::STATE)?;
         let text = ascii(&bytes, STATE)?;
-        let session: Session =
+        let session: Record =
             serde_json::from_str(text).context(|| format!("its {STATE} is malformed"))?;
         self.state(sid, &session, text)?;
         (self.witness)(Part::State(text))?;
         (self.witness)(Part::Log(commit, &session))
     }
 
-    fn state(&mut self, sid: SessionId, session: &Session, text: &str) -> Result<()> {
+    fn state(&mut self, sid: SessionId, session: &Record, text: &str) -> Result<()> {
         if session.v != 1 {
             return Err(wrong(format!(
                 "written by a newer git-agent (format v{})",

@@ -37,6 +37,7 @@ pub fn prompt(
     let branch = session.branch.as_deref().unwrap_or("(none)");
     let parent = session.parent.as_deref().unwrap_or("(none)");
     let worktree = session
+        .local
         .worktree
         .as_deref()
         .unwrap_or("the current directory");
