@@ -69,8 +69,8 @@ fn all_of_it(repo: &Repo<'_>) -> String {
     for name in refs.keys() {
         let log = repo.git(["rev-list", "--first-parent", name]).success();
         for commit in log.lines() {
-            all += &repo.git(["cat-file", "commit", &commit]).success().stdout();
-            let tree = repo.git(["ls-tree", "-r", &commit]).success();
+            all += repo.git(["cat-file", "commit", commit]).success().stdout();
+            let tree = repo.git(["ls-tree", "-r", commit]).success();
             for line in tree.lines() {
                 let id = line.split_whitespace().nth(2).expect("an id").to_owned();
                 let blob = repo.git(["cat-file", "blob", &id]).success();
